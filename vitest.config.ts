@@ -1,9 +1,9 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
-import { PATIENT } from "./test/support/patience.ts";
+import { WAIT_OPTIONS } from "./test/support/wait-limits.ts";
 
 /** For conditions that are sure to come; a busy machine takes seconds for what takes none alone. */
-const expect = { poll: PATIENT };
+const expect = { poll: WAIT_OPTIONS };
 /** Ends what hangs. Waits inside a test have limits of their own, and say what they waited for. */
 const fast = { expect, testTimeout: 60_000 };
 const slow = { expect, testTimeout: 300_000, hookTimeout: 300_000 };

@@ -3,14 +3,14 @@ import { copyFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
-import { defaultLimits } from "../src/assistant/agent/mcp/limits.ts";
+import { defaultMcpLimits } from "../src/assistant/agent/mcp/mcp-limits.ts";
 import { SocketTransport } from "../src/assistant/agent/mcp/socket-transport.ts";
 import { systemClock } from "../src/base/clock.ts";
-import { connectSessionBus } from "../src/dbus/connect.ts";
+import { connectSessionBus } from "../src/dbus/connect-session-bus.ts";
 import type { SessionBus } from "../src/dbus/port.ts";
 import { CompanionProcess } from "../test/support/companion-process.ts";
 import { ExampleApp, examplePath } from "../test/support/example-app.ts";
-import { TestSessionBus } from "../test/support/session-bus.ts";
+import { TestSessionBus } from "../test/support/test-session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
 /** Of one way, on one connection: fewer than the daemon takes of one at once. */
@@ -49,7 +49,7 @@ export async function benchAgent(): Promise<Figure[]> {
     const mcp = await bareClient(join(companion.ready.apps_dir, "org.example.Notes.sock"));
     const flushed = openSync(join(dir, "flushed"), "w");
     try {
-      return figuresOf(await measure(bus.address, mcp, flushed));
+      return createFigures(await measure(bus.address, mcp, flushed));
     } finally {
       closeSync(flushed);
       await mcp.close();
@@ -59,15 +59,15 @@ export async function benchAgent(): Promise<Figure[]> {
   }
 }
 
-interface Took {
+interface MeasuredTimes {
   readonly viaBus: number[];
   readonly bare: number[];
   readonly ping: number[];
   readonly flush: number[];
 }
 
-async function measure(address: string, mcp: Client, flushed: number): Promise<Took> {
-  const took: Took = { viaBus: [], bare: [], ping: [], flush: [] };
+async function measure(address: string, mcp: Client, flushed: number): Promise<MeasuredTimes> {
+  const took: MeasuredTimes = { viaBus: [], bare: [], ping: [], flush: [] };
   const block = Buffer.alloc(4_096, 1);
   const straight = () => mcp.callTool({ name: "list_notes", arguments: {} });
   const flush = () => {
@@ -92,7 +92,7 @@ async function times(took: number[], act: () => unknown): Promise<void> {
   }
 }
 
-function figuresOf({ viaBus, bare, ping, flush }: Took): Figure[] {
+function createFigures({ viaBus, bare, ping, flush }: MeasuredTimes): Figure[] {
   const [own, floor] = [median(viaBus), median(bare)];
   const needed = floor + median(ping) + median(flush);
   return [
@@ -138,7 +138,7 @@ async function bareClient(path: string): Promise<Client> {
       appId: "org.example.Notes",
       socket,
       clock: systemClock,
-      limits: defaultLimits,
+      limits: defaultMcpLimits,
       onEnded: () => {},
     }),
   );

@@ -1,6 +1,6 @@
-import { connectSessionBus } from "../src/dbus/connect.ts";
+import { connectSessionBus } from "../src/dbus/connect-session-bus.ts";
 import type { SessionBus } from "../src/dbus/port.ts";
-import { TestSessionBus } from "../test/support/session-bus.ts";
+import { TestSessionBus } from "../test/support/test-session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
 /** The two connections take turns, so that what else the machine does falls on both. */

@@ -91,11 +91,11 @@ async function benchTurns(via: string, direct: string, state: AskState): Promise
   const [firstVia, firstDirect] = [median(firsts("via")), median(firsts("direct"))];
   const [eachVia, eachDirect] = [median(each("via")), median(each("direct"))];
   const [lateVia, lateDirect] = [
-    await lateness(via, "remote:bench:model"),
-    await lateness(direct, "model"),
+    await measureLateness(via, "remote:bench:model"),
+    await measureLateness(direct, "model"),
   ];
   const { appendMs } = await state("state");
-  const cpu = await cpuOfTokens(via, state);
+  const cpu = await measureTokenCpu(via, state);
   return [
     {
       name: "companion: time to first token through 7778, median",
@@ -126,7 +126,7 @@ async function benchTurns(via: string, direct: string, state: AskState): Promise
 }
 
 /** What the surface itself takes, by turns with many tokens and turns with one: less a matter of what else runs. */
-async function cpuOfTokens(
+async function measureTokenCpu(
   via: string,
   state: AskState,
 ): Promise<{ readonly tokenUs: number; readonly turnMs: number }> {
@@ -141,7 +141,7 @@ async function cpuOfTokens(
 }
 
 /** From the moment in which a provider that takes its time sends a token to that in which it is read, in microseconds. */
-async function lateness(url: string, model: string): Promise<number> {
+async function measureLateness(url: string, model: string): Promise<number> {
   const late: number[] = [];
   for (let turn = 0; turn < PACED; turn += 1) {
     await stream(url, {

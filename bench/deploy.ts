@@ -40,16 +40,16 @@ export async function benchDeploy(engine: BenchEngine): Promise<Figure> {
     },
     { ingress: "process" },
   );
-  const ratios = berth.map((marks, round) => endOf(marks) / endOf(bare[round] ?? marks));
+  const ratios = berth.map((marks, round) => findEnd(marks) / findEnd(bare[round] ?? marks));
   const ratio = median(ratios);
   return {
     name: "deploy call to new version serving",
-    value: seconds(median(berth.map(endOf))),
-    floor: `${seconds(median(bare.map(endOf)))} bare build+create+start`,
+    value: seconds(median(berth.map(findEnd))),
+    floor: `${seconds(median(bare.map(findEnd)))} bare build+create+start`,
     ratio: `${ratio.toFixed(2)} (p95 ${percentile(ratios, 0.95).toFixed(2)})`,
     aim: "<= 1.20",
     isMet: ratio <= 1.2,
-    notes: [`berth: ${phasesOf(berth)}`, `bare:  ${phasesOf(bare)}`],
+    notes: [`berth: ${formatPhases(berth)}`, `bare:  ${formatPhases(bare)}`],
   };
 }
 
@@ -73,7 +73,7 @@ async function bareRound({ docker }: BenchEngine, body: string): Promise<Marks> 
   watch.mark("start");
   const { NetworkSettings } = await container.inspect();
   const address = NetworkSettings.Networks["berth-bench-deploy"]?.IPAddress ?? "";
-  await answers({ address, port: WEB_PORT, name: address }, body);
+  await waitForAnswer({ address, port: WEB_PORT, name: address }, body);
   watch.mark("answer");
   await sweep(docker, "dev.berth.bench");
   await docker.getImage(image).remove({ force: true });
@@ -85,7 +85,7 @@ async function berthRound(engine: BenchEngine, server: BenchServer, body: string
   await deployWeb(server, APP, body);
   watch.mark("call");
   const name = `${APP}.localhost`;
-  await answers({ address: "127.0.0.1", port: server.ingressPort, name }, body);
+  await waitForAnswer({ address: "127.0.0.1", port: server.ingressPort, name }, body);
   const servedMs = Date.now();
   const { builds } = await server.get<{
     builds: { started_at: string; finished_at: string }[];
@@ -96,33 +96,33 @@ async function berthRound(engine: BenchEngine, server: BenchServer, body: string
   watch.markAt("create", Date.parse(container.Created));
   watch.markAt("start", Date.parse(container.State.StartedAt));
   watch.markAt("switch and answer", servedMs);
-  await untilAlone(engine, server);
+  await waitUntilAlone(engine, server);
   return watch.marks;
 }
 
-function containersOf({ docker }: BenchEngine, { instance }: BenchServer) {
+function listContainers({ docker }: BenchEngine, { instance }: BenchServer) {
   const label = [`dev.berth.instance=${instance}`, `dev.berth.app=${APP}`];
   return docker.listContainers({ all: true, filters: { label } });
 }
 
 async function newestContainer(engine: BenchEngine, server: BenchServer) {
-  const all = await containersOf(engine, server);
+  const all = await listContainers(engine, server);
   const [newest] = all.toSorted((a, b) => b.Created - a.Created);
   if (!newest) throw new Error(`${APP} has no container`);
   return engine.docker.getContainer(newest.Id).inspect();
 }
 
 /** What was replaced is gone: the next round has the engine for itself. */
-async function untilAlone(engine: BenchEngine, server: BenchServer): Promise<void> {
+async function waitUntilAlone(engine: BenchEngine, server: BenchServer): Promise<void> {
   const end = Date.now() + ANSWER_LIMIT_MS;
-  while ((await containersOf(engine, server)).length !== 1) {
+  while ((await listContainers(engine, server)).length !== 1) {
     if (Date.now() > end) throw new Error(`an older version of ${APP} does not go away`);
     await sleep(100);
   }
 }
 
 /** Resolves at the first answer with this body. */
-async function answers(place: Target, body: string): Promise<void> {
+async function waitForAnswer(place: Target, body: string): Promise<void> {
   const agent = new Agent({ keepAlive: true });
   const end = Date.now() + ANSWER_LIMIT_MS;
   try {
@@ -164,12 +164,12 @@ class Stopwatch {
   }
 }
 
-function endOf(marks: Marks): number {
+function findEnd(marks: Marks): number {
   return [...marks.values()].at(-1) ?? Number.NaN;
 }
 
 /** Medians of what lies between two marks. */
-function phasesOf(rounds: readonly Marks[]): string {
+function formatPhases(rounds: readonly Marks[]): string {
   const names = [...(rounds[0]?.keys() ?? [])];
   return names
     .map((name, index) => {

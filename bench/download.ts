@@ -41,9 +41,9 @@ export async function benchDownload(): Promise<Figure[]> {
     const small = await serve("small", 16);
     await untilServed(small.url);
     return [
-      await against("download of 1 GiB", large, dir, 6),
-      await against("download of 16 MiB", small, dir, 7),
-      await parts(large, dir),
+      await comparePrograms("download of 1 GiB", large, dir, 6),
+      await comparePrograms("download of 16 MiB", small, dir, 7),
+      await compareParts(large, dir),
     ];
   } finally {
     caddy.kill("SIGKILL");
@@ -51,18 +51,23 @@ export async function benchDownload(): Promise<Figure[]> {
   }
 }
 
-async function against(name: string, file: Served, dir: string, rounds: number): Promise<Figure> {
+async function comparePrograms(
+  name: string,
+  file: Served,
+  dir: string,
+  rounds: number,
+): Promise<Figure> {
   const berth: number[] = [];
   const curl: number[] = [];
   const hashed: number[] = [];
   const loop: number[] = [];
   const withCurl = async () => {
-    const { flushedMs, hashedMs } = await byCurl(file, dir);
+    const { flushedMs, hashedMs } = await downloadWithCurl(file, dir);
     curl.push(flushedMs);
     hashed.push(hashedMs);
   };
   const withBerth = async () => {
-    const { ms, loopP99Ms } = await byBerth(file, dir);
+    const { ms, loopP99Ms } = await downloadWithBerth(file, dir);
     berth.push(ms);
     loop.push(loopP99Ms);
   };
@@ -89,11 +94,11 @@ async function against(name: string, file: Served, dir: string, rounds: number):
 }
 
 /** How many connections it takes. Those of a real hub are slower than these, each for itself. */
-async function parts(file: Served, dir: string): Promise<Figure> {
+async function compareParts(file: Served, dir: string): Promise<Figure> {
   const counts = [1, 2, 4, 8];
   const times = new Map<number, number[]>(counts.map((count) => [count, []]));
   for (let round = 0; round < 3; round += 1)
-    for (const [count, ms] of times) ms.push((await byBerth(file, dir, count)).ms);
+    for (const [count, ms] of times) ms.push((await downloadWithBerth(file, dir, count)).ms);
   return {
     name: "download of 1 GiB, by connections",
     value: counts
@@ -106,7 +111,7 @@ async function parts(file: Served, dir: string): Promise<Figure> {
   };
 }
 
-async function byBerth(
+async function downloadWithBerth(
   file: Served,
   dir: string,
   count?: number,
@@ -125,7 +130,7 @@ async function byBerth(
 }
 
 /** Since the start: when it was on the disk, and when somebody knew that it is right. */
-async function byCurl(
+async function downloadWithCurl(
   file: Served,
   dir: string,
 ): Promise<{ readonly flushedMs: number; readonly hashedMs: number }> {

@@ -17,11 +17,11 @@ export async function benchGrammar(): Promise<Figure[]> {
   await using compiler = new GrammarCompiler({ logger: silentLogger });
   const dice = new Dice(1);
   const schemas = Array.from({ length: WARM_UP + SCHEMAS }, () => toolSchema(dice, 3));
-  await timesOf(compiler, schemas.slice(0, WARM_UP));
+  await measureTimes(compiler, schemas.slice(0, WARM_UP));
   const counted = schemas.slice(WARM_UP);
-  const cold = await timesOf(compiler, counted);
-  const cached = await timesOf(compiler, counted);
-  const onCore = coreTimesOf(schemas).slice(WARM_UP);
+  const cold = await measureTimes(compiler, counted);
+  const cached = await measureTimes(compiler, counted);
+  const onCore = measureCoreTimes(schemas).slice(WARM_UP);
   return [
     figure("schema to grammar, median", median(cold), 1),
     figure("schema to grammar, 95 of 100", percentile(cold, 0.95), undefined),
@@ -42,7 +42,10 @@ function figure(name: string, ms: number, aimMs: number | undefined): Figure {
   };
 }
 
-async function timesOf(compiler: GrammarCompiler, schemas: readonly unknown[]): Promise<number[]> {
+async function measureTimes(
+  compiler: GrammarCompiler,
+  schemas: readonly unknown[],
+): Promise<number[]> {
   const { signal } = new AbortController();
   const times: number[] = [];
   for (const schema of schemas) {
@@ -54,7 +57,7 @@ async function timesOf(compiler: GrammarCompiler, schemas: readonly unknown[]): 
 }
 
 /** Without the thread, and without the time in which others had the core: what a busy machine does not blur. */
-function coreTimesOf(schemas: readonly unknown[]): number[] {
+function measureCoreTimes(schemas: readonly unknown[]): number[] {
   return schemas.map((schema) => {
     const before = process.cpuUsage();
     compileSchema(schema, scalarGrammar);

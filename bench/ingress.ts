@@ -1,5 +1,5 @@
 import { ensureTestImages } from "../test/support/images.ts";
-import { Load } from "../test/support/traffic.ts";
+import { TrafficLoad } from "../test/support/traffic.ts";
 import { withServer } from "./create.ts";
 import type { BenchEngine } from "./engine.ts";
 import { PlainCaddy } from "./plain-caddy.ts";
@@ -71,7 +71,7 @@ async function addressOf(engine: BenchEngine, server: BenchServer): Promise<stri
 /** Visitors keep coming while each version is built, takes over and is replaced. */
 async function deploysUnderLoad(server: BenchServer): Promise<Figure> {
   const where = { port: server.ingressPort, host: NAME };
-  await using load = new Load(where, { visitors: 4, restMs: 2 });
+  await using load = new TrafficLoad(where, { visitors: 4, restMs: 2 });
   for (let version = 1; version <= DEPLOYS; version += 1)
     await deployWeb(server, APP, `version ${version}`, { wait: true });
   await load.stop();

@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type OpenLedger, openLedger } from "../src/assistant/ledger/ledger.ts";
-import { OfflineLedger } from "../src/assistant/ledger/offline.ts";
+import { OfflineLedger } from "../src/assistant/ledger/offline-ledger.ts";
 import type { NewEntry } from "../src/assistant/ledger/port.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { openDatabase } from "../src/base/sqlite.ts";
@@ -37,7 +37,7 @@ export async function benchLedger(entries: number): Promise<Figure[]> {
         dir: join(dir, `state-${round}`),
         clock: systemClock,
       });
-      const { perSecond, p99Ms } = await manyClients(ledger);
+      const { perSecond, p99Ms } = await measureClients(ledger);
       rates.push(perSecond);
       p99s.push(p99Ms);
     }
@@ -60,14 +60,14 @@ export async function benchLedger(entries: number): Promise<Figure[]> {
         aim: "< 3x",
         isMet: p99 / flush < 3,
       },
-      await verifying(join(dir, "large"), entries),
+      await benchVerify(join(dir, "large"), entries),
     ];
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
 }
 
-async function manyClients(ledger: OpenLedger): Promise<{ perSecond: number; p99Ms: number }> {
+async function measureClients(ledger: OpenLedger): Promise<{ perSecond: number; p99Ms: number }> {
   const took: number[] = [];
   const began = performance.now();
   const clients = Array.from({ length: CLIENTS }, async () => {
@@ -117,7 +117,7 @@ function oneFlush(file: string): number {
   return percentile(took, 0.99);
 }
 
-async function verifying(dir: string, entries: number): Promise<Figure> {
+async function benchVerify(dir: string, entries: number): Promise<Figure> {
   {
     await using ledger = await openLedger({ dir, clock: systemClock });
     const piece = 8_192;

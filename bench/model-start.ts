@@ -1,9 +1,9 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { modelFile } from "../test/support/gguf/model-file.ts";
+import { getModelFile } from "../test/support/gguf/preset-model.ts";
 import { stream } from "./inference/client.ts";
-import { stateOf } from "./inference/daemon.ts";
+import { readState } from "./inference/daemon.ts";
 import { type Figure, median, seconds } from "./report.ts";
 import { BenchServer } from "./server.ts";
 
@@ -20,7 +20,7 @@ const NO_ENGINE = "unix:///nowhere/docker.sock";
  * measures the machine's threads, and stands in the notes.
  */
 export async function benchModelStart(): Promise<Figure[]> {
-  const path = await modelFile("mid-q8");
+  const path = await getModelFile("mid-q8");
   await using server = await BenchServer.start(NO_ENGINE, { assistant: true });
   const assistant = await server.assistantUrl();
   const spec = { source: path, contextSize: CONTEXT_TOKENS, parallel: SEQUENCES };
@@ -38,7 +38,7 @@ export async function benchModelStart(): Promise<Figure[]> {
   };
   const stop = () => server.post("/api/llm/stop?wait=true&timeout=60s");
   const first = await start();
-  const threads = (await stateOf(server.controlSocket)).models[0]?.threads ?? 1;
+  const threads = (await readState(server.controlSocket)).models[0]?.threads ?? 1;
   await stop();
   const berth: number[] = [];
   const loads: number[] = [];

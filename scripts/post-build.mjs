@@ -3,13 +3,13 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
-const { editorSchemas } = await import(
-  new URL("../dist/resources/editor-schema.js", import.meta.url)
+const { createEditorSchemas } = await import(
+  new URL("../dist/resources/spec-editor-schemas.js", import.meta.url)
 );
 const { toolManifestEditorSchema } = await import(
-  new URL("../dist/assistant/agent/manifests/editor-schema.js", import.meta.url)
+  new URL("../dist/assistant/agent/manifests/manifest-editor-schema.js", import.meta.url)
 );
-const schemas = [...editorSchemas(), ["ToolManifest.json", toolManifestEditorSchema()]];
+const schemas = [...createEditorSchemas(), ["ToolManifest.json", toolManifestEditorSchema()]];
 
 await mkdir(join(root, "schemas"), { recursive: true });
 for (const [name, text] of schemas) {

@@ -3,21 +3,21 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { completeLock, type Lock } from "../scripts/complete-lock.mjs";
 import {
-  adapterProblems,
   allowedRooms,
-  assistantProblems,
-  circleProblems,
-  consoleProblems,
-  docPathProblems,
-  edgeProblems,
-  environmentProblems,
-  importsOf,
+  findAdapterProblems,
+  findAssistantProblems,
+  findConsoleProblems,
+  findDocPathProblems,
+  findEdgeProblems,
+  findEnvironmentProblems,
+  findImportCycles,
+  findNameProblems,
+  findPortProblems,
+  findShapeProblems,
+  getRoom,
   innerProblems,
-  nameProblems,
-  portProblems,
-  roomOf,
+  parseImports,
   type SourceFile,
-  shapeProblems,
 } from "./support/tidy-rules.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -32,25 +32,25 @@ const docs = [
 describe("src", () => {
   test("the files were seen", () => {
     expect(sources.length).toBeGreaterThan(40);
-    expect(sources.flatMap((file) => importsOf(file.text)).length).toBeGreaterThan(100);
+    expect(sources.flatMap((file) => parseImports(file.text)).length).toBeGreaterThan(100);
   });
 
   test("every folder is a room of the table", () => {
-    const rooms = new Set(sources.map((file) => roomOf(file.path)));
+    const rooms = new Set(sources.map((file) => getRoom(file.path)));
     expect([...rooms].filter((room) => !(room in allowedRooms) && room !== "server")).toEqual([]);
   });
 
   test.each([
-    ["imports point down", edgeProblems],
-    ["the assistant's rooms know what they may", assistantProblems],
+    ["imports point down", findEdgeProblems],
+    ["the assistant's rooms know what they may", findAssistantProblems],
     ["the folders of controller/ and cli/ know what they may", innerProblems],
-    ["adapters are wired by the servers only", adapterProblems],
-    ["ports expose no library", portProblems],
-    ["no circles", circleProblems],
-    ["names say what is inside", nameProblems],
-    ["files are short, by name and no barrels", shapeProblems],
-    ["process.env is read in config/config.ts only", environmentProblems],
-    ["only the command line prints", consoleProblems],
+    ["adapters are wired by the servers only", findAdapterProblems],
+    ["ports expose no library", findPortProblems],
+    ["no circles", findImportCycles],
+    ["names say what is inside", findNameProblems],
+    ["files are short, by name and no barrels", findShapeProblems],
+    ["process.env is read in config/config.ts only", findEnvironmentProblems],
+    ["only the command line prints", findConsoleProblems],
   ])("%s", (_, problems) => {
     expect(problems(sources)).toEqual([]);
   });
@@ -66,7 +66,7 @@ describe("documents", () => {
   });
 
   test("paths in backticks exist", () => {
-    expect(docs.flatMap((doc) => docPathProblems(doc, exists))).toEqual([]);
+    expect(docs.flatMap((doc) => findDocPathProblems(doc, exists))).toEqual([]);
   });
 });
 

@@ -1,16 +1,16 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Registry } from "prom-client";
-import { buildInferenceHttp } from "../../src/assistant/inference/http/server.ts";
+import { buildInferenceServer } from "../../src/assistant/inference/http/inference-server.ts";
 import { RoutedInference } from "../../src/assistant/inference/routing/routed-inference.ts";
 import { openLedger } from "../../src/assistant/ledger/ledger.ts";
 import { ProviderAddresses } from "../../src/assistant/remote/address/provider-addresses.ts";
 import { Consent } from "../../src/assistant/remote/consent.ts";
 import { RemoteInference } from "../../src/assistant/remote/egress/remote-inference.ts";
-import { ProviderConnections } from "../../src/assistant/remote/provider-http/provider-connections.ts";
+import { ProviderHttpClient } from "../../src/assistant/remote/provider-http/provider-http-client.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
-import { ScriptedBook } from "../../test/support/provider/scripted-book.ts";
+import { ScriptedProviderDirectory } from "../../test/support/provider/scripted-provider-directory.ts";
 import { ScriptedService } from "../../test/support/scripted-service.ts";
 
 /**
@@ -20,12 +20,12 @@ import { ScriptedService } from "../../test/support/scripted-service.ts";
 const [dir = "", origin = ""] = process.argv.slice(2);
 const [clock, logger] = [systemClock, silentLogger];
 const ledger = await openLedger({ dir, clock, logger, version: "bench" });
-const book = new ScriptedBook();
+const book = new ScriptedProviderDirectory();
 book.add("bench", `${origin}/v1`, "sk-bench");
 const addresses = new ProviderAddresses({ ownPorts: () => new Set() });
-const http = new ProviderConnections({ addresses, clock });
+const http = new ProviderHttpClient({ addresses, clock });
 const consent = new Consent(["prompt"]);
-const remote = new RemoteInference({ http, book, ledger, consent, clock, logger });
+const remote = new RemoteInference({ http, providers: book, ledger, consent, clock, logger });
 const aliases = () => new Map([["best", ["remote:bench:model"]]]);
 const routed = new RoutedInference({
   local: new ScriptedService(),
@@ -35,7 +35,7 @@ const routed = new RoutedInference({
   logger,
 });
 const metrics = new Registry();
-const server = buildInferenceHttp({
+const server = buildInferenceServer({
   service: routed,
   routes: routed,
   metrics,

@@ -61,7 +61,7 @@ async function measure(run: BareRun): Promise<BareResult> {
   const begun = performance.now();
   const streams = [];
   for (const sequence of used) {
-    const prompt = promptOf(run);
+    const prompt = createPrompt(run);
     if (run.isCold) await sequence.clearHistory();
     else await sequence.adaptStateToTokens(prompt.slice(0, -1), false);
     expected = 1;
@@ -93,7 +93,7 @@ async function measure(run: BareRun): Promise<BareResult> {
   };
 }
 
-function promptOf({ promptTokens, isCold }: BareRun): Token[] {
+function createPrompt({ promptTokens, isCold }: BareRun): Token[] {
   const words = model.tokenize("the quick brown fox jumps over the lazy dog ".repeat(promptTokens));
   const first = model.tokenize(isCold ? `${(salt += 1)} ` : "");
   return [...first, ...words].slice(0, promptTokens);

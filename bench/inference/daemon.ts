@@ -43,18 +43,18 @@ export async function startDaemon(
       });
     }),
   );
-  let state = await stateOf(ready.control_socket);
+  let state = await readState(ready.control_socket);
   while (state.models[0]?.state !== "resident") {
     if (state.models[0]?.error) throw new Error(state.models[0].error.message);
     await sleep(100);
-    state = await stateOf(ready.control_socket);
+    state = await readState(ready.control_socket);
   }
   return {
     url: ready.url,
     threads: state.models[0].threads ?? 1,
     idle: async () => {
       for (;;) {
-        const [loaded] = (await stateOf(ready.control_socket)).models;
+        const [loaded] = (await readState(ready.control_socket)).models;
         if (loaded?.active === 0 && loaded.queued === 0) return;
         await sleep(5);
       }
@@ -66,7 +66,7 @@ export async function startDaemon(
   };
 }
 
-export async function stateOf(socketPath: string): Promise<StateView> {
+export async function readState(socketPath: string): Promise<StateView> {
   const { request } = await import("node:http");
   return new Promise((resolve, reject) => {
     request({ socketPath, path: "/state" }, (response) => {

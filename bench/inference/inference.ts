@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openLedger } from "../../src/assistant/ledger/ledger.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { modelFile, type Preset } from "../../test/support/gguf/model-file.ts";
+import { getModelFile, type Preset } from "../../test/support/gguf/preset-model.ts";
 import { type Figure, median } from "../report.ts";
 import { closeClient, post, stream, throughput } from "./client.ts";
 import { BareLlama, type BenchDaemon, startDaemon, startLlamaServer } from "./daemon.ts";
@@ -43,7 +43,7 @@ export async function benchInference(only: string | undefined): Promise<Figure[]
 }
 
 async function benchModel(load: Load): Promise<Figure[]> {
-  const model = await modelFile(load.preset, { endsAfter: null });
+  const model = await getModelFile(load.preset, { endsAfter: null });
   await using daemon = await startDaemon(model, ["--context", "2048", "--parallel", "8"]);
   const figures: Figure[] = [];
   {
@@ -98,7 +98,7 @@ async function benchSpeed(load: Load, daemon: BenchDaemon, bare: BareLlama): Pro
 
 async function benchFirstToken(load: Load, daemon: BenchDaemon, bare: BareLlama): Promise<Figure> {
   const pairs: { berth: number; bare: number }[] = [];
-  const promptTokens = await tokensOf(daemon.url, longPrompt(-2));
+  const promptTokens = await countTokens(daemon.url, longPrompt(-2));
   for (let round = -1; round < ROUNDS; round++) {
     const floor = await bare.run({
       promptTokens,
@@ -125,7 +125,7 @@ function longPrompt(round: number): string {
   return `${round} ${Math.random()} ${WORDS.repeat(20)}`;
 }
 
-async function tokensOf(url: string, prompt: string): Promise<number> {
+async function countTokens(url: string, prompt: string): Promise<number> {
   const answer = (await post(url, "/v1/chat/completions", {
     messages: [{ role: "user", content: prompt }],
     max_tokens: 1,
@@ -192,12 +192,12 @@ async function benchBackground(load: Load, daemon: BenchDaemon): Promise<Figure[
   const rounds: { alone: Speed; beside: Speed; admission: number }[] = [];
   for (let round = -1; round < ROUNDS; round++) {
     await daemon.idle();
-    const alone = speedOf(await stream(daemon.url, options), options.tokens);
-    const beside = await besideBackground(daemon.url, 6, async () =>
-      speedOf(await stream(daemon.url, options), options.tokens),
+    const alone = computeSpeed(await stream(daemon.url, options), options.tokens);
+    const beside = await withBackgroundLoad(daemon.url, 6, async () =>
+      computeSpeed(await stream(daemon.url, options), options.tokens),
     );
     await daemon.idle();
-    const admission = await besideBackground(
+    const admission = await withBackgroundLoad(
       daemon.url,
       8,
       async () => (await stream(daemon.url, { ...options, tokens: 2 })).firstTokenMs,
@@ -241,7 +241,7 @@ interface Speed {
   readonly firstMs: number;
 }
 
-function speedOf(
+function computeSpeed(
   { firstTokenMs, restMs }: { firstTokenMs: number; restMs: number },
   tokens: number,
 ): Speed {
@@ -249,7 +249,11 @@ function speedOf(
 }
 
 /** Runs `task` once `count` background streams have each said something. */
-async function besideBackground<T>(url: string, count: number, task: () => Promise<T>): Promise<T> {
+async function withBackgroundLoad<T>(
+  url: string,
+  count: number,
+  task: () => Promise<T>,
+): Promise<T> {
   const ending = new AbortController();
   const running: Promise<unknown>[] = [];
   await Promise.all(
@@ -341,7 +345,7 @@ async function benchPeer(
 const TEXTS = 1_000;
 
 async function benchEmbeddings(): Promise<Figure> {
-  const model = await modelFile("embedding");
+  const model = await getModelFile("embedding");
   await using daemon = await startDaemon(model);
   const texts = Array.from(
     { length: TEXTS },

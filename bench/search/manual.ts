@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { lstatSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { decodeText } from "../../src/assistant/context/index/text/decode.ts";
+import { decodeText } from "../../src/assistant/context/index/text/decode-text.ts";
 import type { DocumentText } from "../../src/assistant/context/index/text/document-text.ts";
 import { readManPage } from "../../src/assistant/context/index/text/man-page.ts";
 

@@ -5,13 +5,13 @@ import {
   lsaDefaults,
   trainLsa,
 } from "../../src/assistant/context/index/lsa/lsa-model.ts";
-import type { LexicalSettings } from "../../src/assistant/context/index/search/lexical.ts";
+import type { LexicalSearchOptions } from "../../src/assistant/context/index/search/lexical-search.ts";
 import { FUSION_K } from "../../src/assistant/context/index/search/rank-fusion.ts";
 import { COSINE_WEIGHT, Searcher } from "../../src/assistant/context/index/search/searcher.ts";
-import { packVector, VectorIndex } from "../../src/assistant/context/index/search/vectors.ts";
-import { Documents } from "../../src/assistant/context/index/store/documents.ts";
+import { packVector, VectorIndex } from "../../src/assistant/context/index/search/vector-index.ts";
+import { DocumentStore } from "../../src/assistant/context/index/store/document-store.ts";
 import { openIndex } from "../../src/assistant/context/index/store/open-index.ts";
-import { CHUNK_CHARACTERS, chunksOf } from "../../src/assistant/context/index/text/chunk.ts";
+import { CHUNK_CHARACTERS, splitIntoChunks } from "../../src/assistant/context/index/text/chunk.ts";
 import type { Figure } from "../report.ts";
 import { type Page, readManual } from "./manual.ts";
 import { type KnownItem, knownItems } from "./queries.ts";
@@ -31,7 +31,8 @@ export function measureRelevance(dir: string): Figure[] {
   const model = usual.learn(lsaDefaults.dimensions);
   const hybrid = usual.score(items, { model });
   const lines: string[] = [];
-  const row = (what: string, score: Score) => lines.push(`${what.padEnd(44)} ${words(score)}`);
+  const row = (what: string, score: Score) =>
+    lines.push(`${what.padEnd(44)} ${formatScore(score)}`);
   row(`lexical (chunks of ${CHUNK_CHARACTERS}, title 4, OR, porter)`, lexical);
   row("  AND instead of OR", usual.score(items, { lexical: { operator: " AND " } }));
   for (const titleWeight of [1, 2, 8])
@@ -92,14 +93,14 @@ interface Score {
 }
 
 interface Variant {
-  readonly lexical?: Partial<LexicalSettings>;
+  readonly lexical?: Partial<LexicalSearchOptions>;
   readonly model?: LsaModel;
   readonly cosineWeight?: number;
   readonly fusionK?: number;
   readonly isSpread?: boolean;
 }
 
-const words = ({ all, tuned, held }: Score) =>
+const formatScore = ({ all, tuned, held }: Score) =>
   `${all.toFixed(3)}  (chosen ${tuned.toFixed(3)}, held out ${held.toFixed(3)})`;
 
 function compare(a: Score, b: Score): [number, number] {
@@ -128,8 +129,8 @@ class Corpus {
         CREATE VIRTUAL TABLE word USING fts5vocab (passage_words, 'row');`);
     }
     db.exec("INSERT INTO source (id, name, path, scope) VALUES (1, 'man', '/man', 'man')");
-    const documents = new Documents(db);
-    documents.together(() => {
+    const documents = new DocumentStore(db);
+    documents.inTransaction(() => {
       for (const { name, document } of pages)
         documents.put({
           source: 1,
@@ -140,7 +141,7 @@ class Corpus {
           ctimeMs: 0,
           indexedMs: 0,
           sha256: Buffer.alloc(32),
-          chunks: chunksOf(document, size),
+          chunks: splitIntoChunks(document, size),
         });
     });
   }
@@ -170,8 +171,8 @@ class Corpus {
     const each = items.map(({ query, pages }) => {
       const [vector, index] = [model?.embed(query), model && this.#indexes.get(model)];
       const meaning = vector && index ? { vector, index } : undefined;
-      const hits = searcher.search({ query, limit: 10, scopes: undefined, meaning });
-      return gain(
+      const hits = searcher.search({ query, limit: 10, scopes: undefined, queryVector: meaning });
+      return computeNdcg(
         hits.map(({ uri }) => uri.slice(uri.lastIndexOf("/") + 1)),
         pages,
       );
@@ -193,7 +194,7 @@ class Corpus {
 }
 
 /** nDCG@10 over passages: a page counts where it is seen first, and takes a place wherever it is seen. */
-function gain(found: readonly string[], pages: readonly string[]): number {
+function computeNdcg(found: readonly string[], pages: readonly string[]): number {
   const worth = (at: number) => (at === 0 ? 1 : 0.5);
   const seen = new Set<string>();
   let sum = 0;

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
+import { IndexedContextService } from "../../src/assistant/context/context-service.ts";
 import { lsaDefaults } from "../../src/assistant/context/index/lsa/lsa-model.ts";
-import { CHUNK_CHARACTERS, chunksOf } from "../../src/assistant/context/index/text/chunk.ts";
-import { wordsOf } from "../../src/assistant/context/index/text/words.ts";
+import { CHUNK_CHARACTERS, splitIntoChunks } from "../../src/assistant/context/index/text/chunk.ts";
+import { splitWords } from "../../src/assistant/context/index/text/split-words.ts";
 import type { SearchRequest } from "../../src/assistant/context/port.ts";
-import { Context } from "../../src/assistant/context/service.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { type Figure, percentile, seconds } from "../report.ts";
@@ -22,7 +22,7 @@ const ROUNDS = 1;
 export async function measureSpeed(dir: string, passages: number): Promise<Figure[]> {
   writeCorpus(dir, passages);
   const began = performance.now();
-  await using context = new Context({
+  await using context = new IndexedContextService({
     dir: join(dir, "state"),
     sources: SOURCES.map((name) => ({ name, path: join(dir, name) })),
     embedder: undefined,
@@ -86,7 +86,10 @@ export async function measureSpeed(dir: string, passages: number): Promise<Figur
 const ms = (values: readonly number[], share: number) =>
   `${percentile(values, share).toFixed(1)} ms`;
 
-async function timed(context: Context, options: Partial<SearchRequest>): Promise<number[]> {
+async function timed(
+  context: IndexedContextService,
+  options: Partial<SearchRequest>,
+): Promise<number[]> {
   const took: number[] = [];
   const caller = { connection: ":1.1", pid: 1, app: undefined };
   for (let round = 0; round < ROUNDS; round += 1)
@@ -111,7 +114,7 @@ function bareQueries(file: string): number[] {
     for (const { query } of knownItems) {
       const start = performance.now();
       find.all(
-        wordsOf(query)
+        splitWords(query)
           .map((word) => `"${word}"`)
           .join(" OR "),
       );
@@ -141,7 +144,7 @@ function bareLoop(count: number): number[] {
 /** Files of mixed passages of the manual: real words in their real shares, and no two files alike. */
 function writeCorpus(dir: string, passages: number): void {
   const texts = readManual().flatMap(({ document }) =>
-    chunksOf(document, CHUNK_CHARACTERS).map(({ text }) => text.replaceAll(/\s+/g, " ")),
+    splitIntoChunks(document, CHUNK_CHARACTERS).map(({ text }) => text.replaceAll(/\s+/g, " ")),
   );
   let state = 1;
   const next = () => {

@@ -1,5 +1,5 @@
 import { lsaDefaults, trainLsa } from "../../src/assistant/context/index/lsa/lsa-model.ts";
-import { CHUNK_CHARACTERS, chunksOf } from "../../src/assistant/context/index/text/chunk.ts";
+import { CHUNK_CHARACTERS, splitIntoChunks } from "../../src/assistant/context/index/text/chunk.ts";
 import { measureDiscovery } from "../../test/support/measure-discovery.ts";
 import type { Figure } from "../report.ts";
 import { readManual } from "./manual.ts";
@@ -10,7 +10,7 @@ import { readManual } from "./manual.ts";
  */
 export async function measureTools(): Promise<Figure> {
   const texts = readManual().flatMap(({ document }) =>
-    chunksOf(document, CHUNK_CHARACTERS).map(({ title, text }) => `${title}\n${text}`),
+    splitIntoChunks(document, CHUNK_CHARACTERS).map(({ title, text }) => `${title}\n${text}`),
   );
   const training = trainLsa(() => texts, lsaDefaults);
   let step = training.next();

@@ -9,7 +9,7 @@ export interface AppListQuery {
 }
 
 /** Different queries that are kept for one state of the store; dashboards ask the same few. */
-const ANSWERS_MAX = 64;
+const CACHED_RESPONSES_MAX = 64;
 
 /**
  * The app list as bytes, made once for each state of the store: whoever polls gets it for the price
@@ -18,7 +18,7 @@ const ANSWERS_MAX = 64;
 export class AppListCache {
   readonly #store: Pick<Store, "list" | "lastSequence">;
   readonly #baseDomain: string;
-  readonly #answers = new Map<string, Buffer>();
+  readonly #responses = new Map<string, Buffer>();
   #items: readonly AppItem[] = [];
   #sequence = -1;
 
@@ -27,24 +27,24 @@ export class AppListCache {
     this.#baseDomain = baseDomain;
   }
 
-  answer(query: AppListQuery, serialize: (list: AppList) => string): Buffer {
+  getResponse(query: AppListQuery, serialize: (list: AppList) => string): Buffer {
     const sequence = this.#store.lastSequence;
     if (sequence !== this.#sequence) {
       this.#items = this.#store.list("App").map((app) => appItem(app, this.#baseDomain));
-      this.#answers.clear();
+      this.#responses.clear();
       this.#sequence = sequence;
     }
     const key = `${query.limit ?? ""} ${query.offset ?? ""} ${query.status ?? ""}`;
-    const known = this.#answers.get(key);
+    const known = this.#responses.get(key);
     if (known !== undefined) return known;
-    const answer = Buffer.from(serialize(page(this.#items, query)));
-    if (this.#answers.size >= ANSWERS_MAX) this.#answers.clear();
-    this.#answers.set(key, answer);
+    const answer = Buffer.from(serialize(createPage(this.#items, query)));
+    if (this.#responses.size >= CACHED_RESPONSES_MAX) this.#responses.clear();
+    this.#responses.set(key, answer);
     return answer;
   }
 }
 
-function page(items: readonly AppItem[], query: AppListQuery): AppList {
+function createPage(items: readonly AppItem[], query: AppListQuery): AppList {
   const { limit, offset = 0, status } = query;
   const matching = status === undefined ? items : items.filter((item) => item.status === status);
   const end = limit === undefined ? undefined : offset + limit;

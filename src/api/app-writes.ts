@@ -5,28 +5,28 @@ import type { Manifest } from "../resources/kinds.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
 import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
-import { waitForApp } from "./app-wait.ts";
-import type { ApiContext } from "./context.ts";
+import type { ApiContext } from "./api-context.ts";
 import { assertDomainsFree, mayChangeDomains } from "./domain-conflicts.ts";
-import { requestSignal, waitTimeoutMs } from "./request-scope.ts";
+import { createRequestSignal, parseWaitTimeoutMs } from "./request-parameters.ts";
 import { appDetails } from "./views/app.ts";
-import { fieldChangeView, planView } from "./views/changes.ts";
+import { fieldChangeView, planView } from "./views/plans.ts";
+import { waitForApp } from "./wait-for-app.ts";
 
 const EVENTS_SHOWN = 20;
 
 /** Throws NotFoundError with the nearest thing to do. */
 export function requireApp(context: ApiContext, name: string): Resource<"App"> {
   const app = context.store.get("App", name);
-  if (!app) throw noSuchApp(name);
+  if (!app) throw appNotFoundError(name);
   return app;
 }
 
-export function noSuchApp(name: string): NotFoundError {
+export function appNotFoundError(name: string): NotFoundError {
   const shown = name.length > 80 ? `${name.slice(0, 80)}...` : name;
   return new NotFoundError(`there is no app ${JSON.stringify(shown)}`);
 }
 
-export function detailsOf(context: ApiContext, app: Resource<"App">): AppDetails {
+export function getAppDetails(context: ApiContext, app: Resource<"App">): AppDetails {
   const { name } = app.metadata;
   const events = context.store.events.list({ kind: "App", name, limit: EVENTS_SHOWN });
   const [build] = context.store.builds.list({ app: name, limit: 1 });
@@ -64,12 +64,12 @@ export async function writeApp(
   write: AppWriteRequest,
   query: WriteQuery,
 ): Promise<AppDetails | DryRunReport> {
-  const timeoutMs = waitTimeoutMs(query.timeout);
+  const timeoutMs = parseWaitTimeoutMs(query.timeout);
   const { name } = write.intent;
-  checkDomains(context, write.intent);
+  assertAppDomainsFree(context, write.intent);
   if (query.dry_run === true) {
     const result = context.store.apply({ ...write.intent, dryRun: true });
-    const signal = requestSignal(reply, context.closing);
+    const signal = createRequestSignal(reply, context.closing);
     const plan = await context.control.planApp(
       name,
       result.resource.spec,
@@ -88,14 +88,14 @@ export async function writeApp(
     };
   }
   const result = context.store.apply(write.intent);
-  const isChanged = markChanged(reply, result);
+  const isChanged = setChangedHeader(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
   const app = context.store.get("App", name) ?? result.resource;
-  return answerWrite(context, reply, app, write.status, query.wait ? timeoutMs : null);
+  return respondToWrite(context, reply, app, write.status, query.wait ? timeoutMs : null);
 }
 
 /** Throws what `Store.apply` throws, and ConflictError `conflict` where another App has a domain. */
-export function checkDomains(context: ApiContext, intent: ApplyIntent<"App">): void {
+export function assertAppDomainsFree(context: ApiContext, intent: ApplyIntent<"App">): void {
   if (!mayChangeDomains({ ...intent.spec })) return;
   const { store, config } = context;
   const { resource } = store.apply({ ...intent, dryRun: true });
@@ -133,7 +133,7 @@ function isApp(resource: Resource): resource is Resource<"App"> {
 }
 
 /** Answers a write that has been made, at once or when it has come to its end. */
-export async function answerWrite(
+export async function respondToWrite(
   context: ApiContext,
   reply: FastifyReply,
   written: Resource<"App">,
@@ -143,10 +143,10 @@ export async function answerWrite(
   const { name } = written.metadata;
   if (waitMs === null) {
     reply.code(status);
-    return detailsOf(context, written);
+    return getAppDetails(context, written);
   }
   await waitUntilReady(context, reply, written, written.metadata.generation, waitMs, status);
-  return detailsOf(context, context.store.get("App", name) ?? written);
+  return getAppDetails(context, context.store.get("App", name) ?? written);
 }
 
 /** Sets the status of the answer: `done` (or 200 for an action) when Ready, 202 when the time was over. */
@@ -159,7 +159,7 @@ export async function waitUntilReady(
   status: 200 | 201 | 202,
 ): Promise<void> {
   const { name, uid } = app.metadata;
-  const signal = requestSignal(reply, context.closing);
+  const signal = createRequestSignal(reply, context.closing);
   const target = { name, uid, generation, until: "ready" } as const;
   const outcome = await waitForApp(context, target, waitMs, signal);
   switch (outcome.type) {
@@ -179,7 +179,7 @@ export async function waitUntilReady(
 }
 
 /** What a dry run of `intent` found, for the plans of the Apps in the same request. */
-export function plannedResource(
+export function toPlannedResource(
   intent: Pick<Manifest, "kind" | "spec">,
   { resource }: ApplyResult,
 ): PlannedResource {
@@ -193,7 +193,7 @@ function isSecret(
 }
 
 /** A write that found everything as asked says so in a header, as the body has no room for it. */
-export function markChanged(
+export function setChangedHeader(
   reply: FastifyReply,
   result: Pick<ApplyResult, "created" | "changes">,
 ): boolean {
@@ -202,7 +202,7 @@ export function markChanged(
   return isChanged;
 }
 
-export function dryRunOfDelete(
+export function createDeleteDryRun(
   app: Resource<"App">,
   changes: readonly FieldChange[],
   deletesVolumes: boolean,
@@ -211,17 +211,17 @@ export function dryRunOfDelete(
   const containers = app.status?.containers.length ?? 0;
   const volumes = (app.spec.volumes ?? []).filter((volume) => "name" in volume).length;
   const fate = deletesVolumes ? "delete" : "keep";
-  const data = volumes === 0 ? "" : ` and ${fate} its ${counted(volumes, "named volume")}`;
+  const data = volumes === 0 ? "" : ` and ${fate} its ${pluralize(volumes, "named volume")}`;
   return {
     dry_run: true,
     kind: "App",
     name,
-    message: `would delete app "${name}" with its ${counted(containers, "container")}${data}`,
+    message: `would delete app "${name}" with its ${pluralize(containers, "container")}${data}`,
     changes: changes.map((change) => fieldChangeView(change)),
     plan: null,
   };
 }
 
-function counted(count: number, noun: string): string {
+function pluralize(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

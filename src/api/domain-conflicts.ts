@@ -1,11 +1,11 @@
 import { ConflictError } from "../base/errors.ts";
-import type { AppSpec } from "../resources/app.ts";
+import type { AppSpec } from "../resources/app-spec.ts";
 import {
-  claimsOf,
-  clash,
+  areClaimsInConflict,
   type DomainClaim,
-  lostClaims,
-  textOfClaim,
+  findLostClaims,
+  formatClaim,
+  listClaims,
 } from "../resources/domain-claims.ts";
 import type { Resource } from "../resources/resource.ts";
 
@@ -21,25 +21,25 @@ export function assertDomainsFree(
   baseDomain: string,
 ): void {
   const { name } = wanted;
-  const before = stored ? claimsOf(name, stored.spec, baseDomain) : [];
-  const added = claimsOf(name, wanted.spec, baseDomain).filter(
-    (claim) => !before.some((earlier) => isSame(earlier, claim)),
+  const before = stored ? listClaims(name, stored.spec, baseDomain) : [];
+  const added = listClaims(name, wanted.spec, baseDomain).filter(
+    (claim) => !before.some((earlier) => isSameClaim(earlier, claim)),
   );
   if (added.length === 0) return;
   const others = apps.filter(
     ({ metadata }) => metadata.name !== name && metadata.deletionTimestamp === null,
   );
-  const lost = lostClaims(others, baseDomain);
+  const lost = findLostClaims(others, baseDomain);
   const held = others
     .filter(({ metadata }) => !lost.has(metadata.name))
     .flatMap(({ metadata, spec }) =>
-      claimsOf(metadata.name, spec, baseDomain).map((claim) => ({ claim, owner: metadata.name })),
+      listClaims(metadata.name, spec, baseDomain).map((claim) => ({ claim, owner: metadata.name })),
     );
   for (const claim of added) {
-    const taken = held.find((other) => clash(claim, other.claim));
+    const taken = held.find((other) => areClaimsInConflict(claim, other.claim));
     if (!taken) continue;
     const { owner } = taken;
-    const what = textOfClaim(taken.claim);
+    const what = formatClaim(taken.claim);
     throw new ConflictError("conflict", `${what} belongs to the app "${owner}" already`, {
       hint: `choose another domain or ingress.pathPrefix, or take it from "${owner}" first`,
       details: { app: owner, domain: claim.domain },
@@ -52,6 +52,6 @@ export function mayChangeDomains(fields: Readonly<Record<string, unknown>>): boo
   return ["domain", "ingress", "port"].some((key) => fields[key] !== undefined);
 }
 
-function isSame(a: DomainClaim, b: DomainClaim): boolean {
-  return textOfClaim(a) === textOfClaim(b) && a.redirects === b.redirects;
+function isSameClaim(a: DomainClaim, b: DomainClaim): boolean {
+  return formatClaim(a) === formatClaim(b) && a.redirects === b.redirects;
 }

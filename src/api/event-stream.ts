@@ -26,7 +26,7 @@ export class StreamSlots {
   }
 
   /** Throws BerthError `too_many_requests`. */
-  take(): () => void {
+  acquire(): () => void {
     if (this.#open >= STREAMS_MAX) {
       throw new BerthError("too_many_requests", `there are ${STREAMS_MAX} open streams already`, {
         hint: "close one first",
@@ -67,7 +67,7 @@ export class EventStream {
       this.#onDrain?.();
       release();
     });
-    this.#stopHeartbeat = every(clock, HEARTBEAT_MS, () => this.#push(":\n\n"));
+    this.#stopHeartbeat = repeat(clock, HEARTBEAT_MS, () => this.#push(":\n\n"));
     closing.addEventListener("abort", onClosing, { once: true });
     if (closing.aborted) this.end();
     // Sent at once, so that the reader knows that it is connected.
@@ -80,12 +80,12 @@ export class EventStream {
   }
 
   send(event: ServerSentEvent): void {
-    this.#push(textOf(event));
+    this.#push(formatEvent(event));
   }
 
   /** As `send`, and resolves when the reader is ready for more. */
-  async sendSlowly(event: ServerSentEvent): Promise<void> {
-    if (this.#push(textOf(event)) || this.#readable.destroyed) return;
+  async sendWithBackpressure(event: ServerSentEvent): Promise<void> {
+    if (this.#push(formatEvent(event)) || this.#readable.destroyed) return;
     await new Promise<void>((resolve) => {
       this.#onDrain = resolve;
     });
@@ -114,12 +114,12 @@ export class EventStream {
   }
 }
 
-function textOf({ id, event, data }: ServerSentEvent): string {
+function formatEvent({ id, event, data }: ServerSentEvent): string {
   const head = `${id === undefined ? "" : `id: ${id}\n`}${event === undefined ? "" : `event: ${event}\n`}`;
   return `${head}data: ${data}\n\n`;
 }
 
-function every(clock: Clock, periodMs: number, callback: () => void): () => void {
+function repeat(clock: Clock, periodMs: number, callback: () => void): () => void {
   let cancel = clock.setTimer(periodMs, tick);
   let isStopped = false;
   function tick() {

@@ -1,24 +1,24 @@
 import type { TSchema } from "typebox";
-import { canonicalJson } from "../base/canonical.ts";
-import { kinds, manifestSchema, specSchemas } from "../resources/kinds.ts";
+import { canonicalJson } from "../base/canonical-json.ts";
+import { createManifestSchema, kinds, specSchemas } from "../resources/kinds.ts";
 import * as apps from "../resources/wire/apps.ts";
 import * as auth from "../resources/wire/auth.ts";
 import * as builds from "../resources/wire/builds.ts";
 import * as events from "../resources/wire/events.ts";
 import * as models from "../resources/wire/models.ts";
 import * as resources from "../resources/wire/resources.ts";
-import { ErrorBody, FieldChangeView } from "../resources/wire/schema.ts";
 import * as system from "../resources/wire/system.ts";
+import { ErrorBody, FieldChangeView } from "../resources/wire/wire-schema.ts";
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type JsonObject = { [key: string]: Json };
 
 /** Everything with a name in the document, in the order in which a reader wants it. */
-const named: Readonly<Record<string, TSchema>> = {
-  App: manifestSchema("App"),
-  Model: manifestSchema("Model"),
-  Template: manifestSchema("Template"),
-  Secret: manifestSchema("Secret"),
+const namedSchemas: Readonly<Record<string, TSchema>> = {
+  App: createManifestSchema("App"),
+  Model: createManifestSchema("Model"),
+  Template: createManifestSchema("Template"),
+  Secret: createManifestSchema("Secret"),
   AppSpec: specSchemas.App,
   ModelSpec: specSchemas.Model,
   TemplateSpec: specSchemas.Template,
@@ -40,7 +40,7 @@ const named: Readonly<Record<string, TSchema>> = {
   BuildLog: builds.BuildLogView,
   SourceDeployConfig: apps.SourceDeployConfig,
   UploadedArchive: builds.UploadedArchiveView,
-  GitHookAnswer: builds.GitHookAnswer,
+  GitHookAnswer: builds.GitHookResponse,
   LogLine: apps.LogLineView,
   Logs: apps.AppLogs,
   Event: events.EventView,
@@ -50,7 +50,7 @@ const named: Readonly<Record<string, TSchema>> = {
   AuditList: events.AuditList,
   FieldChange: FieldChangeView,
   Error: ErrorBody,
-  Login: auth.LoginAnswer,
+  Login: auth.LoginResponse,
   Token: auth.TokenView,
   TokenList: auth.TokenList,
   CreatedToken: auth.CreatedToken,
@@ -58,7 +58,7 @@ const named: Readonly<Record<string, TSchema>> = {
   ResourceList: resources.ResourceList,
   ApplyRequest: resources.ApplyBody,
   ApplyResult: resources.ApplyResultView,
-  ApplyAnswer: resources.ApplyAnswer,
+  ApplyAnswer: resources.ApplyResponse,
   Deleted: resources.DeletedView,
   SecretItem: resources.SecretView,
   SecretList: resources.SecretList,
@@ -71,26 +71,26 @@ const named: Readonly<Record<string, TSchema>> = {
   ModelPlan: models.ModelPlanView,
   ModelDryRunReport: models.ModelDryRunReport,
   ModelStopDryRun: models.ModelStopDryRun,
-  Health: system.Health,
+  Health: system.HealthView,
   SystemInfo: system.SystemInfo,
   SystemConfig: system.SystemConfig,
   Specs: system.SpecsView,
-  PruneAnswer: system.PruneAnswer,
+  PruneAnswer: system.PruneResponse,
 };
 
 /** What stands for a value that routes pass on as it is (`x-component`). */
-const composed: Readonly<Record<string, JsonObject>> = {
-  Manifest: { oneOf: kinds.map((kind) => reference(kind)) },
-  Spec: { anyOf: kinds.map((kind) => reference(`${kind}Spec`)) },
+const composedSchemas: Readonly<Record<string, JsonObject>> = {
+  Manifest: { oneOf: kinds.map((kind) => createReference(kind)) },
+  Spec: { anyOf: kinds.map((kind) => createReference(`${kind}Spec`)) },
   AppSpecPatch: {
     type: "object",
     description: "Fields of AppSpec, and labels. null takes a field away; what is not given stays.",
     additionalProperties: true,
   },
-  AppWriteAnswer: { oneOf: [reference("AppDetails"), reference("DryRunReport")] },
-  ModelWriteAnswer: { oneOf: [reference("ModelItem"), reference("ModelDryRunReport")] },
-  ModelStopAnswer: { oneOf: [reference("ModelList"), reference("ModelStopDryRun")] },
-  AnyModelSpec: { oneOf: [reference("ModelSpec"), { type: "null" }] },
+  AppWriteAnswer: { oneOf: [createReference("AppDetails"), createReference("DryRunReport")] },
+  ModelWriteAnswer: { oneOf: [createReference("ModelItem"), createReference("ModelDryRunReport")] },
+  ModelStopAnswer: { oneOf: [createReference("ModelList"), createReference("ModelStopDryRun")] },
+  AnyModelSpec: { oneOf: [createReference("ModelSpec"), { type: "null" }] },
   Env: {
     type: "object",
     description: "Variables of the app: text, a number, a boolean, or a reference to a Secret.",
@@ -103,37 +103,37 @@ const composed: Readonly<Record<string, JsonObject>> = {
  * serializers get whole schemas, and readers of the document get names.
  */
 export function withComponents(document: Readonly<Record<string, unknown>>): JsonObject {
-  const plain = plainObject(document);
+  const plain = toPlainObject(document);
   const names = new Map<string, string>();
   const schemas: JsonObject = {};
-  for (const [name, schema] of Object.entries(named)) {
-    const json = plainObject(schema);
-    const key = identityOf(json);
+  for (const [name, schema] of Object.entries(namedSchemas)) {
+    const json = toPlainObject(schema);
+    const key = getSchemaIdentity(json);
     if (!names.has(key)) names.set(key, name);
     schemas[name] = json;
   }
   const components: JsonObject = {};
   for (const [name, schema] of Object.entries(schemas)) {
-    components[name] = mapChildren(schema, (child) => referenced(child, names));
+    components[name] = mapChildren(schema, (child) => replaceWithReferences(child, names));
   }
   const previous = plain["components"];
   return {
     ...plain,
-    paths: referenced(plain["paths"] ?? {}, names),
+    paths: replaceWithReferences(plain["paths"] ?? {}, names),
     components: {
       ...(isObject(previous) ? previous : {}),
-      schemas: { ...components, ...composed },
+      schemas: { ...components, ...composedSchemas },
     },
   };
 }
 
-function referenced(value: Json, names: ReadonlyMap<string, string>): Json {
-  if (!isObject(value)) return mapChildren(value, (child) => referenced(child, names));
+function replaceWithReferences(value: Json, names: ReadonlyMap<string, string>): Json {
+  if (!isObject(value)) return mapChildren(value, (child) => replaceWithReferences(child, names));
   const component = value["x-component"];
-  if (typeof component === "string") return reference(component);
-  const name = names.get(identityOf(value));
-  if (name !== undefined) return reference(name);
-  return mapChildren(value, (child) => referenced(child, names));
+  if (typeof component === "string") return createReference(component);
+  const name = names.get(getSchemaIdentity(value));
+  if (name !== undefined) return createReference(name);
+  return mapChildren(value, (child) => replaceWithReferences(child, names));
 }
 
 function mapChildren(value: Json, change: (child: Json) => Json): Json {
@@ -146,7 +146,7 @@ function mapChildren(value: Json, change: (child: Json) => Json): Json {
  * The OpenAPI plugin turns patternProperties into additionalProperties, so two forms of one schema
  * are compared without that difference.
  */
-function identityOf(schema: Json): string {
+function getSchemaIdentity(schema: Json): string {
   return canonicalJson(withoutPatterns(schema));
 }
 
@@ -160,7 +160,7 @@ function withoutPatterns(value: Json): Json {
   return mapChildren({ ...rest, additionalProperties: inner }, withoutPatterns);
 }
 
-function reference(name: string): JsonObject {
+function createReference(name: string): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
 }
 
@@ -168,7 +168,7 @@ function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function plainObject(value: unknown): JsonObject {
+function toPlainObject(value: unknown): JsonObject {
   const json: JsonObject = JSON.parse(JSON.stringify(value));
   return json;
 }

@@ -1,9 +1,9 @@
 import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
 import { Type } from "typebox";
-import { answers, NoQuery, untyped } from "./answers.ts";
-import type { Api, ApiContext } from "./context.ts";
+import type { Api, ApiContext } from "./api-context.ts";
 import { withComponents } from "./openapi-components.ts";
+import { NoQuery, responses, unserialized } from "./route-schemas.ts";
 
 /** The document is made of the schemas that validate and serialize, so it cannot say anything else. */
 export async function registerOpenApi(api: Api, context: ApiContext): Promise<void> {
@@ -59,7 +59,7 @@ export function openApiRoutes(api: Api): void {
         summary: "This document, as OpenAPI 3.1",
         tags: ["system"],
         querystring: NoQuery,
-        response: answers({ 200: untyped(Type.Object({}, { additionalProperties: true })) }),
+        response: responses({ 200: unserialized(Type.Object({}, { additionalProperties: true })) }),
       },
     },
     async (_request, reply) => reply.send(api.swagger()),

@@ -2,12 +2,12 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
 import { explainErrors } from "../resources/explain-errors.ts";
 import { checkPlainValue } from "../resources/plain-value.ts";
-import { issueText } from "../resources/validate.ts";
+import { formatIssue } from "../resources/validate-manifest.ts";
 
 const common = { allErrors: true, strict: false, verbose: true, useDefaults: false } as const;
-const bodies = new Ajv2020({ ...common, coerceTypes: false });
+const bodyAjv = new Ajv2020({ ...common, coerceTypes: false });
 /** Everything in a URL is text, so numbers and booleans have to be made of it. */
-const parameters = new Ajv2020({ ...common, coerceTypes: true });
+const parameterAjv = new Ajv2020({ ...common, coerceTypes: true });
 
 export type HttpPart = "body" | "querystring" | "params" | "headers";
 
@@ -41,18 +41,19 @@ function compile(schema: object, part: HttpPart): Validator {
   let validate: ValidateFunction | undefined;
   return (value) => {
     if (part === "body") {
-      if (value === null && !takesNull(plain)) {
-        return { error: invalid("this call needs a JSON body") };
+      if (value === null && !allowsNull(plain)) {
+        return { error: createInvalidSpecError("this call needs a JSON body") };
       }
       const unplain = checkPlainValue(value);
-      if (unplain) return { error: invalid(`${label(part)}${issueText(unplain)}`) };
+      if (unplain)
+        return { error: createInvalidSpecError(`${describePart(part)}${formatIssue(unplain)}`) };
     }
-    validate ??= (part === "body" ? bodies : parameters).compile(plain);
+    validate ??= (part === "body" ? bodyAjv : parameterAjv).compile(plain);
     if (validate(value)) return { value };
     const issues = explainErrors(validate.errors ?? []);
     return {
       error: new InvalidSpecError(
-        `${label(part)}${issues.map((issue) => textOf(issue)).join("; ")}`,
+        `${describePart(part)}${issues.map((issue) => formatRequestIssue(issue)).join("; ")}`,
         [],
       ),
     };
@@ -60,20 +61,20 @@ function compile(schema: object, part: HttpPart): Validator {
 }
 
 /** The unknown key of an unknown-key message is in the message; it need not stand before it too. */
-function textOf(issue: SpecIssue): string {
-  if (!issue.message.startsWith("unknown key ")) return issueText(issue);
+function formatRequestIssue(issue: SpecIssue): string {
+  if (!issue.message.startsWith("unknown key ")) return formatIssue(issue);
   const message = issue.message.replace(/; known keys: $/, "; nothing is taken here");
-  return issueText({ path: issue.path.replace(/\/[^/]*$/, ""), message });
+  return formatIssue({ path: issue.path.replace(/\/[^/]*$/, ""), message });
 }
 
-function label(part: HttpPart): string {
+function describePart(part: HttpPart): string {
   return part === "body" ? "" : part === "querystring" ? "in the query: " : "in the path: ";
 }
 
-function invalid(message: string): InvalidSpecError {
+function createInvalidSpecError(message: string): InvalidSpecError {
   return new InvalidSpecError(message, []);
 }
 
-function takesNull(schema: Readonly<Record<string, unknown>>): boolean {
+function allowsNull(schema: Readonly<Record<string, unknown>>): boolean {
   return Array.isArray(schema["type"]) && schema["type"].includes("null");
 }

@@ -6,18 +6,21 @@ export interface CatalogEntry {
   readonly isBuiltIn: boolean;
 }
 
-interface CatalogSources {
+interface CatalogDependencies {
   readonly store: Pick<Store, "get" | "list">;
   readonly templates: readonly Manifest<"Template">[];
 }
 
 /** By id. A Template resource stands in for the built-in template of the same name. */
-export function listTemplates({ store, templates }: CatalogSources): CatalogEntry[] {
+export function listTemplates({ store, templates }: CatalogDependencies): CatalogEntry[] {
   const byId = new Map<string, CatalogEntry>(
     templates.map((template) => [template.metadata.name, { template, isBuiltIn: true }]),
   );
   for (const { metadata, spec } of store.list("Template")) {
-    byId.set(metadata.name, { template: ownTemplate(metadata.name, spec), isBuiltIn: false });
+    byId.set(metadata.name, {
+      template: toTemplateManifest(metadata.name, spec),
+      isBuiltIn: false,
+    });
   }
   return [...byId.values()].toSorted((a, b) =>
     a.template.metadata.name < b.template.metadata.name ? -1 : 1,
@@ -25,15 +28,18 @@ export function listTemplates({ store, templates }: CatalogSources): CatalogEntr
 }
 
 export function findTemplate(
-  { store, templates }: CatalogSources,
+  { store, templates }: CatalogDependencies,
   id: string,
 ): CatalogEntry | undefined {
   const own = store.get("Template", id);
-  if (own) return { template: ownTemplate(id, own.spec), isBuiltIn: false };
+  if (own) return { template: toTemplateManifest(id, own.spec), isBuiltIn: false };
   const template = templates.find((candidate) => candidate.metadata.name === id);
   return template && { template, isBuiltIn: true };
 }
 
-function ownTemplate(name: string, spec: Manifest<"Template">["spec"]): Manifest<"Template"> {
+function toTemplateManifest(
+  name: string,
+  spec: Manifest<"Template">["spec"],
+): Manifest<"Template"> {
   return { apiVersion: API_VERSION, kind: "Template", metadata: { name }, spec };
 }

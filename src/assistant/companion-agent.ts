@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { BERTH_APPS_ID, berthAppsManifest } from "../base/berth-apps.ts";
+import { BERTH_APPS_ID, berthAppsManifest } from "../base/berth-tool-manifest.ts";
 import type { Cleanup } from "../base/cleanup.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
@@ -7,21 +7,21 @@ import type { CompanionConfig } from "../config/companion-config.ts";
 import type { SessionBus } from "../dbus/port.ts";
 import { serveAgent } from "./agent/bus.ts";
 import { Agent } from "./agent/calls/agent.ts";
-import { Discovery } from "./agent/discover/discovery.ts";
-import { manifestDirectories } from "./agent/manifests/directories.ts";
-import { ManifestRegistry } from "./agent/manifests/registry.ts";
-import { BusServiceStarter } from "./agent/mcp/activation/bus-service.ts";
-import { type AppCommand, CommandStarter } from "./agent/mcp/activation/commands.ts";
-import { StartersInOrder } from "./agent/mcp/activation/starters-in-order.ts";
-import { SystemdUnitStarter } from "./agent/mcp/activation/systemd-unit.ts";
-import { defaultLimits } from "./agent/mcp/limits.ts";
+import { ToolDiscovery } from "./agent/discover/tool-discovery.ts";
+import { manifestDirectories } from "./agent/manifests/manifest-directories.ts";
+import { ManifestRegistry } from "./agent/manifests/manifest-registry.ts";
+import { BusServiceStarter } from "./agent/mcp/activation/bus-service-starter.ts";
+import { type AppCommand, CommandStarter } from "./agent/mcp/activation/command-starter.ts";
+import { StarterChain } from "./agent/mcp/activation/starter-chain.ts";
+import { SystemdUnitStarter } from "./agent/mcp/activation/systemd-unit-starter.ts";
 import { McpApps } from "./agent/mcp/mcp-apps.ts";
+import { defaultMcpLimits } from "./agent/mcp/mcp-limits.ts";
 import type { Bus } from "./bus/port.ts";
 import type { ContextEmbedder } from "./context/port.ts";
 import type { Ledger } from "./ledger/port.ts";
 import type { LiveSettings } from "./live-settings.ts";
 
-export interface CompanionAgentParts {
+export interface CompanionAgentDependencies {
   readonly bus: Bus;
   /** What Ping answers: `berth 0.1.0`. */
   readonly daemon: string;
@@ -43,7 +43,7 @@ export function appsDir(config: CompanionConfig): string {
 /** Tools, the apps behind them, and the rules of the person whose companion it is. Put on the bus, too. */
 export async function openCompanionAgent(
   config: CompanionConfig,
-  parts: CompanionAgentParts,
+  parts: CompanionAgentDependencies,
   starting: Cleanup,
 ): Promise<{ readonly agent: Agent; readonly registry: ManifestRegistry }> {
   const { bus, daemon, ledger, sessionBus, embedder, settings, clock, logger } = parts;
@@ -57,22 +57,26 @@ export async function openCompanionAgent(
   );
   await registry.start();
   const ownApps = starting.use(
-    new CommandStarter({ commands: new Map([berthApps(config)]), clock, logger }),
+    new CommandStarter({ commands: new Map([createBerthToolsCommand(config)]), clock, logger }),
   );
-  const asking = { bus: () => sessionBus, clock, timeoutMs: defaultLimits.activationMs };
+  const starterOptions = {
+    bus: () => sessionBus,
+    clock,
+    timeoutMs: defaultMcpLimits.activationTimeoutMs,
+  };
   const apps = starting.use(
     new McpApps({
       socketsDir: appsDir(config),
-      activator: new StartersInOrder([
+      activator: new StarterChain([
         ownApps,
-        new BusServiceStarter(asking),
-        new SystemdUnitStarter(asking),
+        new BusServiceStarter(starterOptions),
+        new SystemdUnitStarter(starterOptions),
       ]),
       clock,
       logger,
     }),
   );
-  const discovery = starting.use(new Discovery({ registry, embedder, clock, logger }));
+  const discovery = starting.use(new ToolDiscovery({ registry, embedder, clock, logger }));
   const agent = await Agent.open({
     registry,
     apps,
@@ -90,7 +94,7 @@ export async function openCompanionAgent(
 }
 
 /** Berth's own tools: this program once more, ended with the daemon. */
-function berthApps(config: CompanionConfig): [string, AppCommand] {
+function createBerthToolsCommand(config: CompanionConfig): [string, AppCommand] {
   const program = join(import.meta.dirname, "../../bin/berth");
   const stateDir = join(config.dataDir, "tools");
   return [
@@ -105,13 +109,13 @@ function berthApps(config: CompanionConfig): [string, AppCommand] {
         "--state-dir",
         stateDir,
       ],
-      environment: environmentOf(config),
+      environment: buildToolServerEnvironment(config),
     },
   ];
 }
 
 /** What it looks for its server with, and where its socket goes, also where the session has not said so. */
-function environmentOf(config: CompanionConfig): Record<string, string> {
+function buildToolServerEnvironment(config: CompanionConfig): Record<string, string> {
   const set = Object.entries(config.environment).filter(
     (entry): entry is [string, string] => entry[1] !== undefined,
   );

@@ -1,25 +1,25 @@
 import type { Cleanup } from "../base/cleanup.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
-import { packageVersion } from "../base/package-version.ts";
+import { readPackageVersion } from "../base/package-version.ts";
 import type { SessionBus } from "../dbus/port.ts";
-import type { ToolRegistry } from "./agent/manifest.ts";
 import type { AgentService } from "./agent/port.ts";
+import type { ToolRegistry } from "./agent/tool-manifest.ts";
+import { AssistantError } from "./assistant-error.ts";
 import type { OpenBus } from "./bus/open-bus.ts";
 import type { CompanionRemote } from "./companion-remote.ts";
 import type { ContextService } from "./context/port.ts";
 import { dataClasses } from "./data-class.ts";
-import { AssistantError } from "./errors.ts";
 import type { RoutedInference } from "./inference/routing/routed-inference.ts";
 import type { InferenceService } from "./inference/service-port.ts";
 import type { OpenLedger } from "./ledger/ledger.ts";
 import { LocalAgentPass } from "./overlay/agent-pass/local-agent-pass.ts";
 import { serveOverlay } from "./overlay/bus.ts";
-import type { OverlayFacts } from "./overlay/options.ts";
 import { Overlay } from "./overlay/overlay.ts";
+import type { OverlayFacts } from "./overlay/overlay-dependencies.ts";
 import { SessionBusUi } from "./overlay/ui/session-bus-ui.ts";
 
-export interface CompanionOverlayParts {
+export interface CompanionOverlayDependencies {
   readonly bus: OpenBus;
   /** What Ping answers: `berth 0.1.0`. */
   readonly daemon: string;
@@ -38,7 +38,10 @@ export interface CompanionOverlayParts {
 }
 
 /** A person's questions: made of all the other rooms, and known to none of them. Put on the bus, too. */
-export function openCompanionOverlay(parts: CompanionOverlayParts, starting: Cleanup): Overlay {
+export function openCompanionOverlay(
+  parts: CompanionOverlayDependencies,
+  starting: Cleanup,
+): Overlay {
   const { bus, local, routed, remote, agent, registry, context, ledger, clock, logger } = parts;
   const agentPass = new LocalAgentPass({ inference: local, agent, declarations: registry, logger });
   const overlay = new Overlay({
@@ -50,9 +53,9 @@ export function openCompanionOverlay(parts: CompanionOverlayParts, starting: Cle
       addressOf: (id) => remote.providers.find(id)?.baseUrl,
     },
     agentPass,
-    ui: new SessionBusUi(parts.sessionBus, (connection) => bus.identityOf(connection)),
+    ui: new SessionBusUi(parts.sessionBus, (connection) => bus.identifyConnection(connection)),
     ledger,
-    facts: factsOf(parts),
+    facts: createOverlayFacts(parts),
     clock,
     logger,
   });
@@ -62,9 +65,14 @@ export function openCompanionOverlay(parts: CompanionOverlayParts, starting: Cle
   return starting.use(overlay);
 }
 
-function factsOf({ local, remote, ledger, httpPort }: CompanionOverlayParts): OverlayFacts {
+function createOverlayFacts({
+  local,
+  remote,
+  ledger,
+  httpPort,
+}: CompanionOverlayDependencies): OverlayFacts {
   return {
-    version: packageVersion(),
+    version: readPackageVersion(),
     httpPort,
     ledger: () => ({ ok: ledger.state.ok, size: ledger.state.size }),
     consent: () => dataClasses.filter((scope) => remote.consent.isAllowed(scope)),
@@ -73,12 +81,12 @@ function factsOf({ local, remote, ledger, httpPort }: CompanionOverlayParts): Ov
         .state()
         .providers.filter(({ credential }) => credential.present)
         .map(({ id }) => id),
-    localModel: () => defaultModel(local),
+    localModel: () => findDefaultModel(local),
   };
 }
 
 /** Undefined: there is none, or nobody who would have one. */
-async function defaultModel(local: InferenceService): Promise<string | undefined> {
+async function findDefaultModel(local: InferenceService): Promise<string | undefined> {
   try {
     return (await local.models()).find(({ kind }) => kind !== "embedding")?.id;
   } catch (error) {

@@ -5,20 +5,20 @@ import type { CompanionConfig } from "../config/companion-config.ts";
 import type { SessionBus } from "../dbus/port.ts";
 import type { OpenLedger } from "./ledger/ledger.ts";
 import { ProviderAddresses } from "./remote/address/provider-addresses.ts";
-import { builtInProviders } from "./remote/built-in.ts";
+import { builtInProviders } from "./remote/built-in-providers.ts";
 import { Consent } from "./remote/consent.ts";
-import { Credentials } from "./remote/credentials.ts";
 import { RemoteInference } from "./remote/egress/remote-inference.ts";
 import { Logins } from "./remote/logins.ts";
-import { ProviderConnections } from "./remote/provider-http/provider-connections.ts";
+import { ProviderCredentials } from "./remote/provider-credentials.ts";
+import { ProviderHttpClient } from "./remote/provider-http/provider-http-client.ts";
 import { Providers } from "./remote/providers.ts";
-import { Remote } from "./remote/remote.ts";
+import { RemoteManager } from "./remote/remote-manager.ts";
+import { Revocations } from "./remote/revocations.ts";
 import { OAuthSignIns } from "./remote/sign-in/sign-ins.ts";
 import { RemoteStore } from "./remote/store/remote-store.ts";
 import { EncryptedVault } from "./remote/vault/encrypted-vault.ts";
-import { Withdrawals } from "./remote/withdrawals.ts";
 
-export interface CompanionRemoteParts {
+export interface CompanionRemoteDependencies {
   readonly ledger: OpenLedger;
   /** Asks the Secret Service for the key of the vault. */
   readonly sessionBus: SessionBus;
@@ -30,7 +30,7 @@ export interface CompanionRemoteParts {
 
 /** The egress broker: who the providers are, what may leave, and the one way by which it does. */
 export interface CompanionRemote {
-  readonly service: Remote;
+  readonly service: RemoteManager;
   readonly inference: RemoteInference;
   readonly providers: Providers;
   readonly consent: Consent;
@@ -38,7 +38,7 @@ export interface CompanionRemote {
 
 export async function openCompanionRemote(
   config: CompanionConfig,
-  parts: CompanionRemoteParts,
+  parts: CompanionRemoteDependencies,
   starting: Cleanup,
 ): Promise<CompanionRemote> {
   const { ledger, sessionBus, ownPorts, clock, logger } = parts;
@@ -60,21 +60,21 @@ export async function openCompanionRemote(
     ledger,
   });
   const credentials = starting.use(
-    new Credentials({ vault, ledger, clock, renewer: logins.signIns }),
+    new ProviderCredentials({ vault, ledger, clock, renewer: logins.signIns }),
   );
-  logins.keepIn({ credentials, find: (id) => providers.find(id) });
+  logins.setDestination({ credentials, find: (id) => providers.find(id) });
   const addresses = new ProviderAddresses({ ownPorts });
-  const withdrawals = new Withdrawals();
-  const http = starting.use(new ProviderConnections({ addresses, clock }));
+  const revocations = new Revocations();
+  const http = starting.use(new ProviderHttpClient({ addresses, clock }));
   const inference = starting.use(
     new RemoteInference({
       http,
-      book: {
+      providers: {
         find: (id) => providers.find(id),
         usable: () => providers.usable(),
         bearer: (provider, signal) => credentials.bearer(provider, signal),
         noteStatus: (id, status) => providers.noteStatus(id, status),
-        onWithdrawn: (id, callback) => withdrawals.on(id, callback),
+        onRevoked: (id, callback) => revocations.onRevoked(id, callback),
       },
       consent,
       ledger,
@@ -84,7 +84,7 @@ export async function openCompanionRemote(
     }),
   );
   const service = starting.use(
-    new Remote({
+    new RemoteManager({
       store,
       vault,
       providers,
@@ -93,8 +93,8 @@ export async function openCompanionRemote(
       logins,
       addresses,
       listModels: (id, signal) => inference.listModels(id, signal),
-      withdrawals,
-      disconnect: (id) => http.forget(id),
+      revocations: revocations,
+      disconnect: (id) => http.closeIdle(id),
       ledger,
     }),
   );

@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
-import { messageOf } from "../base/errors.ts";
+import { getErrorMessage } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
-import { type CompanionFile, readCompanionFile } from "../config/companion-file.ts";
+import { type CompanionFile, readCompanionFile } from "../config/companion-settings-file.ts";
 
 /**
  * The companion's settings as the file has them now. A person who disables a tool wants it disabled for the
@@ -13,7 +13,7 @@ export class LiveSettings {
   readonly #homeDirectory: string;
   readonly #logger: Logger;
   #settings: CompanionFile;
-  #seen: string;
+  #lastStamp: string;
 
   constructor(options: {
     readonly file: string;
@@ -27,18 +27,18 @@ export class LiveSettings {
     this.#logger = options.logger;
     this.#settings = options.settings;
     // It may have changed since then.
-    this.#seen = "";
+    this.#lastStamp = "";
   }
 
   current(): CompanionFile {
-    const now = this.#look();
-    if (now === this.#seen) return this.#settings;
-    this.#seen = now;
+    const now = this.#readStamp();
+    if (now === this.#lastStamp) return this.#settings;
+    this.#lastStamp = now;
     try {
       this.#settings = readCompanionFile(this.#file, this.#homeDirectory);
     } catch (error) {
       this.#logger.error(
-        { reason: messageOf(error) },
+        { reason: getErrorMessage(error) },
         "the settings are broken; the former ones count",
       );
     }
@@ -46,11 +46,11 @@ export class LiveSettings {
   }
 
   /** Differs where the file does; where it cannot be looked at, reading it says why. */
-  #look(): string {
+  #readStamp(): string {
     try {
       const found = statSync(this.#file, { bigint: true, throwIfNoEntry: false });
       // Many editors empty a file before they write it: for that moment nothing may be allowed by it.
-      if (found?.size === 0n) return this.#seen;
+      if (found?.size === 0n) return this.#lastStamp;
       return found ? `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}` : "absent";
     } catch {
       return "unreadable";

@@ -4,23 +4,23 @@ import type { Cleanup } from "../base/cleanup.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
 import type { AssistantConfig } from "../config/assistant-config.ts";
-import type { Engine } from "./inference/engine.ts";
 import { chooseEngine } from "./inference/engine-choice.ts";
+import type { InferenceEngine } from "./inference/inference-engine.ts";
 import { LlamaEngine } from "./inference/llama/llama-engine.ts";
 import { KnownModels } from "./inference/models/known-models.ts";
-import { ModelFactsCache } from "./inference/models/model-facts.ts";
+import { ModelFactsCache } from "./inference/models/model-facts-cache.ts";
 import { Residency } from "./inference/models/residency.ts";
 import { GrammarCompiler } from "./inference/schema-grammar/grammar-compiler.ts";
-import { Admission } from "./inference/service/admission.ts";
 import { AnswerPlanner } from "./inference/service/answer-plan.ts";
-import { Inference } from "./inference/service/service.ts";
+import { LocalInferenceService } from "./inference/service/inference-service.ts";
+import { ModelCapacity } from "./inference/service/model-capacity.ts";
 import { StubEngine } from "./inference/stub/stub-engine.ts";
 import type { OpenLedger } from "./ledger/ledger.ts";
 
 /** An engine of this daemon's own, and everything between it and a transport. */
 export interface LocalInference {
-  readonly service: Inference;
-  readonly engine: Engine;
+  readonly service: LocalInferenceService;
+  readonly engine: InferenceEngine;
   readonly known: KnownModels;
   readonly facts: ModelFactsCache;
   readonly residency: Residency;
@@ -36,7 +36,7 @@ export async function openLocalInference(
   starting: Cleanup,
 ): Promise<LocalInference> {
   const { ledger, clock, logger } = parts;
-  const engine = starting.use(engineOf(config, clock, logger));
+  const engine = starting.use(createEngine(config, clock, logger));
   const known = new KnownModels({
     folder: engine.name === "stub" ? undefined : join(config.dataDir, "models"),
     aliases: config.aliases,
@@ -44,7 +44,7 @@ export async function openLocalInference(
     sequences: config.sequences,
   });
   const facts = new ModelFactsCache({ engine });
-  await registerConfigured(config, engine, known, facts);
+  await registerConfiguredModels(config, engine, known, facts);
   const residency = starting.use(
     new Residency({
       engine,
@@ -57,12 +57,12 @@ export async function openLocalInference(
     }),
   );
   const schemas = starting.use(new GrammarCompiler({ logger }));
-  const service = new Inference({
+  const service = new LocalInferenceService({
     engine,
     residency,
     facts,
     planner: new AnswerPlanner({ schemas }),
-    admission: new Admission({ queueMax: config.queueMax }),
+    capacity: new ModelCapacity({ queueMax: config.queueMax }),
     ledger,
     ledgerOk: () => ledger.state.ok,
     sequences: config.sequences ?? 8,
@@ -73,7 +73,7 @@ export async function openLocalInference(
   return { service, engine, known, facts, residency };
 }
 
-function engineOf(config: AssistantConfig, clock: Clock, logger: Logger): Engine {
+function createEngine(config: AssistantConfig, clock: Clock, logger: Logger): InferenceEngine {
   const { engine, notice } = chooseEngine(config.engine, { isMusl: isMusl() });
   if (notice !== undefined) logger.warn({ engine }, notice);
   if (engine === "stub") return new StubEngine({ clock });
@@ -86,9 +86,9 @@ function engineOf(config: AssistantConfig, clock: Clock, logger: Logger): Engine
 }
 
 /** Throws `model_unusable` where a model that was named cannot be one: nobody asked for the others. */
-async function registerConfigured(
+async function registerConfiguredModels(
   config: AssistantConfig,
-  engine: Engine,
+  engine: InferenceEngine,
   known: KnownModels,
   facts: ModelFactsCache,
 ): Promise<void> {
@@ -96,6 +96,6 @@ async function registerConfigured(
   for (const { id, path } of config.models) {
     const file = path ?? (await known.find(id)).path;
     await known.register({ id, path: file, isPinned: true });
-    await facts.of(await known.find(id));
+    await facts.get(await known.find(id));
   }
 }

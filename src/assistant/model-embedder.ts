@@ -4,11 +4,11 @@ import type { ContextEmbedder } from "./context/port.ts";
 import type { InferenceService } from "./inference/service-port.ts";
 
 /** A model that has to be loaded for this first. */
-const FIRST_MS_MAX = 60_000;
+const PROBE_MS_MAX = 60_000;
 /** The system instance may start after the companion, or be without the model for a while. */
-const AGAIN_MS = 30_000;
+const RETRY_MS = 30_000;
 
-interface Wanted {
+interface EmbedderOptions {
   readonly service: InferenceService;
   /** Id or alias. */
   readonly model: string;
@@ -23,9 +23,12 @@ export class AwaitedEmbedder implements Disposable {
   readonly #ending = new AbortController();
 
   constructor(
-    options: Wanted & { readonly clock: Clock; readonly onFound: (found: ContextEmbedder) => void },
+    options: EmbedderOptions & {
+      readonly clock: Clock;
+      readonly onFound: (found: ContextEmbedder) => void;
+    },
   ) {
-    void this.#look(options);
+    void this.#poll(options);
   }
 
   [Symbol.dispose](): void {
@@ -33,20 +36,20 @@ export class AwaitedEmbedder implements Disposable {
   }
 
   /** Never rejects. */
-  async #look({
+  async #poll({
     clock,
     onFound,
     ...wanted
-  }: Wanted & {
+  }: EmbedderOptions & {
     readonly clock: Clock;
     readonly onFound: (found: ContextEmbedder) => void;
   }): Promise<void> {
     const { signal } = this.#ending;
     while (!signal.aborted) {
-      const found = await modelEmbedder({ ...wanted, signal });
+      const found = await connectModelEmbedder({ ...wanted, signal });
       if (signal.aborted) return;
       if (found) return onFound(found);
-      await delay(clock, AGAIN_MS, signal).catch(() => {});
+      await delay(clock, RETRY_MS, signal).catch(() => {});
     }
   }
 }
@@ -55,8 +58,8 @@ export class AwaitedEmbedder implements Disposable {
  * Vectors by an embedding model of the person's choice; each request to it is in the ledger like any other,
  * as background work. Undefined where it cannot be had now; the log says why.
  */
-export async function modelEmbedder(
-  options: Wanted & { readonly signal?: AbortSignal | undefined },
+export async function connectModelEmbedder(
+  options: EmbedderOptions & { readonly signal?: AbortSignal | undefined },
 ): Promise<ContextEmbedder | undefined> {
   const { service, model, logger } = options;
   const embed = async (texts: readonly string[], signal: AbortSignal) => {
@@ -65,7 +68,7 @@ export async function modelEmbedder(
   };
   try {
     const known = await service.model(model);
-    const dimensions = known?.embeddingLength ?? (await first(embed, options.signal))?.length;
+    const dimensions = known?.embeddingLength ?? (await embedProbe(embed, options.signal))?.length;
     if (dimensions === undefined) throw new Error("it gave no vector");
     return { id: `model:${known?.id ?? model}:${dimensions}`, dimensions, embed };
   } catch (error) {
@@ -75,11 +78,11 @@ export async function modelEmbedder(
   }
 }
 
-async function first(
+async function embedProbe(
   embed: ContextEmbedder["embed"],
   signal: AbortSignal | undefined,
 ): Promise<Float32Array | undefined> {
-  const limit = AbortSignal.timeout(FIRST_MS_MAX);
+  const limit = AbortSignal.timeout(PROBE_MS_MAX);
   const [vector] = await embed(["dimensions"], signal ? AbortSignal.any([signal, limit]) : limit);
   return vector;
 }

@@ -1,6 +1,6 @@
 import { homedir, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import type { Environment } from "./environment.ts";
+import type { Environment } from "./process-environment.ts";
 
 export const ASSISTANT_DATA_DIR_VARIABLE = "BERTH_ASSISTANT_DATA_DIR";
 
@@ -9,30 +9,31 @@ export const ASSISTANT_DATA_DIR_VARIABLE = "BERTH_ASSISTANT_DATA_DIR";
  * /var/lib/berth/assistant for root and the data directory of the user for everybody else. That is data,
  * not state as XDG has it: models, memory and the ledger are worth a backup.
  */
-export function assistantDataDir(
-  input: StateDirectory & { readonly userId?: number | undefined },
+export function resolveAssistantDataDir(
+  input: StateDirectoryOptions & { readonly userId?: number | undefined },
 ): string {
-  if (!isGiven(input) && (input.userId ?? userInfo().uid) === 0) return "/var/lib/berth/assistant";
-  return stateDirectory(input, "assistant");
+  if (!isConfigured(input) && (input.userId ?? userInfo().uid) === 0)
+    return "/var/lib/berth/assistant";
+  return resolveStateDirectory(input, "assistant");
 }
 
 /** The state directory of a person's companion: as that of an assistant, but always in the person's home. */
-export function companionDataDir(input: StateDirectory): string {
-  return stateDirectory(input, "companion");
+export function resolveCompanionDataDir(input: StateDirectoryOptions): string {
+  return resolveStateDirectory(input, "companion");
 }
 
-interface StateDirectory {
+interface StateDirectoryOptions {
   readonly flag?: string | undefined;
   readonly environment: Environment;
   readonly workingDirectory: string;
   readonly homeDirectory?: string | undefined;
 }
 
-function isGiven({ flag, environment }: StateDirectory): boolean {
+function isConfigured({ flag, environment }: StateDirectoryOptions): boolean {
   return Boolean(flag || environment[ASSISTANT_DATA_DIR_VARIABLE]);
 }
 
-function stateDirectory(input: StateDirectory, name: string): string {
+function resolveStateDirectory(input: StateDirectoryOptions, name: string): string {
   const { environment, workingDirectory } = input;
   const given = input.flag || environment[ASSISTANT_DATA_DIR_VARIABLE];
   const home = input.homeDirectory ?? environment["HOME"] ?? homedir();
@@ -41,18 +42,18 @@ function stateDirectory(input: StateDirectory, name: string): string {
     return resolve(workingDirectory, expanded);
   }
   return join(
-    xdgDirectory(environment["XDG_DATA_HOME"]) ?? join(home, ".local/share"),
+    parseXdgDirectory(environment["XDG_DATA_HOME"]) ?? join(home, ".local/share"),
     "berth",
     name,
   );
 }
 
 /** The XDG specification says that a relative value is invalid and to be ignored. */
-export function xdgDirectory(value: string | undefined): string | undefined {
+export function parseXdgDirectory(value: string | undefined): string | undefined {
   return value && isAbsolute(value) ? value : undefined;
 }
 
 /** Where an assistant with this data directory listens for whoever drives it. */
-export function assistantControlSocket(dataDir: string): string {
+export function getAssistantControlSocket(dataDir: string): string {
   return join(dataDir, "run/control.sock");
 }

@@ -22,7 +22,7 @@ export class BerthError extends Error {
 }
 
 /**
- * Every code that a caller can meet. The API maps each to a status in `src/api/error-table.ts`,
+ * Every code that a caller can meet. The API maps each to a status in `src/api/error-http-status.ts`,
  * the command line to an exit code; `docs/errors.md` explains each one.
  */
 export const errorCodes = [
@@ -106,12 +106,12 @@ export class InvalidSpecError extends BerthError {
 }
 
 /** The message of anything thrown, without its stack. */
-export function messageOf(error: unknown): string {
+export function getErrorMessage(error: unknown): string {
   if (error instanceof Error) return error.message;
   return typeof error === "string" ? error : "unknown error";
 }
 
 /** True for the rejection that an aborted signal causes, which is never a failure. */
-export function isAbort(error: unknown): boolean {
+export function isAbortError(error: unknown): boolean {
   return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
 }

@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { Shape } from "./shape.ts";
+import { LazyValidator } from "./json-validator.ts";
 
 /** What a daemon tells the program that started it and looks after it. */
 const ParentMessage = Type.Union([
@@ -14,10 +14,10 @@ const ParentMessage = Type.Union([
 ]);
 export type ParentMessage = Static<typeof ParentMessage>;
 
-export const parentMessage = new Shape<ParentMessage>(ParentMessage);
+export const parentMessageValidator = new LazyValidator<ParentMessage>(ParentMessage);
 
 /** Resolves when it is on its way; where the parent has gone, nobody has to know. */
-export function tellParent(message: ParentMessage): Promise<void> {
+export function sendToParent(message: ParentMessage): Promise<void> {
   return new Promise((resolve) => {
     if (!process.send || !process.connected) {
       resolve();

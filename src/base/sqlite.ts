@@ -31,7 +31,7 @@ export function openDatabase(options: {
   try {
     if (!existsSync(options.file)) {
       closeSync(openSync(options.file, "a", 0o600));
-      if (options.durability === "full") syncDirectory(dirname(options.file));
+      if (options.durability === "full") fsyncDirectorySync(dirname(options.file));
     }
     db = new Database(options.file, { timeout: BUSY_TIMEOUT_MS });
     // Before the first write, which is that the file becomes one with a write-ahead log.
@@ -53,7 +53,7 @@ export function openDatabase(options: {
     return db;
   } catch (error) {
     db?.close();
-    throw sqliteFailure(error);
+    throw mapSqliteError(error);
   }
 }
 
@@ -61,13 +61,13 @@ export function openDatabase(options: {
  * A BerthError for what SQLite threw: `disk_full`, `store_corrupt`, or `internal` with SQLite's code.
  * Anything else comes back as it is. SQLite's own text may name a path, so it stays in the cause.
  */
-export function sqliteFailure(error: unknown): unknown {
+export function mapSqliteError(error: unknown): unknown {
   if (error instanceof TypeError && error.message.includes("connection is not open")) {
     return new BerthError("internal", "the store is closed", { cause: error });
   }
-  if (!(error instanceof Database.SqliteError)) return systemFailure(error);
+  if (!(error instanceof Database.SqliteError)) return mapSystemError(error);
   const code = error.code;
-  if (code === "SQLITE_FULL" || code === "SQLITE_IOERR_SHMSIZE") return diskFull(error);
+  if (code === "SQLITE_FULL" || code === "SQLITE_IOERR_SHMSIZE") return diskFullError(error);
   if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB") {
     return new BerthError("store_corrupt", "the store is damaged and cannot be read", {
       hint: "bring back the last good copy with: berth restore FILE",
@@ -81,16 +81,16 @@ export function sqliteFailure(error: unknown): unknown {
 }
 
 /** What the system said of a file beside a database; its text names paths, so it stays in the cause. */
-function systemFailure(error: unknown): unknown {
+function mapSystemError(error: unknown): unknown {
   if (!(error instanceof Error) || !("syscall" in error) || !("code" in error)) return error;
-  if (error.code === "ENOSPC" || error.code === "EDQUOT") return diskFull(error);
+  if (error.code === "ENOSPC" || error.code === "EDQUOT") return diskFullError(error);
   return new BerthError("internal", `a file of the store cannot be used (${String(error.code)})`, {
     hint: "check that the folder exists and that the user who runs Berth may write to it",
     cause: error,
   });
 }
 
-function diskFull(cause: Error): BerthError {
+function diskFullError(cause: Error): BerthError {
   return new BerthError("disk_full", "the disk is full; nothing was written", {
     hint: "free some space, then try again",
     cause,
@@ -105,7 +105,7 @@ export type Migration = string;
  * where a newer program has written the database: there is no way back.
  */
 export function migrate(db: SqliteDatabase, migrations: readonly Migration[]): void {
-  const current = schemaVersion(db);
+  const current = readSchemaVersion(db);
   if (current > migrations.length) {
     throw new BerthError(
       "wrong_state",
@@ -122,20 +122,20 @@ export function migrate(db: SqliteDatabase, migrations: readonly Migration[]): v
       })();
     }
   } catch (error) {
-    throw sqliteFailure(error);
+    throw mapSqliteError(error);
   }
 }
 
-export function schemaVersion(db: SqliteDatabase): number {
+export function readSchemaVersion(db: SqliteDatabase): number {
   try {
     return Number(db.pragma("user_version", { simple: true }));
   } catch (error) {
-    throw sqliteFailure(error);
+    throw mapSqliteError(error);
   }
 }
 
 /** Makes the names in a directory as durable as the files that they name. */
-export function syncDirectory(directory: string): void {
+export function fsyncDirectorySync(directory: string): void {
   const handle = openSync(directory, "r");
   try {
     fsyncSync(handle);

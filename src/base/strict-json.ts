@@ -2,14 +2,14 @@
  * What is wrong with a text that should be JSON. The message says it without quoting the text, which
  * may hold a secret or a prompt.
  */
-export class JsonFault extends Error {
+export class InvalidJsonError extends Error {
   constructor(message: string) {
     super(message);
     this.name = "JsonFault";
   }
 }
 
-export interface JsonRules {
+export interface StrictJsonOptions {
   /** How deep objects and arrays may be nested. */
   readonly depthMax: number;
   /** Keys that no object may have. */
@@ -23,7 +23,7 @@ export interface JsonRules {
  * stands twice in one object (of which JSON.parse would silently take the last), forbidden keys, and
  * deep nesting. Returns undefined for an empty body; throws JsonFault.
  */
-export function parseStrictJson(body: Uint8Array, rules: JsonRules): unknown {
+export function parseStrictJson(body: Uint8Array, rules: StrictJsonOptions): unknown {
   if (body.length === 0) return undefined;
   const subject = rules.subject ?? "the body";
   const text = decode(body, subject);
@@ -32,7 +32,7 @@ export function parseStrictJson(body: Uint8Array, rules: JsonRules): unknown {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new JsonFault(`${subject} is not JSON: ${jsonFaultOf(error)}`);
+    throw new InvalidJsonError(`${subject} is not JSON: ${describeJsonError(error)}`);
   }
   checkKeys(text, rules);
   return value;
@@ -44,12 +44,12 @@ function decode(body: Uint8Array, subject: string): string {
   try {
     return decoder.decode(body);
   } catch {
-    throw new JsonFault(`${subject} is not UTF-8`);
+    throw new InvalidJsonError(`${subject} is not UTF-8`);
   }
 }
 
 /** Returns where `JSON.parse` failed, without the text around the fault, which V8 quotes. */
-export function jsonFaultOf(error: unknown): string {
+export function describeJsonError(error: unknown): string {
   const message = error instanceof Error ? error.message : "";
   const place = /\(line (\d+) column (\d+)\)/.exec(message);
   if (place) return `line ${place[1]}, column ${place[2]}`;
@@ -57,7 +57,7 @@ export function jsonFaultOf(error: unknown): string {
 }
 
 /** Walks over text that JSON.parse has accepted, so that only strings and brackets matter. */
-function checkKeys(text: string, rules: JsonRules): void {
+function checkKeys(text: string, rules: StrictJsonOptions): void {
   /** One set of keys for each open object, null for each open array. */
   const open: (Set<string> | null)[] = [];
   let expectsKey = false;
@@ -82,9 +82,9 @@ function checkKeys(text: string, rules: JsonRules): void {
         expectsKey = open.at(-1) !== null;
         break;
       case 0x22: {
-        const end = endOfString(text, index);
+        const end = findStringEnd(text, index);
         const keys = open.at(-1);
-        if (expectsKey && keys) checkKey(keys, textOfString(text, index, end), rules);
+        if (expectsKey && keys) checkKey(keys, decodeString(text, index, end), rules);
         expectsKey = false;
         index = end;
         break;
@@ -95,26 +95,28 @@ function checkKeys(text: string, rules: JsonRules): void {
   }
 }
 
-function checkKey(keys: Set<string>, key: string, rules: JsonRules): void {
-  if (keys.has(key)) throw new JsonFault(`the key ${shown(key)} stands twice in one object`);
-  if (rules.forbiddenKeys.has(key)) throw new JsonFault(`the key ${shown(key)} is not allowed`);
+function checkKey(keys: Set<string>, key: string, rules: StrictJsonOptions): void {
+  if (keys.has(key))
+    throw new InvalidJsonError(`the key ${quoteKey(key)} stands twice in one object`);
+  if (rules.forbiddenKeys.has(key))
+    throw new InvalidJsonError(`the key ${quoteKey(key)} is not allowed`);
   keys.add(key);
 }
 
-function shown(key: string): string {
+function quoteKey(key: string): string {
   return JSON.stringify(key.slice(0, 80));
 }
 
-function checkDepth(depth: number, rules: JsonRules): void {
+function checkDepth(depth: number, rules: StrictJsonOptions): void {
   if (depth > rules.depthMax) {
-    throw new JsonFault(
+    throw new InvalidJsonError(
       `${rules.subject ?? "the body"} is nested deeper than ${rules.depthMax} levels`,
     );
   }
 }
 
 /** The index of the closing quotation mark. Most of a large body is strings, so this skips. */
-function endOfString(text: string, start: number): number {
+function findStringEnd(text: string, start: number): number {
   let index = text.indexOf('"', start + 1);
   while (index !== -1) {
     let backslash = index;
@@ -125,7 +127,7 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-function textOfString(text: string, start: number, end: number): string {
+function decodeString(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end);
   return raw.includes("\\") ? String(JSON.parse(`"${raw}"`)) : raw;
 }

@@ -1,5 +1,5 @@
 import { setMaxListeners } from "node:events";
-import { isAbort } from "./errors.ts";
+import { isAbortError } from "./errors.ts";
 
 /**
  * Background work that shutdown waits for. A task gets a signal that aborts when the group is
@@ -27,19 +27,19 @@ export class TaskGroup implements AsyncDisposable {
       try {
         await task(this.#controller.signal);
       } catch (error) {
-        if (!isAbort(error) || !this.#controller.signal.aborted) this.#onError(error, name);
+        if (!isAbortError(error) || !this.#controller.signal.aborted) this.#onError(error, name);
       }
     })().finally(() => this.#running.delete(running));
     this.#running.add(running);
   }
 
   /** Resolves when every task that is running now, or started meanwhile, has ended. */
-  async settled(): Promise<void> {
+  async waitUntilIdle(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#controller.abort();
-    await this.settled();
+    await this.waitUntilIdle();
   }
 }

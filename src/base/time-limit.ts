@@ -10,7 +10,7 @@ const TIMER_MAX_MS = 2 ** 31 - 1;
  * AbortSignal.any over an AbortSignal.timeout that nobody else holds may be collected as garbage by
  * Node 22.14 while it is waited for, and then never aborts. This one has a timer of its own.
  */
-export function timeLimit(parent: AbortSignal, limitMs: number): TimeLimit {
+export function createTimeLimit(parent: AbortSignal, limitMs: number): TimeLimit {
   const bound = new AbortController();
   const follow = () => bound.abort(parent.reason);
   const timer = setTimeout(

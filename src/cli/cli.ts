@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Client } from "../client/rest/client.ts";
-import type { Target } from "../client/rest/target.ts";
-import { type Colors, coloursFor } from "./colours.ts";
+import type { ServerTarget } from "../client/rest/server-target.ts";
+import { type Colors, createColours } from "./colours.ts";
 import type { CliIo } from "./io.ts";
 
 /** Options that stand before or behind any verb. */
@@ -37,18 +37,18 @@ export class Cli {
 
   /** For standard output. */
   get colours(): Colors {
-    return coloursFor(this.io.outputIsTerminal, this.io.environment, this.globals.color);
+    return createColours(this.io.outputIsTerminal, this.io.environment, this.globals.color);
   }
 
   /** For standard error. */
   get errorColours(): Colors {
-    return coloursFor(this.io.errorIsTerminal, this.io.environment, this.globals.color);
+    return createColours(this.io.errorIsTerminal, this.io.environment, this.globals.color);
   }
 
   /** Throws where no server can be found; whether one answers shows with the first call. */
-  async target(): Promise<Target> {
-    const { findTarget } = await import("./connect.ts");
-    return findTarget({
+  async findTarget(): Promise<ServerTarget> {
+    const { findServerTarget } = await import("./server-target.ts");
+    return findServerTarget({
       url: this.globals.url,
       dataDir: this.globals.dataDir,
       config: this.globals.config,
@@ -58,7 +58,7 @@ export class Cli {
   }
 
   async connect(): Promise<Client> {
-    const target = await this.target();
+    const target = await this.findTarget();
     const { createClient } = await import("../client/rest/client.ts");
     return createClient({ baseUrl: target.url, token: target.token });
   }
@@ -69,12 +69,12 @@ export class Cli {
   }
 
   /** For callers that cannot wait, such as the printer of help; `written` tells how it went. */
-  writeSoon(text: string): void {
+  queueWrite(text: string): void {
     this.#writes.push(this.io.write(text));
   }
 
   /** Resolves when all of writeSoon is out; rejects where the reader has gone. */
-  async written(): Promise<void> {
+  async flushWrites(): Promise<void> {
     await Promise.all(this.#writes);
   }
 

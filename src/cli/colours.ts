@@ -1,16 +1,20 @@
 import picocolors from "picocolors";
-import type { Environment } from "../base/environment.ts";
+import type { Environment } from "../base/process-environment.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
 /** Colours only where a person looks: a terminal, without NO_COLOR (https://no-color.org). */
-export function coloursFor(isTerminal: boolean, environment: Environment, wanted: boolean): Colors {
-  const refused = !wanted || Boolean(environment["NO_COLOR"]) || environment["TERM"] === "dumb";
-  return picocolors.createColors(isTerminal && !refused);
+export function createColours(
+  isTerminal: boolean,
+  environment: Environment,
+  isWanted: boolean,
+): Colors {
+  const isRefused = !isWanted || Boolean(environment["NO_COLOR"]) || environment["TERM"] === "dumb";
+  return picocolors.createColors(isTerminal && !isRefused);
 }
 
 /** Green for what is as wanted, yellow for what is on its way, red for what needs a person. */
-export function colourOfStatus(colors: Colors, status: string): (text: string) => string {
+export function getStatusColour(colors: Colors, status: string): (text: string) => string {
   switch (status.toLowerCase()) {
     case "running":
     case "ready":

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import type { Environment } from "../base/environment.ts";
+import type { Environment } from "../base/process-environment.ts";
 import type { SessionBus } from "../dbus/port.ts";
 
 /** What a verb sees of the world around it: streams, terminal, environment. Tests make their own. */
@@ -53,7 +53,7 @@ export function processIo(environment: Environment): CliIo {
       return () => process.off("SIGINT", listener);
     },
     openSessionBus: async (address, signal, canPassFds) => {
-      const { connectSessionBus } = await import("../dbus/connect.ts");
+      const { connectSessionBus } = await import("../dbus/connect-session-bus.ts");
       return connectSessionBus({ address, signal, negotiateFds: canPassFds === true });
     },
   };

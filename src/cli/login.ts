@@ -1,18 +1,18 @@
-import { BerthError, messageOf } from "../base/errors.ts";
+import { BerthError, getErrorMessage } from "../base/errors.ts";
 import { ApiError } from "../client/rest/api-error.ts";
 import { createClient } from "../client/rest/client.ts";
-import { originOf } from "../client/rest/target.ts";
-import { formatTime } from "./age.ts";
+import { originOf } from "../client/rest/server-target.ts";
 import type { Cli } from "./cli.ts";
+import { UsageError } from "./cli-errors.ts";
+import { formatTime } from "./format-time.ts";
+import { askSecret, canPrompt } from "./prompt.ts";
+import { readAll } from "./read-input.ts";
 import {
   credentialsFile,
-  readCredentials,
+  readSavedLogins,
   type SavedLogin,
-  writeCredentials,
-} from "./credentials.ts";
-import { UsageError } from "./failure.ts";
-import { askSecret, canAsk } from "./prompt.ts";
-import { readAll } from "./read-input.ts";
+  writeSavedLogins,
+} from "./saved-logins.ts";
 
 export interface LoginFlags {
   readonly passwordStdin?: boolean;
@@ -23,10 +23,10 @@ const INPUT_BYTES_MAX = 1024 * 1024;
 
 /** Logs in, and makes that server the one that verbs talk to. */
 export async function logIn(cli: Cli, url: string | undefined, flags: LoginFlags): Promise<void> {
-  const server = serverOf(cli, url);
-  const login = await obtain(cli, server, flags);
-  const credentials = readCredentials(cli.io.environment);
-  const file = writeCredentials(cli.io.environment, {
+  const server = resolveServer(cli, url);
+  const login = await obtainLogin(cli, server, flags);
+  const credentials = readSavedLogins(cli.io.environment);
+  const file = writeSavedLogins(cli.io.environment, {
     current: server,
     servers: { ...credentials.servers, [server]: login },
   });
@@ -38,7 +38,7 @@ export async function logIn(cli: Cli, url: string | undefined, flags: LoginFlags
 /** Ends the session at the server where that can be done, and forgets it here in any case. */
 export async function logOut(cli: Cli, url: string | undefined): Promise<void> {
   const { environment } = cli.io;
-  const credentials = readCredentials(environment);
+  const credentials = readSavedLogins(environment);
   const wanted = url ?? cli.globals.url ?? credentials.current;
   const server = wanted === undefined ? undefined : originOf(withScheme(wanted));
   const saved = server === undefined ? undefined : credentials.servers[server];
@@ -55,11 +55,11 @@ export async function logOut(cli: Cli, url: string | undefined): Promise<void> {
     try {
       await createClient({ baseUrl: server, token: saved.token }).auth.logout();
     } catch (error) {
-      cli.note(`the server could not be told: ${messageOf(error)}`);
+      cli.note(`the server could not be told: ${getErrorMessage(error)}`);
     }
   }
   const { [server]: _gone, ...servers } = credentials.servers;
-  writeCredentials(environment, {
+  writeSavedLogins(environment, {
     servers,
     ...(credentials.current === undefined || credentials.current === server
       ? {}
@@ -68,7 +68,7 @@ export async function logOut(cli: Cli, url: string | undefined): Promise<void> {
   await cli.print(`logged out of ${server}`);
 }
 
-function serverOf(cli: Cli, url: string | undefined): string {
+function resolveServer(cli: Cli, url: string | undefined): string {
   const wanted = url ?? cli.globals.url ?? (cli.io.environment["BERTH_URL"] || undefined);
   if (wanted === undefined)
     throw new UsageError("login needs the address of a server", "berth login https://HOST");
@@ -97,7 +97,7 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127(\.\d+){3}$/.test(host);
 }
 
-async function obtain(cli: Cli, server: string, flags: LoginFlags): Promise<SavedLogin> {
+async function obtainLogin(cli: Cli, server: string, flags: LoginFlags): Promise<SavedLogin> {
   if (flags.passwordStdin === true && flags.tokenStdin === true)
     throw new UsageError("--password-stdin and --token-stdin exclude each other");
   if (flags.tokenStdin === true) {
@@ -109,7 +109,7 @@ async function obtain(cli: Cli, server: string, flags: LoginFlags): Promise<Save
       ...(who.expires_at === null ? {} : { expires_at: who.expires_at }),
     };
   }
-  if (flags.passwordStdin !== true && !canAsk(cli))
+  if (flags.passwordStdin !== true && !canPrompt(cli))
     throw new UsageError(
       "there is no terminal to ask for the password",
       `berth login ${server} --password-stdin < FILE`,

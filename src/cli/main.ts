@@ -1,7 +1,7 @@
 import { type Command, CommanderError } from "commander";
-import type { Environment } from "../base/environment.ts";
+import type { Environment } from "../base/process-environment.ts";
 import type { Cli } from "./cli.ts";
-import { exitCodeOf, exitCodes, explain } from "./failure.ts";
+import { exitCodeOf, exitCodes, formatError } from "./cli-errors.ts";
 import { type CliIo, processIo } from "./io.ts";
 import { overview } from "./overview.ts";
 import { buildProgram } from "./program.ts";
@@ -10,21 +10,25 @@ import { buildProgram } from "./program.ts";
 export async function runCli(commandLine: readonly string[], io: CliIo): Promise<number> {
   const { program, cli } = buildProgram(io);
   try {
-    await perform(commandLine, program, cli);
-    await cli.written();
+    await runProgram(commandLine, program, cli);
+    await cli.flushWrites();
     return cli.exitCode;
   } catch (error) {
     // A reader that went away, as `| head` does, is nobody's failure.
     if (isBrokenPipe(error)) return exitCodes.done;
     // Commander has printed its own errors already.
     if (!(error instanceof CommanderError))
-      io.writeError(explain(error, cli.errorColours, cli.globals.verbose === true));
+      io.writeError(formatError(error, cli.errorColours, cli.globals.verbose === true));
     const code = exitCodeOf(error);
     return commandLine[0] === "diff" && code !== exitCodes.done ? exitCodes.usage : code;
   }
 }
 
-async function perform(commandLine: readonly string[], program: Command, cli: Cli): Promise<void> {
+async function runProgram(
+  commandLine: readonly string[],
+  program: Command,
+  cli: Cli,
+): Promise<void> {
   const { operands, unknown } = program.parseOptions([...commandLine]);
   if (operands.length === 0 && unknown.length === 0)
     return cli.print(overview(program, cli.colours));

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
-import { BerthError, messageOf } from "../base/errors.ts";
+import { BerthError, getErrorMessage } from "../base/errors.ts";
 import type { Manifest } from "../resources/kinds.ts";
-import { type ParseProblem, parseDocuments } from "../resources/parse.ts";
+import { type ParseProblem, parseManifests } from "../resources/parse-manifests.ts";
 import type { Cli } from "./cli.ts";
-import { UsageError } from "./failure.ts";
+import { UsageError } from "./cli-errors.ts";
 import { readAll } from "./read-input.ts";
 
 export interface LocatedManifest {
@@ -14,14 +14,14 @@ export interface LocatedManifest {
   readonly line: number;
 }
 
-export interface FileProblem extends ParseProblem {
+export interface ManifestFileProblem extends ParseProblem {
   readonly file: string;
 }
 
 export interface ManifestFiles {
   readonly files: readonly string[];
   readonly manifests: readonly LocatedManifest[];
-  readonly problems: readonly FileProblem[];
+  readonly problems: readonly ManifestFileProblem[];
 }
 
 /** As much as one `apply` may carry is far below this; what is larger is not a spec. */
@@ -38,11 +38,11 @@ export async function readManifestFiles(
 ): Promise<ManifestFiles> {
   const files: string[] = [];
   const manifests: LocatedManifest[] = [];
-  const problems: FileProblem[] = [];
+  const problems: ManifestFileProblem[] = [];
   const declared = new Map<string, LocatedManifest>();
-  const take = (file: string, content: Uint8Array) => {
+  const addFile = (file: string, content: Uint8Array) => {
     files.push(file);
-    const parsed = parseDocuments(content);
+    const parsed = parseManifests(content);
     problems.push(...parsed.errors.map((error) => ({ ...error, file })));
     for (const { manifest, line, column } of parsed.documents) {
       const key = `${manifest.kind} "${manifest.metadata.name}"`;
@@ -61,17 +61,18 @@ export async function readManifestFiles(
     throw new UsageError("standard input can be read once only");
   for (const path of paths) {
     if (path === "-") {
-      take("-", await readAll(cli.io.input, INPUT_BYTES_MAX));
+      addFile("-", await readAll(cli.io.input, INPUT_BYTES_MAX));
       continue;
     }
     const absolute = resolve(cli.io.workingDirectory, path);
-    for (const file of specFilesBelow(absolute, path)) take(shown(cli, file), readFile(file));
+    for (const file of listSpecFiles(absolute, path))
+      addFile(displayPath(cli, file), readInputFile(file));
   }
   return { files, manifests, problems };
 }
 
 /** Problems as `file:line:column: message` lines, which editors make links of. */
-export function problemLines(problems: readonly FileProblem[]): string {
+export function problemLines(problems: readonly ManifestFileProblem[]): string {
   return problems
     .map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`)
     .join("\n");
@@ -104,7 +105,7 @@ export function requireManifests(read: ManifestFiles): readonly LocatedManifest[
   return read.manifests;
 }
 
-function specFilesBelow(absolute: string, asWritten: string): string[] {
+function listSpecFiles(absolute: string, asWritten: string): string[] {
   const status = statSync(absolute, { throwIfNoEntry: false });
   if (status === undefined) throw new UsageError(`there is no file or folder ${asWritten}`);
   // A file that is named by hand is read whatever it is called.
@@ -122,15 +123,15 @@ function specFilesBelow(absolute: string, asWritten: string): string[] {
     .toSorted();
 }
 
-function readFile(file: string): Buffer {
+function readInputFile(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw new BerthError("invalid_request", `cannot read ${file}: ${messageOf(error)}`);
+    throw new BerthError("invalid_request", `cannot read ${file}: ${getErrorMessage(error)}`);
   }
 }
 
-function shown(cli: Cli, file: string): string {
+function displayPath(cli: Cli, file: string): string {
   const below = relative(cli.io.workingDirectory, file);
   return below.startsWith("..") ? file : below;
 }

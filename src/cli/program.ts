@@ -1,5 +1,5 @@
 import { Command, Help } from "commander";
-import { packageVersion } from "../base/package-version.ts";
+import { readPackageVersion } from "../base/package-version.ts";
 import { Cli } from "./cli.ts";
 import type { CliIo } from "./io.ts";
 import { addAppVerbs } from "./verbs/app-actions.ts";
@@ -50,12 +50,12 @@ import { addWebhooks } from "./verbs/webhooks.ts";
 /** The headings of `berth` and `berth help`, in the order in which the verbs are added below. */
 const groups = {
   server: "Run a server:",
-  look: "Look at things:",
+  inspect: "Look at things:",
   change: "Change things:",
   files: "Work with spec files:",
   companion: "Ask your companion, on the session bus:",
   connect: "Log in, let others in, and tell others:",
-  care: "Look after a server:",
+  maintain: "Look after a server:",
   other: "Other:",
 } as const;
 
@@ -75,7 +75,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
     .option("--config <file>", "config file (also BERTH_CONFIG)")
     .option("--no-color", "no colours, also where a terminal is (also NO_COLOR)")
     .option("--verbose", "say more where something fails")
-    .version(packageVersion(), "-V, --version", "print the version")
+    .version(readPackageVersion(), "-V, --version", "print the version")
     .usage("VERB [options]")
     .configureHelp({
       showGlobalOptions: true,
@@ -86,7 +86,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
           .filter(({ long }) => long !== "--version"),
     })
     .configureOutput({
-      writeOut: (text) => cli.writeSoon(text),
+      writeOut: (text) => cli.queueWrite(text),
       writeErr: (text) => io.writeError(text),
       getOutHelpWidth: () => io.columns ?? 100,
       getErrHelpWidth: () => io.columns ?? 100,
@@ -109,7 +109,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   addStatus(program, cli);
   addDoctor(program, cli);
 
-  program.commandsGroup(groups.look);
+  program.commandsGroup(groups.inspect);
   addGet(program, cli);
   addDescribe(program, cli);
   addLogs(program, cli);
@@ -152,7 +152,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   addToken(program, cli);
   addWebhooks(program, cli);
 
-  program.commandsGroup(groups.care);
+  program.commandsGroup(groups.maintain);
   addConfig(program, cli);
   addAudit(program, cli);
   addLedger(program, cli);

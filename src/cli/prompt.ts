@@ -1,30 +1,30 @@
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
-import { isAbort } from "../base/errors.ts";
+import { isAbortError } from "../base/errors.ts";
 import type { Cli } from "./cli.ts";
-import { declined } from "./failure.ts";
+import { declinedError } from "./cli-errors.ts";
 
 /** True after a clear yes. Only to be asked where a person sits at both ends. */
 export async function confirm(cli: Cli, question: string): Promise<boolean> {
-  const answer = await ask(cli, `${question} [y/N] `, false);
+  const answer = await promptFor(cli, `${question} [y/N] `, false);
   return /^y(es)?$/i.test(answer.trim());
 }
 
-export function canAsk(cli: Cli): boolean {
+export function canPrompt(cli: Cli): boolean {
   return cli.io.inputIsTerminal && cli.io.errorIsTerminal;
 }
 
 /** What a person typed, without blanks around it. Only to be asked where a person sits at both ends. */
 export async function askLine(cli: Cli, question: string): Promise<string> {
-  return (await ask(cli, question, false)).trim();
+  return (await promptFor(cli, question, false)).trim();
 }
 
 /** A line that is not shown while it is typed. */
 export async function askSecret(cli: Cli, question: string): Promise<string> {
-  return ask(cli, question, true);
+  return promptFor(cli, question, true);
 }
 
-async function ask(cli: Cli, question: string, hidden: boolean): Promise<string> {
+async function promptFor(cli: Cli, question: string, hidden: boolean): Promise<string> {
   let isMuted = false;
   const output = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -38,7 +38,7 @@ async function ask(cli: Cli, question: string, hidden: boolean): Promise<string>
     isMuted = hidden;
     return await answer;
   } catch (error) {
-    throw isAbort(error) ? declined("interrupted, nothing was done") : error;
+    throw isAbortError(error) ? declinedError("interrupted, nothing was done") : error;
   } finally {
     reader.close();
     if (hidden) cli.io.writeError("\n");

@@ -40,7 +40,7 @@ export interface ServerFlags {
 }
 
 /** Flag, its variable in brackets, and the default where there is one that always holds. */
-const options: readonly (readonly [flag: string, description: string])[] = [
+const serverOptions: readonly (readonly [flag: string, description: string])[] = [
   ["--specs-dir <dir>", "folder of spec files to follow (BERTH_SPECS_DIR)"],
   ["--templates-dir <dir>", "more templates (BERTH_TEMPLATES_DIR)"],
   ["--listen <host:port>", "address of the API (BERTH_LISTEN); default: 127.0.0.1:7776"],
@@ -93,11 +93,11 @@ const options: readonly (readonly [flag: string, description: string])[] = [
 
 /** Values are checked with all other sources in one place, so that the messages are the same. */
 export function addServerOptions(command: Command): Command {
-  for (const [flag, description] of options) command.addOption(new Option(flag, description));
+  for (const [flag, description] of serverOptions) command.addOption(new Option(flag, description));
   return command;
 }
 
-export function serverFlags(cli: Cli, flags: ServerFlags): NonNullable<ConfigInput["flags"]> {
+export function toConfigFlags(cli: Cli, flags: ServerFlags): NonNullable<ConfigInput["flags"]> {
   return {
     config: cli.globals.config,
     data_dir: cli.globals.dataDir,

@@ -1,78 +1,78 @@
-import { segmentsOf } from "../resources/json-pointer.ts";
+import { parsePointer } from "../resources/json-pointer.ts";
 import { API_VERSION, type Manifest } from "../resources/kinds.ts";
-import { issueText, readManifest } from "../resources/validate.ts";
-import { convertBuild } from "./build.ts";
-import { convertDependencies, convertNetworks, isJob } from "./dependencies.ts";
-import { convertEnvironment, writeEnvironment } from "./environment.ts";
-import { childrenOf, type FindingList } from "./findings.ts";
-import { convertHealth } from "./health.ts";
-import { reportLeftOut } from "./left-out.ts";
-import { convertLimits, convertRestart } from "./limits.ts";
-import { convertMountedFiles } from "./mounted-files.ts";
-import { convertPorts } from "./ports.ts";
-import { convertImage, convertProcess } from "./process.ts";
-import { readRoutes, writeRoutes } from "./routes.ts";
-import type { ServiceScope } from "./scope.ts";
-import { suggestKey } from "./service-keys.ts";
-import { type ComposeNode, isNull, type Scalar, valueAt } from "./tree.ts";
-import { convertVolumes } from "./volumes.ts";
+import { formatIssue, tryValidateManifest } from "../resources/validate-manifest.ts";
+import { type ComposeNode, getValue, isNull, type Scalar } from "./compose-tree.ts";
+import { convertBuild } from "./convert-build.ts";
+import { convertDependencies, convertNetworks, isJob } from "./convert-dependencies.ts";
+import { convertEnvironment, writeEnvironment } from "./convert-environment.ts";
+import { convertHealthCheck } from "./convert-health-check.ts";
+import { convertMountedFiles } from "./convert-mounted-files.ts";
+import { convertPorts } from "./convert-ports.ts";
+import { convertImage, convertProcess } from "./convert-process.ts";
+import { convertResources, convertRestart } from "./convert-resources.ts";
+import { readRoutes, writeRoutes } from "./convert-routes.ts";
+import { convertVolumes } from "./convert-volumes.ts";
+import { type FindingList, listChildren } from "./import-findings.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
+import { suggestServiceKey } from "./service-keys.ts";
+import { reportUnsupportedKeys } from "./unsupported-keys.ts";
 
 /**
  * One service as an App; undefined where it cannot be one, and then the findings say why. Every
  * value of the service ends in the App or in a finding.
  */
 export function convertService(
-  scope: ServiceScope,
+  conversion: ServiceConversion,
   findings: FindingList,
-  usersOf: (volume: string) => readonly string[],
+  getVolumeUsers: (volume: string) => readonly string[],
 ): Manifest<"App"> | undefined {
-  for (const scalar of scalarsOf(scope.body)) reportVariables(scope, scalar);
-  const build = scope.get("build");
-  if (build) convertBuild(scope, build);
-  else convertImage(scope);
-  convertProcess(scope);
-  convertEnvironment(scope);
-  convertLimits(scope);
-  const hints = readRoutes(scope, valueAt(scope.get("deploy"), "labels"));
-  convertPorts(scope, hints);
-  writeRoutes(scope, hints);
-  convertVolumes(scope, usersOf);
-  convertMountedFiles(scope);
-  convertHealth(scope);
-  convertRestart(scope);
-  convertDependencies(scope);
-  convertNetworks(scope);
-  scope.take(valueAt(scope.body, "profiles"));
-  reportLeftOut(scope);
-  writeEnvironment(scope);
-  if (isJob(scope.service, scope.project.services)) {
-    scope.spec.running = false;
-    scope.mentionService(
+  for (const scalar of collectScalars(conversion.body)) reportUnsetVariables(conversion, scalar);
+  const build = conversion.getNode("build");
+  if (build) convertBuild(conversion, build);
+  else convertImage(conversion);
+  convertProcess(conversion);
+  convertEnvironment(conversion);
+  convertResources(conversion);
+  const hints = readRoutes(conversion, getValue(conversion.getNode("deploy"), "labels"));
+  convertPorts(conversion, hints);
+  writeRoutes(conversion, hints);
+  convertVolumes(conversion, getVolumeUsers);
+  convertMountedFiles(conversion);
+  convertHealthCheck(conversion);
+  convertRestart(conversion);
+  convertDependencies(conversion);
+  convertNetworks(conversion);
+  conversion.markHandled(getValue(conversion.body, "profiles"));
+  reportUnsupportedKeys(conversion);
+  writeEnvironment(conversion);
+  if (isJob(conversion.service, conversion.project.services)) {
+    conversion.spec.running = false;
+    conversion.addServiceFinding(
       "lost",
       "others wait for this one to end: a job that runs once cannot be expressed, and is written as stopped (running: false)",
       "do its job by hand, or at the start of the app that needs it",
     );
   }
-  reportLeftovers(scope, findings);
-  return scope.isFailed ? undefined : checked(scope);
+  reportUnhandled(conversion, findings);
+  return conversion.isFailed ? undefined : validateConversion(conversion);
 }
 
 /** By the rules of Berth itself: what is handed over can be applied. */
-function checked(scope: ServiceScope): Manifest<"App"> | undefined {
+function validateConversion(conversion: ServiceConversion): Manifest<"App"> | undefined {
   const manifest: Manifest<"App"> = {
     apiVersion: API_VERSION,
     kind: "App",
-    metadata: { name: scope.app },
-    spec: inOrder(scope),
+    metadata: { name: conversion.app },
+    spec: orderFields(conversion),
   };
-  const read = readManifest(manifest);
+  const read = tryValidateManifest(manifest);
   if (!("issues" in read)) return manifest;
   for (const issue of read.issues) {
-    const field = segmentsOf(issue.path)[1] ?? "";
-    const entry = scope.entry(composeKeys[field] ?? field);
-    const message = `no App: ${issueText(issue)}`;
-    if (entry) scope.fail(entry, message);
-    else scope.mentionService("failed", message);
+    const field = parsePointer(issue.path)[1] ?? "";
+    const entry = conversion.getEntry(composeKeys[field] ?? field);
+    const message = `no App: ${formatIssue(issue)}`;
+    if (entry) conversion.addFailure(entry, message);
+    else conversion.addServiceFinding("failed", message);
   }
   return undefined;
 }
@@ -117,24 +117,24 @@ const fieldOrder = [
   "pullPolicy",
 ] as const;
 
-function inOrder({ spec }: ServiceScope): Manifest<"App">["spec"] {
+function orderFields({ spec }: ServiceConversion): Manifest<"App">["spec"] {
   const known = fieldOrder.flatMap((field) =>
     spec[field] === undefined ? [] : [[field, spec[field]] as const],
   );
   return { ...Object.fromEntries(known), ...spec };
 }
 
-function scalarsOf(node: ComposeNode): Scalar[] {
-  return node.kind === "scalar" ? [node] : childrenOf(node).flatMap(scalarsOf);
+function collectScalars(node: ComposeNode): Scalar[] {
+  return node.kind === "scalar" ? [node] : listChildren(node).flatMap(collectScalars);
 }
 
-function reportVariables(scope: ServiceScope, scalar: Scalar): void {
-  const { failure, unset } = scalar;
+function reportUnsetVariables(conversion: ServiceConversion, scalar: Scalar): void {
+  const { failure, unsetVariables: unset } = scalar;
   if (failure !== undefined) {
-    scope.fail(scalar, failure, "set it in .env beside the file, or with --env-file");
+    conversion.addFailure(scalar, failure, "set it in .env beside the file, or with --env-file");
   }
   for (const name of unset ?? []) {
-    scope.mention(
+    conversion.addUnhandledFinding(
       "lost",
       scalar,
       `the variable ${name} is not set, and nothing stands in its place`,
@@ -143,16 +143,19 @@ function reportVariables(scope: ServiceScope, scalar: Scalar): void {
   }
 }
 
-function reportLeftovers(scope: ServiceScope, findings: FindingList): void {
-  for (const entry of scope.entries(scope.body)) {
-    for (const node of findings.leftOver(entry.value)) {
+function reportUnhandled(conversion: ServiceConversion, findings: FindingList): void {
+  for (const entry of conversion.listEntries(conversion.body)) {
+    for (const node of findings.findUnhandled(entry.value)) {
       if (isNull(node)) continue;
       const isWhole = node === entry.value;
       if (entry.key.startsWith("x-")) {
-        scope.note(entry, "a field of your own, which means nothing to Compose either");
+        conversion.addNote(entry, "a field of your own, which means nothing to Compose either");
       } else if (isWhole) {
-        scope.lost(entry, `"${entry.key}" has no counterpart in an App${suggestKey(entry.key)}`);
-      } else scope.lost(node, "has no counterpart in an App");
+        conversion.addLoss(
+          entry,
+          `"${entry.key}" has no counterpart in an App${suggestServiceKey(entry.key)}`,
+        );
+      } else conversion.addLoss(node, "has no counterpart in an App");
     }
   }
 }

@@ -1,4 +1,4 @@
-import { interpolate, type Variables } from "./interpolate.ts";
+import { interpolate, type Variables } from "./interpolate-variables.ts";
 
 export interface EnvFileEntry {
   readonly key: string;
@@ -6,7 +6,7 @@ export interface EnvFileEntry {
   readonly value: string | undefined;
   /** Counted from 1. */
   readonly line: number;
-  readonly unset: readonly string[];
+  readonly unsetVariables: readonly string[];
 }
 
 export interface EnvFile {
@@ -21,10 +21,10 @@ const escapes: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
  * comments. Variables are filled in unless the value stands in single quotes, from earlier lines first.
  * `raw` is for `format: raw`: everything behind the equals sign is the value.
  */
-export function readEnvFile(text: string, surroundings: Variables, raw = false): EnvFile {
+export function parseEnvFile(text: string, outerVariables: Variables, isRaw = false): EnvFile {
   const entries: EnvFileEntry[] = [];
   const problems: { line: number; message: string }[] = [];
-  const known = new Map(surroundings);
+  const known = new Map(outerVariables);
   const lines = text.replace(/^\uFEFF/, "").split(/\r?\n/);
   for (let index = 0; index < lines.length; index += 1) {
     const line = index + 1;
@@ -38,45 +38,50 @@ export function readEnvFile(text: string, surroundings: Variables, raw = false):
     const key = match[1];
     let rest = match[2];
     if (rest === undefined) {
-      entries.push({ key, value: undefined, line, unset: [] });
+      entries.push({ key, value: undefined, line, unsetVariables: [] });
       continue;
     }
-    const quote = raw ? undefined : /^\s*(["'])/.exec(rest)?.[1];
+    const quote = isRaw ? undefined : /^\s*(["'])/.exec(rest)?.[1];
     if (quote === undefined) {
-      const value = raw ? written.slice(written.indexOf("=") + 1) : unquoted(rest);
-      add(key, value, line, !raw);
+      const value = isRaw ? written.slice(written.indexOf("=") + 1) : stripComment(rest);
+      add(key, value, line, !isRaw);
       continue;
     }
     rest = rest.trimStart().slice(1);
-    while (endOfQuote(rest, quote) === -1 && index + 1 < lines.length) {
+    while (findQuoteEnd(rest, quote) === -1 && index + 1 < lines.length) {
       index += 1;
       rest += `\n${lines[index] ?? ""}`;
     }
-    const end = endOfQuote(rest, quote);
+    const end = findQuoteEnd(rest, quote);
     if (end === -1) {
       problems.push({ line, message: `the quotes of ${key} are not closed` });
       continue;
     }
     const body = rest.slice(0, end);
-    add(key, quote === '"' ? unescaped(body) : body.replaceAll("\\'", "'"), line, quote === '"');
+    add(
+      key,
+      quote === '"' ? resolveEscapes(body) : body.replaceAll("\\'", "'"),
+      line,
+      quote === '"',
+    );
   }
   return { entries, problems };
 
   function add(key: string, value: string, line: number, fills: boolean): void {
-    const filled = fills ? interpolate(value, known) : { text: value, unset: [] };
+    const filled = fills ? interpolate(value, known) : { text: value, unsetVariables: [] };
     // Compose stops at a lone dollar sign; in an env file it is nearly always part of a password.
     const result = filled.failure === undefined ? filled.text : value;
     if (filled.failure !== undefined) problems.push({ line, message: `${key}: ${filled.failure}` });
     known.set(key, result);
-    entries.push({ key, value: result, line, unset: filled.unset });
+    entries.push({ key, value: result, line, unsetVariables: filled.unsetVariables });
   }
 }
 
-function unquoted(text: string): string {
+function stripComment(text: string): string {
   return text.replace(/(^|\s)#.*$/s, "").trim();
 }
 
-function endOfQuote(text: string, quote: string): number {
+function findQuoteEnd(text: string, quote: string): number {
   for (let at = 0; at < text.length; at += 1) {
     if (text[at] === "\\") at += 1;
     else if (text[at] === quote) return at;
@@ -85,7 +90,7 @@ function endOfQuote(text: string, quote: string): number {
 }
 
 /** `\$` stays a dollar sign: doubled, so that filling in makes one of it. */
-function unescaped(text: string): string {
+function resolveEscapes(text: string): string {
   return text.replaceAll(/\\(.)/gs, (all, letter: string) => {
     if (letter === "$") return "$$";
     if (letter === '"' || letter === "\\") return letter;

@@ -1,4 +1,4 @@
-import type { ComposeNode } from "./tree.ts";
+import type { ComposeNode } from "./compose-tree.ts";
 
 /** A host name with the place that asks for it. */
 export interface WantedDomain {

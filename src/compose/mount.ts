@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import type { ServiceScope } from "./scope.ts";
-import { type ComposeNode, valueAt } from "./tree.ts";
+import { type ComposeNode, getValue } from "./compose-tree.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
 
 /** One `volumes` entry, taken apart. */
 export interface Mount {
@@ -14,23 +14,23 @@ export interface Mount {
 }
 
 /** `[source:]target[:modes]` or a mapping; undefined where it is neither. */
-export function readMount(scope: ServiceScope, item: ComposeNode): Mount | undefined {
+export function readMount(conversion: ServiceConversion, item: ComposeNode): Mount | undefined {
   if (item.kind === "list") return undefined;
-  if (item.kind === "scalar") return readShortMount(item.text);
-  const type = scope.text(valueAt(item, "type")) ?? "volume";
-  const target = scope.text(valueAt(item, "target"));
-  const source = scope.text(valueAt(item, "source"));
+  if (item.kind === "scalar") return parseShortMount(item.text);
+  const type = conversion.readText(getValue(item, "type")) ?? "volume";
+  const target = conversion.readText(getValue(item, "target"));
+  const source = conversion.readText(getValue(item, "source"));
   if (target === undefined) return undefined;
   return {
     type: type === "bind" || type === "volume" || type === "tmpfs" ? type : "other",
     source,
     target,
-    readOnly: scope.isTrue(valueAt(item, "read_only")),
+    readOnly: conversion.isTrue(getValue(item, "read_only")),
     modes: [],
   };
 }
 
-export function readShortMount(text: string): Mount | undefined {
+export function parseShortMount(text: string): Mount | undefined {
   const windows = /^([A-Za-z]:[\\/][^:]*):(.*)$/.exec(text);
   const parts = (windows?.[2] ?? text).split(":");
   if (windows?.[1] !== undefined) parts.unshift(windows[1]);
@@ -50,14 +50,14 @@ export function readShortMount(text: string): Mount | undefined {
 }
 
 /** The folder of the machine that a bind mount means; undefined where it cannot be known. */
-export function hostPathOf(
-  scope: ServiceScope,
+export function resolveHostPath(
+  conversion: ServiceConversion,
   node: ComposeNode,
   source: string,
 ): string | undefined {
   if (/^[A-Za-z]:[\\/]|\\/.test(source)) return undefined;
   if (source === "~" || source.startsWith("~/")) {
-    const { home } = scope.options;
+    const { home } = conversion.options;
     return home === undefined ? undefined : resolve(home, `.${source.slice(1)}`);
   }
   if (source.startsWith("~")) return undefined;
@@ -65,14 +65,14 @@ export function hostPathOf(
 }
 
 /** The volumes of the project that a service mounts by name. */
-export function namedVolumesOf(service: ComposeNode): string[] {
-  const volumes = valueAt(service, "volumes");
+export function listNamedVolumes(service: ComposeNode): string[] {
+  const volumes = getValue(service, "volumes");
   return (volumes?.kind === "list" ? volumes.items : []).flatMap((item) => {
     if (item.kind === "scalar") {
-      const mount = readShortMount(item.text);
+      const mount = parseShortMount(item.text);
       return mount?.type === "volume" && mount.source !== undefined ? [mount.source] : [];
     }
-    const [type, source] = [valueAt(item, "type"), valueAt(item, "source")];
+    const [type, source] = [getValue(item, "type"), getValue(item, "source")];
     const isVolume = !type || (type.kind === "scalar" && type.text === "volume");
     return isVolume && source?.kind === "scalar" ? [source.text] : [];
   });

@@ -11,31 +11,32 @@ export interface PortMapping {
 const RANGE_MAX = 100;
 
 /** `[[address:]host:]container[/protocol]`, with ranges. A text in place of the list says what is wrong. */
-export function readShortPort(text: string): PortMapping[] | string {
+export function parseShortPort(text: string): PortMapping[] | string {
   const [mapping = "", protocol = "tcp", ...more] = text.trim().split("/");
   if (more.length > 0) return "has more than one /";
   const match = /^(?:(.*?):)??(?:([0-9-]*):)?([0-9-]+)$/.exec(mapping);
   if (!match) return "is not a port";
   const address = match[1]?.replace(/^\[|\]$/g, "");
-  return portMappings({ address, host: match[2], container: match[3] ?? "", protocol });
+  return expandPortMappings({ address, host: match[2], container: match[3] ?? "", protocol });
 }
 
-export function portMappings(given: {
+export function expandPortMappings(parts: {
   address: string | undefined;
   host: string | undefined;
   container: string;
   protocol: string;
 }): PortMapping[] | string {
-  const protocol = given.protocol.toLowerCase();
-  const containers = portRange(given.container);
-  const hosts = given.host === undefined || given.host === "" ? undefined : portRange(given.host);
-  if (!containers || (given.host && !hosts)) return "is not a port from 1 to 65535";
+  const protocol = parts.protocol.toLowerCase();
+  const containers = parsePortRange(parts.container);
+  const hosts =
+    parts.host === undefined || parts.host === "" ? undefined : parsePortRange(parts.host);
+  if (!containers || (parts.host && !hosts)) return "is not a port from 1 to 65535";
   if (containers.length > RANGE_MAX) return `has more than ${RANGE_MAX} ports`;
   // A range of the machine for one port of the container means: the first that is free.
   if (hosts && hosts.length !== containers.length && containers.length !== 1) {
     return "has ranges of different lengths";
   }
-  const address = given.address || undefined;
+  const address = parts.address || undefined;
   return containers.map((container, index) => ({
     container,
     host: hosts?.[index],
@@ -44,7 +45,7 @@ export function portMappings(given: {
   }));
 }
 
-function portRange(text: string): number[] | undefined {
+function parsePortRange(text: string): number[] | undefined {
   const match = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(text);
   if (!match) return undefined;
   const first = Number(match[1]);

@@ -1,8 +1,8 @@
 import { durationPattern, parseDuration } from "../base/units.ts";
-import type { ServiceScope } from "./scope.ts";
-import type { ComposeNode } from "./tree.ts";
+import type { ComposeNode } from "./compose-tree.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
 
-const unitsMs: Readonly<Record<string, number>> = {
+const unitDurationsMs: Readonly<Record<string, number>> = {
   w: 604_800_000,
   d: 86_400_000,
   h: 3_600_000,
@@ -15,28 +15,31 @@ const unitsMs: Readonly<Record<string, number>> = {
 };
 
 /** A duration of Compose as one of Berth; reported, and undefined, where it is none. */
-export function composeDuration(scope: ServiceScope, node: ComposeNode): string | undefined {
-  const text = scope.text(node)?.trim();
+export function convertDuration(
+  conversion: ServiceConversion,
+  node: ComposeNode,
+): string | undefined {
+  const text = conversion.readText(node)?.trim();
   if (text === undefined) return undefined;
   if (new RegExp(durationPattern).test(text)) return text;
   if (/^0+$/.test(text)) return "0s";
   if (/^([0-9.]+(w|d|h|ms|us|µs|ns|m|s))+$/.test(text)) {
     let totalMs = 0;
     for (const [, amount, unit] of text.matchAll(/([0-9.]+)(w|d|h|ms|us|µs|ns|m|s)/g)) {
-      totalMs += Number(amount) * (unitsMs[unit ?? ""] ?? 0);
+      totalMs += Number(amount) * (unitDurationsMs[unit ?? ""] ?? 0);
     }
     return `${Math.round(totalMs)}ms`;
   }
-  scope.lost(node, `"${text}" is not a duration, such as 30s or 1m30s`);
+  conversion.addLoss(node, `"${text}" is not a duration, such as 30s or 1m30s`);
   return undefined;
 }
 
 /** Whether a duration of Berth lasts at all. */
-export function isLonger(duration: string, thanMs: number): boolean {
+export function isLongerThan(duration: string, thanMs: number): boolean {
   return parseDuration(duration) > thanMs;
 }
 
-const bytesOf: Readonly<Record<string, number>> = {
+const bytesPerUnit: Readonly<Record<string, number>> = {
   "": 1,
   b: 1,
   k: 2 ** 10,
@@ -47,15 +50,15 @@ const bytesOf: Readonly<Record<string, number>> = {
 };
 
 /** Bytes of `512m`, `1.5g` or `64mb`: all of them powers of two, as in Compose. */
-export function composeBytes(text: string): number | undefined {
+export function parseComposeBytes(text: string): number | undefined {
   const match = /^([0-9]+(?:\.[0-9]+)?)\s*([bkmgtp]?)(?:i?b)?$/i.exec(text.trim());
   return match
-    ? Math.round(Number(match[1]) * (bytesOf[match[2]?.toLowerCase() ?? ""] ?? 1))
+    ? Math.round(Number(match[1]) * (bytesPerUnit[match[2]?.toLowerCase() ?? ""] ?? 1))
     : undefined;
 }
 
 /** In the largest unit that leaves a whole number. */
-export function berthBytes(bytes: number): string {
+export function formatBerthBytes(bytes: number): string {
   for (const [unit, size] of [
     ["Gi", 2 ** 30],
     ["Mi", 2 ** 20],

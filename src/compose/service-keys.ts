@@ -1,7 +1,7 @@
-import { suggestion } from "../base/nearest.ts";
+import { formatSuggestion } from "../base/spelling-suggestions.ts";
 
 /** Keys of a service that have a counterpart: for "did you mean". */
-const converted: readonly string[] = [
+const supportedKeys: readonly string[] = [
   "build",
   "command",
   "configs",
@@ -37,6 +37,6 @@ const converted: readonly string[] = [
 ];
 
 /** For a key that nobody knows: the one that was probably meant. */
-export function suggestKey(key: string): string {
-  return converted.includes(key) ? "" : suggestion(key, converted);
+export function suggestServiceKey(key: string): string {
+  return supportedKeys.includes(key) ? "" : formatSuggestion(key, supportedKeys);
 }

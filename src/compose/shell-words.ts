@@ -2,7 +2,7 @@
  * Splits a command line into words as Compose does: blanks separate, quotes and backslashes protect.
  * No shell is run: `$NAME`, `|` and `&&` are plain text. Undefined where a quote is not closed.
  */
-export function shellWords(text: string): string[] | undefined {
+export function splitShellWords(text: string): string[] | undefined {
   const words: string[] = [];
   let word: string | undefined;
   let quote: string | undefined;

@@ -21,8 +21,8 @@ const CLAUSES_MAX = 100;
  * A rule such as ``Host(`a.example`) && PathPrefix(`/api`)`` as a list of alternatives. Undefined where
  * it is no rule.
  */
-export function readTraefikRule(rule: string): RuleClause[] | undefined {
-  const tokens = tokensOf(rule.slice(0, 10_000));
+export function parseTraefikRule(rule: string): RuleClause[] | undefined {
+  const tokens = tokenize(rule.slice(0, 10_000));
   if (!tokens) return undefined;
   let at = 0;
   const isNext = (text: string) => {
@@ -30,37 +30,37 @@ export function readTraefikRule(rule: string): RuleClause[] | undefined {
     return token?.type === "symbol" && token.text === text;
   };
 
-  const either = (depth: number): RuleClause[] | undefined => {
-    let clauses = both(depth);
+  const parseOr = (depth: number): RuleClause[] | undefined => {
+    let clauses = parseAnd(depth);
     while (clauses && isNext("||")) {
       at += 1;
-      const right = both(depth);
+      const right = parseAnd(depth);
       clauses = right && [...clauses, ...right];
     }
     return clauses && clauses.length <= CLAUSES_MAX ? clauses : undefined;
   };
-  const both = (depth: number): RuleClause[] | undefined => {
-    let clauses = one(depth);
+  const parseAnd = (depth: number): RuleClause[] | undefined => {
+    let clauses = parseUnary(depth);
     while (clauses && isNext("&&")) {
       at += 1;
-      const right = one(depth);
+      const right = parseUnary(depth);
       clauses =
         right && clauses.length * right.length <= CLAUSES_MAX
-          ? clauses.flatMap((a) => right.map((b) => joined(a, b)))
+          ? clauses.flatMap((a) => right.map((b) => combineClauses(a, b)))
           : undefined;
     }
     return clauses;
   };
-  const one = (depth: number): RuleClause[] | undefined => {
+  const parseUnary = (depth: number): RuleClause[] | undefined => {
     if (depth > 20) return undefined;
     if (isNext("!")) {
       at += 1;
-      const inner = one(depth + 1);
+      const inner = parseUnary(depth + 1);
       return inner && [{ hosts: [], prefixes: [], others: ["!"] }];
     }
     if (isNext("(")) {
       at += 1;
-      const inner = either(depth + 1);
+      const inner = parseOr(depth + 1);
       if (!inner || !isNext(")")) return undefined;
       at += 1;
       return inner;
@@ -68,21 +68,21 @@ export function readTraefikRule(rule: string): RuleClause[] | undefined {
     const token = tokens[at];
     if (token?.type !== "matcher") return undefined;
     at += 1;
-    return [clauseOf(token)];
+    return [toClause(token)];
   };
 
-  const clauses = either(0);
+  const clauses = parseOr(0);
   return at === tokens.length ? clauses : undefined;
 }
 
-function clauseOf({ name, values }: Matcher): RuleClause {
+function toClause({ name, values }: Matcher): RuleClause {
   const nothing: RuleClause = { hosts: [], prefixes: [], others: [] };
   if (name === "Host") return { ...nothing, hosts: values };
   if (name === "PathPrefix") return { ...nothing, prefixes: values };
   return { ...nothing, others: [name] };
 }
 
-function joined(a: RuleClause, b: RuleClause): RuleClause {
+function combineClauses(a: RuleClause, b: RuleClause): RuleClause {
   return {
     hosts: [...a.hosts, ...b.hosts],
     prefixes: [...a.prefixes, ...b.prefixes],
@@ -90,7 +90,7 @@ function joined(a: RuleClause, b: RuleClause): RuleClause {
   };
 }
 
-function tokensOf(rule: string): Token[] | undefined {
+function tokenize(rule: string): Token[] | undefined {
   const tokens: Token[] = [];
   const pattern =
     /\s*(?:(\|\||&&|[!()])|([A-Za-z]+)\s*\(\s*((?:(?:`[^`]*`|"[^"]*"|'[^']*')\s*,?\s*)*)\))/y;

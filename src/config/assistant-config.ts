@@ -1,12 +1,12 @@
 import { type Stats, statSync } from "node:fs";
 import { totalmem } from "node:os";
 import { basename, resolve } from "node:path";
-import { assistantDataDir, companionDataDir } from "../base/assistant-paths.ts";
-import type { Environment } from "../base/environment.ts";
+import { resolveAssistantDataDir, resolveCompanionDataDir } from "../base/assistant-paths.ts";
+import { defaultPorts } from "../base/default-ports.ts";
 import { BerthError } from "../base/errors.ts";
 import type { LogFormat } from "../base/logger.ts";
+import type { Environment } from "../base/process-environment.ts";
 import { parseBytes, parseDuration } from "../base/units.ts";
-import { usualPorts } from "../base/usual-ports.ts";
 import { ConfigError } from "./config-error.ts";
 
 /** What `berth assistant` runs with: flags, then the environment, then defaults. Frozen; paths are absolute. */
@@ -68,7 +68,7 @@ export interface AssistantFlags {
 }
 
 /** The rest is the system's, the apps' and what llama.cpp takes beside what it tells. */
-const MEMORY_SHARE = 0.75;
+const DEFAULT_MEMORY_SHARE = 0.75;
 
 const engines = ["auto", "llama", "stub"] as const;
 const logFormats = ["json", "pretty"] as const;
@@ -99,41 +99,44 @@ export function loadAssistantConfig(input: {
   return Object.freeze({
     instance,
     startedBy: flags.startedBy || undefined,
-    dataDir: (instance === "user" ? companionDataDir : assistantDataDir)({
+    dataDir: (instance === "user" ? resolveCompanionDataDir : resolveAssistantDataDir)({
       flag: flags.dataDir,
       environment,
       workingDirectory,
     }),
-    port: integer(setting("port", "PORT"), 0, 65_535) ?? portOf(instance),
-    engine: oneOf(setting("engine", "ENGINE"), engines) ?? "auto",
+    port: parseInteger(setting("port", "PORT"), 0, 65_535) ?? getDefaultPort(instance),
+    engine: parseChoice(setting("engine", "ENGINE"), engines) ?? "auto",
     models: Object.freeze(
-      (flags.model ?? listOf(environment["BERTH_ASSISTANT_MODEL"])).map((text) =>
-        configuredModel(text, workingDirectory),
+      (flags.model ?? splitList(environment["BERTH_ASSISTANT_MODEL"])).map((text) =>
+        parseConfiguredModel(text, workingDirectory),
       ),
     ),
-    aliases: new Map((flags.alias ?? listOf(environment["BERTH_ASSISTANT_ALIAS"])).map(aliasOf)),
+    aliases: new Map(
+      (flags.alias ?? splitList(environment["BERTH_ASSISTANT_ALIAS"])).map(parseAlias),
+    ),
     memoryBytesMax:
-      parsed(setting("memory", "MEMORY"), parseBytes) ?? Math.floor(memoryBytes() * MEMORY_SHARE),
-    keepAliveMs: parsed(setting("keepAlive", "KEEP_ALIVE"), keepAlive) ?? 5 * 60_000,
-    contextTokens: integer(setting("context", "CONTEXT"), 16, 10_000_000),
-    sequences: integer(setting("parallel", "PARALLEL"), 1, 256),
-    threads: integer(setting("threads", "THREADS"), 1, 1_024),
-    queueMax: integer(setting("queue", "QUEUE"), 0, 100_000) ?? 64,
-    requestTimeoutMs: parsed(setting("timeout", "TIMEOUT"), parseDuration) ?? 60 * 60_000,
+      parseSetting(setting("memory", "MEMORY"), parseBytes) ??
+      Math.floor(getMemoryBytes() * DEFAULT_MEMORY_SHARE),
+    keepAliveMs: parseSetting(setting("keepAlive", "KEEP_ALIVE"), parseKeepAlive) ?? 5 * 60_000,
+    contextTokens: parseInteger(setting("context", "CONTEXT"), 16, 10_000_000),
+    sequences: parseInteger(setting("parallel", "PARALLEL"), 1, 256),
+    threads: parseInteger(setting("threads", "THREADS"), 1, 1_024),
+    queueMax: parseInteger(setting("queue", "QUEUE"), 0, 100_000) ?? 64,
+    requestTimeoutMs: parseSetting(setting("timeout", "TIMEOUT"), parseDuration) ?? 60 * 60_000,
     logFormat:
-      oneOf(setting("logFormat", "LOG_FORMAT"), logFormats) ??
+      parseChoice(setting("logFormat", "LOG_FORMAT"), logFormats) ??
       (input.isTerminal ? "pretty" : "json"),
-    logLevel: oneOf(setting("logLevel", "LOG_LEVEL"), logLevels) ?? "info",
+    logLevel: parseChoice(setting("logLevel", "LOG_LEVEL"), logLevels) ?? "info",
   });
 }
 
 type Setting = { readonly text: string; readonly origin: string } | undefined;
 
-function portOf(instance: "system" | "user"): number {
-  return instance === "user" ? usualPorts.companion : usualPorts.system;
+function getDefaultPort(instance: "system" | "user"): number {
+  return instance === "user" ? defaultPorts.companion : defaultPorts.system;
 }
 
-function integer(setting: Setting, min: number, max: number): number | undefined {
+function parseInteger(setting: Setting, min: number, max: number): number | undefined {
   if (!setting) return undefined;
   const value = Number(setting.text);
   if (!/^\d+$/.test(setting.text) || value < min || value > max)
@@ -141,7 +144,7 @@ function integer(setting: Setting, min: number, max: number): number | undefined
   return value;
 }
 
-function oneOf<T extends string>(setting: Setting, choices: readonly T[]): T | undefined {
+function parseChoice<T extends string>(setting: Setting, choices: readonly T[]): T | undefined {
   if (!setting) return undefined;
   const choice = choices.find((one) => one === setting.text);
   if (choice === undefined)
@@ -149,7 +152,7 @@ function oneOf<T extends string>(setting: Setting, choices: readonly T[]): T | u
   return choice;
 }
 
-function parsed<T>(setting: Setting, parse: (text: string) => T): T | undefined {
+function parseSetting<T>(setting: Setting, parse: (text: string) => T): T | undefined {
   if (!setting) return undefined;
   try {
     return parse(setting.text);
@@ -161,11 +164,11 @@ function parsed<T>(setting: Setting, parse: (text: string) => T): T | undefined 
 }
 
 /** `-1` or `forever`: it stays. */
-function keepAlive(text: string): number {
+function parseKeepAlive(text: string): number {
   return text === "-1" || text === "forever" ? Number.POSITIVE_INFINITY : parseDuration(text);
 }
 
-const NAME_A_FILE =
+const MODEL_FILE_HINT =
   "name a GGUF file with --model FILE.gguf; the path counts from the working directory";
 
 /** Otherwise it is the id of a model in the models folder, where there is no such file. */
@@ -174,13 +177,13 @@ function looksLikeFile(text: string): boolean {
 }
 
 /** `[ID=]FILE`, or the id of a model in the models folder. */
-function configuredModel(text: string, workingDirectory: string): ConfiguredModel {
+function parseConfiguredModel(text: string, workingDirectory: string): ConfiguredModel {
   const split = /^(?<id>[^=/]+(\/[^=/]+)*)=(?<file>.+)$/.exec(text)?.groups;
   const file = split?.["file"] ?? text;
   const path = resolve(workingDirectory, file);
-  const facts = factsOf(path);
+  const facts = statIfReadable(path);
   if (file === text && !facts?.isFile() && !looksLikeFile(text)) {
-    if (text === "") throw new ConfigError("--model is empty", NAME_A_FILE);
+    if (text === "") throw new ConfigError("--model is empty", MODEL_FILE_HINT);
     return { id: text, path: undefined };
   }
   if (facts?.isDirectory())
@@ -188,12 +191,12 @@ function configuredModel(text: string, workingDirectory: string): ConfiguredMode
       `${file} is a folder, and a model is a file`,
       "name a GGUF file in it; what DATA_DIR/models has in it is found without being named",
     );
-  if (!facts?.isFile()) throw new ConfigError(`there is no model file ${file}`, NAME_A_FILE);
+  if (!facts?.isFile()) throw new ConfigError(`there is no model file ${file}`, MODEL_FILE_HINT);
   return { id: split?.["id"] ?? basename(file).replace(/\.gguf$/i, ""), path };
 }
 
 /** Undefined also where a folder on the way is none, or may not be looked into. */
-function factsOf(path: string): Stats | undefined {
+function statIfReadable(path: string): Stats | undefined {
   try {
     return statSync(path);
   } catch {
@@ -201,7 +204,7 @@ function factsOf(path: string): Stats | undefined {
   }
 }
 
-function aliasOf(text: string): [string, string] {
+function parseAlias(text: string): [string, string] {
   const split = /^(?<alias>[^=]+)=(?<id>[^=]+)$/.exec(text)?.groups;
   if (split?.["alias"] === undefined || split["id"] === undefined)
     throw new ConfigError(
@@ -211,12 +214,12 @@ function aliasOf(text: string): [string, string] {
   return [split["alias"], split["id"]];
 }
 
-function listOf(text: string | undefined): readonly string[] {
+function splitList(text: string | undefined): readonly string[] {
   return text ? text.split(",").filter((item) => item !== "") : [];
 }
 
 /** Of the machine, or of the control group where that has less. */
-function memoryBytes(): number {
+function getMemoryBytes(): number {
   const limit = process.constrainedMemory();
   return limit > 0 && limit < totalmem() ? limit : totalmem();
 }

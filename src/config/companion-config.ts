@@ -1,15 +1,15 @@
 import { existsSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import { join, resolve } from "node:path";
-import { xdgDirectory } from "../base/assistant-paths.ts";
-import type { Environment } from "../base/environment.ts";
-import { usualPorts } from "../base/usual-ports.ts";
+import { parseXdgDirectory } from "../base/assistant-paths.ts";
+import { defaultPorts } from "../base/default-ports.ts";
+import type { Environment } from "../base/process-environment.ts";
 import {
   type AssistantConfig,
   type AssistantFlags,
   loadAssistantConfig,
 } from "./assistant-config.ts";
-import { type CompanionFile, readCompanionFile } from "./companion-file.ts";
+import { type CompanionFile, readCompanionFile } from "./companion-settings-file.ts";
 import { ConfigError } from "./config-error.ts";
 import { readSignInConfig, type SignInConfig } from "./sign-in-config.ts";
 
@@ -35,7 +35,7 @@ export interface CompanionFlags extends AssistantFlags {
   readonly config?: string | undefined;
 }
 
-const UPSTREAM = `http://127.0.0.1:${usualPorts.system}`;
+const DEFAULT_UPSTREAM = `http://127.0.0.1:${defaultPorts.system}`;
 
 /** Throws ConfigError, which names the flag, the variable or the file. */
 export function loadCompanionConfig(input: {
@@ -50,13 +50,13 @@ export function loadCompanionConfig(input: {
   const settingsFile = flags.config
     ? resolve(workingDirectory, flags.config)
     : join(
-        xdgDirectory(environment["XDG_CONFIG_HOME"]) ?? join(homeDirectory, ".config"),
+        parseXdgDirectory(environment["XDG_CONFIG_HOME"]) ?? join(homeDirectory, ".config"),
         "berth/companion.yaml",
       );
   return Object.freeze({
     ...assistant,
-    upstream: upstreamOf(flags, environment, assistant),
-    runtimeDir: join(runtimeDirectory(environment), "assistant"),
+    upstream: resolveUpstream(flags, environment, assistant),
+    runtimeDir: join(findRuntimeDirectory(environment), "assistant"),
     settingsFile,
     settings: readCompanionFile(settingsFile, homeDirectory),
     signIn: readSignInConfig(environment["ASSISTANT_OAUTH_CONFIG"]),
@@ -66,7 +66,7 @@ export function loadCompanionConfig(input: {
 }
 
 /** Whoever names an engine or a model wants it here; everybody else has the system instance's. */
-function upstreamOf(
+function resolveUpstream(
   flags: CompanionFlags,
   environment: Environment,
   assistant: AssistantConfig,
@@ -79,21 +79,21 @@ function upstreamOf(
       "leave --upstream out to compute here, or the others to have the system instance compute",
     );
   if (isOwn) return undefined;
-  const text = given ?? UPSTREAM;
+  const text = given ?? DEFAULT_UPSTREAM;
   const url = URL.parse(text) ?? undefined;
   const isLocal =
     url?.protocol === "http:" && ["127.0.0.1", "localhost", "[::1]"].includes(url.hostname);
   if (!url || !isLocal || url.username !== "" || url.search !== "")
     throw new ConfigError(
       "--upstream must be the address of the system instance on this machine",
-      `such as ${UPSTREAM}; models elsewhere are another matter`,
+      `such as ${DEFAULT_UPSTREAM}; models elsewhere are another matter`,
     );
   return url.origin;
 }
 
 /** Sockets may only lie where nobody else can make files. */
-function runtimeDirectory(environment: Environment): string {
-  const given = xdgDirectory(environment["XDG_RUNTIME_DIR"]);
+function findRuntimeDirectory(environment: Environment): string {
+  const given = parseXdgDirectory(environment["XDG_RUNTIME_DIR"]);
   if (given) return given;
   const usual = `/run/user/${userInfo().uid}`;
   if (existsSync(usual)) return usual;

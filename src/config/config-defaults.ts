@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
-import { assistantDataDir } from "../base/assistant-paths.ts";
-import type { Environment } from "../base/environment.ts";
-import { usualPorts } from "../base/usual-ports.ts";
+import { resolveAssistantDataDir } from "../base/assistant-paths.ts";
+import { defaultPorts } from "../base/default-ports.ts";
+import type { Environment } from "../base/process-environment.ts";
 import type { ConfigKey } from "./config-schema.ts";
 
 /** Settings that are not set unless somebody sets them. */
-export const unset = [
+export const keysWithoutDefault = [
   "templates_dir",
   "acme_email",
   "build_memory",
@@ -17,15 +17,15 @@ export const unset = [
   "assistant_memory",
   "models_bandwidth",
 ] as const;
-export type SettingWithoutDefault = (typeof unset)[number];
+export type SettingWithoutDefault = (typeof keysWithoutDefault)[number];
 export type SettingWithDefault = Exclude<ConfigKey, SettingWithoutDefault>;
 
 export function hasDefault(key: ConfigKey): key is SettingWithDefault {
-  return !unset.some((item) => item === key);
+  return !keysWithoutDefault.some((item) => item === key);
 }
 
 /** What the defaults depend on. Paths are absolute. */
-export interface Surroundings {
+export interface ConfigContext {
   readonly environment: Environment;
   readonly workingDirectory: string;
   readonly home: string;
@@ -34,9 +34,9 @@ export interface Surroundings {
 }
 
 /** As a config file would have them; `dataDir` is the one that counts, wherever it was set. */
-export function defaultSettings(
+export function createDefaultSettings(
   dataDir: string,
-  surroundings: Surroundings,
+  surroundings: ConfigContext,
 ): Record<SettingWithDefault, string> {
   const { environment, workingDirectory, home, userId, isTerminal } = surroundings;
   const local = join(workingDirectory, "specs");
@@ -44,8 +44,8 @@ export function defaultSettings(
   return {
     data_dir: dataDir,
     specs_dir: existsSync(local) ? local : join(dataDir, "specs"),
-    listen: `127.0.0.1:${usualPorts.api}`,
-    docker_host: defaultDockerHost(environment, home),
+    listen: `127.0.0.1:${defaultPorts.api}`,
+    docker_host: findDockerHost(environment, home),
     ingress: "auto",
     ingress_image: "caddy:2",
     http_port: isRoot ? "80" : "8080",
@@ -58,14 +58,14 @@ export function defaultSettings(
     specs_git_path: ".",
     specs_git_interval: "1m",
     assistant: "on",
-    assistant_port: String(usualPorts.system),
+    assistant_port: String(defaultPorts.system),
     assistant_data_dir:
-      dataDir === defaultDataDir(surroundings)
+      dataDir === getDefaultDataDir(surroundings)
         ? // That of `berth assistant`, whose models and ledger are those of the machine.
-          assistantDataDir({ environment, workingDirectory, homeDirectory: home, userId })
+          resolveAssistantDataDir({ environment, workingDirectory, homeDirectory: home, userId })
         : join(dataDir, "assistant"),
     companion: "auto",
-    companion_port: String(usualPorts.companion),
+    companion_port: String(defaultPorts.companion),
     models_disk: "50Gi",
     hf_endpoint: "https://huggingface.co",
     base_domain: "localhost",
@@ -74,7 +74,7 @@ export function defaultSettings(
   };
 }
 
-export function defaultDataDir({ environment, home, userId }: Surroundings): string {
+export function getDefaultDataDir({ environment, home, userId }: ConfigContext): string {
   if (userId === 0) return "/var/lib/berth";
   const state = environment["XDG_STATE_HOME"];
   // The XDG specification says that a relative value is invalid and to be ignored.
@@ -82,7 +82,7 @@ export function defaultDataDir({ environment, home, userId }: Surroundings): str
 }
 
 /** The first engine socket that exists; the usual place where none does, so that errors name it. */
-function defaultDockerHost(environment: Environment, home: string): string {
+function findDockerHost(environment: Environment, home: string): string {
   const usual = "/var/run/docker.sock";
   const runtime = environment["XDG_RUNTIME_DIR"];
   const candidates = [

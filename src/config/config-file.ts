@@ -1,17 +1,17 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import path from "node:path";
 import type { ErrorObject } from "ajv";
-import { messageOf } from "../base/errors.ts";
-import { nearest } from "../base/nearest.ts";
-import { Shape } from "../base/shape.ts";
+import { getErrorMessage } from "../base/errors.ts";
+import { LazyValidator } from "../base/json-validator.ts";
+import { findNearest } from "../base/spelling-suggestions.ts";
 import { ConfigError } from "./config-error.ts";
-import { ConfigFile, type ConfigKey, secrets, settings } from "./config-schema.ts";
+import { ConfigFile, type ConfigKey, configSettings, secretSettings } from "./config-schema.ts";
 import { readConfigYaml } from "./config-yaml.ts";
 
 /** No config file of a person is near this; a larger file is another file named by mistake. */
 const FILE_BYTES_MAX = 1_048_576;
 
-const shape = new Shape<ConfigFile>(ConfigFile, { allErrors: true });
+const validator = new LazyValidator<ConfigFile>(ConfigFile, { allErrors: true });
 
 /**
  * The settings of one file as written. Undefined where there is no such file; an empty file holds
@@ -22,17 +22,17 @@ export function readConfigFile(file: string): ConfigFile | undefined {
   try {
     text = readFileSync(file, "utf8");
   } catch (error) {
-    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR") return undefined;
+    if (getErrorCode(error) === "ENOENT" || getErrorCode(error) === "ENOTDIR") return undefined;
     // Whether the file is there at all is not known then.
     const folder = path.dirname(file);
-    if (codeOf(error) === "EACCES" && !canEnter(folder)) {
+    if (getErrorCode(error) === "EACCES" && !canEnter(folder)) {
       throw new ConfigError(
         `this user may not look into ${folder}, where the config file would be`,
         "run this as the user who runs Berth there, or name another folder with --data-dir",
       );
     }
     throw new ConfigError(
-      `the config file ${file} cannot be read: ${messageOf(error)}`,
+      `the config file ${file} cannot be read: ${getErrorMessage(error)}`,
       "make it readable, or name another with --config",
     );
   }
@@ -40,11 +40,11 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     throw new ConfigError(`the config file ${file} is larger than 1 MiB`);
 
   const { value, at } = readConfigYaml(text, file);
-  if (!shape.fits(value)) {
-    const problems = shape.errors.map((error) => explain(error, value, at));
+  if (!validator.isValid(value)) {
+    const problems = validator.errors.map((error) => explainError(error, value, at));
     throw new ConfigError(
       problems.length === 0 ? `${file} is not valid` : problems.join("\n"),
-      `known keys: ${settings.map((setting) => setting.key).join(", ")}`,
+      `known keys: ${configSettings.map((setting) => setting.key).join(", ")}`,
     );
   }
   return value;
@@ -60,30 +60,30 @@ function canEnter(folder: string): boolean {
 }
 
 /** Undefined when the value may stand; otherwise what the key must be. */
-export function wrongValue(key: ConfigKey, value: string): string | undefined {
-  if (shape.fits({ [key]: value })) return undefined;
-  return settings.find((setting) => setting.key === key)?.expects ?? "text";
+export function describeExpectedValue(key: ConfigKey, value: string): string | undefined {
+  if (validator.isValid({ [key]: value })) return undefined;
+  return configSettings.find((setting) => setting.key === key)?.expects ?? "text";
 }
 
-function explain(error: ErrorObject, value: unknown, at: (key: string) => string): string {
+function explainError(error: ErrorObject, value: unknown, at: (key: string) => string): string {
   if (error.keyword === "additionalProperties") {
     const key = String(error.params["additionalProperty"]);
-    const secret = secrets.find((one) => one.key === key);
+    const secret = secretSettings.find((one) => one.key === key);
     if (secret)
       return `${at(key)}: ${secret.what} never stands in a config file; set ${secret.variable} instead`;
-    const meant = nearest(
+    const meant = findNearest(
       key,
-      settings.map((setting) => setting.key),
+      configSettings.map((setting) => setting.key),
     );
     return `${at(key)}: unknown key "${key}"${meant ? `; did you mean "${meant}"?` : ""}`;
   }
   const key = error.instancePath.slice(1);
   if (key === "") return `${at("")}: a config file holds "key: value" lines`;
   const found: unknown = Object.entries(value ?? {}).find(([name]) => name === key)?.[1];
-  const expected = settings.find((setting) => setting.key === key)?.expects ?? "text";
+  const expected = configSettings.find((setting) => setting.key === key)?.expects ?? "text";
   return `${at(key)}: ${key} must be ${expected}, not ${JSON.stringify(found)}`;
 }
 
-function codeOf(error: unknown): string {
+function getErrorCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }

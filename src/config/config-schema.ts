@@ -81,7 +81,7 @@ export const ConfigFile = Type.Object(
 export type ConfigFile = Static<typeof ConfigFile>;
 export type ConfigKey = keyof ConfigFile;
 
-export interface SettingNames {
+export interface ConfigSetting {
   readonly key: ConfigKey;
   /** As on the command line: `--data-dir`. */
   readonly flag: string;
@@ -93,7 +93,7 @@ export interface SettingNames {
 }
 
 /** Every setting but the secrets, in the order in which `berth config` shows them. */
-export const settings: readonly SettingNames[] = [
+export const configSettings: readonly ConfigSetting[] = [
   {
     key: "data_dir",
     flag: "--data-dir",
@@ -335,13 +335,13 @@ export const settings: readonly SettingNames[] = [
 ];
 
 /** What stands in no config file and in no flag, and is shown to nobody. */
-export const secrets = [
+export const secretSettings = [
   { key: "password", variable: "BERTH_PASSWORD", what: "a password" },
   { key: "hf_token", variable: "HF_TOKEN", what: "a token" },
 ] as const;
 
 /** Variables that are no settings of the server: what the command line reads, and the assistant that it starts. */
-export const otherVariables = [
+export const otherEnvironmentVariables = [
   "BERTH_CONFIG",
   // Where bin/berth keeps a Node.js of its own (scripts/pinned-node.cjs).
   "BERTH_NODE_DIR",

@@ -1,24 +1,24 @@
 import { homedir } from "node:os";
 import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
-import type { Environment } from "../base/environment.ts";
 import type { LogFormat } from "../base/logger.ts";
-import { nearest } from "../base/nearest.ts";
+import type { Environment } from "../base/process-environment.ts";
+import { findNearest } from "../base/spelling-suggestions.ts";
 import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
 import {
-  defaultDataDir,
-  defaultSettings,
+  createDefaultSettings,
+  getDefaultDataDir,
   hasDefault,
   type SettingWithDefault,
   type SettingWithoutDefault,
 } from "./config-defaults.ts";
 import { ConfigError } from "./config-error.ts";
-import { readConfigFile, wrongValue } from "./config-file.ts";
+import { describeExpectedValue, readConfigFile } from "./config-file.ts";
 import {
   type ConfigFile,
   type ConfigKey,
-  otherVariables,
-  secrets,
-  settings,
+  configSettings,
+  otherEnvironmentVariables,
+  secretSettings,
 } from "./config-schema.ts";
 
 /**
@@ -46,7 +46,7 @@ export interface Config {
   readonly build: BuildLimits;
   readonly uploadBytesMax: number;
   /** A repository whose files are kept in the watched folder; undefined: none. */
-  readonly specsGit: SpecsGit | undefined;
+  readonly specsGit: SpecsGitSettings | undefined;
   /** The assistant that is started, and looked after; undefined: none. */
   readonly assistant: AssistantSettings | undefined;
   /** The companion of the person, where there is a session bus; undefined: none is started. */
@@ -78,7 +78,7 @@ export interface BuildLimits {
   readonly diskBytesMax: number;
 }
 
-export interface SpecsGit {
+export interface SpecsGitSettings {
   readonly url: string;
   readonly ref: string | undefined;
   readonly path: string;
@@ -113,7 +113,7 @@ export interface ModelSettings {
 }
 
 export interface ConfigValue {
-  readonly key: ConfigKey | (typeof secrets)[number]["key"];
+  readonly key: ConfigKey | (typeof secretSettings)[number]["key"];
   /** As it would stand in a config file; null where it is not set. */
   readonly value: string | null;
   readonly source: "flag" | "environment" | "file" | "default";
@@ -137,36 +137,41 @@ const ingressModes: readonly Config["ingress"][] = ["auto", "process", "containe
 const logLevels: readonly Config["logLevel"][] = ["debug", "info", "warn", "error"];
 
 /** The one place that reads the environment of this process. */
-function processEnvironment(): Environment {
+function getProcessEnvironment(): Environment {
   return process.env;
 }
 
 /** Where programs of this machine are looked for: PATH, and the folders that a service's PATH may lack. */
-export function programSearchPath(environment: Environment = processEnvironment()): string {
+export function getProgramSearchPath(environment: Environment = getProcessEnvironment()): string {
   const usual = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
   return [environment["PATH"] ?? "", ...usual].join(delimiter);
 }
 
 /** What a program that Berth starts may know: everything but the secrets, which are none of its business. */
-export function childEnvironment(environment: Environment = processEnvironment()): Environment {
-  const ours: readonly string[] = [...secrets.map(({ variable }) => variable), "BERTH_TOKEN"];
+export function createChildEnvironment(
+  environment: Environment = getProcessEnvironment(),
+): Environment {
+  const ours: readonly string[] = [
+    ...secretSettings.map(({ variable }) => variable),
+    "BERTH_TOKEN",
+  ];
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !ours.includes(name)));
 }
 
 /** Throws ConfigError, which says which value is wrong, where it came from and what it may be. */
 export function loadConfig(input: ConfigInput = {}): Config {
-  const environment = input.environment ?? processEnvironment();
+  const environment = input.environment ?? getProcessEnvironment();
   const workingDirectory = input.workingDirectory ?? process.cwd();
   const home = input.homeDirectory ?? environment["HOME"] ?? homedir();
   const surroundings = {
     environment,
     workingDirectory,
     home,
-    userId: input.userId ?? userIdOfProcess(),
+    userId: input.userId ?? getUserId(),
     isTerminal: input.isTerminal ?? process.stderr.isTTY,
   };
   const found = new Map<ConfigKey, ConfigValue>();
-  const take = (
+  const setValue = (
     key: ConfigKey,
     value: string,
     source: ConfigValue["source"],
@@ -174,66 +179,74 @@ export function loadConfig(input: ConfigInput = {}): Config {
     base: string,
     isPath: boolean,
   ) => {
-    const expected = wrongValue(key, value);
+    const expected = describeExpectedValue(key, value);
     if (expected !== undefined)
       throw new ConfigError(`${origin ?? key} must be ${expected}, not "${value}"`);
-    found.set(key, { key, value: isPath ? absolute(value, base, home) : value, source, origin });
+    found.set(key, {
+      key,
+      value: isPath ? toAbsolutePath(value, base, home) : value,
+      source,
+      origin,
+    });
   };
-  const takeFile = (file: string, content: ConfigFile) => {
-    for (const { key, isPath } of settings) {
+  const setValuesOfFile = (file: string, content: ConfigFile) => {
+    for (const { key, isPath } of configSettings) {
       const value = content[key];
-      if (value !== undefined) take(key, value, "file", file, dirname(file), isPath);
+      if (value !== undefined) setValue(key, value, "file", file, dirname(file), isPath);
     }
   };
-  const takeEnvironmentAndFlags = () => {
-    for (const { key, variable, isPath } of settings) {
+  const setValuesOfEnvironmentAndFlags = () => {
+    for (const { key, variable, isPath } of configSettings) {
       const value = environment[variable];
-      if (value) take(key, value, "environment", variable, workingDirectory, isPath);
+      if (value) setValue(key, value, "environment", variable, workingDirectory, isPath);
     }
-    for (const { key, flag, isPath } of settings) {
+    for (const { key, flag, isPath } of configSettings) {
       const value = input.flags?.[key];
-      if (value !== undefined) take(key, value, "flag", flag, workingDirectory, isPath);
+      if (value !== undefined) setValue(key, value, "flag", flag, workingDirectory, isPath);
     }
   };
 
   const files: string[] = [];
-  const named = input.flags?.config ?? (environment["BERTH_CONFIG"] || undefined);
-  if (named !== undefined) {
-    const file = absolute(named, workingDirectory, home);
+  const explicitFile = input.flags?.config ?? (environment["BERTH_CONFIG"] || undefined);
+  if (explicitFile !== undefined) {
+    const file = toAbsolutePath(explicitFile, workingDirectory, home);
     const content = readConfigFile(file);
     if (!content)
       throw new ConfigError(`there is no config file ${file}`, "check --config and BERTH_CONFIG");
-    takeFile(file, content);
+    setValuesOfFile(file, content);
     files.push(file);
   } else {
     const systemFile = input.systemFile ?? "/etc/berth/config.yaml";
     const content = readConfigFile(systemFile);
     if (content) {
-      takeFile(systemFile, content);
+      setValuesOfFile(systemFile, content);
       files.push(systemFile);
     }
   }
-  takeEnvironmentAndFlags();
-  const dataDir = found.get("data_dir")?.value ?? defaultDataDir(surroundings);
-  if (named === undefined) {
+  setValuesOfEnvironmentAndFlags();
+  const dataDir = found.get("data_dir")?.value ?? getDefaultDataDir(surroundings);
+  if (explicitFile === undefined) {
     const file = join(dataDir, "config.yaml");
     const content = readConfigFile(file);
-    if (content?.data_dir !== undefined && absolute(content.data_dir, dataDir, home) !== dataDir)
+    if (
+      content?.data_dir !== undefined &&
+      toAbsolutePath(content.data_dir, dataDir, home) !== dataDir
+    )
       throw new ConfigError(
         `${file} sets data_dir to another folder than the one it lies in`,
         "set data_dir in /etc/berth/config.yaml, BERTH_DATA_DIR or --data-dir",
       );
     if (content) {
-      takeFile(file, content);
+      setValuesOfFile(file, content);
       files.push(file);
-      takeEnvironmentAndFlags();
+      setValuesOfEnvironmentAndFlags();
     }
   }
 
-  const defaults = defaultSettings(dataDir, surroundings);
+  const defaults = createDefaultSettings(dataDir, surroundings);
   const text = (key: SettingWithDefault) => found.get(key)?.value ?? defaults[key];
   const optional = (key: SettingWithoutDefault) => found.get(key)?.value ?? undefined;
-  const secret = (variable: (typeof secrets)[number]["variable"]) =>
+  const secret = (variable: (typeof secretSettings)[number]["variable"]) =>
     environment[variable] || undefined;
 
   const config: Config = {
@@ -249,14 +262,14 @@ export function loadConfig(input: ConfigInput = {}): Config {
     acmeEmail: optional("acme_email"),
     build: Object.freeze({
       concurrency: Number(text("build_concurrency")),
-      memoryBytes: mapped(optional("build_memory"), parseBytes),
-      nanoCpus: mapped(optional("build_cpu"), parseCpu),
+      memoryBytes: mapDefined(optional("build_memory"), parseBytes),
+      nanoCpus: mapDefined(optional("build_cpu"), parseCpu),
       timeoutMs: parseDuration(text("build_timeout")),
       keep: Number(text("build_keep")),
       diskBytesMax: parseBytes(text("build_disk")),
     }),
     uploadBytesMax: parseBytes(text("upload_limit")),
-    specsGit: mapped(optional("specs_git_url"), (url) =>
+    specsGit: mapDefined(optional("specs_git_url"), (url) =>
       Object.freeze({
         url,
         ref: optional("specs_git_ref"),
@@ -270,7 +283,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
         ? Object.freeze({
             port: Number(text("assistant_port")),
             dataDir: text("assistant_data_dir"),
-            memoryBytesMax: mapped(optional("assistant_memory"), parseBytes),
+            memoryBytesMax: mapDefined(optional("assistant_memory"), parseBytes),
           })
         : undefined,
     // Without the assistant there is nobody to compute for it.
@@ -280,7 +293,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
         : undefined,
     models: Object.freeze({
       diskBytesMax: parseBytes(text("models_disk")),
-      bandwidthBytesMax: mapped(optional("models_bandwidth"), atLeastOneByte),
+      bandwidthBytesMax: mapDefined(optional("models_bandwidth"), parsePositiveBytes),
       hubUrl: text("hf_endpoint").replace(/\/+$/, ""),
       hubToken: secret("HF_TOKEN"),
     }),
@@ -289,9 +302,9 @@ export function loadConfig(input: ConfigInput = {}): Config {
     logLevel: logLevels.find((level) => level === text("log_level")) ?? "info",
     password: secret("BERTH_PASSWORD"),
     files: Object.freeze(files),
-    warnings: Object.freeze(misspeltVariables(environment)),
+    warnings: Object.freeze(warnOfMisspelledVariables(environment)),
     values: Object.freeze([
-      ...settings.map(
+      ...configSettings.map(
         ({ key }): ConfigValue =>
           found.get(key) ?? {
             key,
@@ -300,7 +313,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
             origin: null,
           },
       ),
-      ...secrets.map(
+      ...secretSettings.map(
         ({ key, variable }): ConfigValue =>
           secret(variable) === undefined
             ? { key, value: null, source: "default", origin: null }
@@ -325,30 +338,30 @@ export function parseListen(text: string, origin = "listen"): Config["listen"] {
   return { host: match[1] ?? match[2] ?? "", port };
 }
 
-function absolute(path: string, base: string, home: string): string {
+function toAbsolutePath(path: string, base: string, home: string): string {
   if (path === "~" || path.startsWith("~/")) return join(home, path.slice(1));
   return isAbsolute(path) ? resolve(path) : resolve(base, path);
 }
 
-function mapped<T>(text: string | undefined, map: (text: string) => T): T | undefined {
+function mapDefined<T>(text: string | undefined, map: (text: string) => T): T | undefined {
   return text === undefined ? undefined : map(text);
 }
 
 /** Of an amount that is more than nothing, though it may be less than a byte. */
-function atLeastOneByte(text: string): number {
+function parsePositiveBytes(text: string): number {
   return Math.max(1, parseBytes(text));
 }
 
-function userIdOfProcess(): number {
+function getUserId(): number {
   return process.getuid?.() ?? 1;
 }
 
 /** Only names near to a known one: a variable of another program is nobody's mistake. */
-function misspeltVariables(environment: Environment): string[] {
+function warnOfMisspelledVariables(environment: Environment): string[] {
   const known: readonly string[] = [
-    ...settings.map((setting) => setting.variable),
-    ...secrets.map((secret) => secret.variable),
-    ...otherVariables,
+    ...configSettings.map((setting) => setting.variable),
+    ...secretSettings.map((secret) => secret.variable),
+    ...otherEnvironmentVariables,
   ];
   const prefix = "BERTH_";
   // What all of them begin with would make any two of them near.
@@ -358,7 +371,7 @@ function misspeltVariables(environment: Environment): string[] {
   return Object.keys(environment)
     .filter((name) => name.startsWith(prefix) && !known.includes(name))
     .flatMap((name) => {
-      const meant = nearest(name.slice(prefix.length), endings);
+      const meant = findNearest(name.slice(prefix.length), endings);
       return meant ? [`${name} means nothing to Berth; did you mean ${prefix}${meant}?`] : [];
     });
 }

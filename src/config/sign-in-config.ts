@@ -1,32 +1,35 @@
 import { readFileSync } from "node:fs";
 import type { ErrorObject } from "ajv";
 import { type Static, Type } from "typebox";
-import { nearest } from "../base/nearest.ts";
-import { Shape } from "../base/shape.ts";
-import { JsonFault, parseStrictJson } from "../base/strict-json.ts";
+import { LazyValidator } from "../base/json-validator.ts";
+import { findNearest } from "../base/spelling-suggestions.ts";
+import { InvalidJsonError, parseStrictJson } from "../base/strict-json.ts";
 import { ConfigError } from "./config-error.ts";
 
-const VARIABLE = "ASSISTANT_OAUTH_CONFIG";
+const CONFIG_VARIABLE = "ASSISTANT_OAUTH_CONFIG";
 const FILE_BYTES_MAX = 65_536;
 
 /** Http without TLS is for this machine only, where nobody listens in. */
-const ADDRESS =
+const ADDRESS_PATTERN =
   "^(https://[^\\s/@?#]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]{1,5})?)(/[^\\s?#]*)?$";
 
 const strict = { additionalProperties: false };
-const address = Type.Optional(Type.String({ pattern: ADDRESS, maxLength: 2048 }));
+const addressSchema = Type.Optional(Type.String({ pattern: ADDRESS_PATTERN, maxLength: 2048 }));
 
 const SignInDocument = Type.Object(
   {
     openrouter: Type.Optional(
-      Type.Object({ authorizeUrl: address, exchangeUrl: address, baseUrl: address }, strict),
+      Type.Object(
+        { authorizeUrl: addressSchema, exchangeUrl: addressSchema, baseUrl: addressSchema },
+        strict,
+      ),
     ),
     huggingface: Type.Optional(
       Type.Object(
         {
-          issuer: address,
+          issuer: addressSchema,
           clientId: Type.Optional(Type.String({ pattern: "^[\\x21-\\x7e]{1,2048}$" })),
-          baseUrl: address,
+          baseUrl: addressSchema,
         },
         strict,
       ),
@@ -35,10 +38,12 @@ const SignInDocument = Type.Object(
   strict,
 );
 
-const shape = new Shape<Static<typeof SignInDocument>>(SignInDocument, { allErrors: true });
+const validator = new LazyValidator<Static<typeof SignInDocument>>(SignInDocument, {
+  allErrors: true,
+});
 
 /** Keys by the place that they may stand in. */
-const known: { readonly [place: string]: readonly string[] } = {
+const knownKeys: { readonly [place: string]: readonly string[] } = {
   "": ["openrouter", "huggingface"],
   openrouter: ["authorizeUrl", "exchangeUrl", "baseUrl"],
   huggingface: ["issuer", "clientId", "baseUrl"],
@@ -80,7 +85,7 @@ export const signInDefaults: SignInConfig = Object.freeze({
  */
 export function readSignInConfig(file: string | undefined): SignInConfig {
   if (!file) return signInDefaults;
-  const document = readDocument(file);
+  const document = readSignInDocument(file);
   const { openrouter, huggingface } = document;
   for (const [section, keys] of Object.entries(document)) {
     for (const [key, value] of Object.entries(keys)) {
@@ -90,24 +95,24 @@ export function readSignInConfig(file: string | undefined): SignInConfig {
     }
   }
   return Object.freeze({
-    openrouter: { ...signInDefaults.openrouter, ...withoutSlashes(openrouter ?? {}) },
-    huggingface: { ...signInDefaults.huggingface, ...withoutSlashes(huggingface ?? {}) },
+    openrouter: { ...signInDefaults.openrouter, ...trimTrailingSlashes(openrouter ?? {}) },
+    huggingface: { ...signInDefaults.huggingface, ...trimTrailingSlashes(huggingface ?? {}) },
   });
 }
 
-function readDocument(file: string): Static<typeof SignInDocument> {
+function readSignInDocument(file: string): Static<typeof SignInDocument> {
   let bytes: Buffer;
   try {
     bytes = readFileSync(file);
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
     throw new ConfigError(
-      `${VARIABLE}: the file ${file} cannot be read (${code})`,
+      `${CONFIG_VARIABLE}: the file ${file} cannot be read (${code})`,
       "name a JSON file that is there, or unset the variable",
     );
   }
   if (bytes.length > FILE_BYTES_MAX)
-    throw new ConfigError(`${VARIABLE}: the file ${file} is larger than 64 KiB`);
+    throw new ConfigError(`${CONFIG_VARIABLE}: the file ${file} is larger than 64 KiB`);
   let value: unknown;
   try {
     value = parseStrictJson(bytes, {
@@ -116,21 +121,21 @@ function readDocument(file: string): Static<typeof SignInDocument> {
       subject: "the file",
     });
   } catch (error) {
-    if (error instanceof JsonFault) throw new ConfigError(`${file}: ${error.message}`);
+    if (error instanceof InvalidJsonError) throw new ConfigError(`${file}: ${error.message}`);
     throw error;
   }
-  if (!shape.fits(value)) {
-    const problems = shape.errors.map((error) => `${file}: ${explain(error)}`);
+  if (!validator.isValid(value)) {
+    const problems = validator.errors.map((error) => `${file}: ${explainError(error)}`);
     throw new ConfigError([...new Set(problems)].join("\n"), "see docs/remote-credentials.md");
   }
   return value;
 }
 
-function explain(error: ErrorObject): string {
+function explainError(error: ErrorObject): string {
   const place = error.instancePath.slice(1).replaceAll("/", ".");
   if (error.keyword === "additionalProperties") {
     const key = String(error.params["additionalProperty"]);
-    const meant = nearest(key, known[place] ?? []);
+    const meant = findNearest(key, knownKeys[place] ?? []);
     const where = place === "" ? "" : ` in ${place}`;
     return `unknown key "${key}"${where}${meant ? `; did you mean "${meant}"?` : ""}`;
   }
@@ -141,7 +146,7 @@ function explain(error: ErrorObject): string {
     : `${place} must be an https address without user, query or fragment (http only on this machine)`;
 }
 
-function withoutSlashes<T extends object>(section: T): T {
+function trimTrailingSlashes<T extends object>(section: T): T {
   const entries = Object.entries(section).map(([key, value]) => [
     key,
     typeof value === "string" && key !== "clientId" ? value.replace(/\/+$/, "") : value,

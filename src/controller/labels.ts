@@ -38,7 +38,7 @@ export function imageLabels(
 }
 
 /** Undefined for an image that this instance has not built. */
-export function imageOrigin(
+export function parseImageOrigin(
   instance: string,
   labels: Readonly<Record<string, string>>,
 ): ImageOrigin | undefined {

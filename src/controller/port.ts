@@ -1,6 +1,6 @@
-import type { AppSpec } from "../resources/app.ts";
+import type { AppSpec } from "../resources/app-spec.ts";
 import type { Kind } from "../resources/kinds.ts";
-import type { ModelSpec } from "../resources/model.ts";
+import type { ModelSpec } from "../resources/model-spec.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { FieldChange } from "../store/store.ts";
 import type { CompanionReport } from "./daemons/companion/port.ts";
@@ -24,14 +24,14 @@ export interface ControlPlane {
     spec: AppSpec | undefined,
     signal: AbortSignal,
     annotations?: Readonly<Record<string, string>>,
-    alongside?: readonly PlannedResource[],
+    plannedResources?: readonly PlannedResource[],
   ): Promise<PlanReport>;
   /** The same for a Model. Throws NotFoundError. Where the assistant is away, what it last said counts. */
   planModel(
     name: string,
     spec: ModelSpec | undefined,
     signal: AbortSignal,
-    alongside?: readonly PlannedResource[],
+    plannedResources?: readonly PlannedResource[],
   ): Promise<ModelPlanReport>;
   /**
    * Asks whether there is what a Model that is about to be made would be of. Throws NotFoundError, `hub_denied`,

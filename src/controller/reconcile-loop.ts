@@ -1,15 +1,15 @@
 import type { Clock } from "../base/clock.ts";
-import { BerthError, isAbort, messageOf } from "../base/errors.ts";
+import { BerthError, getErrorMessage, isAbortError } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { TaskGroup } from "../base/task-group.ts";
 import type { Kind } from "../resources/kinds.ts";
-import { backoffMs } from "./backoff.ts";
 import type { ControllerMetrics } from "./metrics/controller-metrics.ts";
-import { type Priority, WorkQueue } from "./workqueue.ts";
+import { reconcileBackoffMs } from "./reconcile-backoff.ts";
+import { type ReconcilePriority, WorkQueue } from "./workqueue.ts";
 
 export interface ReconcileResult {
   /** True where the resource is as its spec wants it, or rests until something changes: its back-off starts anew. */
-  readonly settled: boolean;
+  readonly isSettled: boolean;
   /** When to look again though nothing happens; null: at the next resync. */
   readonly requeueAfterMs: number | null;
 }
@@ -42,14 +42,14 @@ export class ReconcileLoop {
     this.#queue = new WorkQueue(options.clock);
     const { name } = options;
     const { queueAdds, queueDepth, queueSeconds } = options.metrics;
-    const tellDepth = () => queueDepth.set({ name }, this.#queue.depth.waiting);
+    const updateDepth = () => queueDepth.set({ name }, this.#queue.depth.waiting);
     this.#queue.onAdd = () => {
       queueAdds.inc({ name });
-      tellDepth();
+      updateDepth();
     };
     this.#queue.onTake = (_key, waitedMs) => {
       queueSeconds.observe({ name }, waitedMs / 1000);
-      tellDepth();
+      updateDepth();
     };
   }
 
@@ -60,12 +60,12 @@ export class ReconcileLoop {
       );
   }
 
-  add(key: string, priority: Priority): void {
+  add(key: string, priority: ReconcilePriority): void {
     this.#queue.add(key, priority);
   }
 
   /** Looked at as if it had never failed. */
-  addAnew(key: string, priority: Priority): void {
+  resetBackoffAndAdd(key: string, priority: ReconcilePriority): void {
     this.#failures.delete(key);
     this.#queue.add(key, priority);
   }
@@ -76,13 +76,13 @@ export class ReconcileLoop {
   }
 
   /** True when nothing waits and nothing runs. */
-  get idle(): boolean {
+  get isIdle(): boolean {
     const { waiting, processing } = this.#queue.depth;
     return waiting === 0 && processing === 0;
   }
 
   /** Another worker stands in while a run only waits: ten apps that take ten minutes to stop hold nobody up. */
-  async aside<T>(call: () => Promise<T>): Promise<T> {
+  async withReplacementWorker<T>(call: () => Promise<T>): Promise<T> {
     this.#options.tasks.run(`stand-in ${this.#options.name} worker`, (signal) =>
       this.#work(signal),
     );
@@ -114,21 +114,21 @@ export class ReconcileLoop {
     const stopTimer = metrics.reconcileSeconds.startTimer(controller);
     metrics.activeWorkers.inc(controller);
     try {
-      const { settled, requeueAfterMs } = await this.#options.reconcile(key, signal);
+      const { isSettled: settled, requeueAfterMs } = await this.#options.reconcile(key, signal);
       if (settled) this.#failures.delete(key);
       if (requeueAfterMs !== null) this.#queue.addAfter(key, requeueAfterMs, "event");
       const result = requeueAfterMs === null ? "success" : "requeue_after";
       metrics.reconcileTotal.inc({ ...controller, result });
     } catch (error) {
-      if (isAbort(error) && signal.aborted) return;
+      if (isAbortError(error) && signal.aborted) return;
       const failures = this.#failures.get(key) ?? 0;
       this.#failures.set(key, failures + 1);
-      const delayMs = backoffMs(failures, random);
+      const delayMs = reconcileBackoffMs(failures, random);
       metrics.reconcileTotal.inc({ ...controller, result: "error" });
       metrics.queueRetries.inc({ name });
       const code = error instanceof BerthError ? error.code : "internal";
       logger.warn(
-        { kind, name: key, code, error: messageOf(error), retryInMs: delayMs },
+        { kind, name: key, code, error: getErrorMessage(error), retryInMs: delayMs },
         "reconcile failed, will retry",
       );
       this.#queue.addAfter(key, delayMs, "event");

@@ -2,7 +2,7 @@ import type { Clock } from "../base/clock.ts";
 
 /** A person's action before a spec change before an engine event before a resync. */
 export const priorities = { user: 0, spec: 1, event: 2, resync: 3 } as const;
-export type Priority = keyof typeof priorities;
+export type ReconcilePriority = keyof typeof priorities;
 
 /**
  * What one step of priority is worth in waiting time: a resync that has waited 6 s goes before a
@@ -28,7 +28,7 @@ export class WorkQueue {
     this.#clock = clock;
   }
 
-  add(key: string, priority: Priority): void {
+  add(key: string, priority: ReconcilePriority): void {
     if (this.#closed) return;
     const now = this.#clock.now();
     const due = now + priorities[priority] * PRIORITY_STEP_MS;
@@ -39,13 +39,13 @@ export class WorkQueue {
     }
     this.#dirty.set(key, { due, addedAt: now });
     this.onAdd(key);
-    this.#handOut();
+    this.#dispatch();
   }
 
   /** Adds the key after `delayMs`. The latest word wins: it replaces an earlier delay of the key. */
-  addAfter(key: string, delayMs: number, priority: Priority): void {
+  addAfter(key: string, delayMs: number, priority: ReconcilePriority): void {
     if (this.#closed) return;
-    this.#forgetDelay(key);
+    this.#cancelDelay(key);
     const cancel = this.#clock.setTimer(delayMs, () => {
       this.#delayed.delete(key);
       this.add(key, priority);
@@ -61,18 +61,18 @@ export class WorkQueue {
         return;
       }
       this.#waiters.push(resolve);
-      this.#handOut();
+      this.#dispatch();
     });
   }
 
   done(key: string): void {
     this.#processing.delete(key);
-    this.#handOut();
+    this.#dispatch();
   }
 
   close(): void {
     this.#closed = true;
-    for (const key of this.#delayed.keys()) this.#forgetDelay(key);
+    for (const key of this.#delayed.keys()) this.#cancelDelay(key);
     for (const waiter of this.#waiters.splice(0)) waiter(undefined);
   }
 
@@ -90,7 +90,7 @@ export class WorkQueue {
   /** The key waits now and did not before; for the metrics. */
   onAdd: (key: string) => void = () => {};
 
-  #handOut(): void {
+  #dispatch(): void {
     while (this.#waiters.length > 0) {
       const next = this.#next();
       if (next === undefined) return;
@@ -98,7 +98,7 @@ export class WorkQueue {
       this.#dirty.delete(next);
       this.#processing.add(next);
       // A run looks at everything, so a look planned for later is no longer needed: the run plans anew.
-      this.#forgetDelay(next);
+      this.#cancelDelay(next);
       this.onTake(next, this.#clock.now() - (waiting?.addedAt ?? this.#clock.now()));
       this.#waiters.shift()?.(next);
     }
@@ -117,7 +117,7 @@ export class WorkQueue {
     return best;
   }
 
-  #forgetDelay(key: string): void {
+  #cancelDelay(key: string): void {
     this.#delayed.get(key)?.cancel();
     this.#delayed.delete(key);
   }

@@ -1,17 +1,17 @@
 import assert from "node:assert";
 import os from "node:os";
+import type { BusTransport, TransportReceiver } from "./bus-transport.ts";
 import { connectSocket } from "./connect-socket.ts";
 import { closeFds } from "./descriptors.ts";
 import { loadSocketCalls } from "./koffi-socket-calls.ts";
 import {
   DESCRIPTORS_MAX,
   RECEIVED_BYTES_MAX,
-  type Received,
+  type ReceivedData,
   type SocketCalls,
   type SocketWatch,
 } from "./socket-calls.ts";
 import { systemError } from "./system-error.ts";
-import type { BusTransport, TransportReceiver } from "./transport.ts";
 import { WriteQueue } from "./write-queue.ts";
 
 const { EAGAIN, ENOBUFS, ENOMEM } = os.constants.errno;
@@ -168,7 +168,7 @@ export class FdTransport implements BusTransport {
     }
   }
 
-  #deliver(receiver: TransportReceiver, { data, fds, isTruncated }: Received): void {
+  #deliver(receiver: TransportReceiver, { data, fds, isTruncated }: ReceivedData): void {
     if (isTruncated) {
       closeFds(fds);
       this.destroy(

@@ -1,4 +1,4 @@
-import { BoundedReader, NoSuchDescriptorError, TooManyValuesError } from "./values.ts";
+import { BoundedReader, NoSuchDescriptorError, TooManyValuesError } from "./bus-values.ts";
 import type { TypeTree } from "./wire-format.ts";
 
 /** Before the fields: byte order, type, flags, version, length of the body, serial, length of the fields. */
@@ -12,7 +12,7 @@ const PATH_LENGTH_MAX = 64 * 1024;
 const LITTLE_ENDIAN = "l".charCodeAt(0);
 const BIG_ENDIAN = "B".charCodeAt(0);
 
-const FIELDS: TypeTree = {
+const FIELD_TYPE: TypeTree = {
   type: "(",
   child: [
     { type: "y", child: [] },
@@ -49,10 +49,10 @@ export class FrameReader {
   readonly #bodyBytesMax: number;
   readonly #onFrame: (frame: Frame) => void;
   #chunks: Buffer[] = [];
-  #held = 0;
+  #bufferedBytes = 0;
   #needed = FIXED_BYTES;
-  #fixed: Fixed | undefined;
-  #skipping = 0;
+  #header: FixedHeader | undefined;
+  #bytesToSkip = 0;
 
   constructor(bodyBytesMax: number, onFrame: (frame: Frame) => void) {
     this.#bodyBytesMax = bodyBytesMax;
@@ -61,34 +61,34 @@ export class FrameReader {
 
   /** Throws BrokenStreamError. */
   push(chunk: Buffer): void {
-    const skipped = Math.min(this.#skipping, chunk.length);
-    this.#skipping -= skipped;
+    const skipped = Math.min(this.#bytesToSkip, chunk.length);
+    this.#bytesToSkip -= skipped;
     if (skipped === chunk.length) return;
     this.#chunks.push(skipped > 0 ? chunk.subarray(skipped) : chunk);
-    this.#held += chunk.length - skipped;
-    while (this.#held >= this.#needed) this.#step();
+    this.#bufferedBytes += chunk.length - skipped;
+    while (this.#bufferedBytes >= this.#needed) this.#step();
   }
 
   #step(): void {
-    if (!this.#fixed) {
-      this.#fixed = fixedOf(this.#take(FIXED_BYTES));
-      const { fieldsBytes, bodyBytes } = this.#fixed;
+    if (!this.#header) {
+      this.#header = parseFixedHeader(this.#take(FIXED_BYTES));
+      const { fieldsBytes, bodyBytes } = this.#header;
       if (fieldsBytes > FIELDS_BYTES_MAX) {
         throw new BrokenStreamError("a message has longer fields than a bus lets through");
       }
-      this.#needed = padded(fieldsBytes) + (bodyBytes > this.#bodyBytesMax ? 0 : bodyBytes);
+      this.#needed = padLength(fieldsBytes) + (bodyBytes > this.#bodyBytesMax ? 0 : bodyBytes);
       return;
     }
-    const fixed = this.#fixed;
+    const fixed = this.#header;
     const bytes = this.#take(this.#needed);
     const isTooLong = fixed.bodyBytes > this.#bodyBytesMax;
-    this.#fixed = undefined;
+    this.#header = undefined;
     this.#needed = FIXED_BYTES;
-    const body = isTooLong ? undefined : bytes.subarray(padded(fixed.fieldsBytes));
+    const body = isTooLong ? undefined : bytes.subarray(padLength(fixed.fieldsBytes));
     if (isTooLong) this.#skip(fixed.bodyBytes);
     let frame: Frame;
     try {
-      frame = frameOf(fixed, bytes, body);
+      frame = parseFrame(fixed, bytes, body);
     } catch (error) {
       if (error instanceof TooManyValuesError || error instanceof NoSuchDescriptorError) return;
       throw error;
@@ -97,9 +97,9 @@ export class FrameReader {
   }
 
   #skip(bytes: number): void {
-    const held = Math.min(bytes, this.#held);
+    const held = Math.min(bytes, this.#bufferedBytes);
     this.#take(held);
-    this.#skipping = bytes - held;
+    this.#bytesToSkip = bytes - held;
     this.#needed = FIXED_BYTES;
   }
 
@@ -107,14 +107,14 @@ export class FrameReader {
     const [first] = this.#chunks;
     // One copy of a long message when all of it is there, rather than one for each piece that comes.
     const all =
-      this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks, this.#held);
-    this.#held -= bytes;
-    this.#chunks = this.#held > 0 ? [all.subarray(bytes)] : [];
+      this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks, this.#bufferedBytes);
+    this.#bufferedBytes -= bytes;
+    this.#chunks = this.#bufferedBytes > 0 ? [all.subarray(bytes)] : [];
     return all.subarray(0, bytes);
   }
 }
 
-interface Fixed {
+interface FixedHeader {
   readonly endian: number;
   readonly type: number;
   readonly flags: number;
@@ -123,7 +123,7 @@ interface Fixed {
   readonly fieldsBytes: number;
 }
 
-function fixedOf(bytes: Buffer): Fixed {
+function parseFixedHeader(bytes: Buffer): FixedHeader {
   const endian = bytes.readUInt8(0);
   if (endian !== LITTLE_ENDIAN && endian !== BIG_ENDIAN) {
     throw new BrokenStreamError("what came over the bus connection is no message");
@@ -141,14 +141,14 @@ function fixedOf(bytes: Buffer): Fixed {
 }
 
 /** Throws as BoundedReader does. */
-function frameOf(fixed: Fixed, bytes: Buffer, body: Buffer | undefined): Frame {
+function parseFrame(fixed: FixedHeader, bytes: Buffer, body: Buffer | undefined): Frame {
   const fields = new Map<unknown, unknown>();
   const reader = new BoundedReader(bytes, {
     endian: fixed.endian,
     fds: [],
     valuesMax: FIELD_VALUES_MAX,
   });
-  for (const field of reader.readArray(FIELDS, fixed.fieldsBytes)) {
+  for (const field of reader.readArray(FIELD_TYPE, fixed.fieldsBytes)) {
     const [code, variant] = Array.isArray(field) ? field : [];
     const [, values] = Array.isArray(variant) ? variant : [];
     fields.set(code, Array.isArray(values) ? values[0] : undefined);
@@ -181,6 +181,6 @@ function frameOf(fixed: Fixed, bytes: Buffer, body: Buffer | undefined): Frame {
 }
 
 /** Fields are followed by as many bytes as make a multiple of eight. */
-function padded(length: number): number {
+function padLength(length: number): number {
   return Math.ceil(length / 8) * 8;
 }

@@ -3,13 +3,13 @@ import { BusCallError } from "./port.ts";
 import {
   DESCRIPTORS_MAX,
   RECEIVED_BYTES_MAX,
-  type Received,
+  type ReceivedData,
   type SocketCalls,
   type SocketEvents,
   type SocketWatch,
 } from "./socket-calls.ts";
 import {
-  controlBytesOf,
+  getControlBytes,
   readDescriptors,
   SocketMessage,
   writeDescriptors,
@@ -81,7 +81,7 @@ export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
   const close: (fd: number) => number = libc.func("int close(int fd)");
 
   const addressOf = (memory: Buffer) => koffi.address(memory);
-  const outgoing = new SocketMessage(SENT_BYTES_MAX, controlBytesOf(DESCRIPTORS_MAX), addressOf);
+  const outgoing = new SocketMessage(SENT_BYTES_MAX, getControlBytes(DESCRIPTORS_MAX), addressOf);
   const incoming = new SocketMessage(RECEIVED_BYTES_MAX, controlBytes, addressOf);
 
   /** The result of a call, or its error as a negative number. */
@@ -108,7 +108,7 @@ export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
       return repeated(() => sendmsg(fd, outgoing.header, flags));
     },
 
-    receive: (fd): Received | number => {
+    receive: (fd): ReceivedData | number => {
       const result = repeated(() => {
         incoming.setLengths(RECEIVED_BYTES_MAX, controlBytes);
         return recvmsg(fd, incoming.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

@@ -1,5 +1,5 @@
 import { connect, type Socket } from "node:net";
-import type { BusTransport, TransportReceiver } from "./transport.ts";
+import type { BusTransport, TransportReceiver } from "./bus-transport.ts";
 
 /** Over Node's own sockets, which carry no descriptors. Rejects with what the system says of the path. */
 export function openPlainTransport(path: string): Promise<BusTransport> {

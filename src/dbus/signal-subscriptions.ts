@@ -1,4 +1,5 @@
-import type { BusCallOptions, BusConnection } from "./connection.ts";
+import type { BusCallOptions, BusConnection } from "./bus-connection.ts";
+import { toText } from "./bus-values.ts";
 import type { Frame } from "./frame-reader.ts";
 import {
   BusCallError,
@@ -7,7 +8,6 @@ import {
   type BusValue,
   type ReceivedSignal,
 } from "./port.ts";
-import { textOf } from "./values.ts";
 
 const BUS = "org.freedesktop.DBus";
 const BUS_PATH = "/org/freedesktop/DBus";
@@ -36,21 +36,21 @@ export class SignalSubscriptions {
     const subscription: Subscription = { rule, listener };
     // The bus counts equal rules, so that each subscription can have its own.
     const rules = isWellKnown(rule.sender)
-      ? [ownerRuleText(rule.sender), ruleText(rule)]
-      : [ruleText(rule)];
+      ? [buildOwnerMatchRule(rule.sender), buildMatchRule(rule)]
+      : [buildMatchRule(rule)];
     const remove = () => {
       this.#subscriptions.delete(subscription);
       if (![...this.#subscriptions].some((other) => other.rule.sender === rule.sender)) {
         this.#owners.delete(rule.sender);
       }
       for (const text of rules.splice(0)) {
-        this.#ask("RemoveMatch", "s", [text]).catch(() => {}); // no connection, no rule
+        this.#callBus("RemoveMatch", "s", [text]).catch(() => {}); // no connection, no rule
       }
     };
     this.#subscriptions.add(subscription);
     try {
-      for (const text of rules) await this.#ask("AddMatch", "s", [text]);
-      if (isWellKnown(rule.sender)) await this.#askOwner(rule.sender);
+      for (const text of rules) await this.#callBus("AddMatch", "s", [text]);
+      if (isWellKnown(rule.sender)) await this.#fetchOwner(rule.sender);
       return remove;
     } catch (error) {
       remove();
@@ -61,7 +61,7 @@ export class SignalSubscriptions {
   onSignal(frame: Frame, connection: BusConnection): void {
     const isOwnerChange =
       frame.sender === BUS && frame.interface === BUS && frame.member === "NameOwnerChanged";
-    const fitting = [...this.#subscriptions].filter(({ rule }) => this.#fits(rule, frame));
+    const fitting = [...this.#subscriptions].filter(({ rule }) => this.#matches(rule, frame));
     if (!isOwnerChange && fitting.length === 0) return;
     let args: readonly BusValue[];
     try {
@@ -71,12 +71,12 @@ export class SignalSubscriptions {
     }
     const [name, , owner] = args;
     if (isOwnerChange && typeof name === "string" && this.#owners.has(name)) {
-      this.#owners.set(name, textOf(owner));
+      this.#owners.set(name, toText(owner));
     }
     for (const { listener } of fitting) listener({ sender: frame.sender ?? "", args });
   }
 
-  #fits(rule: BusSignalRule, frame: Frame): boolean {
+  #matches(rule: BusSignalRule, frame: Frame): boolean {
     const sender = isWellKnown(rule.sender) ? this.#owners.get(rule.sender) : rule.sender;
     return (
       frame.sender === sender &&
@@ -86,12 +86,12 @@ export class SignalSubscriptions {
     );
   }
 
-  async #askOwner(name: string): Promise<void> {
+  async #fetchOwner(name: string): Promise<void> {
     if (!this.#owners.has(name)) this.#owners.set(name, "");
     try {
       // At once, not in a later turn: a signal of the owner may be the very next message.
-      await this.#ask("GetNameOwner", "s", [name], ([owner]) => {
-        this.#owners.set(name, textOf(owner));
+      await this.#callBus("GetNameOwner", "s", [name], ([owner]) => {
+        this.#owners.set(name, toText(owner));
       });
     } catch (error) {
       const isUnowned = error instanceof BusCallError && error.busName.endsWith(".NameHasNoOwner");
@@ -99,7 +99,7 @@ export class SignalSubscriptions {
     }
   }
 
-  async #ask(
+  async #callBus(
     member: string,
     signature: string,
     args: readonly BusValue[],
@@ -121,8 +121,8 @@ export class SignalSubscriptions {
   }
 }
 
-function ruleText(rule: BusSignalRule): string {
-  return matchRule({
+function buildMatchRule(rule: BusSignalRule): string {
+  return formatMatchRule({
     sender: rule.sender,
     path: rule.path,
     interface: rule.interface,
@@ -130,8 +130,8 @@ function ruleText(rule: BusSignalRule): string {
   });
 }
 
-function ownerRuleText(name: string): string {
-  return matchRule({
+function buildOwnerMatchRule(name: string): string {
+  return formatMatchRule({
     sender: BUS,
     path: BUS_PATH,
     interface: BUS,
@@ -141,7 +141,7 @@ function ownerRuleText(name: string): string {
 }
 
 /** Names and paths hold nothing that a rule would have to quote. */
-function matchRule(keys: Readonly<Record<string, string>>): string {
+function formatMatchRule(keys: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(keys).map(([key, value]) => `${key}='${value.replaceAll("'", "")}'`);
   return ["type='signal'", ...pairs].join(",");
 }

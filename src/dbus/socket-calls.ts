@@ -16,7 +16,7 @@ export interface SocketCalls {
   send(fd: number, data: Buffer, fds: readonly number[]): number;
 
   /** Descriptors that are received belong to the caller, and are closed in child processes. */
-  receive(fd: number): Received | number;
+  receive(fd: number): ReceivedData | number;
 
   /** Stop watching the descriptor before this. */
   close(fd: number): void;
@@ -25,7 +25,7 @@ export interface SocketCalls {
   watch(fd: number, onEvent: () => void): SocketWatch;
 }
 
-export interface Received {
+export interface ReceivedData {
   /** Empty: the peer sends no more. The memory belongs to the caller. */
   readonly data: Buffer;
   readonly fds: readonly number[];

@@ -57,13 +57,13 @@ export class SocketMessage {
 }
 
 /** The bytes that a control message with n descriptors takes. */
-export function controlBytesOf(count: number): number {
+export function getControlBytes(count: number): number {
   return CONTROL_HEADER_BYTES + aligned(count * DESCRIPTOR_BYTES);
 }
 
 /** Writes one control message that passes the descriptors. Returns its length; there must be space for it. */
 export function writeDescriptors(control: Buffer, fds: readonly number[]): number {
-  const bytes = controlBytesOf(fds.length);
+  const bytes = getControlBytes(fds.length);
   control.fill(0, 0, bytes);
   control.writeUInt32LE(CONTROL_HEADER_BYTES + fds.length * DESCRIPTOR_BYTES, 0);
   control.writeInt32LE(SOL_SOCKET, 8);

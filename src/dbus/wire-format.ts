@@ -64,8 +64,8 @@ export const ValueReader =
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as above
   require("dbus-next/lib/dbus-buffer.js") as ValueReaderClass;
 
-export function signatureOf(tree: TypeTree): string {
-  const inner = tree.child.map((child) => signatureOf(child)).join("");
+export function formatSignature(tree: TypeTree): string {
+  const inner = tree.child.map((child) => formatSignature(child)).join("");
   if (tree.type === "(") return `(${inner})`;
   return tree.type === "{" ? `{${inner}}` : `${tree.type}${inner}`;
 }

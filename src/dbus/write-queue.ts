@@ -1,8 +1,8 @@
-interface Entry {
+interface WriteEntry {
   data: Buffer;
   fds: readonly number[];
   readonly done: () => void;
-  next: Entry | undefined;
+  next: WriteEntry | undefined;
 }
 
 /**
@@ -13,8 +13,8 @@ const SENDS_MAX = 64;
 
 /** What is to be written, in order. A list, since a peer that does not read can let a million messages wait. */
 export class WriteQueue {
-  #first: Entry | undefined;
-  #last: Entry | undefined;
+  #first: WriteEntry | undefined;
+  #last: WriteEntry | undefined;
   #pendingBytes = 0;
 
   get isEmpty(): boolean {
@@ -27,7 +27,7 @@ export class WriteQueue {
   }
 
   add(data: Buffer, fds: readonly number[], done: () => void): void {
-    const entry: Entry = { data, fds, done, next: undefined };
+    const entry: WriteEntry = { data, fds, done, next: undefined };
     if (this.#last) this.#last.next = entry;
     else this.#first = entry;
     this.#last = entry;
@@ -57,7 +57,7 @@ export class WriteQueue {
     while (this.#first) this.#settle(this.#first);
   }
 
-  #settle(entry: Entry): void {
+  #settle(entry: WriteEntry): void {
     this.#first = entry.next;
     if (!this.#first) this.#last = undefined;
     entry.done();

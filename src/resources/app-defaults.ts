@@ -1,5 +1,5 @@
 import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
-import type { AppSource, AppSpec, SecretReference, Volume } from "./app.ts";
+import type { AppSource, AppSpec, SecretReference, Volume } from "./app-spec.ts";
 
 /** An AppSpec with every default filled in and every quantity in its unit. */
 export interface EffectiveApp {
@@ -94,7 +94,7 @@ export interface EffectiveHealthCheck {
   readonly startPeriodMs: number;
 }
 
-const envText = (value: string | number | boolean | SecretReference): string | SecretReference =>
+const toEnvText = (value: string | number | boolean | SecretReference): string | SecretReference =>
   typeof value === "object" ? value : String(value);
 
 /**
@@ -103,18 +103,18 @@ const envText = (value: string | number | boolean | SecretReference): string | S
  * reconciler probes more often. The restart budget is that of a Compose or systemd unit that is
  * kept on a short leash: five restarts in ten minutes.
  */
-export function effectiveApp(spec: AppSpec): EffectiveApp {
+export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
   const health = spec.healthCheck ?? {};
   const cpu = spec.resources?.cpu;
   return {
     image: spec.image,
     port: spec.port,
     source: spec.source,
-    build: buildOf(spec),
+    build: resolveBuild(spec),
     domain: spec.domain,
-    ingress: ingressOf(spec),
+    ingress: resolveIngress(spec),
     env: Object.fromEntries(
-      Object.entries(spec.env ?? {}).map(([key, value]) => [key, envText(value)]),
+      Object.entries(spec.env ?? {}).map(([key, value]) => [key, toEnvText(value)]),
     ),
     entrypoint: spec.entrypoint?.length ? spec.entrypoint : undefined,
     command: spec.command?.length ? spec.command : undefined,
@@ -134,7 +134,7 @@ export function effectiveApp(spec: AppSpec): EffectiveApp {
       address: port.address ?? "0.0.0.0",
     })),
     healthCheck: {
-      probe: probeOf(spec),
+      probe: resolveProbe(spec),
       intervalMs: parseDuration(health.interval ?? (spec.healthCheck ? "10s" : "30s")),
       timeoutMs: parseDuration(health.timeout ?? "2s"),
       retries: health.retries ?? 3,
@@ -159,7 +159,7 @@ export function effectiveApp(spec: AppSpec): EffectiveApp {
   };
 }
 
-function buildOf({ build = {}, source }: AppSpec): EffectiveBuild {
+function resolveBuild({ build = {}, source }: AppSpec): EffectiveBuild {
   const git = source && "git" in source ? source.git : undefined;
   return {
     dockerfile: build.dockerfile ?? git?.dockerfile,
@@ -170,7 +170,7 @@ function buildOf({ build = {}, source }: AppSpec): EffectiveBuild {
   };
 }
 
-function ingressOf({ ingress = {} }: AppSpec): EffectiveIngress {
+function resolveIngress({ ingress = {} }: AppSpec): EffectiveIngress {
   const { maintenance = false } = ingress;
   const page = typeof maintenance === "object" ? maintenance : {};
   return {
@@ -188,7 +188,7 @@ function ingressOf({ ingress = {} }: AppSpec): EffectiveIngress {
   };
 }
 
-function probeOf(spec: AppSpec): HealthProbe {
+function resolveProbe(spec: AppSpec): HealthProbe {
   const health = spec.healthCheck ?? {};
   if (health.command) return { type: "command", command: health.command };
   const port = health.port ?? spec.port;

@@ -1,10 +1,10 @@
-import type { AppSpec, IngressOptions } from "./app.ts";
-import { domainProblem, type IssueList } from "./check-fields.ts";
+import type { AppSpec, IngressOptions } from "./app-spec.ts";
+import { findDomainProblem, type IssueList } from "./field-checks.ts";
 
-type Add = IssueList["add"];
+type AddIssue = IssueList["add"];
 
 /** Domains, redirects and paths: what the ingress is to do with an App's requests. */
-export function checkIngress(spec: AppSpec, add: Add): void {
+export function checkAppIngress(spec: AppSpec, add: AddIssue): void {
   const own = checkDomains(spec, add);
   if (spec.port === undefined) {
     const needsPort = "needs port: the port in the container that requests are led to";
@@ -24,7 +24,7 @@ export function checkIngress(spec: AppSpec, add: Add): void {
 }
 
 /** All domains of the App, and where each stands. */
-function checkDomains(spec: AppSpec, add: Add): ReadonlyMap<string, string> {
+function checkDomains(spec: AppSpec, add: AddIssue): ReadonlyMap<string, string> {
   const own = new Map<string, string>();
   if (spec.domain !== undefined) {
     own.set(spec.domain, "domain");
@@ -34,7 +34,7 @@ function checkDomains(spec: AppSpec, add: Add): ReadonlyMap<string, string> {
         `"${spec.domain}" is many domains, and this one is the app's address: put it into ingress.domains`,
       );
     }
-    const problem = domainProblem(spec.domain);
+    const problem = findDomainProblem(spec.domain);
     if (problem !== undefined) add(["spec", "domain"], `"${spec.domain}" ${problem}`);
   }
   for (const [index, domain] of (spec.ingress?.domains ?? []).entries()) {
@@ -42,13 +42,17 @@ function checkDomains(spec: AppSpec, add: Add): ReadonlyMap<string, string> {
     const same = own.get(domain);
     if (same !== undefined) add(at, `"${domain}" is listed already as ${same}`);
     else own.set(domain, `ingress.domains[${index}]`);
-    const problem = domainProblem(domain);
+    const problem = findDomainProblem(domain);
     if (problem !== undefined) add(at, `"${domain}" ${problem}`);
   }
   return own;
 }
 
-function checkRedirects(ingress: IngressOptions, own: ReadonlyMap<string, string>, add: Add): void {
+function checkRedirects(
+  ingress: IngressOptions,
+  own: ReadonlyMap<string, string>,
+  add: AddIssue,
+): void {
   const seen = new Map<string, number>();
   for (const [index, { from, to }] of (ingress.redirects ?? []).entries()) {
     const at = ["spec", "ingress", "redirects", String(index)];
@@ -59,24 +63,24 @@ function checkRedirects(ingress: IngressOptions, own: ReadonlyMap<string, string
     const first = seen.get(from);
     if (first === undefined) seen.set(from, index);
     else add([...at, "from"], `"${from}" is redirected already by redirects[${first}]`);
-    const problem = domainProblem(from);
+    const problem = findDomainProblem(from);
     if (problem !== undefined) add([...at, "from"], `"${from}" ${problem}`);
     if (to === undefined) continue;
     const target = URL.parse(to);
     if (!target) add([...at, "to"], "is not a URL, such as https://www.example.org");
-    else if (covers(from, target.hostname)) {
+    else if (coversHost(from, target.hostname)) {
       add([...at, "to"], `leads back to "${from}": requests would go in a circle`);
     }
   }
 }
 
-function covers(domain: string, host: string): boolean {
+function coversHost(domain: string, host: string): boolean {
   if (!domain.startsWith("*.")) return domain === host;
   const rest = domain.slice(1);
   return host.endsWith(rest) && !host.slice(0, -rest.length).includes(".");
 }
 
-function checkPrefix(ingress: IngressOptions, add: Add): void {
+function checkPrefix(ingress: IngressOptions, add: AddIssue): void {
   const { pathPrefix, stripPrefix } = ingress;
   if (pathPrefix === undefined) {
     if (stripPrefix === true) {

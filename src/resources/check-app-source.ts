@@ -1,17 +1,17 @@
-import type { AppSpec, GitSource } from "./app.ts";
-import { type IssueList, imageProblem, staysInside } from "./check-fields.ts";
+import type { AppSpec, GitSource } from "./app-spec.ts";
+import { findImageProblem, type IssueList, isInsidePath } from "./field-checks.ts";
 
-type Add = IssueList["add"];
+type AddIssue = IssueList["add"];
 
 /** What an App is made of: an image, or a source and how it is built. */
-export function checkSource(spec: AppSpec, add: Add): void {
+export function checkAppSource(spec: AppSpec, add: AddIssue): void {
   if (spec.image === undefined && spec.source === undefined) {
     add(["spec"], "needs image (an image reference) or source (something to build)");
   }
   if (spec.image !== undefined && spec.source !== undefined) {
     add(["spec", "source"], "set image or source, not both");
   }
-  const problem = spec.image === undefined ? undefined : imageProblem(spec.image);
+  const problem = spec.image === undefined ? undefined : findImageProblem(spec.image);
   if (problem !== undefined) add(["spec", "image"], `"${spec.image}" ${problem}`);
   const git = spec.source && "git" in spec.source ? spec.source.git : undefined;
   if (git) checkGit(git, add);
@@ -21,9 +21,9 @@ export function checkSource(spec: AppSpec, add: Add): void {
   if (spec.build) checkBuild(spec, git, add);
 }
 
-function checkGit(git: GitSource, add: Add): void {
+function checkGit(git: GitSource, add: AddIssue): void {
   const at = ["spec", "source", "git"];
-  const problem = gitUrlProblem(git.url);
+  const problem = findGitUrlProblem(git.url);
   if (problem !== undefined) add([...at, "url"], problem);
   // A program that is given it must not take it for one of its options.
   if (git.ref !== undefined && !/^[^-\s]\S*$/.test(git.ref)) {
@@ -31,14 +31,14 @@ function checkGit(git: GitSource, add: Add): void {
   }
   for (const key of ["path", "dockerfile"] as const) {
     const value = git[key];
-    if (value !== undefined && !staysInside(value)) {
+    if (value !== undefined && !isInsidePath(value)) {
       add([...at, key], "has to be a path inside the repository, without ..");
     }
   }
 }
 
 /** Never shows the URL: it may hold a password. */
-function gitUrlProblem(url: string): string | undefined {
+function findGitUrlProblem(url: string): string | undefined {
   if (/[\s\p{Cc}]/u.test(url)) return "holds white space";
   if (/^[\w.-]+@[\w.[\]:-]+:[^/].*$/.test(url) && !url.includes("://")) return undefined;
   const parsed = URL.parse(url);
@@ -53,14 +53,14 @@ function gitUrlProblem(url: string): string | undefined {
   return undefined;
 }
 
-function checkBuild(spec: AppSpec, git: GitSource | undefined, add: Add): void {
+function checkBuild(spec: AppSpec, git: GitSource | undefined, add: AddIssue): void {
   const at = ["spec", "build"];
   const build = spec.build ?? {};
   if (spec.source === undefined) {
     add(at, "says how source is built, and there is no source: set source, or leave build out");
   }
   if (build.dockerfile !== undefined) {
-    if (!staysInside(build.dockerfile)) {
+    if (!isInsidePath(build.dockerfile)) {
       add([...at, "dockerfile"], "has to be a path inside the source, without ..");
     }
     if (git?.dockerfile !== undefined) {
@@ -73,7 +73,7 @@ function checkBuild(spec: AppSpec, git: GitSource | undefined, add: Add): void {
       add([...at, key], "is for a generated Dockerfile, and dockerfile names one: set one of them");
     }
   }
-  const problem = build.baseImage === undefined ? undefined : imageProblem(build.baseImage);
+  const problem = build.baseImage === undefined ? undefined : findImageProblem(build.baseImage);
   if (problem !== undefined) add([...at, "baseImage"], `"${build.baseImage}" ${problem}`);
   for (const [name, value] of Object.entries(build.args ?? {})) {
     if (value.includes("\0")) add([...at, "args", name], "holds a NUL character");

@@ -1,16 +1,16 @@
 import { isIP } from "node:net";
 import type { SpecIssue } from "../base/errors.ts";
 import { formatBytes, parseBytes, parseCpu, parseDuration } from "../base/units.ts";
-import type { AppSpec } from "./app.ts";
-import { checkIngress } from "./check-app-ingress.ts";
-import { checkSource } from "./check-app-source.ts";
-import { type IssueList, issueList } from "./check-fields.ts";
+import type { AppSpec } from "./app-spec.ts";
+import { checkAppIngress } from "./check-app-ingress.ts";
+import { checkAppSource } from "./check-app-source.ts";
+import { createIssueList, type IssueList } from "./field-checks.ts";
 
 /** Everything about an App spec that its schema cannot say. */
 export function checkAppSpec(spec: AppSpec, name: string | undefined): SpecIssue[] {
-  const { issues, add } = issueList();
-  checkSource(spec, add);
-  checkIngress(spec, add);
+  const { issues, add } = createIssueList();
+  checkAppSource(spec, add);
+  checkAppIngress(spec, add);
   checkProcess(spec, add);
   checkHealth(spec, add);
   checkDurations(spec, add);
@@ -21,10 +21,10 @@ export function checkAppSpec(spec: AppSpec, name: string | undefined): SpecIssue
   return issues;
 }
 
-type Add = IssueList["add"];
+type AddIssue = IssueList["add"];
 
 /** The engine takes arguments and variables as C strings, and an empty word names no program. */
-function checkProcess(spec: AppSpec, add: Add): void {
+function checkProcess(spec: AppSpec, add: AddIssue): void {
   for (const key of ["entrypoint", "command"] as const) {
     const words = spec[key] ?? [];
     // Behind an entrypoint the command is arguments only, and an empty argument is a fine one.
@@ -40,18 +40,18 @@ function checkProcess(spec: AppSpec, add: Add): void {
     if (typeof value === "string" && value.includes("\0")) {
       add(["spec", "env", variable], "holds a NUL character");
     }
-    if (typeof value === "number" && !isExact(value)) {
+    if (typeof value === "number" && !isExactNumber(value)) {
       add(["spec", "env", variable], "loses digits as a number; put it in quotes");
     }
   }
 }
 
 /** Whole numbers beyond 2^53 have been rounded already by whoever parsed them. */
-function isExact(value: number): boolean {
+function isExactNumber(value: number): boolean {
   return !Number.isInteger(value) || Number.isSafeInteger(value);
 }
 
-function checkHealth(spec: AppSpec, add: Add): void {
+function checkHealth(spec: AppSpec, add: AddIssue): void {
   const health = spec.healthCheck;
   if (!health) return;
   const at = ["spec", "healthCheck"];
@@ -75,7 +75,7 @@ function checkHealth(spec: AppSpec, add: Add): void {
 /** As long as the longest timer that anybody could mean; more is a slip of the unit. */
 const DURATION_MAX_MS = 365 * 86_400_000;
 
-function checkDurations(spec: AppSpec, add: Add): void {
+function checkDurations(spec: AppSpec, add: AddIssue): void {
   const git = spec.source && "git" in spec.source ? spec.source.git : undefined;
   const durations: [path: string[], text: string | undefined, mayBeZero: boolean][] = [
     [["source", "git", "interval"], git?.interval, false],
@@ -99,7 +99,7 @@ function checkDurations(spec: AppSpec, add: Add): void {
 /** What the engine refuses to go below. */
 const MEMORY_MIN_BYTES = 6 * 1_048_576;
 
-function checkLimits(spec: AppSpec, add: Add): void {
+function checkLimits(spec: AppSpec, add: AddIssue): void {
   const { memory, cpu } = spec.resources ?? {};
   if (memory !== undefined) {
     const bytes = parseBytes(memory);
@@ -121,7 +121,7 @@ function checkLimits(spec: AppSpec, add: Add): void {
   }
 }
 
-function checkVolumes(spec: AppSpec, add: Add): void {
+function checkVolumes(spec: AppSpec, add: AddIssue): void {
   const paths = new Map<string, number>();
   const names = new Map<string, number>();
   for (const [index, volume] of (spec.volumes ?? []).entries()) {
@@ -138,7 +138,7 @@ function checkVolumes(spec: AppSpec, add: Add): void {
   }
 }
 
-function checkPorts(spec: AppSpec, add: Add): void {
+function checkPorts(spec: AppSpec, add: AddIssue): void {
   const ports = spec.ports ?? [];
   if (ports.length > 0 && (spec.replicas ?? 1) > 1) {
     add(
@@ -156,19 +156,19 @@ function checkPorts(spec: AppSpec, add: Add): void {
         otherIndex < index &&
         other.host === port.host &&
         (other.protocol ?? "tcp") === (port.protocol ?? "tcp") &&
-        addressesMeet(other.address, port.address),
+        doAddressesOverlap(other.address, port.address),
     );
     if (same !== -1) add([...at, "host"], `${port.host} is published already by ports[${same}]`);
   }
 }
 
-const everyAddress = ["0.0.0.0", "::"];
+const wildcardAddresses = ["0.0.0.0", "::"];
 
-function addressesMeet(a = "0.0.0.0", b = "0.0.0.0"): boolean {
-  return a === b || everyAddress.includes(a) || everyAddress.includes(b);
+function doAddressesOverlap(a = "0.0.0.0", b = "0.0.0.0"): boolean {
+  return a === b || wildcardAddresses.includes(a) || wildcardAddresses.includes(b);
 }
 
-function checkDependencies(spec: AppSpec, name: string | undefined, add: Add): void {
+function checkDependencies(spec: AppSpec, name: string | undefined, add: AddIssue): void {
   const seen = new Set<string>();
   for (const [index, dependency] of (spec.dependsOn ?? []).entries()) {
     const at = ["spec", "dependsOn", String(index)];

@@ -1,15 +1,15 @@
 import type { SpecIssue } from "../base/errors.ts";
-import { type IssueList, issueList, staysInside } from "./check-fields.ts";
-import type { ModelSpec } from "./model.ts";
+import { createIssueList, type IssueList, isInsidePath } from "./field-checks.ts";
 import { isLoopback, type ModelSource, parseModelSource } from "./model-source.ts";
+import type { ModelSpec } from "./model-spec.ts";
 
 /** What the schema of a Model cannot say: which fields go with which source. */
 export function checkModelSpec(spec: ModelSpec): SpecIssue[] {
-  const { issues, add } = issueList();
+  const { issues, add } = createIssueList();
   const parsed = parseModelSource(spec.source);
   if ("problem" in parsed) add(["spec", "source"], parsed.problem);
-  else checkSource(spec, parsed.source, add);
-  checkChoice(spec, add);
+  else checkSourceFields(spec, parsed.source, add);
+  checkFileChoice(spec, add);
   if (spec.gpu === true) {
     add(
       ["spec", "gpu"],
@@ -19,7 +19,7 @@ export function checkModelSpec(spec: ModelSpec): SpecIssue[] {
   return issues;
 }
 
-function checkSource(spec: ModelSpec, source: ModelSource, add: IssueList["add"]): void {
+function checkSourceFields(spec: ModelSpec, source: ModelSource, add: IssueList["add"]): void {
   if (source.type === "repository") return;
   const what = source.type === "url" ? "a URL" : "a file of this machine";
   for (const key of ["file", "quantization", "revision"] as const) {
@@ -44,12 +44,12 @@ function checkSource(spec: ModelSpec, source: ModelSource, add: IssueList["add"]
   }
 }
 
-function checkChoice(spec: ModelSpec, add: IssueList["add"]): void {
+function checkFileChoice(spec: ModelSpec, add: IssueList["add"]): void {
   const { file, quantization, revision } = spec;
   if (file !== undefined && quantization !== undefined) {
     add(["spec", "quantization"], "set file or quantization, not both");
   }
-  if (file !== undefined && !staysInside(file)) {
+  if (file !== undefined && !isInsidePath(file)) {
     add(["spec", "file"], "has to be a path inside the repository, without ..");
   } else if (file !== undefined && !/\.gguf$/i.test(file)) {
     add(["spec", "file"], "has to be a GGUF file: its name ends in .gguf");

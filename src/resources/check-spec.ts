@@ -1,7 +1,7 @@
 import type { SpecIssue } from "../base/errors.ts";
 import { checkAppSpec } from "./check-app.ts";
 import { checkModelSpec } from "./check-model.ts";
-import { checkCatalogEntry, checkSecretSpec } from "./check-others.ts";
+import { checkSecretSpec, checkTemplateSpec } from "./check-secret-and-template.ts";
 import type { Kind, SpecOf } from "./kinds.ts";
 
 /**
@@ -20,6 +20,6 @@ export function checkSpec<K extends Kind>(
 const checks: { [K in Kind]: (spec: SpecOf[K], name: string | undefined) => SpecIssue[] } = {
   App: checkAppSpec,
   Model: checkModelSpec,
-  Template: checkCatalogEntry,
+  Template: checkTemplateSpec,
   Secret: checkSecretSpec,
 };

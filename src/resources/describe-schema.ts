@@ -1,4 +1,4 @@
-import { segmentsOf } from "./json-pointer.ts";
+import { parsePointer } from "./json-pointer.ts";
 
 /** The part of JSON Schema that the kinds use. */
 export interface Schema {
@@ -18,14 +18,14 @@ export interface Schema {
 }
 
 /** What a schema takes, as the end of a sentence: "a whole number from 1 to 65535". */
-export function expectation(schema: Schema): string {
+export function describeExpectation(schema: Schema): string {
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.anyOf) {
     const branches = schema.anyOf.filter((branch) => branch.type !== "null");
     if (branches.every((branch) => branch.const !== undefined)) {
-      return enumeration(branches.map((branch) => JSON.stringify(branch.const)));
+      return formatAlternatives(branches.map((branch) => JSON.stringify(branch.const)));
     }
-    return schema.description ?? enumeration(branches.map(expectation));
+    return schema.description ?? formatAlternatives(branches.map(describeExpectation));
   }
   switch (schema.type) {
     case "string":
@@ -35,7 +35,7 @@ export function expectation(schema: Schema): string {
       return "true or false";
     case "integer":
     case "number":
-      return `${schema.type === "integer" ? "a whole number" : "a number"}${range(schema)}`;
+      return `${schema.type === "integer" ? "a whole number" : "a number"}${formatRange(schema)}`;
     case "array":
       return "a list";
     case "object":
@@ -47,7 +47,7 @@ export function expectation(schema: Schema): string {
   }
 }
 
-function range(schema: Schema): string {
+function formatRange(schema: Schema): string {
   if (schema.exclusiveMinimum !== undefined) return ` above ${schema.exclusiveMinimum}`;
   if (schema.minimum !== undefined && schema.maximum !== undefined) {
     return ` from ${schema.minimum} to ${schema.maximum}`;
@@ -56,7 +56,7 @@ function range(schema: Schema): string {
   return schema.maximum === undefined ? "" : ` of at most ${schema.maximum}`;
 }
 
-function enumeration(items: readonly string[]): string {
+function formatAlternatives(items: readonly string[]): string {
   if (items.length < 2) return items[0] ?? "nothing";
   return `${items.slice(0, -1).join(", ")} or ${items.at(-1)}`;
 }
@@ -67,11 +67,11 @@ const SHOWN_CHARACTERS_MAX = 60;
  * What a value is, for a message. Values of variables and secrets are never shown: messages go to
  * logs, events and answers.
  */
-export function found(value: unknown, path: string): string {
+export function describeValue(value: unknown, path: string): string {
   if (value === null) return "nothing (null)";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object") return "a mapping";
-  const [root, field, ...rest] = segmentsOf(path);
+  const [root, field, ...rest] = parsePointer(path);
   const isHidden = root === "spec" && (field === "env" || field === "data" || rest.includes("env"));
   if (typeof value === "string") {
     if (isHidden) return "text";

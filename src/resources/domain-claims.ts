@@ -1,4 +1,4 @@
-import type { AppSpec } from "./app.ts";
+import type { AppSpec } from "./app-spec.ts";
 import type { Resource } from "./resource.ts";
 
 /** What an App wants to have of a host name: all of it, or what is below a path. */
@@ -10,7 +10,7 @@ export interface DomainClaim {
   readonly redirects?: true;
 }
 
-export interface ClaimedBefore extends DomainClaim {
+export interface ConflictingClaim extends DomainClaim {
   /** The App that has it. */
   readonly owner: string;
   /** What that App has, where it is not the same: only a redirect leaves no room for it. */
@@ -26,16 +26,20 @@ export type ClaimingApp = Pick<Resource<"App">, "spec"> & {
 };
 
 /** The domain that people are told. */
-export function ownDomain(app: string, spec: Pick<AppSpec, "domain">, baseDomain: string): string {
+export function getOwnDomain(
+  app: string,
+  spec: Pick<AppSpec, "domain">,
+  baseDomain: string,
+): string {
   return spec.domain ?? `${app}.${baseDomain}`;
 }
 
 /** Every claim of an App, its own domain first; each once. */
-export function claimsOf(app: string, spec: AppSpec, baseDomain: string): DomainClaim[] {
+export function listClaims(app: string, spec: AppSpec, baseDomain: string): DomainClaim[] {
   if (!isReachedByDomain(spec)) return [];
   const pathPrefix = spec.ingress?.pathPrefix ?? "";
   const claims = [
-    ...[ownDomain(app, spec, baseDomain), ...(spec.ingress?.domains ?? [])].map((domain) => ({
+    ...[getOwnDomain(app, spec, baseDomain), ...(spec.ingress?.domains ?? [])].map((domain) => ({
       domain,
       pathPrefix,
     })),
@@ -44,16 +48,16 @@ export function claimsOf(app: string, spec: AppSpec, baseDomain: string): Domain
       ({ from }): DomainClaim => ({ domain: from, pathPrefix: "", redirects: true }),
     ),
   ];
-  return [...new Map(claims.map((claim) => [textOfClaim(claim), claim])).values()];
+  return [...new Map(claims.map((claim) => [formatClaim(claim), claim])).values()];
 }
 
 /** Whether two Apps cannot have both: the same, or a path of a host that the other one redirects. */
-export function clash(a: DomainClaim, b: DomainClaim): boolean {
+export function areClaimsInConflict(a: DomainClaim, b: DomainClaim): boolean {
   if (a.domain !== b.domain) return false;
   return a.pathPrefix === b.pathPrefix || a.redirects === true || b.redirects === true;
 }
 
-export function textOfClaim({ domain, pathPrefix }: DomainClaim): string {
+export function formatClaim({ domain, pathPrefix }: DomainClaim): string {
   return `${domain}${pathPrefix}`;
 }
 
@@ -69,16 +73,16 @@ export function isReachedByDomain(spec: AppSpec): boolean {
  * each with the first claim that it loses. An App has all of its claims or none, so that it never
  * stands under half of its names; one that is being deleted, or that lost, holds nothing.
  */
-export function lostClaims(
+export function findLostClaims(
   apps: readonly ClaimingApp[],
   baseDomain: string,
-): ReadonlyMap<string, ClaimedBefore> {
-  const owners = new Map<string, ClaimedBefore[]>();
-  const lost = new Map<string, ClaimedBefore>();
-  for (const { metadata, spec } of apps.toSorted(byAge)) {
+): ReadonlyMap<string, ConflictingClaim> {
+  const owners = new Map<string, ConflictingClaim[]>();
+  const lost = new Map<string, ConflictingClaim>();
+  for (const { metadata, spec } of apps.toSorted(compareByAge)) {
     if (metadata.deletionTimestamp !== null) continue;
-    const claims = claimsOf(metadata.name, spec, baseDomain);
-    const taken = firstClash(claims, owners);
+    const claims = listClaims(metadata.name, spec, baseDomain);
+    const taken = findFirstConflict(claims, owners);
     if (taken) {
       lost.set(metadata.name, taken);
       continue;
@@ -91,15 +95,15 @@ export function lostClaims(
   return lost;
 }
 
-function firstClash(
+function findFirstConflict(
   claims: readonly DomainClaim[],
-  owners: ReadonlyMap<string, readonly ClaimedBefore[]>,
-): ClaimedBefore | undefined {
+  owners: ReadonlyMap<string, readonly ConflictingClaim[]>,
+): ConflictingClaim | undefined {
   for (const claim of claims) {
-    const found = owners.get(claim.domain)?.find((other) => clash(claim, other));
+    const found = owners.get(claim.domain)?.find((other) => areClaimsInConflict(claim, other));
     if (!found) continue;
     const { owner, ...beside } = found;
-    return textOfClaim(claim) === textOfClaim(beside)
+    return formatClaim(claim) === formatClaim(beside)
       ? { ...claim, owner }
       : { ...claim, owner, beside };
   }
@@ -107,22 +111,22 @@ function firstClash(
 }
 
 /** For people: what is taken, by whom, and what to do. */
-export function lostClaimMessage({ owner, beside, ...claim }: ClaimedBefore): string {
-  const text = textOfClaim(claim);
+export function describeLostClaim({ owner, beside, ...claim }: ConflictingClaim): string {
+  const text = formatClaim(claim);
   if (beside?.redirects)
     return `${text} belongs to the app ${owner}, which is older and redirects all of ${beside.domain}: choose another domain, or take the redirect out of ${owner}`;
   if (beside)
-    return `${text} cannot be redirected: ${textOfClaim(beside)} belongs to the app ${owner}, which is older. Redirect another domain, or take it from ${owner}`;
+    return `${text} cannot be redirected: ${formatClaim(beside)} belongs to the app ${owner}, which is older. Redirect another domain, or take it from ${owner}`;
   return `${text} belongs to the app ${owner}, which is older: choose another domain or pathPrefix, or delete ${owner}`;
 }
 
-function byAge(a: ClaimingApp, b: ClaimingApp): number {
+function compareByAge(a: ClaimingApp, b: ClaimingApp): number {
   return (
-    compare(a.metadata.creationTimestamp, b.metadata.creationTimestamp) ||
-    compare(a.metadata.name, b.metadata.name)
+    compareText(a.metadata.creationTimestamp, b.metadata.creationTimestamp) ||
+    compareText(a.metadata.name, b.metadata.name)
   );
 }
 
-function compare(a: string, b: string): number {
+function compareText(a: string, b: string): number {
   return a < b ? -1 : Number(a > b);
 }

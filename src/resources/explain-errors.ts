@@ -1,8 +1,14 @@
 import type { ErrorObject } from "ajv/dist/2020.js";
 import type { SpecIssue } from "../base/errors.ts";
-import { nearest, suggestion } from "../base/nearest.ts";
-import { expectation, found, isObjectSchema, matchesType, type Schema } from "./describe-schema.ts";
-import { pointer, segmentsOf } from "./json-pointer.ts";
+import { findNearest, formatSuggestion } from "../base/spelling-suggestions.ts";
+import {
+  describeExpectation,
+  describeValue,
+  isObjectSchema,
+  matchesType,
+  type Schema,
+} from "./describe-schema.ts";
+import { formatPointer, parsePointer } from "./json-pointer.ts";
 
 /** A person mends the first ones first, and noise must not cost time. */
 const ISSUES_MAX = 100;
@@ -14,21 +20,21 @@ const ISSUES_MAX = 100;
  */
 export function explainErrors(errors: readonly ErrorObject[]): SpecIssue[] {
   const unique = new Map<string, SpecIssue>();
-  for (const issue of explainFailures(failuresOf(errors).slice(0, ISSUES_MAX))) {
+  for (const issue of explainFailures(groupUnionErrors(errors).slice(0, ISSUES_MAX))) {
     unique.set(`${issue.path}\n${issue.message}`, issue);
   }
   return [...unique.values()].slice(0, ISSUES_MAX);
 }
 
 /** An error, and for a union those of its branches. */
-interface Failure {
+interface SchemaFailure {
   readonly error: ErrorObject;
-  readonly inside: readonly Failure[];
+  readonly inside: readonly SchemaFailure[];
 }
 
 /** Ajv reports the errors of a union's branches right before the union's own. */
-function failuresOf(errors: readonly ErrorObject[]): Failure[] {
-  const failures: Failure[] = [];
+function groupUnionErrors(errors: readonly ErrorObject[]): SchemaFailure[] {
+  const failures: SchemaFailure[] = [];
   for (const error of errors) {
     let start = failures.length;
     if (error.keyword === "anyOf") {
@@ -48,15 +54,15 @@ function isInside(error: ErrorObject | undefined, union: ErrorObject): boolean {
   );
 }
 
-function explainFailures(failures: readonly Failure[]): SpecIssue[] {
+function explainFailures(failures: readonly SchemaFailure[]): SpecIssue[] {
   const issues: SpecIssue[] = [];
   const misspelt = new Set<string>();
   for (const { error } of failures) {
     if (error.keyword !== "additionalProperties") continue;
     const key = String(error.params["additionalProperty"]);
-    const { message, meant } = unknownKey(error, key);
+    const { message, meant } = explainUnknownKey(error, key);
     if (meant !== undefined) misspelt.add(`${error.instancePath}\n${meant}`);
-    issues.push({ path: error.instancePath + pointer([key]), message });
+    issues.push({ path: error.instancePath + formatPointer([key]), message });
   }
   for (const failure of failures) {
     const { error } = failure;
@@ -67,27 +73,27 @@ function explainFailures(failures: readonly Failure[]): SpecIssue[] {
       const key = String(error.params["missingProperty"]);
       // Its misspelling has been reported; saying that it is missing too would only confuse.
       if (misspelt.has(`${error.instancePath}\n${key}`)) continue;
-      issues.push({ path: error.instancePath, message: missingKey(error, key) });
+      issues.push({ path: error.instancePath, message: explainMissingKey(error, key) });
     } else {
-      issues.push({ path: error.instancePath, message: messageOf(error) });
+      issues.push({ path: error.instancePath, message: explainError(error) });
     }
   }
   return issues;
 }
 
-function unknownKey(
+function explainUnknownKey(
   error: ErrorObject,
   key: string,
 ): { message: string; meant: string | undefined } {
-  const schema = schemaOf(error);
+  const schema = getParentSchema(error);
   if (schema.patternProperties) {
-    const parent = segmentsOf(error.instancePath).at(-1) ?? "";
+    const parent = parsePointer(error.instancePath).at(-1) ?? "";
     const rule = keyRules[parent] ?? `it has to match ${Object.keys(schema.patternProperties)[0]}`;
     return { message: `"${key}" cannot be a key here: ${rule}`, meant: undefined };
   }
   const known = Object.keys(schema.properties ?? {});
   const present = error.data !== null && typeof error.data === "object" ? error.data : {};
-  const hint = suggestion(
+  const hint = formatSuggestion(
     key,
     known.filter((name) => !Object.hasOwn(present, name)),
   );
@@ -113,19 +119,19 @@ const keyRules: Readonly<Record<string, string>> = {
   annotations: "it may have letters, digits, . / _ and -, at most 253",
 };
 
-function missingKey(error: ErrorObject, key: string): string {
-  const property = schemaOf(error).properties?.[key];
+function explainMissingKey(error: ErrorObject, key: string): string {
+  const property = getParentSchema(error).properties?.[key];
   const description = property?.description;
   return `missing key "${key}"${description === undefined ? "" : ` (${description})`}`;
 }
 
-function messageOf(error: ErrorObject): string {
-  const schema = schemaOf(error);
+function explainError(error: ErrorObject): string {
+  const schema = getParentSchema(error);
   const data: unknown = error.data;
   const limit = Number(error.params["limit"]);
   switch (error.keyword) {
     case "type":
-      return `expected ${expectation(schema)}, found ${found(data, error.instancePath)}${quotes(schema, data)}`;
+      return `expected ${describeExpectation(schema)}, found ${describeValue(data, error.instancePath)}${getQuotingHint(schema, data)}`;
     case "const":
     case "enum":
     case "pattern":
@@ -133,7 +139,7 @@ function messageOf(error: ErrorObject): string {
     case "maximum":
     case "exclusiveMinimum":
     case "exclusiveMaximum":
-      return `expected ${expectation(schema)}, found ${found(data, error.instancePath)}`;
+      return `expected ${describeExpectation(schema)}, found ${describeValue(data, error.instancePath)}`;
     case "minLength":
       return limit === 1 ? "must not be empty" : `needs at least ${limit} characters`;
     case "maxLength":
@@ -149,24 +155,24 @@ function messageOf(error: ErrorObject): string {
 }
 
 /** YAML makes numbers and truth values of bare words; the remedy is not obvious to everybody. */
-function quotes(schema: Schema, data: unknown): string {
+function getQuotingHint(schema: Schema, data: unknown): string {
   if (schema.type !== "string" || (typeof data !== "number" && typeof data !== "boolean"))
     return "";
   const helps = schema.pattern === undefined || new RegExp(schema.pattern).test(String(data));
   return helps ? "; put it in quotes" : "";
 }
 
-interface Branch {
+interface UnionBranch {
   readonly branch: Schema;
   readonly index: number;
 }
 
-function explainUnion({ error: union, inside }: Failure): SpecIssue[] {
-  const schema = schemaOf(union);
+function explainUnion({ error: union, inside }: SchemaFailure): SpecIssue[] {
+  const schema = getParentSchema(union);
   const branches = (schema.anyOf ?? []).map((branch, index) => ({ branch, index }));
   const data: unknown = union.data;
   const ofType = branches.filter(({ branch }) => matchesType(branch, data));
-  const close = isRecord(data) ? closestObjects(ofType, data) : ofType;
+  const close = isRecord(data) ? findClosestBranches(ofType, data) : ofType;
 
   const [chosen] = close;
   if (chosen !== undefined && close.length === 1 && chosen.branch.const === undefined) {
@@ -176,16 +182,19 @@ function explainUnion({ error: union, inside }: Failure): SpecIssue[] {
     );
     if (issues.length > 0) return issues;
   }
-  const mixed = isRecord(data) ? mixedKeys(close, data) : undefined;
+  const mixed = isRecord(data) ? explainMixedKeys(close, data) : undefined;
   if (mixed !== undefined) return [{ path: union.instancePath, message: mixed }];
 
   const allowed = branches.map(({ branch }) => branch.const).filter((value) => value !== undefined);
-  const hint = typeof data === "string" ? suggestion(data, allowed.map(String)) : "";
+  const hint = typeof data === "string" ? formatSuggestion(data, allowed.map(String)) : "";
   const seen = isRecord(data)
     ? `a mapping with ${Object.keys(data).slice(0, 5).join(", ") || "no keys"}`
-    : found(data, union.instancePath);
+    : describeValue(data, union.instancePath);
   return [
-    { path: union.instancePath, message: `expected ${expectation(schema)}, found ${seen}${hint}` },
+    {
+      path: union.instancePath,
+      message: `expected ${describeExpectation(schema)}, found ${seen}${hint}`,
+    },
   ];
 }
 
@@ -193,17 +202,17 @@ function explainUnion({ error: union, inside }: Failure): SpecIssue[] {
  * The branch whose own keys the value has, well spelt or nearly so; several where the value mixes
  * branches or has nothing that tells them apart. A key that all branches share says nothing.
  */
-function closestObjects(
-  candidates: readonly Branch[],
+function findClosestBranches(
+  candidates: readonly UnionBranch[],
   data: Readonly<Record<string, unknown>>,
-): readonly Branch[] {
+): readonly UnionBranch[] {
   const keys = Object.keys(data).slice(0, 100);
   const objects = candidates.filter(({ branch }) => isObjectSchema(branch));
   const scored = objects.map((candidate) => {
     const known = Object.keys(candidate.branch.properties ?? {});
     const score = keys.reduce((sum, key) => {
       if (known.includes(key)) return sum + 1;
-      return nearest(key, known) === undefined ? sum : sum + 0.5;
+      return findNearest(key, known) === undefined ? sum : sum + 0.5;
     }, 0);
     return { candidate, score };
   });
@@ -212,8 +221,8 @@ function closestObjects(
 }
 
 /** `set git or local, not both`: each branch has a key in the value that the others do not know. */
-function mixedKeys(
-  branches: readonly Branch[],
+function explainMixedKeys(
+  branches: readonly UnionBranch[],
   data: Readonly<Record<string, unknown>>,
 ): string | undefined {
   const known = branches.map(({ branch }) => Object.keys(branch.properties ?? {}));
@@ -229,7 +238,7 @@ function mixedKeys(
   return `set ${first} or ${second}, not both`;
 }
 
-function schemaOf(error: ErrorObject): Schema {
+function getParentSchema(error: ErrorObject): Schema {
   const schema: unknown = error.parentSchema;
   return isSchema(schema) ? schema : {};
 }

@@ -1,11 +1,11 @@
 /** A JSON Pointer (RFC 6901) of these segments; no segments mean the whole document, "". */
-export function pointer(segments: readonly string[]): string {
+export function formatPointer(segments: readonly string[]): string {
   return segments
     .map((segment) => `/${segment.replaceAll("~", "~0").replaceAll("/", "~1")}`)
     .join("");
 }
 
-export function segmentsOf(path: string): string[] {
+export function parsePointer(path: string): string[] {
   if (path === "") return [];
   return path
     .slice(1)
@@ -14,9 +14,9 @@ export function segmentsOf(path: string): string[] {
 }
 
 /** As people write it: `/spec/env/A~1B/0` -> `spec.env["A/B"][0]`. */
-export function dotted(path: string): string {
+export function formatDottedPath(path: string): string {
   let text = "";
-  for (const segment of segmentsOf(path)) {
+  for (const segment of parsePointer(path)) {
     if (/^[0-9]+$/.test(segment)) text += `[${segment}]`;
     else if (/^[A-Za-z_][A-Za-z0-9_-]*$/.test(segment))
       text += text === "" ? segment : `.${segment}`;

@@ -1,9 +1,9 @@
 import { type Static, type TSchema, Type } from "typebox";
-import { AppSpec } from "./app.ts";
-import { Name } from "./fields.ts";
-import { ModelSpec } from "./model.ts";
-import { SecretSpec } from "./secret.ts";
-import { TemplateSpec } from "./template.ts";
+import { AppSpec } from "./app-spec.ts";
+import { Name } from "./field-schemas.ts";
+import { ModelSpec } from "./model-spec.ts";
+import { SecretSpec } from "./secret-spec.ts";
+import { TemplateSpec } from "./template-spec.ts";
 
 export const API_VERSION = "berth.dev/v1";
 
@@ -63,7 +63,7 @@ export interface Manifest<K extends Kind = Kind> {
 }
 
 /** The schema of one kind's documents: the source of the validator, the OpenAPI component and the editor schema. */
-export function manifestSchema(kind: Kind): TSchema {
+export function createManifestSchema(kind: Kind): TSchema {
   return Type.Object(
     {
       apiVersion: Type.Literal(API_VERSION),

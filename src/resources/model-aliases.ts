@@ -1,12 +1,12 @@
-import type { ModelSpec } from "./model.ts";
 import { parseModelSource } from "./model-source.ts";
+import type { ModelSpec } from "./model-spec.ts";
 import type { Resource } from "./resource.ts";
 
 /** What the assistant takes for a name: a repository may have one that it does not. */
-const NAME = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*(:[\w.-]+)?$/;
+const ALIAS_PATTERN = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*(:[\w.-]+)?$/;
 
 /** `org/name`; undefined for a URL and for a file. */
-export function repositoryOf(spec: ModelSpec): string | undefined {
+export function getRepository(spec: ModelSpec): string | undefined {
   const parsed = parseModelSource(spec.source);
   return "source" in parsed && parsed.source.type === "repository" ? parsed.source.id : undefined;
 }
@@ -15,7 +15,7 @@ export function repositoryOf(spec: ModelSpec): string | undefined {
  * Further names for clients: the repository, where no other Model that is to run has it too, and the
  * repository with its quantization, as llama.cpp and Ollama write it, where no other one has that. Pure.
  */
-export function modelAliases(
+export function listModelAliases(
   model: {
     readonly name: string;
     readonly spec: ModelSpec;
@@ -25,7 +25,7 @@ export function modelAliases(
   all: readonly Resource<"Model">[],
 ): string[] {
   const { name, quantization } = model;
-  const repository = repositoryOf(model.spec);
+  const repository = getRepository(model.spec);
   if (repository === undefined) return [];
   const others = all.filter(
     ({ metadata, spec }) =>
@@ -37,5 +37,5 @@ export function modelAliases(
   return [
     ...(others.length > 0 ? [] : [repository]),
     ...(quantization === null || isTagShared ? [] : [`${repository}:${quantization}`]),
-  ].filter((alias) => NAME.test(alias));
+  ].filter((alias) => ALIAS_PATTERN.test(alias));
 }

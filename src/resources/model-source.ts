@@ -15,14 +15,14 @@ export function parseModelSource(
 ): { readonly source: ModelSource } | { readonly problem: string } {
   if (/^\s|\s$|\p{Cc}/u.test(text))
     return { problem: "begins or ends with white space, or holds control characters" };
-  if (/^https?:/i.test(text)) return urlSource(text);
-  if (/^file:/i.test(text)) return fileUrlSource(text);
+  if (/^https?:/i.test(text)) return parseUrlSource(text);
+  if (/^file:/i.test(text)) return parseFileUrlSource(text);
   if (text.startsWith("/")) return { source: { type: "local", path: text } };
   if (/^(\.{1,2}|~[^/]*)(\/|$)/.test(text))
     return { problem: "is a relative path: write the absolute one, beginning with /" };
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text))
     return { problem: "has a scheme that is not https, http or file" };
-  return repositorySource(text);
+  return parseRepositorySource(text);
 }
 
 /** True where nobody but this machine can listen in. */
@@ -30,7 +30,7 @@ export function isLoopback(url: URL): boolean {
   return /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
 }
 
-function urlSource(text: string): ReturnType<typeof parseModelSource> {
+function parseUrlSource(text: string): ReturnType<typeof parseModelSource> {
   const url = URL.parse(text) ?? undefined;
   if (url === undefined || !/^https?:\/\//i.test(text))
     return { problem: "is no URL: write https://HOST/PATH/FILE.gguf" };
@@ -43,7 +43,7 @@ function urlSource(text: string): ReturnType<typeof parseModelSource> {
   return { source: { type: "url", url } };
 }
 
-function fileUrlSource(text: string): ReturnType<typeof parseModelSource> {
+function parseFileUrlSource(text: string): ReturnType<typeof parseModelSource> {
   const problem = "is no URL of a file of this machine: write file:///PATH/FILE.gguf";
   if (!/^file:\/\/(localhost)?\//i.test(text) || URL.parse(text) === null) return { problem };
   try {
@@ -56,9 +56,9 @@ function fileUrlSource(text: string): ReturnType<typeof parseModelSource> {
 
 /** Longest that the hub allows for either half. */
 const PART_LENGTH_MAX = 96;
-const PART = /^\w([\w.-]*\w)?$/;
+const PART_PATTERN = /^\w([\w.-]*\w)?$/;
 
-function repositorySource(text: string): ReturnType<typeof parseModelSource> {
+function parseRepositorySource(text: string): ReturnType<typeof parseModelSource> {
   const form = "write org/name, as the hub's page shows it";
   const [org = "", name, ...rest] = text.split("/");
   const tag = /^([^:]+):([\w.-]+)$/.exec(text);
@@ -73,7 +73,7 @@ function repositorySource(text: string): ReturnType<typeof parseModelSource> {
   if (text.includes("..")) return { problem: "holds .., which no repository id does" };
   if (org.length > PART_LENGTH_MAX || name.length > PART_LENGTH_MAX)
     return { problem: `has a part longer than ${PART_LENGTH_MAX} characters` };
-  if (!PART.test(org) || !PART.test(name))
+  if (!PART_PATTERN.test(org) || !PART_PATTERN.test(name))
     return {
       problem: `is no repository id: ${form}; each part is letters, digits, . _ and -, and begins and ends with a letter or digit`,
     };

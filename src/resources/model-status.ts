@@ -1,4 +1,4 @@
-import type { Condition } from "./status.ts";
+import type { Condition } from "./app-status.ts";
 
 /**
  * absent: nothing of it is on disk yet. downloading. ready: whole and verified on disk, and not wanted in
@@ -28,7 +28,7 @@ export interface ModelFileStatus {
 }
 
 /** What a GGUF file says of itself. */
-export interface ModelFacts {
+export interface ModelFileFacts {
   readonly architecture: string;
   readonly name: string | null;
   readonly parameters: number | null;
@@ -80,7 +80,7 @@ export interface ModelStatus {
   readonly sizeBytes: number | null;
   /** As last written down; the API tells the newest. */
   readonly downloadedBytes: number;
-  readonly facts: ModelFacts | null;
+  readonly facts: ModelFileFacts | null;
   /** As it is in memory; null where it is not. */
   readonly loaded: {
     readonly memoryBytes: number | null;
@@ -89,11 +89,11 @@ export interface ModelStatus {
     readonly since: string | null;
   } | null;
   readonly nextRetryAt: string | null;
-  readonly memory: ModelMemory;
+  readonly memory: ModelReconcileState;
 }
 
 /** What the Model reconciler must still know after a crash. The API does not show it. */
-export interface ModelMemory {
+export interface ModelReconcileState {
   /** Why nothing is tried until `inputs` (generation, credentials, file, a person's retry) changes. */
   readonly stalled: {
     readonly inputs: string;
@@ -126,7 +126,7 @@ export interface ModelMemory {
   } | null;
 }
 
-export const emptyModelMemory: ModelMemory = {
+export const emptyModelReconcileState: ModelReconcileState = {
   stalled: null,
   pin: null,
   replaced: null,

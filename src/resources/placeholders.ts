@@ -1,8 +1,8 @@
 /** A piece of a template string: literal text, or a placeholder's name. */
-export type Segment = { readonly text: string } | { readonly placeholder: string };
+export type TemplateSegment = { readonly text: string } | { readonly placeholder: string };
 
 /** What a name inside `${...}` may look like: a parameter's name, or `name`. */
-const namePattern = /^[a-z][A-Za-z0-9_]{0,62}$/;
+const parameterNamePattern = /^[a-z][A-Za-z0-9_]{0,62}$/;
 
 /** A `${` that is neither a placeholder nor escaped. `at` counts characters from 0. */
 export class PlaceholderError extends Error {
@@ -18,8 +18,8 @@ export class PlaceholderError extends Error {
  * follows is a `$`, so that shell and regular expressions mostly need no escaping. Throws
  * PlaceholderError for an unclosed `${` and for one that holds no name (`${PORT:-80}`).
  */
-export function parsePlaceholders(text: string): Segment[] {
-  const segments: Segment[] = [];
+export function parsePlaceholders(text: string): TemplateSegment[] {
+  const segments: TemplateSegment[] = [];
   let literal = "";
   let from = 0;
   for (const match of text.matchAll(/\$\$\{|\$\{([^}]*)\}|\$\{/g)) {
@@ -36,7 +36,7 @@ export function parsePlaceholders(text: string): Segment[] {
         match.index,
       );
     }
-    if (!namePattern.test(name)) {
+    if (!parameterNamePattern.test(name)) {
       throw new PlaceholderError(
         `"\${${name}}" is not the name of a parameter; write "$\${${name}}" for the text itself`,
         match.index,

@@ -1,8 +1,8 @@
 import type { SpecIssue } from "../base/errors.ts";
-import { pointer } from "./json-pointer.ts";
+import { formatPointer } from "./json-pointer.ts";
 
 /** Deeper than any spec is; a recursive reader is safe up to here. */
-export const DEPTH_MAX = 64;
+export const VALUE_DEPTH_MAX = 64;
 /** Aliases can make a small text large: these bound what it may grow to. */
 const NODES_MAX = 200_000;
 const CHARACTERS_MAX = 8 * 1_048_576;
@@ -27,27 +27,32 @@ export function checkPlainValue(value: unknown): SpecIssue | undefined {
     if (typeof item === "string") characters += item.length;
     if (nodes > NODES_MAX || characters > CHARACTERS_MAX) {
       return {
-        path: pointer(path.slice(0, 2)),
+        path: formatPointer(path.slice(0, 2)),
         message: "too large once its aliases are expanded",
       };
     }
-    if (path.length > DEPTH_MAX) {
-      return { path: pointer(path.slice(0, 2)), message: `nested deeper than ${DEPTH_MAX} levels` };
+    if (path.length > VALUE_DEPTH_MAX) {
+      return {
+        path: formatPointer(path.slice(0, 2)),
+        message: `nested deeper than ${VALUE_DEPTH_MAX} levels`,
+      };
     }
     if (item === null || typeof item === "string" || typeof item === "boolean") return undefined;
     if (typeof item === "number") {
       if (Number.isFinite(item)) return undefined;
-      return { path: pointer(path), message: `${item} is not a number that can be stored` };
+      return { path: formatPointer(path), message: `${item} is not a number that can be stored` };
     }
     if (Array.isArray(item)) {
-      return firstOf(item.entries(), ([index, child]) => visit(child, [...path, String(index)]));
+      return findFirstIssue(item.entries(), ([index, child]) =>
+        visit(child, [...path, String(index)]),
+      );
     }
     if (typeof item !== "object" || !isPlainObject(item)) {
-      return { path: pointer(path), message: "not a value that JSON has" };
+      return { path: formatPointer(path), message: "not a value that JSON has" };
     }
-    return firstOf(Object.entries(item), ([key, child]) =>
+    return findFirstIssue(Object.entries(item), ([key, child]) =>
       forbiddenKeys.has(key)
-        ? { path: pointer([...path, key]), message: `the key "${key}" is not allowed` }
+        ? { path: formatPointer([...path, key]), message: `the key "${key}" is not allowed` }
         : child === undefined
           ? undefined
           : visit(child, [...path, key]),
@@ -56,7 +61,7 @@ export function checkPlainValue(value: unknown): SpecIssue | undefined {
   return visit(value, []);
 }
 
-function firstOf<T>(
+function findFirstIssue<T>(
   items: Iterable<T>,
   check: (item: T) => SpecIssue | undefined,
 ): SpecIssue | undefined {

@@ -1,6 +1,6 @@
+import type { AppStatus } from "./app-status.ts";
 import type { API_VERSION, Kind, SpecOf } from "./kinds.ts";
 import type { ModelStatus } from "./model-status.ts";
-import type { AppStatus } from "./status.ts";
 
 /**
  * Who owns which field. A key is the JSON Pointer of a leaf below `spec` or `metadata` (an array is
@@ -53,20 +53,20 @@ export interface Resource<K extends Kind = Kind> {
 }
 
 /** When a person last asked for the source to be looked at anew; RFC 3339. */
-export const DEPLOYED_AT = "berth.dev/deployed-at";
+export const DEPLOYED_AT_ANNOTATION = "berth.dev/deployed-at";
 /** Holds the source at this revision (a commit, or a sha256), as a rollback does; a deploy takes it away. */
-export const SOURCE_REVISION = "berth.dev/source-revision";
+export const SOURCE_REVISION_ANNOTATION = "berth.dev/source-revision";
 /** A person's wish to have the containers made anew; its value is a timestamp. */
-export const RESTARTED_AT = "berth.dev/restarted-at";
+export const RESTARTED_AT_ANNOTATION = "berth.dev/restarted-at";
 /** A person's wish to try a stalled or quarantined resource again; its value is a timestamp. */
-export const RETRIED_AT = "berth.dev/retried-at";
+export const RETRIED_AT_ANNOTATION = "berth.dev/retried-at";
 /** "delete": the app's named volumes go with it. Default: retained. */
-export const VOLUME_POLICY = "berth.dev/volume-policy";
+export const VOLUME_POLICY_ANNOTATION = "berth.dev/volume-policy";
 /** Present on every App until the reconciler has taken its containers away. */
 export const APP_FINALIZER = "berth.dev/containers";
 /** When a person last started a Model; the one started last comes first where memory is short. RFC 3339. */
-export const STARTED_AT = "berth.dev/started-at";
+export const STARTED_AT_ANNOTATION = "berth.dev/started-at";
 /** "delete": a Model's files go with it, as far as no other Model has them. Default: kept within the budget. */
-export const FILE_POLICY = "berth.dev/file-policy";
+export const FILE_POLICY_ANNOTATION = "berth.dev/file-policy";
 /** Present on every Model until it is out of memory, and its files are left to the budget or gone. */
 export const MODEL_FINALIZER = "berth.dev/model";

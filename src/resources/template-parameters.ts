@@ -1,8 +1,8 @@
 import { randomInt } from "node:crypto";
 import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
-import { suggestion } from "../base/nearest.ts";
-import { NAME_LENGTH_MAX } from "./fields.ts";
-import type { TemplateParameter, TemplateSpec } from "./template.ts";
+import { formatSuggestion } from "../base/spelling-suggestions.ts";
+import { NAME_LENGTH_MAX } from "./field-schemas.ts";
+import type { TemplateParameter, TemplateSpec } from "./template-spec.ts";
 
 export type ParameterValue = string | number | boolean;
 
@@ -18,7 +18,7 @@ const VALUE_LENGTH_MAX = 8192;
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /** `length` letters and digits, from the system's random source: no quoting anywhere changes them. */
-export function randomText(length: number): string {
+export function generateRandomText(length: number): string {
   return Array.from({ length }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
 }
 
@@ -37,13 +37,13 @@ export function resolveParameters(
 ): ReadonlyMap<string, ResolvedParameter> {
   const declared = template.parameters ?? [];
   const issues: SpecIssue[] = [
-    ...clashIssues(declared),
-    ...unknownIssues(declared, Object.keys(given)),
+    ...findNameClashes(declared),
+    ...findUnknownParameters(declared, Object.keys(given)),
   ];
   const resolved = new Map<string, ResolvedParameter>();
   for (const parameter of declared) {
     const secret = parameter.secret === true;
-    const result = resolve(
+    const result = resolveParameter(
       parameter,
       Object.hasOwn(given, parameter.name) ? given[parameter.name] : undefined,
       random,
@@ -67,7 +67,7 @@ export function resolveParameters(
 /**
  * The Secret of a secret parameter: `adminPassword` of the app `blog` is in `blog-admin-password`.
  */
-export function secretNameOf(app: string, parameter: string): string {
+export function getSecretName(app: string, parameter: string): string {
   const suffix = parameter
     .replaceAll(/([a-z0-9])([A-Z])/g, "$1-$2")
     .replaceAll(/_+/g, "-")
@@ -77,11 +77,11 @@ export function secretNameOf(app: string, parameter: string): string {
 }
 
 /** Two parameters may have one kebab-case name (`dbUrl`, `db_url`); one Secret cannot hold both. */
-function clashIssues(declared: readonly TemplateParameter[]): SpecIssue[] {
+function findNameClashes(declared: readonly TemplateParameter[]): SpecIssue[] {
   const issues: SpecIssue[] = [];
   const taken = new Map<string, string>();
   for (const { name } of declared.filter((parameter) => parameter.secret === true)) {
-    const secretName = secretNameOf("", name);
+    const secretName = getSecretName("", name);
     const other = taken.get(secretName);
     if (other !== undefined) {
       issues.push({
@@ -94,7 +94,7 @@ function clashIssues(declared: readonly TemplateParameter[]): SpecIssue[] {
   return issues;
 }
 
-function unknownIssues(
+function findUnknownParameters(
   declared: readonly TemplateParameter[],
   given: readonly string[],
 ): SpecIssue[] {
@@ -103,7 +103,7 @@ function unknownIssues(
     .filter((name) => !known.includes(name))
     .map((name) => {
       const shown = JSON.stringify(name.slice(0, NAME_LENGTH_MAX));
-      const nearest = suggestion(name.slice(0, NAME_LENGTH_MAX), known);
+      const nearest = formatSuggestion(name.slice(0, NAME_LENGTH_MAX), known);
       const list = known.length === 0 ? "the template has none" : `known are ${known.join(", ")}`;
       return {
         path: "/parameters",
@@ -112,7 +112,7 @@ function unknownIssues(
     });
 }
 
-function resolve(
+function resolveParameter(
   parameter: TemplateParameter,
   given: unknown,
   random: (length: number) => string,
@@ -147,10 +147,10 @@ function resolve(
       problem: `the parameter "${name}" must match ${parameter.pattern}; ${shown} does not`,
     };
   }
-  return typed(parameter, given, text);
+  return coerceValue(parameter, given, text);
 }
 
-function typed(
+function coerceValue(
   parameter: TemplateParameter,
   given: ParameterValue,
   text: string,

@@ -1,22 +1,22 @@
 import { InvalidSpecError } from "../base/errors.ts";
-import { suggestion } from "../base/nearest.ts";
-import { NAME_LENGTH_MAX, namePattern } from "./fields.ts";
+import { formatSuggestion } from "../base/spelling-suggestions.ts";
+import { NAME_LENGTH_MAX, namePattern } from "./field-schemas.ts";
 import { API_VERSION, type Manifest } from "./kinds.ts";
-import { PlaceholderError, parsePlaceholders, type Segment } from "./placeholders.ts";
-import type { TemplateSpec } from "./template.ts";
+import { PlaceholderError, parsePlaceholders, type TemplateSegment } from "./placeholders.ts";
 import {
+  generateRandomText,
+  getSecretName,
   type ParameterValue,
   type ResolvedParameter,
-  randomText,
   resolveParameters,
-  secretNameOf,
 } from "./template-parameters.ts";
-import { validateManifest } from "./validate.ts";
+import type { TemplateSpec } from "./template-spec.ts";
+import { validateManifest } from "./validate-manifest.ts";
 
 /** The app that a template's manifest belongs to: itself, its companions and its Secrets carry it. */
-const PART_OF = "berth.dev/part-of";
+const PART_OF_LABEL = "berth.dev/part-of";
 
-export interface RenderInput {
+export interface RenderOptions {
   /** The new app's name. */
   readonly name: string;
   readonly parameters: Readonly<Record<string, unknown>>;
@@ -44,14 +44,18 @@ export interface RenderInput {
  */
 export function renderTemplate(
   template: TemplateSpec,
-  input: RenderInput,
+  input: RenderOptions,
 ): { manifests: Manifest[] } {
   checkName(input.name);
-  const parameters = resolveParameters(template, input.parameters, input.random ?? randomText);
+  const parameters = resolveParameters(
+    template,
+    input.parameters,
+    input.random ?? generateRandomText,
+  );
   const secrets = new SecretCollector(input.name, parameters);
   const parts = [
     ...(template.companions ?? []).map((companion, index) => ({
-      name: partName(input.name, companion.suffix, `/companions/${index}/suffix`),
+      name: createPartName(input.name, companion.suffix, `/companions/${index}/suffix`),
       app: companion.app,
       path: `/companions/${index}/app`,
     })),
@@ -61,17 +65,19 @@ export function renderTemplate(
   const apps = parts.map((part) => {
     if (taken.has(part.name)) fail(part.path, `the template makes two apps named "${part.name}"`);
     taken.add(part.name);
-    const scope: Scope = { name: input.name, app: part.name, parameters, secrets };
-    return manifest("App", part.name, input.name, renderObject(part.app, part.path, scope));
+    const scope: RenderScope = { name: input.name, app: part.name, parameters, secrets };
+    return createManifest("App", part.name, input.name, renderObject(part.app, part.path, scope));
   });
-  const manifests = [...secrets.manifests(), ...apps].map((document) => validateManifest(document));
+  const manifests = [...secrets.createManifests(), ...apps].map((document) =>
+    validateManifest(document),
+  );
   return { manifests };
 }
 
 /** Stands for a value that is left out. */
 const ABSENT = Symbol("absent");
 
-interface Scope {
+interface RenderScope {
   /** What `${name}` stands for. */
   readonly name: string;
   /** The app that is being rendered: the same, or a companion. */
@@ -89,28 +95,30 @@ class SecretCollector {
     this.#app = app;
     for (const [name, { secret, value }] of parameters) {
       if (!secret || value === undefined) continue;
-      const secretName = this.#nameOf(name);
+      const secretName = this.#getSecretName(name);
       this.#data.set(secretName, { value: String(value) });
     }
   }
 
-  reference(parameter: string): { secret: string; key: string } {
-    return { secret: this.#nameOf(parameter), key: "value" };
+  createReference(parameter: string): { secret: string; key: string } {
+    return { secret: this.#getSecretName(parameter), key: "value" };
   }
 
-  compose(parameter: string, key: string, value: string): { secret: string; key: string } {
-    const secret = this.#nameOf(parameter);
+  addComposedValue(parameter: string, key: string, value: string): { secret: string; key: string } {
+    const secret = this.#getSecretName(parameter);
     this.#data.set(secret, { ...this.#data.get(secret), [key]: value });
     return { secret, key };
   }
 
-  manifests(): unknown[] {
-    return [...this.#data].map(([name, data]) => manifest("Secret", name, this.#app, { data }));
+  createManifests(): unknown[] {
+    return [...this.#data].map(([name, data]) =>
+      createManifest("Secret", name, this.#app, { data }),
+    );
   }
 
-  #nameOf(parameter: string): string {
-    const name = secretNameOf(this.#app, parameter);
-    if (name.length > NAME_LENGTH_MAX) tooLong("Secret", name, `/parameters/${parameter}`);
+  #getSecretName(parameter: string): string {
+    const name = getSecretName(this.#app, parameter);
+    if (name.length > NAME_LENGTH_MAX) failForLength("Secret", name, `/parameters/${parameter}`);
     return name;
   }
 }
@@ -118,7 +126,7 @@ class SecretCollector {
 function renderObject(
   object: Readonly<Record<string, unknown>>,
   path: string,
-  scope: Scope,
+  scope: RenderScope,
 ): Record<string, unknown> {
   const rendered: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(object)) {
@@ -132,10 +140,10 @@ function renderObject(
   return rendered;
 }
 
-function render(value: unknown, path: string, scope: Scope): unknown {
+function render(value: unknown, path: string, scope: RenderScope): unknown {
   if (typeof value === "string") {
-    const segments = segmentsOf(value, path);
-    const secret = firstSecret(segments, path, scope);
+    const segments = parseSegments(value, path);
+    const secret = findFirstSecret(segments, path, scope);
     if (secret !== undefined) {
       fail(
         path,
@@ -155,7 +163,7 @@ function render(value: unknown, path: string, scope: Scope): unknown {
 function renderEnv(
   env: Readonly<Record<string, unknown>>,
   path: string,
-  scope: Scope,
+  scope: RenderScope,
 ): Record<string, unknown> {
   const rendered: Record<string, unknown> = {};
   for (const [variable, value] of Object.entries(env)) {
@@ -165,49 +173,62 @@ function renderEnv(
   return rendered;
 }
 
-function renderVariable(variable: string, value: unknown, path: string, scope: Scope): unknown {
+function renderVariable(
+  variable: string,
+  value: unknown,
+  path: string,
+  scope: RenderScope,
+): unknown {
   if (typeof value !== "string") return render(value, path, scope);
-  const segments = segmentsOf(value, path);
-  const secret = firstSecret(segments, path, scope);
+  const segments = parseSegments(value, path);
+  const secret = findFirstSecret(segments, path, scope);
   const result = substitute(segments, path, scope);
   if (secret === undefined || result === ABSENT) return result;
   return segments.length === 1
-    ? scope.secrets.reference(secret)
-    : scope.secrets.compose(secret, `${scope.app}.${variable}`, String(result));
+    ? scope.secrets.createReference(secret)
+    : scope.secrets.addComposedValue(secret, `${scope.app}.${variable}`, String(result));
 }
 
 /** The first secret parameter that has a value; one without leaves nothing to hide. */
-function firstSecret(segments: readonly Segment[], path: string, scope: Scope): string | undefined {
+function findFirstSecret(
+  segments: readonly TemplateSegment[],
+  path: string,
+  scope: RenderScope,
+): string | undefined {
   for (const segment of segments) {
     if (!("placeholder" in segment) || segment.placeholder === "name") continue;
-    const parameter = lookUp(segment.placeholder, path, scope);
+    const parameter = requireParameter(segment.placeholder, path, scope);
     if (parameter.secret && parameter.value !== undefined) return segment.placeholder;
   }
   return undefined;
 }
 
 function substitute(
-  segments: readonly Segment[],
+  segments: readonly TemplateSegment[],
   path: string,
-  scope: Scope,
+  scope: RenderScope,
 ): ParameterValue | typeof ABSENT {
   const values = segments.map((segment) => {
     if ("text" in segment) return segment.text;
     if (segment.placeholder === "name") return scope.name;
-    return lookUp(segment.placeholder, path, scope).value;
+    return requireParameter(segment.placeholder, path, scope).value;
   });
   if (values.length === 1) return values[0] ?? ABSENT;
   return values.map((value) => String(value ?? "")).join("");
 }
 
-function lookUp(placeholder: string, path: string, scope: Scope): ResolvedParameter {
+function requireParameter(
+  placeholder: string,
+  path: string,
+  scope: RenderScope,
+): ResolvedParameter {
   const parameter = scope.parameters.get(placeholder);
   if (parameter) return parameter;
-  const nearest = suggestion(placeholder, ["name", ...scope.parameters.keys()]);
+  const nearest = formatSuggestion(placeholder, ["name", ...scope.parameters.keys()]);
   return fail(path, `"\${${placeholder}}" names no parameter of the template${nearest}`);
 }
 
-function segmentsOf(text: string, path: string): Segment[] {
+function parseSegments(text: string, path: string): TemplateSegment[] {
   try {
     return parsePlaceholders(text);
   } catch (error) {
@@ -216,12 +237,22 @@ function segmentsOf(text: string, path: string): Segment[] {
   }
 }
 
-function manifest(kind: "App" | "Secret", name: string, partOf: string, spec: unknown): unknown {
-  return { apiVersion: API_VERSION, kind, metadata: { name, labels: { [PART_OF]: partOf } }, spec };
+function createManifest(
+  kind: "App" | "Secret",
+  name: string,
+  partOf: string,
+  spec: unknown,
+): unknown {
+  return {
+    apiVersion: API_VERSION,
+    kind,
+    metadata: { name, labels: { [PART_OF_LABEL]: partOf } },
+    spec,
+  };
 }
 
 function checkName(name: string): void {
-  if (name.length > NAME_LENGTH_MAX) tooLong("app", name, "/name");
+  if (name.length > NAME_LENGTH_MAX) failForLength("app", name, "/name");
   if (!new RegExp(namePattern).test(name)) {
     fail(
       "/name",
@@ -230,13 +261,13 @@ function checkName(name: string): void {
   }
 }
 
-function partName(app: string, suffix: string, path: string): string {
+function createPartName(app: string, suffix: string, path: string): string {
   const name = `${app}-${suffix}`;
-  if (name.length > NAME_LENGTH_MAX) tooLong("companion app", name, path);
+  if (name.length > NAME_LENGTH_MAX) failForLength("companion app", name, path);
   return name;
 }
 
-function tooLong(what: string, name: string, path: string): never {
+function failForLength(what: string, name: string, path: string): never {
   const over = name.length - NAME_LENGTH_MAX;
   fail(
     path,

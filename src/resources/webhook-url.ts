@@ -8,18 +8,18 @@ const URL_LENGTH_MAX = 2_048;
  * and others; Amazon's containers; Alibaba; AWS on IPv6. Addresses of private networks are allowed:
  * that is where a home server's receivers are.
  */
-const refused = new BlockList();
+const refusedAddresses = new BlockList();
 for (const address of ["169.254.169.254", "169.254.170.2", "100.100.100.200"])
-  refused.addAddress(address, "ipv4");
-refused.addAddress("fd00:ec2::254", "ipv6");
+  refusedAddresses.addAddress(address, "ipv4");
+refusedAddresses.addAddress("fd00:ec2::254", "ipv6");
 
 /** True for an address that nothing is ever sent to. An IPv4 address inside an IPv6 one counts too. */
 export function isRefusedAddress(address: string): boolean {
   const version = isIP(address);
-  return version !== 0 && refused.check(address, version === 6 ? "ipv6" : "ipv4");
+  return version !== 0 && refusedAddresses.check(address, version === 6 ? "ipv6" : "ipv4");
 }
 
-export function refusedAddress(address: string): BerthError {
+export function refusedAddressError(address: string): BerthError {
   return new BerthError(
     "invalid_request",
     `nothing is sent to ${address}: it is where a cloud hands out a machine's credentials`,
@@ -29,25 +29,28 @@ export function refusedAddress(address: string): BerthError {
 
 /** The URL in its normal form. Throws BerthError `invalid_request`. */
 export function checkWebhookUrl(text: string): string {
-  if (text.length > URL_LENGTH_MAX) throw wrong(`longer than ${URL_LENGTH_MAX} characters`);
+  if (text.length > URL_LENGTH_MAX)
+    throw invalidUrlError(`longer than ${URL_LENGTH_MAX} characters`);
   const url = URL.parse(text) ?? undefined;
-  if (!url) throw wrong("not a URL");
+  if (!url) throw invalidUrlError("not a URL");
   if (url.protocol !== "https:" && url.protocol !== "http:")
-    throw wrong(`${url.protocol.slice(0, -1)} is not http or https`);
+    throw invalidUrlError(`${url.protocol.slice(0, -1)} is not http or https`);
   if (url.username !== "" || url.password !== "")
-    throw wrong("it may hold no user and no password: requests are signed with the secret instead");
-  if (url.hash !== "") throw wrong("it may hold no fragment (#...): none is ever sent");
-  const host = hostOf(url);
-  if (isRefusedAddress(host)) throw refusedAddress(host);
+    throw invalidUrlError(
+      "it may hold no user and no password: requests are signed with the secret instead",
+    );
+  if (url.hash !== "") throw invalidUrlError("it may hold no fragment (#...): none is ever sent");
+  const host = getHost(url);
+  if (isRefusedAddress(host)) throw refusedAddressError(host);
   return url.href;
 }
 
 /** The host without the brackets of an IPv6 address. */
-export function hostOf(url: URL): string {
+export function getHost(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, "$1");
 }
 
-function wrong(what: string): BerthError {
+function invalidUrlError(what: string): BerthError {
   return new BerthError("invalid_request", `url: ${what}`, {
     hint: "write it as https://HOST/PATH or http://HOST:PORT/PATH",
   });

@@ -1,10 +1,10 @@
 import { Composer, type Document, isScalar, Lexer, LineCounter, Parser } from "yaml";
-import { DEPTH_MAX } from "./plain-value.ts";
+import { VALUE_DEPTH_MAX } from "./plain-value.ts";
 
 /** What 1 MiB of ordinary lines has; more only comes from text made to be slow to read. */
 const LEXEMES_MAX = 400_000;
 
-export interface YamlText {
+export interface YamlDocuments {
   /** Without the empty ones, such as what follows a last `---`. */
   readonly documents: readonly Document.Parsed[];
   readonly lines: LineCounter;
@@ -16,7 +16,7 @@ export interface YamlText {
  * YAML 1.2 core. The parser is driven step by step, so that text that nests without end is given up
  * on before its size costs anything: composing is recursive, and would end in a stack overflow.
  */
-export function readYaml(text: string, documentsMax: number): YamlText {
+export function readYaml(text: string, documentsMax: number): YamlDocuments {
   const lines = new LineCounter();
   const parser = new Parser(lines.addNewLine);
   const composer = new Composer({
@@ -32,7 +32,7 @@ export function readYaml(text: string, documentsMax: number): YamlText {
     lineCounter: lines,
   });
   const documents: Document.Parsed[] = [];
-  const stop = (message: string): YamlText => ({
+  const stop = (message: string): YamlDocuments => ({
     documents: [],
     lines,
     stopped: { offset: parser.offset, message },
@@ -49,7 +49,8 @@ export function readYaml(text: string, documentsMax: number): YamlText {
     if (lexemes > LEXEMES_MAX) return stop("too many parts for one file; split it");
     for (const token of parser.next(lexeme)) add(composer.next(token));
     // A value at depth n stands in n collections, its document and itself.
-    if (parser.stack.length > DEPTH_MAX + 3) return stop(`nested deeper than ${DEPTH_MAX} levels`);
+    if (parser.stack.length > VALUE_DEPTH_MAX + 3)
+      return stop(`nested deeper than ${VALUE_DEPTH_MAX} levels`);
     if (documents.length > documentsMax) return stop(`more than ${documentsMax} documents`);
   }
   for (const token of parser.end()) add(composer.next(token));

@@ -8,7 +8,7 @@ import {
   type Pair,
   type Scalar,
 } from "yaml";
-import { pointer } from "./json-pointer.ts";
+import { formatPointer } from "./json-pointer.ts";
 import { forbiddenKeys } from "./plain-value.ts";
 
 /** A document's value, and where in the text everything of it stands. */
@@ -27,14 +27,14 @@ const ALIASES_MAX = 1000;
  * the square of the aliases and which has no positions for duplicate keys. An alias shares its
  * anchor's value, so this stays linear in the text; its size once expanded is the caller's check.
  */
-export function readTree(document: Document): YamlTree {
+export function readYamlTree(document: Document): YamlTree {
   const offsets = new Map<string, number>();
   const problems: { offset: number; message: string }[] = [];
   const anchors = new Map<string, { value: unknown; open: boolean }>();
   let aliases = 0;
 
   const problem = (node: Node | null, message: string) => {
-    problems.push({ offset: startOf(node), message });
+    problems.push({ offset: getOffset(node), message });
   };
 
   const read = (node: Node | null, path: readonly string[]): unknown => {
@@ -54,11 +54,11 @@ export function readTree(document: Document): YamlTree {
     else if (isSeq<Node | null>(node)) {
       anchor.value = node.items.map((item, index) => {
         const at = [...path, String(index)];
-        offsets.set(pointer(at), startOf(item) || startOf(node));
+        offsets.set(formatPointer(at), getOffset(item) || getOffset(node));
         return read(item, at);
       });
     } else if (isScalar(node)) {
-      if (isRewritten(node, path)) {
+      if (losesText(node, path)) {
         problem(
           node,
           "YAML reads this as a number or a truth value, which would change its text; put it in quotes",
@@ -92,18 +92,18 @@ export function readTree(document: Document): YamlTree {
       }
       seen.add(name);
       const at = [...path, name];
-      offsets.set(pointer(at), startOf(key));
+      offsets.set(formatPointer(at), getOffset(key));
       result[name] = read(value, at);
     }
     return result;
   };
 
   const contents = document.contents;
-  offsets.set("", startOf(contents));
+  offsets.set("", getOffset(contents));
   return { value: read(contents, []), offsets, problems };
 }
 
-function startOf(node: Node | null): number {
+function getOffset(node: Node | null): number {
   return node?.range?.[0] ?? 0;
 }
 
@@ -111,7 +111,7 @@ function startOf(node: Node | null): number {
  * A variable's value reaches the container as text: `1.10` would arrive as 1.1, `0x1F` as 31 and
  * `True` as true. Whoever wrote it meant what they wrote.
  */
-function isRewritten(node: Scalar, path: readonly string[]): boolean {
+function losesText(node: Scalar, path: readonly string[]): boolean {
   const isVariable = path.length === 3 && path[0] === "spec" && path[1] === "env";
   const { value } = node;
   if (!isVariable || (typeof value !== "number" && typeof value !== "boolean")) return false;

@@ -1,24 +1,25 @@
-import { canonicalJson } from "../base/canonical.ts";
+import { canonicalJson } from "../base/canonical-json.ts";
 import { ConflictError, NotFoundError } from "../base/errors.ts";
-import { inputsDigest } from "../controller/apps/inputs.ts";
-import { obeyInputs } from "../controller/apps/memory.ts";
-import type { Operation, Plan } from "../controller/apps/plan/model.ts";
-import { planApp } from "../controller/apps/plan/plan.ts";
-import { lookupWith } from "../controller/apps/planned.ts";
-import { resolveApp } from "../controller/apps/resolve.ts";
-import { chooseStrategy } from "../controller/apps/strategy.ts";
-import { asIf } from "../controller/as-if.ts";
+import { inputsDigest } from "../controller/apps/app-inputs.ts";
+import { overlayPlannedResources } from "../controller/apps/dry-run-store.ts";
+import { planApp } from "../controller/apps/plan/plan-app.ts";
+import type { Operation, Plan } from "../controller/apps/plan/plan-types.ts";
+import { applyInputs } from "../controller/apps/reconcile-state.ts";
+import { resolveApp } from "../controller/apps/resolve-app.ts";
+import { chooseStrategy } from "../controller/apps/rollout-strategy.ts";
 import type { AppBuilds, SourceState } from "../controller/builds/port.ts";
+import type { ControllerManager } from "../controller/controller-manager.ts";
 import type { CompanionDaemon, CompanionReport } from "../controller/daemons/companion/port.ts";
+import { diffSpecs } from "../controller/diff-specs.ts";
+import { buildDryRunResource } from "../controller/dry-run-resource.ts";
 import type { Ingress } from "../controller/ingress/port.ts";
-import { appLogs } from "../controller/logs/app-logs.ts";
-import type { LogArchive } from "../controller/logs/archive.ts";
-import type { Manager } from "../controller/manager.ts";
+import { readAppLogs } from "../controller/logs/app-logs.ts";
+import type { LogArchive } from "../controller/logs/log-archive.ts";
 import type { AssistantModel, AssistantReport } from "../controller/models/assistant/port.ts";
-import { checkSource } from "../controller/models/check-source.ts";
-import type { ModelController } from "../controller/models/controller.ts";
-import type { ModelDoor } from "../controller/models/door.ts";
-import { modelPlan } from "../controller/models/model-plan.ts";
+import { checkModelSource } from "../controller/models/check-model-source.ts";
+import type { ContainerListenerStatus } from "../controller/models/container-listener.ts";
+import type { ModelController } from "../controller/models/model-controller.ts";
+import { reportModelPlan } from "../controller/models/model-plan-report.ts";
 import type {
   AppLogLine,
   AppLogOptions,
@@ -32,17 +33,16 @@ import type {
   SpecsReport,
 } from "../controller/port.ts";
 import type { ContainerRuntime } from "../controller/runtime/port.ts";
-import { specChanges } from "../controller/spec-changes.ts";
-import type { AppSpec } from "../resources/app.ts";
-import { effectiveApp } from "../resources/app-defaults.ts";
+import { resolveAppDefaults } from "../resources/app-defaults.ts";
+import type { AppSpec } from "../resources/app-spec.ts";
+import { emptyReconcileState, type ReconcileState } from "../resources/app-status.ts";
 import type { Kind } from "../resources/kinds.ts";
-import type { ModelSpec } from "../resources/model.ts";
-import { RETRIED_AT, type Resource } from "../resources/resource.ts";
-import { emptyMemory, type ReconcilerMemory } from "../resources/status.ts";
+import type { ModelSpec } from "../resources/model-spec.ts";
+import { RETRIED_AT_ANNOTATION, type Resource } from "../resources/resource.ts";
 import type { Store } from "../store/store.ts";
 
 /** The watched folder's part of the answers; absent where no folder is watched. */
-export interface SpecsSource {
+export interface SpecsControl {
   report(): SpecsReport;
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
   /** Absent where no repository is followed. */
@@ -50,16 +50,16 @@ export interface SpecsSource {
 }
 
 /** Answers the API's questions from the same parts that the reconcilers use. */
-export class Controllers implements ControlPlane {
+export class LocalControlPlane implements ControlPlane {
   readonly #store: Store;
   readonly #runtime: ContainerRuntime;
   readonly #archive: LogArchive;
-  readonly #manager: Manager;
+  readonly #manager: ControllerManager;
   readonly #models: ModelController;
-  readonly #specs: SpecsSource;
+  readonly #specs: SpecsControl;
   readonly #builds: Pick<AppBuilds, "source">;
   readonly #ingress: Ingress;
-  readonly #modelDoor: ModelDoor | undefined;
+  readonly #containerListener: ContainerListenerStatus | undefined;
   readonly #companion: CompanionDaemon;
   readonly #now: () => number;
 
@@ -67,11 +67,11 @@ export class Controllers implements ControlPlane {
     store: Store;
     runtime: ContainerRuntime;
     archive: LogArchive;
-    manager: Manager;
-    specs: SpecsSource;
+    manager: ControllerManager;
+    specs: SpecsControl;
     builds: Pick<AppBuilds, "source">;
     ingress: Ingress;
-    modelDoor?: ModelDoor;
+    containerListener?: ContainerListenerStatus;
     companion: CompanionDaemon;
     now: () => number;
   }) {
@@ -83,7 +83,7 @@ export class Controllers implements ControlPlane {
     this.#specs = options.specs;
     this.#builds = options.builds;
     this.#ingress = options.ingress;
-    this.#modelDoor = options.modelDoor;
+    this.#containerListener = options.containerListener;
     this.#companion = options.companion;
     this.#now = options.now;
   }
@@ -97,36 +97,39 @@ export class Controllers implements ControlPlane {
     spec: AppSpec | undefined,
     signal: AbortSignal,
     annotations: Readonly<Record<string, string>> = {},
-    alongside: readonly PlannedResource[] = [],
+    plannedResources: readonly PlannedResource[] = [],
   ): Promise<PlanReport> {
     const stored = this.#store.get("App", name);
     if (!stored && spec === undefined)
       throw new NotFoundError(`there is no app "${name}"`, "berth get apps lists them");
-    const asked = spec ?? stored?.spec ?? {};
-    const resource = asIf("App", name, stored, asked, annotations);
-    const source = this.#sourceOf(stored, resource);
-    const memory = obeyInputs(
-      { ...emptyMemory, ...stored?.status?.memory },
-      resource.metadata.annotations[RETRIED_AT] ?? null,
+    const requestedSpec = spec ?? stored?.spec ?? {};
+    const resource = buildDryRunResource("App", name, stored, requestedSpec, annotations);
+    const source = this.#assumeSource(stored, resource);
+    const memory = applyInputs(
+      { ...emptyReconcileState, ...stored?.status?.memory },
+      resource.metadata.annotations[RETRIED_AT_ANNOTATION] ?? null,
       inputsDigest(this.#store, resource, source?.type === "resolved" ? source.revision : null),
     );
     const { ports } = this.#store;
     const route = await this.#ingress.table.read(name);
     const resolved = resolveApp({
-      store: lookupWith(this.#store, alongside),
+      store: overlayPlannedResources(this.#store, plannedResources),
       resource,
       memory,
       ingress: this.#ingress,
       source,
       serving: route?.version ?? null,
-      portOf: (app, replica, port) => ports.current(app, replica, port) ?? 0,
-      modelDoor: this.#modelDoor,
+      getLoopbackPort: (app, replica, port) => ports.get(app, replica, port) ?? 0,
+      containerListener: this.#containerListener,
     });
-    const strategy = chooseStrategy(effectiveApp(asked), this.#ingress.mode !== "off");
+    const strategy = chooseStrategy(
+      resolveAppDefaults(requestedSpec),
+      this.#ingress.mode !== "off",
+    );
     const report = {
       app: name,
       generation: resource.metadata.generation,
-      changes: specChanges(stored?.spec ?? {}, asked),
+      changes: diffSpecs(stored?.spec ?? {}, requestedSpec),
     };
     if (!resolved.desired) {
       return {
@@ -149,7 +152,7 @@ export class Controllers implements ControlPlane {
       health: new Map(),
       route,
       served: memory.served,
-      seen: { upSince: new Map<string, number>(), idleSince: new Map<string, number>() },
+      firstSeen: { upSince: new Map<string, number>(), idleSince: new Map<string, number>() },
       stopping: new Set<string>(),
       isStalled: memory.stalled !== null,
       restarts: memory.restarts,
@@ -160,8 +163,8 @@ export class Controllers implements ControlPlane {
     };
     const plan = planApp(desired, { ...observed, image });
     // What comes after a pull is shown too: the pull is the first step, not the only one.
-    const rest =
-      image === "absent" && plan.operations.some(isObtaining)
+    const planAfterPull =
+      image === "absent" && plan.operations.some(isImageOperation)
         ? planApp(desired, { ...observed, image: "present" })
         : undefined;
     return {
@@ -169,9 +172,9 @@ export class Controllers implements ControlPlane {
       strategy: plan.strategy.type,
       strategyReason: plan.strategy.message,
       operations: [
-        ...plan.operations.filter((operation) => !rest || isObtaining(operation)),
-        ...(rest?.operations ?? []),
-      ].map(describe),
+        ...plan.operations.filter((operation) => !planAfterPull || isImageOperation(operation)),
+        ...(planAfterPull?.operations ?? []),
+      ].map(describeOperation),
       blockedBy:
         stalledMessage(memory, plan) ?? (resolved.held ?? resolved.blocked)?.message ?? null,
     };
@@ -181,17 +184,17 @@ export class Controllers implements ControlPlane {
     name: string,
     spec: ModelSpec | undefined,
     signal: AbortSignal,
-    alongside?: readonly PlannedResource[],
+    plannedResources?: readonly PlannedResource[],
   ): Promise<ModelPlanReport> {
-    return modelPlan(this.#models.context, name, spec, signal, alongside);
+    return reportModelPlan(this.#models.context, name, spec, signal, plannedResources);
   }
 
   checkSource(spec: ModelSpec, signal: AbortSignal): Promise<void> {
-    return checkSource(this.#models.context, spec, signal);
+    return checkModelSource(this.#models.context, spec, signal);
   }
 
   modelProgress(name: string): ModelProgress | undefined {
-    return this.#models.progressOf(name);
+    return this.#models.getProgress(name);
   }
 
   assistant(): AssistantReport {
@@ -207,7 +210,7 @@ export class Controllers implements ControlPlane {
   }
 
   appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
-    return appLogs(
+    return readAppLogs(
       { store: this.#store, runtime: this.#runtime, archive: this.#archive },
       name,
       options,
@@ -235,7 +238,7 @@ export class Controllers implements ControlPlane {
   }
 
   /** A plan looks for no source: one that is not known yet stands for an image that has to be built. */
-  #sourceOf(stored: Resource<"App"> | undefined, asked: Resource<"App">): SourceState | null {
+  #assumeSource(stored: Resource<"App"> | undefined, asked: Resource<"App">): SourceState | null {
     if (asked.spec.source === undefined) return null;
     const isSame =
       stored !== undefined &&
@@ -247,14 +250,14 @@ export class Controllers implements ControlPlane {
   }
 }
 
-const isObtaining = ({ type }: Operation) => type === "pullImage" || type === "buildImage";
+const isImageOperation = ({ type }: Operation) => type === "pullImage" || type === "buildImage";
 
-function stalledMessage(memory: ReconcilerMemory, plan: Plan): string | undefined {
+function stalledMessage(memory: ReconcileState, plan: Plan): string | undefined {
   if (memory.stalled) return memory.stalled.message;
   return plan.driftLoop === null ? undefined : `"${plan.driftLoop}" is in a drift loop`;
 }
 
-function describe(operation: Operation): PlanReport["operations"][number] {
+function describeOperation(operation: Operation): PlanReport["operations"][number] {
   const target =
     "spec" in operation
       ? operation.spec.name

@@ -3,49 +3,49 @@ import { chmod, mkdir } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { collectDefaultMetrics, Registry } from "prom-client";
+import { createApiServer } from "../api/api-server.ts";
 import { writeLocalToken } from "../api/auth/local-token.ts";
 import { ensurePassword } from "../api/auth/password.ts";
-import { buildApi } from "../api/server.ts";
 import { Cleanup } from "../base/cleanup.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { BerthError } from "../base/errors.ts";
 import { createLogger, type Logger } from "../base/logger.ts";
-import { packageVersion } from "../base/package-version.ts";
+import { readPackageVersion } from "../base/package-version.ts";
 import { writeReadyFile } from "../base/ready-file.ts";
-import { type Config, childEnvironment, programSearchPath } from "../config/config.ts";
+import { type Config, createChildEnvironment, getProgramSearchPath } from "../config/config.ts";
 import { ArchiveStore } from "../controller/builds/archive-store.ts";
 import { buildMetrics } from "../controller/builds/build-metrics.ts";
 import { BuildService } from "../controller/builds/build-service.ts";
 import { loadCatalog } from "../controller/catalogs/catalog.ts";
+import { ControllerManager } from "../controller/controller-manager.ts";
 import { Git } from "../controller/git/git.ts";
-import { findReach } from "../controller/ingress/reach.ts";
-import { FileLogArchive } from "../controller/logs/file-archive.ts";
-import { Manager } from "../controller/manager.ts";
-import { controllerMetrics } from "../controller/metrics/controller-metrics.ts";
-import { assistantOff } from "../controller/models/assistant/assistant-off.ts";
-import { ControlCalls } from "../controller/models/assistant/control-calls.ts";
+import { findHostReachability } from "../controller/ingress/host-reachability.ts";
+import { FileLogArchive } from "../controller/logs/file-log-archive.ts";
+import { createControllerMetrics } from "../controller/metrics/controller-metrics.ts";
+import { AssistantSupervisor } from "../controller/models/assistant/assistant-supervisor.ts";
 import { ControlClient } from "../controller/models/assistant/control-client.ts";
+import { ControlTransport } from "../controller/models/assistant/control-transport.ts";
+import { disabledAssistant } from "../controller/models/assistant/disabled-assistant.ts";
 import type {
   AssistantControl,
   AssistantDaemon,
   AssistantReport,
 } from "../controller/models/assistant/port.ts";
-import { AssistantSupervisor } from "../controller/models/assistant/supervisor.ts";
-import { MODELS_PORT } from "../controller/models/door.ts";
-import { ModelDoors } from "../controller/models/doors.ts";
+import { MODELS_PORT } from "../controller/models/container-listener.ts";
+import { ContainerListenerReconciler } from "../controller/models/container-listener-reconciler.ts";
 import { ModelDisk } from "../controller/models/files/model-disk.ts";
-import { SourceResolver } from "../controller/models/hub/source-resolver.ts";
-import { modelMetrics } from "../controller/models/metrics.ts";
-import { WebhookSender } from "../controller/notifications/sender.ts";
-import { DockerRuntime } from "../controller/runtime/docker.ts";
-import { machineBoot } from "../controller/runtime/machine-boot.ts";
-import { metered } from "../controller/runtime/metered.ts";
+import { ModelSourceResolver } from "../controller/models/hub/model-source-resolver.ts";
+import { modelMetrics } from "../controller/models/model-metrics.ts";
+import { WebhookSender } from "../controller/notifications/webhook-sender.ts";
+import { DockerRuntime } from "../controller/runtime/docker-runtime.ts";
+import { createBootTimeReader } from "../controller/runtime/machine-boot.ts";
+import { withCallMetrics } from "../controller/runtime/metered-runtime.ts";
 import { FollowedSpecs } from "../controller/specs/followed-specs.ts";
-import { SpecsGitFollower } from "../controller/specs/git-follower.ts";
 import { SpecFolder } from "../controller/specs/spec-folder.ts";
+import { SpecsGitFollower } from "../controller/specs/specs-git-follower.ts";
 import { openStore } from "../store/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
-import { Controllers } from "./local-control-plane.ts";
+import { LocalControlPlane } from "./local-control-plane.ts";
 import { openCompanion } from "./open-companion.ts";
 import { openIngress } from "./open-ingress.ts";
 
@@ -83,7 +83,7 @@ export interface RunningServer {
 export async function runServer(config: Config): Promise<RunningServer> {
   const logger = createLogger({ format: config.logFormat, level: config.logLevel });
   const clock = systemClock;
-  const version = packageVersion();
+  const version = readPackageVersion();
   await using starting = new Cleanup();
   await mkdir(join(config.dataDir, "run"), { recursive: true, mode: 0o700 });
   // It may have been there before, open to others; where it is not ours to close, doctor says so.
@@ -91,9 +91,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
   const store = starting.use(openStore({ dataDir: config.dataDir, clock, logger }));
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
-  const controllerCounts = controllerMetrics(metrics);
+  const reconcileMetrics = createControllerMetrics(metrics);
   const docker = starting.use(new DockerRuntime({ host: config.dockerHost, clock }));
-  const runtime = metered(docker, controllerCounts.engineCalls);
+  const runtime = withCallMetrics(docker, reconcileMetrics.engineCalls);
   const archive = new FileLogArchive({
     dir: join(config.dataDir, "logs"),
     runtime,
@@ -103,8 +103,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
   // Before anything is changed, and before a password is made, which is shown once.
   await assertListenable(config);
   const ending = new AbortController();
-  const searchPath = programSearchPath();
-  const onChanged = (app: string) => manager.apps.changed(app);
+  const searchPath = getProgramSearchPath();
+  const onChanged = (app: string) => manager.apps.enqueue(app);
   const ingress = starting.use(
     await openIngress(
       { config, store, runtime, clock, logger, searchPath, onChanged },
@@ -127,7 +127,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
       limits: config.build,
       metrics: buildMetrics(metrics),
       onChanged,
-      onImageRemoved: (reference) => manager.apps.imageRemoved(reference),
+      onImageRemoved: (reference) => manager.apps.handleImageRemoved(reference),
     }),
   );
   const assistant = openAssistant({
@@ -138,25 +138,26 @@ export async function runServer(config: Config): Promise<RunningServer> {
     logger,
     version,
     onChange: (report) => {
-      manager.models.assistantChanged();
-      modelDoors.refresh();
-      companion.assistantIs(report.url);
+      manager.models.onAssistantChanged();
+      containerListeners.refresh();
+      companion.setUpstream(report.url);
     },
   });
   const companion = openCompanion({
     config,
-    environment: childEnvironment(),
+    environment: createChildEnvironment(),
     program,
     starting,
     clock,
     logger,
   });
-  const modelDoors = starting.use(
-    new ModelDoors({
+  const containerListeners = starting.use(
+    new ContainerListenerReconciler({
       store,
       runtime,
       assistant: assistant.control,
-      reach: (signal) => findReach({ runtime, store, dockerHost: config.dockerHost, signal }),
+      findReachability: (signal) =>
+        findHostReachability({ runtime, store, dockerHost: config.dockerHost, signal }),
       dockerHost: config.dockerHost,
       port: config.assistant?.port ?? MODELS_PORT,
       clock,
@@ -175,9 +176,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
     }),
   );
   const manager = starting.use(
-    new Manager({
+    new ControllerManager({
       models: {
-        sources: new SourceResolver({
+        sources: new ModelSourceResolver({
           endpoint: config.models.hubUrl,
           token: config.models.hubToken,
           clock,
@@ -195,9 +196,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
       builds,
       ingress,
       baseDomain: config.baseDomain,
-      bootedAtMs: machineBoot(config.dockerHost, clock),
-      modelDoor: modelDoors,
-      metrics: controllerCounts,
+      bootedAtMs: createBootTimeReader(config.dockerHost, clock),
+      containerListener: containerListeners,
+      metrics: reconcileMetrics,
       random: Math.random,
     }),
   );
@@ -215,7 +216,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
       random: Math.random,
       rescan: () => folder.rescan(),
     });
-  const control = new Controllers({
+  const controlPlane = new LocalControlPlane({
     store,
     runtime,
     archive,
@@ -223,7 +224,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     specs: follower ? new FollowedSpecs(folder, follower) : folder,
     builds,
     ingress,
-    modelDoor: modelDoors,
+    containerListener: containerListeners,
     companion,
     now: () => clock.now(),
   });
@@ -246,14 +247,14 @@ export async function runServer(config: Config): Promise<RunningServer> {
   assistant.start();
   companion.start();
   manager.start();
-  modelDoors.start();
+  containerListeners.start();
   starting.use(folder);
   await folder.start(ending.signal);
   if (follower) starting.use(follower).start();
 
-  const api = buildApi({
+  const api = createApiServer({
     store,
-    control,
+    control: controlPlane,
     builds,
     ingress,
     webhooks,
@@ -284,7 +285,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   starting.defer(() => {
     for (const daemon of [companion, assistant]) void daemon.end().catch(() => {});
   });
-  const parts = starting.move();
+  const startedParts = starting.move();
   let closing: Promise<void> | undefined;
   const ended = new EventEmitter();
   const untilEnded = async () => void (await once(ended, "end"));
@@ -292,7 +293,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     ready: password === undefined ? ready : { ...ready, password },
     closed: untilEnded(),
     close: () => {
-      closing ??= parts[Symbol.asyncDispose]().finally(() => ended.emit("end"));
+      closing ??= startedParts[Symbol.asyncDispose]().finally(() => ended.emit("end"));
       return closing;
     },
   };
@@ -318,22 +319,22 @@ function openAssistant(options: {
   const { assistant, logFormat, logLevel } = config;
   if (!assistant)
     return {
-      control: assistantOff,
-      daemon: assistantOff,
+      control: disabledAssistant,
+      daemon: disabledAssistant,
       start: () => {},
       end: async () => {},
     };
-  const calls = new ControlCalls({ dataDir: assistant.dataDir });
+  const calls = new ControlTransport({ dataDir: assistant.dataDir });
   starting.defer(() => calls[Symbol.dispose]());
   const supervisor = new AssistantSupervisor({
     program,
     settings: assistant,
     owner: store.instanceId,
-    environment: childEnvironment(),
+    environment: createChildEnvironment(),
     version,
     logFormat,
     logLevel,
-    calls,
+    transport: calls,
     clock,
     logger,
     onChange: (report, event) => {

@@ -1,17 +1,17 @@
 import type { Cleanup } from "../base/cleanup.ts";
 import type { Clock } from "../base/clock.ts";
-import type { Environment } from "../base/environment.ts";
 import type { Logger } from "../base/logger.ts";
+import type { Environment } from "../base/process-environment.ts";
 import type { Config } from "../config/config.ts";
-import { CompanionKeeper } from "../controller/daemons/companion/companion-keeper.ts";
+import { createBusOpener } from "../controller/daemons/companion/companion-bus.ts";
+import { CompanionSupervisor } from "../controller/daemons/companion/companion-supervisor.ts";
 import type { CompanionDaemon, CompanionReport } from "../controller/daemons/companion/port.ts";
-import { personBusOf } from "../controller/daemons/companion/session-bus.ts";
 import { DaemonChild } from "../controller/daemons/daemon-child.ts";
 
-export interface OpenCompanion extends CompanionDaemon {
+export interface CompanionHandle extends CompanionDaemon {
   start(): void;
   /** Where the system assistant answers now; null: nowhere, for the time being. */
-  assistantIs(url: string | null): void;
+  setUpstream(url: string | null): void;
   /** Begins to end it, and resolves when it has ended; the cleanup waits for that too. */
   end(): Promise<void>;
 }
@@ -26,13 +26,14 @@ export function openCompanion(options: {
   readonly starting: Cleanup;
   readonly clock: Clock;
   readonly logger: Logger;
-}): OpenCompanion {
+}): CompanionHandle {
   const { config, environment, starting, clock, logger } = options;
   const { companion, logFormat, logLevel } = config;
-  if (!companion) return none("off", "it is off: --companion auto, with the assistant on");
-  const openBus = personBusOf(environment);
-  if (!openBus) return none("no_bus", "no session bus is in the environment");
-  const keeper = new CompanionKeeper({
+  if (!companion)
+    return createInactiveCompanion("off", "it is off: --companion auto, with the assistant on");
+  const openBus = createBusOpener(environment);
+  if (!openBus) return createInactiveCompanion("no_bus", "no session bus is in the environment");
+  const supervisor = new CompanionSupervisor({
     openBus,
     startChild: ({ upstream, onReady }) =>
       new DaemonChild({
@@ -55,12 +56,12 @@ export function openCompanion(options: {
     logger,
   });
   let ended: Promise<void> | undefined;
-  const end = () => (ended ??= keeper[Symbol.asyncDispose]());
+  const end = () => (ended ??= supervisor[Symbol.asyncDispose]());
   starting.defer(end);
   return {
-    report: () => keeper.report(),
-    start: () => keeper.start(),
-    assistantIs: (url) => keeper.assistantIs(url),
+    report: () => supervisor.report(),
+    start: () => supervisor.start(),
+    setUpstream: (url) => supervisor.setUpstream(url),
     end,
   };
 }
@@ -72,11 +73,14 @@ function companionEnvironment(environment: Environment): Environment {
   );
 }
 
-function none(state: CompanionReport["state"], message: string): OpenCompanion {
+function createInactiveCompanion(
+  state: CompanionReport["state"],
+  message: string,
+): CompanionHandle {
   return {
     report: () => ({ state, url: null, pid: null, starts: 0, message }),
     start: () => {},
-    assistantIs: () => {},
+    setUpstream: () => {},
     end: async () => {},
   };
 }

@@ -1,28 +1,28 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../base/clock.ts";
-import { BerthError, isAbort, messageOf } from "../base/errors.ts";
+import { BerthError, getErrorMessage, isAbortError } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
-import { timeLimit } from "../base/time-limit.ts";
+import { createTimeLimit } from "../base/time-limit.ts";
 import type { Config } from "../config/config.ts";
-import { storageFolder } from "../controller/ingress/caddy-config.ts";
+import { CaddyCertificates } from "../controller/ingress/caddy-certificates.ts";
+import { getStorageFolder } from "../controller/ingress/caddy-config.ts";
+import { CaddyConfigLoader } from "../controller/ingress/caddy-config-loader.ts";
 import { CaddyContainer } from "../controller/ingress/caddy-container.ts";
 import type { CaddyHost, IngressPaths } from "../controller/ingress/caddy-host.ts";
 import { CaddyIngress } from "../controller/ingress/caddy-ingress.ts";
 import { CaddyProcess, findCaddy } from "../controller/ingress/caddy-process.ts";
-import { Certificates } from "../controller/ingress/certificates.ts";
-import { ConfigLoader } from "../controller/ingress/config-loader.ts";
-import { FolderTable } from "../controller/ingress/folder-table.ts";
+import { FolderRouteTable } from "../controller/ingress/folder-route-table.ts";
+import { findHostReachability } from "../controller/ingress/host-reachability.ts";
 import { ingressPaths } from "../controller/ingress/ingress-paths.ts";
 import { noIngress } from "../controller/ingress/no-ingress.ts";
 import type { Ingress } from "../controller/ingress/port.ts";
-import { findReach } from "../controller/ingress/reach.ts";
 import type { ContainerRuntime } from "../controller/runtime/port.ts";
 import type { Store } from "../store/store.ts";
 
-const KEY = "ingress.mode";
+const MODE_SETTING = "ingress.mode";
 /** Which way the last run went, whoever chose it. */
-const RAN_KEY = "ingress.ran";
+const LAST_MODE_SETTING = "ingress.ran";
 /** Berth's start waits so long for an image of Caddy, where no Caddy is on the machine. */
 const PULL_LIMIT_MS = 20_000;
 /** And so long for the engine, to find out how containers are reached. */
@@ -30,10 +30,10 @@ const ENGINE_LIMIT_MS = 5_000;
 const END_LIMIT_MS = 20_000;
 
 const OFF_MESSAGE = noIngress.state().message;
-const NOTHING_FOUND =
+const NO_CADDY_MESSAGE =
   "there is no ingress: no Caddy was found on this machine, and no image of it could be had. Install caddy (apt install caddy) or choose an image with --ingress-image, and start Berth again; until then apps are published on loopback ports";
 
-interface NoHost {
+interface NoCaddyHost {
   readonly message: string;
 }
 
@@ -59,7 +59,7 @@ export interface OpenIngressOptions {
   readonly searchPath: string;
 }
 
-export interface OpenedIngress extends Ingress, AsyncDisposable {
+export interface ManagedIngress extends Ingress, AsyncDisposable {
   /** Begins to look after Caddy. Disposing ends that, and leaves Caddy running. */
   start(signal: AbortSignal): void;
   /** Ends Caddy. */
@@ -73,28 +73,29 @@ export interface OpenedIngress extends Ingress, AsyncDisposable {
 export async function openIngress(
   options: OpenIngressOptions,
   signal: AbortSignal,
-): Promise<OpenedIngress> {
+): Promise<ManagedIngress> {
   const { config, store, clock, logger } = options;
   const { httpPort, httpsPort, acmeEmail, baseDomain } = config;
   const paths = await ingressPaths(config.dataDir);
   const host = await chooseHost(options, paths, signal);
-  await endOther(options, paths, "mode" in host ? host.mode : "off", signal);
-  const table = new FolderTable({ folder: join(paths.folder, "table"), clock });
+  await stopPreviousIngress(options, paths, "mode" in host ? host.mode : "off", signal);
+  const table = new FolderRouteTable({ folder: join(paths.folder, "table"), clock });
   if (!("mode" in host)) {
     // Apps change while nobody keeps the table: a later run would take what stands in it for true.
     await table.clear();
-    return off(host.message);
+    return createDisabledIngress(host.message);
   }
   await table.prepare();
-  const reach = host.mode === "container" ? "address" : await reachFrom(options, signal);
+  const reach =
+    host.mode === "container" ? "address" : await determineReachability(options, signal);
   logger.info({ mode: host.mode, reach }, "the ingress is chosen");
   const settings = { httpPort, httpsPort, acmeEmail };
   return new CaddyIngress({
     host,
-    loader: new ConfigLoader({ host, paths, settings, clock, logger }),
+    loader: new CaddyConfigLoader({ host, paths, settings, clock, logger }),
     table,
-    certificates: new Certificates(storageFolder(paths.folder)),
-    reach,
+    certificates: new CaddyCertificates(getStorageFolder(paths.folder)),
+    reachability: reach,
     store,
     baseDomain,
     httpPort,
@@ -105,42 +106,47 @@ export async function openIngress(
   });
 }
 
-async function reachFrom(
+async function determineReachability(
   { runtime, store, config }: OpenIngressOptions,
   signal: AbortSignal,
-): Promise<Ingress["reach"]> {
-  using bound = timeLimit(signal, ENGINE_LIMIT_MS);
+): Promise<Ingress["reachability"]> {
+  using bound = createTimeLimit(signal, ENGINE_LIMIT_MS);
   const { dockerHost } = config;
   try {
-    return await findReach({ runtime, store, dockerHost, signal: bound.signal });
+    return await findHostReachability({ runtime, store, dockerHost, signal: bound.signal });
   } catch (error) {
     if (signal.aborted) throw error;
     return "published";
   }
 }
 
-async function endOther(
+async function stopPreviousIngress(
   options: OpenIngressOptions,
   paths: IngressPaths,
   mode: Ingress["mode"],
   signal: AbortSignal,
 ): Promise<void> {
   const { store, logger } = options;
-  const before = store.settings.get(RAN_KEY);
+  const before = store.settings.get(LAST_MODE_SETTING);
   if (before !== mode && (before === "process" || before === "container")) {
-    using bound = timeLimit(signal, END_LIMIT_MS);
+    using bound = createTimeLimit(signal, END_LIMIT_MS);
     const other =
-      before === "process" ? processOf(options, paths, "caddy") : await containerOf(options, paths);
+      before === "process"
+        ? createProcessHost(options, paths, "caddy")
+        : await createContainerHost(options, paths);
     try {
       await other.stop(bound.signal);
     } catch (error) {
       if (signal.aborted) throw error;
       // It is tried again at the next start.
-      logger.warn({ error: messageOf(error), mode: before }, "an earlier ingress may run still");
+      logger.warn(
+        { error: getErrorMessage(error), mode: before },
+        "an earlier ingress may run still",
+      );
       return;
     }
   }
-  store.settings.set(RAN_KEY, mode);
+  store.settings.set(LAST_MODE_SETTING, mode);
 }
 
 /** With `auto`, the way that was chosen before is kept while it can be gone. */
@@ -148,7 +154,7 @@ async function chooseHost(
   options: OpenIngressOptions,
   paths: IngressPaths,
   signal: AbortSignal,
-): Promise<CaddyHost | NoHost> {
+): Promise<CaddyHost | NoCaddyHost> {
   const { config, store, logger } = options;
   if (config.ingress === "off") return { message: OFF_MESSAGE };
   if (config.httpPort === undefined && config.httpsPort === undefined)
@@ -160,7 +166,7 @@ async function chooseHost(
         "--ingress container needs an engine on this machine: it shares a folder with the container",
         { hint: "install caddy on this machine and use --ingress process, or --ingress off" },
       );
-    return containerOf(options, paths);
+    return createContainerHost(options, paths);
   }
   const program = await findCaddy(options.searchPath);
   if (config.ingress === "process") {
@@ -168,36 +174,36 @@ async function chooseHost(
       throw new BerthError("invalid_request", "--ingress process needs caddy on this machine", {
         hint: "install it (apt install caddy), or use --ingress container",
       });
-    return processOf(options, paths, program);
+    return createProcessHost(options, paths, program);
   }
-  const way = await chooseWay(options, program, signal);
-  if (way === "off") {
-    logger.warn({ image: config.ingressImage }, NOTHING_FOUND);
-    return { message: NOTHING_FOUND };
+  const mode = await chooseMode(options, program, signal);
+  if (mode === "off") {
+    logger.warn({ image: config.ingressImage }, NO_CADDY_MESSAGE);
+    return { message: NO_CADDY_MESSAGE };
   }
-  store.settings.set(KEY, way);
-  return way === "container"
-    ? containerOf(options, paths)
-    : processOf(options, paths, program ?? "caddy");
+  store.settings.set(MODE_SETTING, mode);
+  return mode === "container"
+    ? createContainerHost(options, paths)
+    : createProcessHost(options, paths, program ?? "caddy");
 }
 
 /**
  * Only a first choice, or one after a run without an ingress, may fall back to none: it would make every
  * app anew. What ran before and cannot be had now is tried again and again, and says why it is not there.
  */
-async function chooseWay(
+async function chooseMode(
   options: OpenIngressOptions,
   program: string | undefined,
   signal: AbortSignal,
 ): Promise<Ingress["mode"]> {
   const { store, config } = options;
   const isLocal = config.dockerHost.startsWith("unix:");
-  const before = store.settings.get(KEY);
-  const ranWithout = store.settings.get(RAN_KEY) === "off";
+  const before = store.settings.get(MODE_SETTING);
+  const ranWithout = store.settings.get(LAST_MODE_SETTING) === "off";
   if (before === "container" && isLocal && !ranWithout && program === undefined) return "container";
   if (program !== undefined && before !== "container") return "process";
   if (isLocal) {
-    const image = await lookForImage(options, signal);
+    const image = await checkImage(options, signal);
     if (image === "there" || (image === "unknown" && before === "container" && !ranWithout))
       return "container";
   }
@@ -205,7 +211,7 @@ async function chooseWay(
   return "off";
 }
 
-function processOf(
+function createProcessHost(
   { config, clock, searchPath }: OpenIngressOptions,
   paths: IngressPaths,
   program: string,
@@ -215,7 +221,7 @@ function processOf(
   return new CaddyProcess({ program, paths, clock, httpPort, httpsPort, environment });
 }
 
-async function containerOf(
+async function createContainerHost(
   { config, runtime, store }: OpenIngressOptions,
   paths: IngressPaths,
 ): Promise<CaddyHost> {
@@ -226,24 +232,27 @@ async function containerOf(
     paths,
     httpPort: config.httpPort,
     httpsPort: config.httpsPort,
-    user: await containerUser(config.dockerHost),
+    user: await findContainerUser(config.dockerHost),
   });
 }
 
 /** Whether the image is on the engine, or can be pulled soon; unknown where the engine is away, or slow. */
-async function lookForImage(
+async function checkImage(
   { runtime, config, logger }: OpenIngressOptions,
   signal: AbortSignal,
 ): Promise<"there" | "missing" | "unknown"> {
-  using bound = timeLimit(signal, PULL_LIMIT_MS);
+  using bound = createTimeLimit(signal, PULL_LIMIT_MS);
   try {
     if (await runtime.inspectImage(config.ingressImage, bound.signal)) return "there";
     await runtime.pullImage(config.ingressImage, undefined, () => {}, bound.signal);
     return "there";
   } catch (error) {
     if (signal.aborted) throw error;
-    const isSlow = isAbort(error) || bound.signal.aborted;
-    logger.debug({ error: isSlow ? "it took too long" : messageOf(error) }, "no image of caddy");
+    const isSlow = isAbortError(error) || bound.signal.aborted;
+    logger.debug(
+      { error: isSlow ? "it took too long" : getErrorMessage(error) },
+      "no image of caddy",
+    );
     const isAway = error instanceof BerthError && error.code === "engine_unreachable";
     return isSlow || isAway ? "unknown" : "missing";
   }
@@ -253,7 +262,7 @@ async function lookForImage(
  * What is written into the folder by the container has to be this user's. With an engine that runs as root it is
  * that user's number; with one of this user, root inside is this user.
  */
-async function containerUser(dockerHost: string): Promise<string | undefined> {
+async function findContainerUser(dockerHost: string): Promise<string | undefined> {
   const uid = process.getuid?.();
   const gid = process.getgid?.();
   if (uid === undefined || gid === undefined || uid === 0) return undefined;
@@ -261,7 +270,7 @@ async function containerUser(dockerHost: string): Promise<string | undefined> {
   return socket?.uid === uid ? undefined : `${uid}:${gid}`;
 }
 
-function off(message: string): OpenedIngress {
+function createDisabledIngress(message: string): ManagedIngress {
   return {
     ...noIngress,
     state: () => ({ ready: false, message }),

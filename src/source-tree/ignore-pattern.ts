@@ -37,7 +37,7 @@ const LENGTH_MAX = 4096;
 export function compilePattern(text: string): IgnorePattern {
   if (text.length > LENGTH_MAX)
     throw new BerthError("invalid_request", `a pattern of ${text.length} characters is too long`);
-  const tokens = tokensOf(cleanPattern(text));
+  const tokens = tokenize(cleanPattern(text));
   const firstWildcard = tokens.findIndex((token) => token.type !== "literal");
   const prefix = firstWildcard === -1 ? tokens : tokens.slice(0, firstWildcard);
   const literalPrefix = prefix
@@ -50,7 +50,7 @@ export function compilePattern(text: string): IgnorePattern {
       firstWildcard === -1
         ? path === literalPrefix
         : path.startsWith(literalPrefix) &&
-          walk(tokens.slice(firstWildcard), path.slice(literalPrefix.length)),
+          matchesTokens(tokens.slice(firstWildcard), path.slice(literalPrefix.length)),
   };
 }
 
@@ -61,7 +61,7 @@ function cleanPattern(text: string): string {
   return withoutEnd.length > 1 ? withoutEnd.replace(/^\//, "") : withoutEnd;
 }
 
-function tokensOf(pattern: string): readonly Token[] {
+function tokenize(pattern: string): readonly Token[] {
   const characters = Array.from(pattern);
   const tokens: Token[] = [];
   for (let at = 0; at < characters.length; at += 1) {
@@ -81,7 +81,7 @@ function tokensOf(pattern: string): readonly Token[] {
       tokens.push({ type: "one" });
     } else if (character === "\\") {
       at += 1;
-      tokens.push({ type: "literal", character: characters[at] ?? malformed(pattern) });
+      tokens.push({ type: "literal", character: characters[at] ?? throwMalformed(pattern) });
     } else if (character === "[") {
       const { set, end } = readSet(characters, at, pattern);
       tokens.push(set);
@@ -107,7 +107,7 @@ function readSet(
     if (isEscaped) at += 1;
     const character = characters[at];
     if (character === undefined || (!isEscaped && (character === "-" || character === "]")))
-      return malformed(pattern);
+      return throwMalformed(pattern);
     at += 1;
     return character;
   };
@@ -123,32 +123,32 @@ function readSet(
   return { set: { type: "set", isNegated, ranges }, end: at };
 }
 
-function malformed(pattern: string): never {
+function throwMalformed(pattern: string): never {
   throw new BerthError("invalid_request", `"${pattern}" is not a pattern`, {
     hint: "close every [, and write \\[ or \\\\ where the character itself is meant",
   });
 }
 
 /** How far a way through the pattern has come: not there, inside a `**` that waits for a slash, or there. */
-const AWAY = 0;
-const INSIDE = 1;
-const THERE = 2;
+const UNREACHED = 0;
+const IN_FOLDERS = 1;
+const REACHED = 2;
 
-function walk(tokens: readonly Token[], text: string): boolean {
+function matchesTokens(tokens: readonly Token[], text: string): boolean {
   let states = new Uint8Array(tokens.length + 1);
-  states[0] = THERE;
+  states[0] = REACHED;
   skipEmpty(tokens, states);
   for (const character of text) {
     const next = new Uint8Array(tokens.length + 1);
     let isAlive = false;
     for (let at = 0; at < tokens.length; at += 1) {
       const token = tokens[at];
-      if (states[at] === AWAY || token === undefined) continue;
-      if (token.type === "rest" || (token.type === "name" && character !== "/")) next[at] = THERE;
+      if (states[at] === UNREACHED || token === undefined) continue;
+      if (token.type === "rest" || (token.type === "name" && character !== "/")) next[at] = REACHED;
       else if (token.type === "folders") {
-        next[at] = Math.max(next[at] ?? AWAY, INSIDE);
-        if (character === "/") next[at + 1] = THERE;
-      } else if (token.type !== "name" && accepts(token, character)) next[at + 1] = THERE;
+        next[at] = Math.max(next[at] ?? UNREACHED, IN_FOLDERS);
+        if (character === "/") next[at + 1] = REACHED;
+      } else if (token.type !== "name" && accepts(token, character)) next[at + 1] = REACHED;
       else continue;
       isAlive = true;
     }
@@ -156,7 +156,7 @@ function walk(tokens: readonly Token[], text: string): boolean {
     skipEmpty(tokens, next);
     states = next;
   }
-  return states[tokens.length] === THERE;
+  return states[tokens.length] === REACHED;
 }
 
 function accepts(token: Exclude<Token, { type: "rest" | "name" | "folders" }>, character: string) {
@@ -173,6 +173,6 @@ function accepts(token: Exclude<Token, { type: "rest" | "name" | "folders" }>, c
 function skipEmpty(tokens: readonly Token[], states: Uint8Array): void {
   for (const [at, token] of tokens.entries()) {
     const mayBeEmpty = token.type === "name" || token.type === "rest" || token.type === "folders";
-    if (mayBeEmpty && states[at] === THERE) states[at + 1] = THERE;
+    if (mayBeEmpty && states[at] === REACHED) states[at + 1] = REACHED;
   }
 }

@@ -2,7 +2,7 @@ import { BerthError } from "../base/errors.ts";
 import { compilePattern, type IgnorePattern } from "./ignore-pattern.ts";
 
 /** What is left out of a folder that has no `.dockerignore`; docs/builds.md has the reasons. */
-const standardPatterns = [
+const defaultPatterns = [
   "**/node_modules",
   "**/.venv",
   "**/__pycache__",
@@ -21,7 +21,7 @@ interface Rule {
 }
 
 /** Which rules a folder met already: what is below it meets them too. One value for each rule. */
-export type RulesMet = readonly boolean[];
+export type RuleMatches = readonly boolean[];
 
 /**
  * The rules of one `.dockerignore`, with Docker's meaning: the last rule that matches a path or one of
@@ -35,8 +35,8 @@ export class IgnoreRules {
     this.#rules = rules;
   }
 
-  static standard(): IgnoreRules {
-    return IgnoreRules.parse(standardPatterns.join("\n"), "the standard rules");
+  static createDefault(): IgnoreRules {
+    return IgnoreRules.parse(defaultPatterns.join("\n"), "the standard rules");
   }
 
   /** Throws `invalid_request` naming `file` and the line where Docker would refuse it. */
@@ -64,7 +64,7 @@ export class IgnoreRules {
   }
 
   /** The same rules, and these paths are never left out. */
-  keeping(paths: readonly string[]): IgnoreRules {
+  withExceptions(paths: readonly string[]): IgnoreRules {
     const kept = paths.map((path) => ({
       pattern: compilePattern(path.replaceAll(/[\\*?[\]]/g, (special) => `\\${special}`)),
       isException: true,
@@ -73,18 +73,18 @@ export class IgnoreRules {
   }
 
   /** Whether a path is left out. `folder` is what this method said of the folder that it is in. */
-  look(path: string, folder: RulesMet | undefined): { isIgnored: boolean; met: RulesMet } {
+  check(path: string, folder: RuleMatches | undefined): { isIgnored: boolean; met: RuleMatches } {
     let isIgnored = false;
-    const met = this.#rules.map(({ pattern, isException }, at) => {
-      const isMet = folder?.[at] === true || pattern.matches(path);
-      if (isMet) isIgnored = !isException;
-      return isMet;
+    const matches = this.#rules.map(({ pattern, isException }, at) => {
+      const isMatch = folder?.[at] === true || pattern.matches(path);
+      if (isMatch) isIgnored = !isException;
+      return isMatch;
     });
-    return { isIgnored, met };
+    return { isIgnored, met: matches };
   }
 
   /** False where nothing below a folder that is left out can come back, so that nobody need look. */
-  mayKeepBelow(folder: string): boolean {
+  canKeepBelow(folder: string): boolean {
     const inside = `${folder}/`;
     return this.#rules.some(
       ({ pattern, isException }) =>

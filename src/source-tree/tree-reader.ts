@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import type { SourceTree } from "./list.ts";
+import type { SourceTree } from "./list-source.ts";
 import { readInside } from "./read-inside.ts";
 
 /** Files that say how an app is built are read whole, and are far smaller. */

@@ -47,7 +47,7 @@ export class SqliteAuditLog implements AuditLog {
         entry.action,
         entry.kind,
         entry.name,
-        JSON.stringify(bounded(entry.changes)),
+        JSON.stringify(limitChanges(entry.changes)),
       );
       const id = Number(lastInsertRowid);
       if (id % TRIM_EVERY === 0) this.#trim.run(id - AUDIT_KEPT_MAX);
@@ -71,7 +71,7 @@ export class SqliteAuditLog implements AuditLog {
           action: row.action,
           kind: row.kind,
           name: row.name,
-          changes: changesOf(row.changes),
+          changes: parseChanges(row.changes),
         })),
     );
   }
@@ -89,23 +89,23 @@ interface AuditRow {
 }
 
 /** JSON has no undefined: a side that is not there comes back as one that is undefined. */
-function changesOf(text: string): FieldChange[] {
+function parseChanges(text: string): FieldChange[] {
   const changes: Partial<FieldChange>[] = JSON.parse(text);
   return changes.map(({ path = "", before, after }) => ({ path, before, after }));
 }
 
-function bounded(changes: readonly FieldChange[]): FieldChange[] {
+function limitChanges(changes: readonly FieldChange[]): FieldChange[] {
   const kept = changes.slice(0, AUDIT_CHANGES_MAX).map((change) => ({
     path: change.path,
-    before: shortened(change.before),
-    after: shortened(change.after),
+    before: truncateValue(change.before),
+    after: truncateValue(change.after),
   }));
   const left = changes.length - kept.length;
   if (left > 0) kept.push({ path: "", before: undefined, after: `and ${left} more fields` });
   return kept;
 }
 
-function shortened(value: unknown): unknown {
+function truncateValue(value: unknown): unknown {
   if (value === undefined) return undefined;
   const text = typeof value === "string" ? value : JSON.stringify(value);
   if (text === undefined || text.length <= AUDIT_VALUE_LENGTH_MAX) return value;

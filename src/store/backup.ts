@@ -3,7 +3,7 @@ import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSy
 import { dirname, resolve } from "node:path";
 import Database from "better-sqlite3";
 import { BerthError } from "../base/errors.ts";
-import { type SqliteDatabase, sqliteFailure, syncDirectory } from "../base/sqlite.ts";
+import { fsyncDirectorySync, mapSqliteError, type SqliteDatabase } from "../base/sqlite.ts";
 
 /** Where a backup keeps the key of the secrets; a store itself never has this table. */
 export const BACKUP_KEY_TABLE = "backup_key";
@@ -35,12 +35,12 @@ export async function backupStore(db: SqliteDatabase, key: Buffer, file: string)
     addKey(partial, key);
     syncFile(partial);
     renameSync(partial, target);
-    syncDirectory(dirname(target));
+    fsyncDirectorySync(dirname(target));
   } catch (error) {
     for (const left of [partial, `${partial}-wal`, `${partial}-shm`, `${partial}-journal`]) {
       rmSync(left, { force: true });
     }
-    throw sqliteFailure(error);
+    throw mapSqliteError(error);
   }
 }
 

@@ -1,9 +1,9 @@
 import { type Clock, timestamp } from "../base/clock.ts";
 import type { SqliteDatabase } from "../base/sqlite.ts";
-import type { BuildLog, BuildRecord, BuildRecordState } from "./store.ts";
+import type { BuildRecord, BuildRecordState, BuildRecords } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-interface Row {
+interface BuildRow {
   readonly id: number;
   readonly app: string;
   readonly generation: number;
@@ -19,15 +19,15 @@ interface Row {
 }
 
 /** Records are written lazily: a build that a power cut took the record of is simply made again. */
-export class SqliteBuildLog implements BuildLog {
+export class SqliteBuildRecords implements BuildRecords {
   readonly #db: SqliteDatabase;
   readonly #clock: Clock;
   readonly #transactions: Transactions;
   readonly #insert;
   readonly #update;
   readonly #get;
-  readonly #ofImage;
-  readonly #beyond;
+  readonly #selectByImage;
+  readonly #selectExpired;
   readonly #delete;
 
   constructor(db: SqliteDatabase, clock: Clock, transactions: Transactions) {
@@ -43,11 +43,11 @@ export class SqliteBuildLog implements BuildLog {
       UPDATE builds SET state = ?, message = ?, image_bytes = coalesce(?, image_bytes),
         started_at = coalesce(?, started_at), finished_at = coalesce(?, finished_at)
       WHERE id = ?`);
-    this.#get = db.prepare<[number], Row>("SELECT * FROM builds WHERE id = ?");
-    this.#ofImage = db.prepare<[string], Row>(
+    this.#get = db.prepare<[number], BuildRow>("SELECT * FROM builds WHERE id = ?");
+    this.#selectByImage = db.prepare<[string], BuildRow>(
       "SELECT * FROM builds WHERE image = ? ORDER BY id DESC LIMIT 1",
     );
-    this.#beyond = db
+    this.#selectExpired = db
       .prepare<[string, number], number>(`
         SELECT id FROM builds WHERE app = ? AND state NOT IN ('queued', 'running')
         ORDER BY id DESC LIMIT -1 OFFSET ?`)
@@ -64,7 +64,7 @@ export class SqliteBuildLog implements BuildLog {
       const { lastInsertRowid } = this.#insert.run(app, generation, source, revision, image, now);
       const row = this.#get.get(Number(lastInsertRowid));
       if (!row) throw new Error("a build that was just written is not there");
-      return recordOf(row);
+      return toBuildRecord(row);
     });
   }
 
@@ -104,28 +104,30 @@ export class SqliteBuildLog implements BuildLog {
     const values = [...(filter.app === undefined ? [] : [filter.app]), ...(filter.states ?? [])];
     return this.#transactions.read(() =>
       this.#db
-        .prepare<(string | number)[], Row>(`SELECT * FROM builds ${where} ORDER BY id DESC LIMIT ?`)
+        .prepare<(string | number)[], BuildRow>(
+          `SELECT * FROM builds ${where} ORDER BY id DESC LIMIT ?`,
+        )
         .all(...values, filter.limit)
-        .map(recordOf),
+        .map(toBuildRecord),
     );
   }
 
-  ofImage(image: string): BuildRecord | undefined {
-    return this.#transactions.read(() => mapRow(this.#ofImage.get(image)));
+  findByImage(image: string): BuildRecord | undefined {
+    return this.#transactions.read(() => mapRow(this.#selectByImage.get(image)));
   }
 
-  remove(filter: { readonly app: string; readonly keep: number }): number[] {
+  removeOldest(filter: { readonly app: string; readonly keep: number }): number[] {
     return this.#transactions.writeLazily(() => {
-      const ids = this.#beyond.all(filter.app, filter.keep);
+      const ids = this.#selectExpired.all(filter.app, filter.keep);
       for (const id of ids) this.#delete.run(id);
       return ids;
     });
   }
 }
 
-const mapRow = (row: Row | undefined) => row && recordOf(row);
+const mapRow = (row: BuildRow | undefined) => row && toBuildRecord(row);
 
-function recordOf(row: Row): BuildRecord {
+function toBuildRecord(row: BuildRow): BuildRecord {
   return {
     id: row.id,
     app: row.app,

@@ -2,7 +2,7 @@ import { type Clock, timestamp } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
 import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { Kind } from "../resources/kinds.ts";
-import type { Change, EventRecord } from "./store.ts";
+import type { EventRecord, StoreChange } from "./store.ts";
 
 /**
  * How many changes are kept for watchers that come back. A busy day of one server is a few thousand;
@@ -21,12 +21,12 @@ export class ChangeLog {
   readonly #logger: Logger;
   readonly #insert;
   readonly #trim;
-  readonly #oldest;
-  readonly #after;
+  readonly #selectOldest;
+  readonly #selectAfter;
   readonly #watchers = new Set<Watcher>();
   /** Written in the transaction that is open now. */
-  #pending: Change[] = [];
-  #undelivered: Change[] = [];
+  #pending: StoreChange[] = [];
+  #undelivered: StoreChange[] = [];
   #delivering = false;
   #lastSequence: number;
 
@@ -37,8 +37,8 @@ export class ChangeLog {
       "INSERT INTO changes (type, kind, name, generation, time, event) VALUES (?, ?, ?, ?, ?, ?)",
     );
     this.#trim = db.prepare<[number]>("DELETE FROM changes WHERE sequence <= ?");
-    this.#oldest = db.prepare<[], number | null>("SELECT min(sequence) FROM changes").pluck();
-    this.#after = db.prepare<[number, number], ChangeRow>(
+    this.#selectOldest = db.prepare<[], number | null>("SELECT min(sequence) FROM changes").pluck();
+    this.#selectAfter = db.prepare<[number, number], ChangeRow>(
       "SELECT * FROM changes WHERE sequence > ? ORDER BY sequence LIMIT ?",
     );
     const last = db
@@ -54,12 +54,12 @@ export class ChangeLog {
 
   /** Inside a transaction only. Returns the sequence, which is the resource version of what changed. */
   append(change: {
-    type: Change["type"];
+    type: StoreChange["type"];
     kind: Kind | null;
     name: string;
     generation: number;
   }): number {
-    return this.#write({ ...change, time: timestamp(this.#clock.now()) });
+    return this.#insertChange({ ...change, time: timestamp(this.#clock.now()) });
   }
 
   /** Inside a transaction only. `record` gets the sequence and returns the event as it then stands. */
@@ -68,33 +68,33 @@ export class ChangeLog {
     record: (sequence: number) => EventRecord,
   ): EventRecord {
     const event = record(this.#lastSequence + 1);
-    this.#write({ type: "event", generation: 0, ...source, event });
+    this.#insertChange({ type: "event", generation: 0, ...source, event });
     return event;
   }
 
-  committed(): void {
+  onCommit(): void {
     this.#undelivered.push(...this.#pending);
     this.#pending = [];
     this.#deliver();
   }
 
-  rolledBack(): void {
+  onRollback(): void {
     this.#lastSequence -= this.#pending.length;
     this.#pending = [];
   }
 
-  watch(listener: (change: Change) => void): () => void {
+  watch(listener: (change: StoreChange) => void): () => void {
     const watcher = { listener, from: this.#lastSequence };
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
   }
 
   /** Undefined where changes after `sequence` have been trimmed, or where `sequence` is not from this store. */
-  since(sequence: number, limit: number): readonly Change[] | undefined {
+  since(sequence: number, limit: number): readonly StoreChange[] | undefined {
     if (sequence > this.#lastSequence || sequence < 0) return undefined;
-    const oldest = this.#oldest.get() ?? this.#lastSequence + 1;
+    const oldest = this.#selectOldest.get() ?? this.#lastSequence + 1;
     if (sequence < oldest - 1) return undefined;
-    return this.#after.all(sequence, limit).map(changeOf);
+    return this.#selectAfter.all(sequence, limit).map(parseChangeRow);
   }
 
   close(): void {
@@ -102,7 +102,7 @@ export class ChangeLog {
     this.#undelivered = [];
   }
 
-  #write(change: Omit<Change, "sequence">): number {
+  #insertChange(change: Omit<StoreChange, "sequence">): number {
     const { lastInsertRowid } = this.#insert.run(
       change.type,
       change.kind,
@@ -144,14 +144,14 @@ export class ChangeLog {
 }
 
 interface Watcher {
-  readonly listener: (change: Change) => void;
+  readonly listener: (change: StoreChange) => void;
   /** The last change that was there when the watch began: it gets what comes after. */
   readonly from: number;
 }
 
 interface ChangeRow {
   sequence: number;
-  type: Change["type"];
+  type: StoreChange["type"];
   kind: Kind | null;
   name: string;
   generation: number;
@@ -159,7 +159,7 @@ interface ChangeRow {
   event: string | null;
 }
 
-function changeOf(row: ChangeRow): Change {
+function parseChangeRow(row: ChangeRow): StoreChange {
   const { event, ...change } = row;
   if (event === null) return change;
   const parsed: EventRecord = JSON.parse(event);

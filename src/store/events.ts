@@ -30,11 +30,11 @@ export class SqliteEventLog implements EventLog {
     this.#clock = clock;
     this.#transactions = transactions;
     this.#changes = changes;
-    this.#latest = db.prepare<[Identity], EventRow>(`
+    this.#latest = db.prepare<[EventIdentity], EventRow>(`
       SELECT * FROM events WHERE name = @name AND kind IS @kind AND type = @type
         AND reason = @reason AND message = @message
       ORDER BY touched DESC LIMIT 1`);
-    this.#insert = db.prepare<[Identity & { time: string; touched: number }]>(`
+    this.#insert = db.prepare<[EventIdentity & { time: string; touched: number }]>(`
       INSERT INTO events (kind, name, type, reason, message, count, first_time, last_time, touched)
       VALUES (@kind, @name, @type, @reason, @message, 1, @time, @time, @touched)`);
     this.#countUp = db.prepare<[string, number, number]>(
@@ -56,7 +56,7 @@ export class SqliteEventLog implements EventLog {
       ORDER BY touched DESC LIMIT @limit`);
   }
 
-  record(event: Identity): EventRecord {
+  record(event: EventIdentity): EventRecord {
     const nowMs = this.#clock.now();
     const time = timestamp(nowMs);
     const identity = {
@@ -64,14 +64,14 @@ export class SqliteEventLog implements EventLog {
       name: event.name,
       type: event.type,
       reason: event.reason,
-      message: cut(event.message),
+      message: truncateMessage(event.message),
     };
     return this.#transactions.writeLazily(() =>
       this.#changes.appendEvent({ kind: event.kind, name: event.name, time }, (touched) => {
         const last = this.#latest.get(identity);
         if (last && nowMs - Date.parse(last.last_time) <= EVENT_WINDOW_MS) {
           this.#countUp.run(time, touched, last.id);
-          return recordOf({ ...last, count: last.count + 1, last_time: time });
+          return toEventRecord({ ...last, count: last.count + 1, last_time: time });
         }
         const { lastInsertRowid } = this.#insert.run({ ...identity, time, touched });
         const id = Number(lastInsertRowid);
@@ -90,21 +90,21 @@ export class SqliteEventLog implements EventLog {
     return this.#transactions.read(() =>
       this.#select
         .all({ kind: filter.kind ?? null, name: filter.name ?? null, limit: filter.limit })
-        .map(recordOf),
+        .map(toEventRecord),
     );
   }
 }
 
-type Identity = Parameters<EventLog["record"]>[0];
+type EventIdentity = Parameters<EventLog["record"]>[0];
 
-interface EventRow extends Identity {
+interface EventRow extends EventIdentity {
   id: number;
   count: number;
   first_time: string;
   last_time: string;
 }
 
-function recordOf(row: EventRow): EventRecord {
+function toEventRecord(row: EventRow): EventRecord {
   return {
     id: row.id,
     kind: row.kind,
@@ -118,7 +118,7 @@ function recordOf(row: EventRow): EventRecord {
   };
 }
 
-function cut(message: string): string {
+function truncateMessage(message: string): string {
   return message.length <= EVENT_MESSAGE_LENGTH_MAX
     ? message
     : `${message.slice(0, EVENT_MESSAGE_LENGTH_MAX - 1)}…`;

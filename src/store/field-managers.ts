@@ -1,6 +1,6 @@
-import { deepEqual } from "../base/canonical.ts";
+import { deepEqual } from "../base/canonical-json.ts";
 import type { FieldOwners, ManagerEntry } from "../resources/resource.ts";
-import { ancestorsOf, isEmptyMap, isRoot, type Leaves } from "./leaves.ts";
+import { getAncestors, isEmptyMap, isRootPointer, type Leaves } from "./field-leaves.ts";
 
 /**
  * Server-side apply over leaves (see leaves.ts), as pure functions.
@@ -40,19 +40,19 @@ export interface FieldOutcome extends Ownership {
   readonly conflicts: readonly FieldConflict[];
 }
 
-export const isFile = (manager: string): boolean => manager.startsWith("file:");
+export const isFileManager = (manager: string): boolean => manager.startsWith("file:");
 
 /** Works out what a write leaves behind. Never changes its arguments. */
 export function applyFields(before: Ownership, write: FieldWrite): FieldOutcome {
-  const draft = new Draft(moveManagers(before, write), write);
-  const skipped = draft.skipped();
-  if (write.mode === "replace") draft.dropNoLongerGiven();
+  const draft = new FieldDraft(renameManagers(before, write), write);
+  const skipped = draft.getSkippedFields();
+  if (write.mode === "replace") draft.dropOmittedFields();
   for (const pointer of write.remove) draft.remove(pointer);
   for (const [pointer, value] of write.set) {
     if (!skipped.has(pointer)) draft.set(pointer, value);
   }
   draft.keepEmptiedMaps();
-  return draft.outcome(skipped);
+  return draft.toOutcome(skipped);
 }
 
 /** Ends a manager's part: its fields stay, without an owner. */
@@ -69,7 +69,7 @@ export function releaseFields(before: Ownership, manager: string): Ownership {
 }
 
 /** A renamed file is the same manager under a new name: fields, yielded fields and hash move along. */
-function moveManagers(before: Ownership, write: FieldWrite): Ownership {
+function renameManagers(before: Ownership, write: FieldWrite): Ownership {
   const gone = write.takeOverFrom.filter(
     (name) => name !== write.manager && before.managers[name] !== undefined,
   );
@@ -91,16 +91,16 @@ function moveManagers(before: Ownership, write: FieldWrite): Ownership {
   };
 }
 
-class Draft {
+class FieldDraft {
   readonly #write: FieldWrite;
   readonly #entry: ManagerEntry | undefined;
   readonly #managers: Readonly<Record<string, ManagerEntry>>;
   readonly #leaves: Map<string, unknown>;
   readonly #owners: Map<string, string>;
   /** How many leaves stand below each pointer that is not a leaf. */
-  readonly #below = new Map<string, number>();
+  readonly #leafCounts = new Map<string, number>();
   readonly #conflicts: FieldConflict[] = [];
-  readonly #taken = new Map<string, Set<string>>();
+  readonly #takenOver = new Map<string, Set<string>>();
   readonly #emptied = new Set<string>();
 
   constructor(before: Ownership, write: FieldWrite) {
@@ -113,13 +113,13 @@ class Draft {
   }
 
   /** What a file lost to somebody with force stays lost until the file says something new. */
-  skipped(): ReadonlySet<string> {
+  getSkippedFields(): ReadonlySet<string> {
     const { mode, force, contentHash } = this.#write;
     if (mode !== "replace" || force || this.#entry?.contentHash !== contentHash) return new Set();
     return new Set(this.#entry.yielded);
   }
 
-  dropNoLongerGiven(): void {
+  dropOmittedFields(): void {
     for (const [pointer, owner] of this.#owners) {
       if (owner === this.#write.manager && !this.#write.set.has(pointer)) this.#drop(pointer);
     }
@@ -128,10 +128,10 @@ class Draft {
   remove(pointer: string): void {
     const found = [...(this.#leaves.has(pointer) ? [pointer] : []), ...this.#descendants(pointer)];
     for (const leaf of found) {
-      if (this.#mayTake(leaf)) this.#drop(leaf);
+      if (this.#canTake(leaf)) this.#drop(leaf);
     }
     const parent = pointer.slice(0, pointer.lastIndexOf("/"));
-    if (found.length > 0 && !isRoot(parent)) this.#emptied.add(parent);
+    if (found.length > 0 && !isRootPointer(parent)) this.#emptied.add(parent);
   }
 
   set(pointer: string, value: unknown): void {
@@ -140,19 +140,19 @@ class Draft {
     // The map is there already, with fields of others in it.
     if (empty && descendants.length > 0) return;
     const inTheWay = [
-      ...ancestorsOf(pointer).filter((ancestor) => this.#leaves.has(ancestor)),
+      ...getAncestors(pointer).filter((ancestor) => this.#leaves.has(ancestor)),
       ...descendants,
     ];
     const owner = this.#owners.get(pointer);
     const same = this.#leaves.has(pointer) && deepEqual(this.#leaves.get(pointer), value);
-    if (same && owner !== undefined && owner !== this.#write.manager && isFile(owner)) {
+    if (same && owner !== undefined && owner !== this.#write.manager && isFileManager(owner)) {
       // Agreeing with a file is no conflict, and the file stays the owner.
-      if (!isFile(this.#write.manager) || !this.#write.force) return;
+      if (!isFileManager(this.#write.manager) || !this.#write.force) return;
     }
-    let allowed = same || this.#mayTake(pointer);
+    let allowed = same || this.#canTake(pointer);
     for (const other of inTheWay) {
       // An empty map that gets its first field makes way by itself.
-      const makesWay = isEmptyMap(this.#leaves.get(other)) || this.#mayTake(other);
+      const makesWay = isEmptyMap(this.#leaves.get(other)) || this.#canTake(other);
       allowed = makesWay && allowed;
     }
     if (!allowed) return;
@@ -165,15 +165,15 @@ class Draft {
   /** As in a JSON merge patch, a map whose last field was taken away is an empty map. */
   keepEmptiedMaps(): void {
     for (const pointer of this.#emptied) {
-      const covered = ancestorsOf(pointer).some((ancestor) => this.#leaves.has(ancestor));
-      if (covered || this.#leaves.has(pointer) || this.#below.has(pointer)) continue;
+      const covered = getAncestors(pointer).some((ancestor) => this.#leaves.has(ancestor));
+      if (covered || this.#leaves.has(pointer) || this.#leafCounts.has(pointer)) continue;
       this.#leaves.set(pointer, {});
       this.#owners.set(pointer, this.#write.manager);
       this.#count(pointer, 1);
     }
   }
 
-  outcome(skipped: ReadonlySet<string>): FieldOutcome {
+  toOutcome(skipped: ReadonlySet<string>): FieldOutcome {
     const owners = Object.fromEntries(this.#owners);
     const owning = new Set(this.#owners.values());
     const managers: Record<string, ManagerEntry> = {};
@@ -181,7 +181,7 @@ class Draft {
       ...this.#managers,
       [this.#write.manager]: this.#nextEntry(skipped),
     })) {
-      const taken = this.#taken.get(name);
+      const taken = this.#takenOver.get(name);
       const next = taken
         ? { ...entry, yielded: [...new Set([...entry.yielded, ...taken])].toSorted() }
         : entry;
@@ -212,22 +212,22 @@ class Draft {
   }
 
   /** Whether the write may overwrite or remove this leaf; notes the conflict or the take-over. */
-  #mayTake(pointer: string): boolean {
+  #canTake(pointer: string): boolean {
     const owner = this.#owners.get(pointer);
-    if (owner === undefined || owner === this.#write.manager || !isFile(owner)) return true;
+    if (owner === undefined || owner === this.#write.manager || !isFileManager(owner)) return true;
     if (!this.#write.force) {
       if (!this.#conflicts.some((conflict) => conflict.path === pointer)) {
         this.#conflicts.push({ path: pointer, manager: owner });
       }
       return false;
     }
-    const taken = this.#taken.get(owner) ?? new Set();
-    this.#taken.set(owner, taken.add(pointer));
+    const taken = this.#takenOver.get(owner) ?? new Set();
+    this.#takenOver.set(owner, taken.add(pointer));
     return true;
   }
 
   #descendants(pointer: string): string[] {
-    if (!this.#below.has(pointer)) return [];
+    if (!this.#leafCounts.has(pointer)) return [];
     return [...this.#leaves.keys()].filter((leaf) => leaf.startsWith(`${pointer}/`));
   }
 
@@ -237,10 +237,10 @@ class Draft {
   }
 
   #count(pointer: string, difference: number): void {
-    for (const ancestor of ancestorsOf(pointer)) {
-      const count = (this.#below.get(ancestor) ?? 0) + difference;
-      if (count === 0) this.#below.delete(ancestor);
-      else this.#below.set(ancestor, count);
+    for (const ancestor of getAncestors(pointer)) {
+      const count = (this.#leafCounts.get(ancestor) ?? 0) + difference;
+      if (count === 0) this.#leafCounts.delete(ancestor);
+      else this.#leafCounts.set(ancestor, count);
     }
   }
 }

@@ -1,10 +1,10 @@
-import { deepEqual } from "../base/canonical.ts";
-import { SOURCE_REVISION } from "../resources/resource.ts";
+import { deepEqual } from "../base/canonical-json.ts";
+import { SOURCE_REVISION_ANNOTATION } from "../resources/resource.ts";
+import type { Leaves } from "./field-leaves.ts";
 import type { Ownership } from "./field-managers.ts";
-import type { Leaves } from "./leaves.ts";
 
 const SOURCE = "/spec/source";
-const HELD = `/metadata/annotations/${SOURCE_REVISION.replaceAll("/", "~1")}`;
+const SOURCE_HOLD = `/metadata/annotations/${SOURCE_REVISION_ANNOTATION.replaceAll("/", "~1")}`;
 
 /**
  * A rollback holds an App's source at a revision. Another source ends that, since the revision is one
@@ -14,14 +14,15 @@ export function releaseHeldSource<T extends Pick<Ownership, "leaves" | "owners">
   before: Leaves,
   after: T,
 ): T {
-  const isHeld = before.has(HELD) && before.get(HELD) === after.leaves.get(HELD);
-  if (!isHeld || deepEqual(sourceOf(before), sourceOf(after.leaves))) return after;
-  const leaves = new Map([...after.leaves].filter(([pointer]) => pointer !== HELD));
-  const { [HELD]: _owner, ...owners } = after.owners;
+  const isHeld =
+    before.has(SOURCE_HOLD) && before.get(SOURCE_HOLD) === after.leaves.get(SOURCE_HOLD);
+  if (!isHeld || deepEqual(getSourceLeaves(before), getSourceLeaves(after.leaves))) return after;
+  const leaves = new Map([...after.leaves].filter(([pointer]) => pointer !== SOURCE_HOLD));
+  const { [SOURCE_HOLD]: _owner, ...owners } = after.owners;
   return { ...after, leaves, owners };
 }
 
-function sourceOf(leaves: Leaves): Record<string, unknown> {
+function getSourceLeaves(leaves: Leaves): Record<string, unknown> {
   const source = [...leaves].filter(([pointer]) => pointer.startsWith(`${SOURCE}/`));
   return Object.fromEntries(source);
 }

@@ -7,7 +7,7 @@ export class SqliteOwnedImages implements OwnedImages {
   readonly #insert;
   readonly #list;
   readonly #remove;
-  readonly #shared;
+  readonly #selectOtherOwner;
 
   constructor(db: SqliteDatabase, transactions: Transactions) {
     this.#transactions = transactions;
@@ -22,7 +22,7 @@ export class SqliteOwnedImages implements OwnedImages {
     this.#remove = db.prepare<[string, string]>(
       "DELETE FROM owned_images WHERE app = ? AND reference = ?",
     );
-    this.#shared = db
+    this.#selectOtherOwner = db
       .prepare<[string, string], number>(
         "SELECT 1 FROM owned_images WHERE reference = ? AND app <> ? LIMIT 1",
       )
@@ -41,7 +41,7 @@ export class SqliteOwnedImages implements OwnedImages {
     this.#transactions.write(() => this.#remove.run(app, reference));
   }
 
-  sharedBeyond(reference: string, app: string): boolean {
-    return this.#transactions.read(() => this.#shared.get(reference, app) !== undefined);
+  isUsedByOthers(reference: string, app: string): boolean {
+    return this.#transactions.read(() => this.#selectOtherOwner.get(reference, app) !== undefined);
   }
 }

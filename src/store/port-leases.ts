@@ -7,7 +7,7 @@ import type { Transactions } from "./transactions.ts";
 /** Below the range from which Linux takes ports for outgoing connections (32768 and up), above the well-known ones. */
 export const LEASE_PORT_MIN = 20_000;
 export const LEASE_PORT_MAX = 31_999;
-const PORTS = LEASE_PORT_MAX - LEASE_PORT_MIN + 1;
+const PORT_COUNT = LEASE_PORT_MAX - LEASE_PORT_MIN + 1;
 
 export class SqlitePortLeases implements PortLeases {
   readonly #transactions: Transactions;
@@ -38,7 +38,7 @@ export class SqlitePortLeases implements PortLeases {
     containerPort: number,
     avoid: readonly number[] = [],
   ): number {
-    const current = this.current(app, replica, containerPort);
+    const current = this.get(app, replica, containerPort);
     if (current !== undefined && !avoid.includes(current)) return current;
     return this.#transactions.writeLazily(() => {
       const taken = new Set([...this.#taken.all(), ...avoid]);
@@ -47,8 +47,8 @@ export class SqlitePortLeases implements PortLeases {
         .update(`${this.#instanceId}/${app}/${replica}`)
         .digest()
         .readUInt32BE(0);
-      for (let step = 0; step < PORTS; step += 1) {
-        const port = LEASE_PORT_MIN + ((start + step) % PORTS);
+      for (let step = 0; step < PORT_COUNT; step += 1) {
+        const port = LEASE_PORT_MIN + ((start + step) % PORT_COUNT);
         if (taken.has(port)) continue;
         this.#upsert.run(app, replica, containerPort, port);
         return port;
@@ -61,7 +61,7 @@ export class SqlitePortLeases implements PortLeases {
     });
   }
 
-  current(app: string, replica: number, containerPort: number): number | undefined {
+  get(app: string, replica: number, containerPort: number): number | undefined {
     return this.#transactions.read(() => this.#select.get(app, replica, containerPort));
   }
 

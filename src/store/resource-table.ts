@@ -32,8 +32,8 @@ export class ResourceTable {
   readonly #names;
   readonly #upsert;
   readonly #remove;
-  readonly #stored = new Map<string, StoredResource | undefined>();
-  readonly #shown = new WeakMap<StoredResource, Resource>();
+  readonly #cachedRows = new Map<string, StoredResource | undefined>();
+  readonly #resources = new WeakMap<StoredResource, Resource>();
   readonly #nameLists = new Map<Kind, readonly string[]>();
 
   constructor(db: SqliteDatabase) {
@@ -61,12 +61,12 @@ export class ResourceTable {
 
   read(kind: Kind, name: string): StoredResource | undefined {
     const key = `${kind}/${name}`;
-    const known = this.#stored.get(key);
+    const known = this.#cachedRows.get(key);
     if (known) return known;
     const row = this.#select.get(kind, name);
     if (!row) return undefined;
-    const stored = deepFreeze(storedOf(row));
-    this.#stored.set(key, stored);
+    const stored = deepFreeze(parseRow(row));
+    this.#cachedRows.set(key, stored);
     return stored;
   }
 
@@ -80,35 +80,35 @@ export class ResourceTable {
     return names.flatMap((name) => this.read(kind, name) ?? []);
   }
 
-  everything(): StoredResource[] {
+  readAllKinds(): StoredResource[] {
     return kinds.flatMap((kind) => this.readAll(kind));
   }
 
   write(stored: StoredResource): void {
-    this.#upsert.run(rowOf(stored));
+    this.#upsert.run(toRow(stored));
     const key = `${stored.kind}/${stored.name}`;
-    if (!this.#stored.has(key)) this.#nameLists.delete(stored.kind);
-    this.#stored.delete(key);
+    if (!this.#cachedRows.has(key)) this.#nameLists.delete(stored.kind);
+    this.#cachedRows.delete(key);
   }
 
   remove(kind: Kind, name: string): void {
     this.#remove.run(kind, name);
-    this.#stored.delete(`${kind}/${name}`);
+    this.#cachedRows.delete(`${kind}/${name}`);
     this.#nameLists.delete(kind);
   }
 
   /** After a rollback: what was read inside the transaction is not so. */
-  forget(): void {
-    this.#stored.clear();
+  clearCache(): void {
+    this.#cachedRows.clear();
     this.#nameLists.clear();
   }
 
   /** The resource as callers see it. */
-  show<K extends Kind>(stored: StoredResource, kind: K): Resource<K> {
-    let shown = this.#shown.get(stored);
+  getResource<K extends Kind>(stored: StoredResource, kind: K): Resource<K> {
+    let shown = this.#resources.get(stored);
     if (!shown) {
-      shown = deepFreeze(resourceOf(stored, stored.kind));
-      this.#shown.set(stored, shown);
+      shown = deepFreeze(toResource(stored, stored.kind));
+      this.#resources.set(stored, shown);
     }
     assert(isOfKind(shown, kind));
     return shown;
@@ -116,8 +116,8 @@ export class ResourceTable {
 }
 
 /** Secret values are shown as "". */
-export function resourceOf<K extends Kind>(stored: StoredResource, kind: K): Resource<K> {
-  const spec = kind === "Secret" ? withoutValues(stored.spec) : stored.spec;
+export function toResource<K extends Kind>(stored: StoredResource, kind: K): Resource<K> {
+  const spec = kind === "Secret" ? hideSecretValues(stored.spec) : stored.spec;
   return {
     apiVersion: API_VERSION,
     kind,
@@ -153,7 +153,7 @@ export function deepFreeze<T>(value: T): T {
   return value;
 }
 
-function withoutValues(spec: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function hideSecretValues(spec: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const data = spec["data"];
   if (data === null || typeof data !== "object") return { ...spec };
   return { ...spec, data: Object.fromEntries(Object.keys(data).map((key) => [key, ""])) };
@@ -177,7 +177,7 @@ interface ResourceRow {
   status: string | null;
 }
 
-function rowOf(stored: StoredResource): ResourceRow {
+function toRow(stored: StoredResource): ResourceRow {
   return {
     kind: stored.kind,
     name: stored.name,
@@ -197,7 +197,7 @@ function rowOf(stored: StoredResource): ResourceRow {
   };
 }
 
-function storedOf(row: ResourceRow): StoredResource {
+function parseRow(row: ResourceRow): StoredResource {
   try {
     return {
       kind: row.kind,

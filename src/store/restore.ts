@@ -3,11 +3,11 @@ import { join, resolve } from "node:path";
 import Database from "better-sqlite3";
 import { type Clock, systemClock, timestamp } from "../base/clock.ts";
 import { BerthError, ConflictError, NotFoundError } from "../base/errors.ts";
-import { schemaVersion, sqliteFailure, syncDirectory } from "../base/sqlite.ts";
+import { fsyncDirectorySync, mapSqliteError, readSchemaVersion } from "../base/sqlite.ts";
 import { BACKUP_APPLICATION_ID, BACKUP_KEY_TABLE } from "./backup.ts";
-import { takeStoreLock } from "./lock.ts";
 import { migrations } from "./migrations.ts";
-import { SECRET_KEY_BYTES, secretKeyFile, writeSecretKey } from "./secret-key.ts";
+import { getSecretKeyFile, SECRET_KEY_BYTES, writeSecretKey } from "./secret-key.ts";
+import { acquireStoreLock } from "./store-lock.ts";
 
 /**
  * Change numbers jump ahead by this at a restore, so that none that a watcher saw before, and the
@@ -37,7 +37,7 @@ export function restoreStore(options: {
   const clock = options.clock ?? systemClock;
   if (!existsSync(options.file)) throw new NotFoundError("there is no such backup file");
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const lock = takeStoreLock(dataDir, clock);
+  const lock = acquireStoreLock(dataDir, clock);
   try {
     const store = join(dataDir, "berth.db");
     const exists = existsSync(store);
@@ -46,17 +46,17 @@ export function restoreStore(options: {
         hint: "add --force to replace it; the old one is kept beside it",
       });
     }
-    const staged = stagedFile(dataDir);
-    const key = stage(resolve(options.file), staged);
+    const staged = getStagedFile(dataDir);
+    const key = stageBackup(resolve(options.file), staged);
     const suffix = `before-restore-${timestamp(clock.now()).replaceAll(/[:.]/g, "-")}`;
     // Until the staged file is renamed into place it stands, and keeps a store from being made anew.
     setAside(store, suffix);
-    if (existsSync(secretKeyFile(dataDir))) {
-      renameSync(secretKeyFile(dataDir), `${secretKeyFile(dataDir)}.${suffix}`);
+    if (existsSync(getSecretKeyFile(dataDir))) {
+      renameSync(getSecretKeyFile(dataDir), `${getSecretKeyFile(dataDir)}.${suffix}`);
     }
     writeSecretKey(dataDir, key, "full");
     renameSync(staged, store);
-    syncDirectory(dataDir);
+    fsyncDirectorySync(dataDir);
     return { keptAs: exists ? `berth.db.${suffix}` : null };
   } finally {
     lock.release();
@@ -64,19 +64,19 @@ export function restoreStore(options: {
 }
 
 /** A restore that was cut short has set the old store aside: opening now would start from nothing. */
-export function assertNoRestoreUnderway(dataDir: string): void {
-  if (!existsSync(stagedFile(dataDir)) || existsSync(join(dataDir, "berth.db"))) return;
+export function assertNoInterruptedRestore(dataDir: string): void {
+  if (!existsSync(getStagedFile(dataDir)) || existsSync(join(dataDir, "berth.db"))) return;
   throw new BerthError("store_corrupt", "a restore of this data directory was cut short", {
     hint: "run it again: berth restore FILE",
   });
 }
 
-function stagedFile(dataDir: string): string {
+function getStagedFile(dataDir: string): string {
   return join(dataDir, "berth.db.restoring");
 }
 
 /** Copies and checks the backup, and takes the key out of the copy. */
-function stage(file: string, staged: string): Buffer {
+function stageBackup(file: string, staged: string): Buffer {
   for (const left of [staged, `${staged}-journal`]) rmSync(left, { force: true });
   let db: Database.Database | undefined;
   try {
@@ -84,7 +84,7 @@ function stage(file: string, staged: string): Buffer {
     chmodSync(staged, 0o600);
     db = new Database(staged);
     db.pragma("synchronous = FULL");
-    const key = checked(db);
+    const key = validateBackup(db);
     db.pragma("secure_delete = ON");
     db.exec(`
       BEGIN;
@@ -98,26 +98,27 @@ function stage(file: string, staged: string): Buffer {
   } catch (error) {
     db?.close();
     rmSync(staged, { force: true });
-    throw sqliteFailure(error);
+    throw mapSqliteError(error);
   }
 }
 
-function damaged(message: string): BerthError {
+function invalidBackupError(message: string): BerthError {
   return new BerthError("store_corrupt", message, { hint: "choose another backup file" });
 }
 
-function checked(db: Database.Database): Buffer {
+function validateBackup(db: Database.Database): Buffer {
   let applicationId: unknown;
   let integrity: unknown;
   try {
     applicationId = db.pragma("application_id", { simple: true });
     integrity = db.pragma("integrity_check(1)", { simple: true });
   } catch {
-    throw damaged("the backup file is damaged, or no backup of Berth");
+    throw invalidBackupError("the backup file is damaged, or no backup of Berth");
   }
-  if (applicationId !== BACKUP_APPLICATION_ID) throw damaged("the file is no backup of Berth");
-  if (integrity !== "ok") throw damaged("the backup file is damaged");
-  const version = schemaVersion(db);
+  if (applicationId !== BACKUP_APPLICATION_ID)
+    throw invalidBackupError("the file is no backup of Berth");
+  if (integrity !== "ok") throw invalidBackupError("the backup file is damaged");
+  const version = readSchemaVersion(db);
   if (version > migrations.length) {
     throw new BerthError(
       "wrong_state",
@@ -127,7 +128,7 @@ function checked(db: Database.Database): Buffer {
   }
   const key = db.prepare<[], Buffer>(`SELECT key FROM ${BACKUP_KEY_TABLE}`).pluck().get();
   if (!Buffer.isBuffer(key) || key.length !== SECRET_KEY_BYTES) {
-    throw damaged("the backup file has lost the key of its secrets");
+    throw invalidBackupError("the backup file has lost the key of its secrets");
   }
   return key;
 }

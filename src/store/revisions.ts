@@ -7,7 +7,7 @@ import type { Revision, RevisionLog } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
 /** Twice what Kubernetes keeps of a Deployment: rolling back further than this is a new spec. */
-export const revisionsKeptMax = 20;
+export const REVISIONS_KEPT_MAX = 20;
 
 export class SqliteRevisionLog implements RevisionLog {
   readonly #clock: Clock;
@@ -74,10 +74,10 @@ export class SqliteRevisionLog implements RevisionLog {
           (known.image ?? input.image) === known.image &&
           (known.image_id ?? input.imageId) === known.image_id
         ) {
-          return revisionOf(known);
+          return toRevision(known);
         }
         this.#update.run(spec, input.image, input.imageId, input.app, known.number);
-        return revisionOf({
+        return toRevision({
           ...known,
           spec,
           image: known.image ?? input.image,
@@ -100,10 +100,10 @@ export class SqliteRevisionLog implements RevisionLog {
       this.#insert.run(row);
       this.#trim.run({
         app: input.app,
-        keep: revisionsKeptMax,
-        relied: JSON.stringify(this.#reliedOn(input.app)),
+        keep: REVISIONS_KEPT_MAX,
+        relied: JSON.stringify(this.#getReferencedNumbers(input.app)),
       });
-      return revisionOf(row);
+      return toRevision(row);
     });
   }
 
@@ -117,13 +117,13 @@ export class SqliteRevisionLog implements RevisionLog {
   }
 
   list(app: string): Revision[] {
-    return this.#transactions.read(() => this.#all.all(app).map(revisionOf));
+    return this.#transactions.read(() => this.#all.all(app).map(toRevision));
   }
 
   get(app: string, number: number): Revision | undefined {
     return this.#transactions.read(() => {
       const row = this.#byNumber.get(app, number);
-      return row && revisionOf(row);
+      return row && toRevision(row);
     });
   }
 
@@ -131,9 +131,9 @@ export class SqliteRevisionLog implements RevisionLog {
    * Numbers that the reconciler goes by: the version that was good last, the one that is held, the one
    * that runs, and that of the spec. A person may have gone back to any of them.
    */
-  #reliedOn(app: string): number[] {
+  #getReferencedNumbers(app: string): number[] {
     const stored = this.#resources.read("App", app);
-    const status = stored && this.#resources.show(stored, "App").status;
+    const status = stored && this.#resources.getResource(stored, "App").status;
     if (!status) return [];
     const { revisions, memory } = status;
     return [
@@ -164,7 +164,7 @@ interface RevisionRow {
   actor: string;
 }
 
-function revisionOf(row: RevisionRow): Revision {
+function toRevision(row: RevisionRow): Revision {
   const spec: SpecOf["App"] = JSON.parse(row.spec);
   return deepFreeze({
     app: row.app,

@@ -12,11 +12,11 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { BerthError } from "../base/errors.ts";
-import { type Durability, syncDirectory } from "../base/sqlite.ts";
+import { type Durability, fsyncDirectorySync } from "../base/sqlite.ts";
 
 export const SECRET_KEY_BYTES = 32;
 
-export function secretKeyFile(dataDir: string): string {
+export function getSecretKeyFile(dataDir: string): string {
   return join(dataDir, "secret.key");
 }
 
@@ -25,7 +25,7 @@ export function secretKeyFile(dataDir: string): string {
  * to the file away. Throws `store_corrupt` for one that is cut short.
  */
 export function readSecretKey(dataDir: string): Buffer | undefined {
-  const file = secretKeyFile(dataDir);
+  const file = getSecretKeyFile(dataDir);
   if (!existsSync(file)) return undefined;
   if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
   const key = readFileSync(file);
@@ -37,13 +37,13 @@ export function readSecretKey(dataDir: string): Buffer | undefined {
   return key;
 }
 
-export function newSecretKey(): Buffer {
+export function generateSecretKey(): Buffer {
   return randomBytes(SECRET_KEY_BYTES);
 }
 
 /** Written beside and renamed, so that a crash leaves the old key or the new one, never half of it. Mode 0600. */
 export function writeSecretKey(dataDir: string, key: Buffer, durability: Durability): void {
-  const file = secretKeyFile(dataDir);
+  const file = getSecretKeyFile(dataDir);
   const partial = `${file}.partial`;
   const handle = openSync(partial, "w", 0o600);
   try {
@@ -53,5 +53,5 @@ export function writeSecretKey(dataDir: string, key: Buffer, durability: Durabil
     closeSync(handle);
   }
   renameSync(partial, file);
-  if (durability === "full") syncDirectory(dirname(file));
+  if (durability === "full") fsyncDirectorySync(dirname(file));
 }

@@ -6,39 +6,39 @@ import { BerthError } from "../base/errors.ts";
 import { type Logger, silentLogger } from "../base/logger.ts";
 import {
   type Durability,
+  mapSqliteError,
   migrate,
   openDatabase,
   type SqliteDatabase,
-  sqliteFailure,
 } from "../base/sqlite.ts";
 import type { Kind } from "../resources/kinds.ts";
 import type { Resource, StatusOf } from "../resources/resource.ts";
-import { validateManifest } from "../resources/validate.ts";
+import { validateManifest } from "../resources/validate-manifest.ts";
 import { SqliteAuditLog } from "./audit.ts";
 import { backupStore } from "./backup.ts";
-import { SqliteBuildLog } from "./builds.ts";
+import { SqliteBuildRecords } from "./builds.ts";
 import { ChangeLog } from "./change-log.ts";
 import { SqliteEventLog } from "./events.ts";
-import { type StoreLock, takeStoreLock } from "./lock.ts";
 import { migrations } from "./migrations.ts";
 import { SqliteOwnedImages } from "./owned-images.ts";
 import { SqlitePortLeases } from "./port-leases.ts";
 import { ResourceTable } from "./resource-table.ts";
 import { ResourceWriter } from "./resource-writer.ts";
-import { assertNoRestoreUnderway } from "./restore.ts";
+import { assertNoInterruptedRestore } from "./restore.ts";
 import { SqliteRevisionLog } from "./revisions.ts";
-import { newSecretKey, readSecretKey, writeSecretKey } from "./secret-key.ts";
-import { keyCheck, SecretVault } from "./secret-vault.ts";
-import { SqliteSettings } from "./settings.ts";
+import { generateSecretKey, readSecretKey, writeSecretKey } from "./secret-key.ts";
+import { createKeyCheck, SqliteSecretValues } from "./secret-values.ts";
 import { SqliteSourcePins } from "./source-pins.ts";
 import type {
   ApplyIntent,
   ApplyResult,
-  Change,
   DeleteIntent,
   ResourceKey,
   Store,
+  StoreChange,
 } from "./store.ts";
+import { acquireStoreLock, type StoreLock } from "./store-lock.ts";
+import { SqliteSettings } from "./store-settings.ts";
 import { SqliteTokenStore } from "./tokens.ts";
 import { Transactions } from "./transactions.ts";
 import { SqliteWebhookStore } from "./webhooks.ts";
@@ -69,11 +69,11 @@ export function openStore(options: StoreOptions): Store {
   let db: SqliteDatabase | undefined;
   try {
     mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
-    lock = takeStoreLock(options.dataDir, options.clock);
+    lock = acquireStoreLock(options.dataDir, options.clock);
     const durability = options.durability ?? "full";
-    assertNoRestoreUnderway(options.dataDir);
+    assertNoInterruptedRestore(options.dataDir);
     db = openDatabase({
-      file: databaseFile(options.dataDir),
+      file: getDatabaseFile(options.dataDir),
       durability,
       sizeMaxBytes: options.sizeMaxBytes,
     });
@@ -82,11 +82,11 @@ export function openStore(options: StoreOptions): Store {
   } catch (error) {
     db?.close();
     lock?.release();
-    throw sqliteFailure(error);
+    throw mapSqliteError(error);
   }
 }
 
-function databaseFile(dataDir: string): string {
+function getDatabaseFile(dataDir: string): string {
   return join(dataDir, "berth.db");
 }
 
@@ -95,12 +95,12 @@ class SqliteStore implements Store {
   readonly events: SqliteEventLog;
   readonly revisions: SqliteRevisionLog;
   readonly audit: SqliteAuditLog;
-  readonly secrets: SecretVault;
+  readonly secrets: SqliteSecretValues;
   readonly tokens: SqliteTokenStore;
   readonly settings: SqliteSettings;
   readonly ports: SqlitePortLeases;
   readonly ownedImages: SqliteOwnedImages;
-  readonly builds: SqliteBuildLog;
+  readonly builds: SqliteBuildRecords;
   readonly sourcePins: SqliteSourcePins;
   readonly webhooks: SqliteWebhookStore;
   readonly #db: SqliteDatabase;
@@ -123,24 +123,24 @@ class SqliteStore implements Store {
     const resources = new ResourceTable(db);
     const changes = new ChangeLog(db, clock, options.logger ?? silentLogger);
     const transactions = new Transactions(db, {
-      onCommit: () => changes.committed(),
+      onCommit: () => changes.onCommit(),
       onRollback: () => {
-        changes.rolledBack();
-        resources.forget();
+        changes.onRollback();
+        resources.clearCache();
       },
     });
     this.#resources = resources;
     this.#changes = changes;
     this.#transactions = transactions;
     const meta = new SqliteSettings(db, transactions, "meta");
-    this.#key = ownKey(options, meta);
-    this.instanceId = ownInstanceId(options, meta);
+    this.#key = loadSecretKey(options, meta);
+    this.instanceId = loadInstanceId(options, meta);
     this.events = new SqliteEventLog(db, clock, transactions, changes);
     this.audit = new SqliteAuditLog(db, clock, transactions);
-    this.builds = new SqliteBuildLog(db, clock, transactions);
+    this.builds = new SqliteBuildRecords(db, clock, transactions);
     this.sourcePins = new SqliteSourcePins(db, transactions);
     this.revisions = new SqliteRevisionLog(db, clock, transactions, resources);
-    this.secrets = new SecretVault(db, this.#key);
+    this.secrets = new SqliteSecretValues(db, this.#key);
     this.tokens = new SqliteTokenStore(db, clock, transactions);
     this.settings = new SqliteSettings(db, transactions, "settings");
     this.ports = new SqlitePortLeases(db, transactions, this.instanceId);
@@ -154,7 +154,7 @@ class SqliteStore implements Store {
       audit: this.audit,
       revisions: this.revisions,
       ports: this.ports,
-      vault: this.secrets,
+      secrets: this.secrets,
       validate: options.validate ?? validateManifest,
     });
   }
@@ -162,7 +162,7 @@ class SqliteStore implements Store {
   get<K extends Kind>(kind: K, name: string): Resource<K> | undefined {
     return this.#transactions.read(() => {
       const stored = this.#resources.read(kind, name);
-      return stored && this.#resources.show(stored, kind);
+      return stored && this.#resources.getResource(stored, kind);
     });
   }
 
@@ -175,7 +175,7 @@ class SqliteStore implements Store {
       this.#resources
         .readAll(kind)
         .filter((stored) => wanted.every(([key, value]) => stored.labels[key] === value))
-        .map((stored) => this.#resources.show(stored, kind)),
+        .map((stored) => this.#resources.getResource(stored, kind)),
     );
   }
 
@@ -199,10 +199,10 @@ class SqliteStore implements Store {
     this.#writer.releaseManager(kind, name, manager);
   }
 
-  declaredBy(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]> {
+  listDeclared(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]> {
     const declared = new Map<string, ResourceKey[]>();
     for (const { kind, name, managers } of this.#transactions.read(() =>
-      this.#resources.everything(),
+      this.#resources.readAllKinds(),
     )) {
       for (const [manager, entry] of Object.entries(managers)) {
         if (!entry.declares || !manager.startsWith(managerPrefix)) continue;
@@ -216,11 +216,11 @@ class SqliteStore implements Store {
     return this.#transactions.write(work);
   }
 
-  watch(listener: (change: Change) => void): () => void {
+  watch(listener: (change: StoreChange) => void): () => void {
     return this.#changes.watch(listener);
   }
 
-  changesSince(sequence: number, limit: number): readonly Change[] | undefined {
+  changesSince(sequence: number, limit: number): readonly StoreChange[] | undefined {
     return this.#transactions.read(() => this.#changes.since(sequence, limit));
   }
 
@@ -247,7 +247,7 @@ class SqliteStore implements Store {
 }
 
 /** The key of the secrets, made with the store. A store without its key, or with another one, is refused. */
-function ownKey(
+function loadSecretKey(
   options: { readonly dataDir: string; readonly durability: Durability },
   meta: SqliteSettings,
 ): Buffer {
@@ -255,13 +255,13 @@ function ownKey(
   let key = readSecretKey(options.dataDir);
   if (check === undefined) {
     if (!key) {
-      key = newSecretKey();
+      key = generateSecretKey();
       writeSecretKey(options.dataDir, key, options.durability);
     }
-    meta.set("keyCheck", keyCheck(key));
+    meta.set("keyCheck", createKeyCheck(key));
     return key;
   }
-  if (!key || keyCheck(key) !== check) {
+  if (!key || createKeyCheck(key) !== check) {
     const what = key ? "belongs to another store" : "is missing";
     throw new BerthError("store_corrupt", `the key of the secrets (secret.key) ${what}`, {
       hint: "put the right file back, or bring back the last good copy with: berth restore FILE",
@@ -270,7 +270,7 @@ function ownKey(
   return key;
 }
 
-function ownInstanceId(options: { readonly instanceId?: string }, meta: SqliteSettings): string {
+function loadInstanceId(options: { readonly instanceId?: string }, meta: SqliteSettings): string {
   const known = meta.get("instanceId");
   if (known !== undefined) return known;
   const made = options.instanceId ?? randomBytes(4).toString("hex");

@@ -1,13 +1,13 @@
 import type { Kind, SpecOf } from "../resources/kinds.ts";
 import type { Resource, StatusOf } from "../resources/resource.ts";
-import type { WebhookStore } from "./webhook-records.ts";
+import type { WebhookStore } from "./webhook-store.ts";
 
 export type {
   DeliveryOutcome,
   DeliveryRecord,
   WebhookRecord,
   WebhookStore,
-} from "./webhook-records.ts";
+} from "./webhook-store.ts";
 
 /**
  * Everything that Berth must remember. Calls are synchronous: SQLite answers in microseconds, and a
@@ -51,7 +51,7 @@ export interface Store extends AsyncDisposable {
   setStatus<K extends Kind>(kind: K, name: string, uid: string, status: StatusOf[K]): void;
 
   /** Names of the resources that each `file:` manager declares now: manager to [kind, name][]. */
-  declaredBy(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]>;
+  listDeclared(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]>;
   /** Ends a manager's part in a resource: its fields lose their owner but stay. */
   releaseManager(kind: Kind, name: string, manager: string): void;
 
@@ -63,7 +63,7 @@ export interface Store extends AsyncDisposable {
   readonly settings: Settings;
   readonly ports: PortLeases;
   readonly ownedImages: OwnedImages;
-  readonly builds: BuildLog;
+  readonly builds: BuildRecords;
   readonly sourcePins: SourcePins;
   readonly webhooks: WebhookStore;
 
@@ -77,9 +77,9 @@ export interface Store extends AsyncDisposable {
    * Calls `listener` after each committed change, in order, in the same turn of the event loop.
    * Nothing is lost: a listener that was away reads `changesSince` first. Returns the way to stop.
    */
-  watch(listener: (change: Change) => void): () => void;
+  watch(listener: (change: StoreChange) => void): () => void;
   /** Changes after `sequence`, oldest first; undefined where they have been trimmed (list again then). */
-  changesSince(sequence: number, limit: number): readonly Change[] | undefined;
+  changesSince(sequence: number, limit: number): readonly StoreChange[] | undefined;
   readonly lastSequence: number;
 
   /** Writes a consistent copy of the whole store to `file`, while in use. */
@@ -149,7 +149,7 @@ export interface DeleteIntent {
   readonly dryRun?: boolean;
 }
 
-export interface Change {
+export interface StoreChange {
   readonly sequence: number;
   readonly type: "added" | "modified" | "deleted" | "status" | "event";
   readonly kind: Kind | null;
@@ -295,7 +295,7 @@ export interface PortLeases {
   /** The lease of this replica, made on the first call. `avoid` lists ports found taken. Throws BerthError `port_taken` when none is left. */
   lease(app: string, replica: number, containerPort: number, avoid?: readonly number[]): number;
   /** The lease of this replica, where there is one; makes none. */
-  current(app: string, replica: number, containerPort: number): number | undefined;
+  get(app: string, replica: number, containerPort: number): number | undefined;
   release(app: string): void;
 }
 
@@ -305,7 +305,7 @@ export interface OwnedImages {
   list(app: string): string[];
   remove(reference: string, app: string): void;
   /** True where another app has the same reference too. */
-  sharedBeyond(reference: string, app: string): boolean;
+  isUsedByOthers(reference: string, app: string): boolean;
 }
 
 /** One attempt to make an image of a source. */
@@ -337,7 +337,7 @@ export type BuildRecordState =
   | "cancelled"
   | "abandoned";
 
-export interface BuildLog {
+export interface BuildRecords {
   create(
     input: Pick<BuildRecord, "app" | "generation" | "source" | "revision" | "image">,
   ): BuildRecord;
@@ -355,9 +355,9 @@ export interface BuildLog {
     readonly limit: number;
   }): BuildRecord[];
   /** The newest build that made this image; undefined where none did. */
-  ofImage(image: string): BuildRecord | undefined;
+  findByImage(image: string): BuildRecord | undefined;
   /** Takes records away; returns their ids, whose logs go too. */
-  remove(filter: { readonly app: string; readonly keep: number }): number[];
+  removeOldest(filter: { readonly app: string; readonly keep: number }): number[];
 }
 
 /** Which commit, archive or folder content an App's source stands for: resolved once, then kept. */

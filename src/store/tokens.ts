@@ -11,7 +11,7 @@ const PREFIX = "berth_";
 /** Nothing that was issued is longer; a longer text is refused before it is hashed. */
 const TOKEN_LENGTH_MAX = 100;
 /** When a token was last used is kept to the minute: a write for each request would cost a disk flush each. */
-export const LAST_USED_STEP_MS = 60_000;
+export const LAST_USED_RESOLUTION_MS = 60_000;
 /** Logins that nobody logs out of; past this, the oldest session ends. */
 export const SESSIONS_KEPT_MAX = 1_000;
 
@@ -22,7 +22,7 @@ export class SqliteTokenStore implements TokenStore {
   readonly #byHash;
   readonly #byName;
   readonly #all;
-  readonly #touch;
+  readonly #updateLastUsed;
   readonly #remove;
   readonly #removeExpired;
   readonly #trimSessions;
@@ -40,7 +40,9 @@ export class SqliteTokenStore implements TokenStore {
     this.#all = db.prepare<[number], TokenRow>(
       "SELECT * FROM tokens WHERE expires_at_ms IS NULL OR expires_at_ms > ? ORDER BY created_at, id",
     );
-    this.#touch = db.prepare<[string, string]>("UPDATE tokens SET last_used_at = ? WHERE id = ?");
+    this.#updateLastUsed = db.prepare<[string, string]>(
+      "UPDATE tokens SET last_used_at = ? WHERE id = ?",
+    );
     this.#remove = db.prepare<[string]>("DELETE FROM tokens WHERE id = ?");
     this.#removeExpired = db.prepare<[number]>("DELETE FROM tokens WHERE expires_at_ms <= ?");
     this.#trimSessions = db.prepare<[number]>(`
@@ -53,7 +55,7 @@ export class SqliteTokenStore implements TokenStore {
     const token = `${PREFIX}${randomBytes(TOKEN_BYTES).toString("base64url")}`;
     const row: TokenRow = {
       id: randomBytes(8).toString("hex"),
-      hash: hashOf(token),
+      hash: hashToken(token),
       name: input.name,
       scope: input.scope,
       kind: input.kind,
@@ -72,23 +74,23 @@ export class SqliteTokenStore implements TokenStore {
       this.#insert.run(row);
       if (input.kind === "session") this.#trimSessions.run(SESSIONS_KEPT_MAX);
     });
-    return { token, record: recordOf(row) };
+    return { token, record: toTokenRecord(row) };
   }
 
   find(token: string): TokenRecord | undefined {
     if (!token.startsWith(PREFIX) || token.length > TOKEN_LENGTH_MAX) return undefined;
     const nowMs = this.#clock.now();
-    const row = this.#transactions.read(() => this.#byHash.get(hashOf(token)));
+    const row = this.#transactions.read(() => this.#byHash.get(hashToken(token)));
     if (!row || (row.expires_at_ms !== null && row.expires_at_ms <= nowMs)) return undefined;
     const lastUsedMs = row.last_used_at === null ? -Infinity : Date.parse(row.last_used_at);
-    if (nowMs - lastUsedMs < LAST_USED_STEP_MS) return recordOf(row);
+    if (nowMs - lastUsedMs < LAST_USED_RESOLUTION_MS) return toTokenRecord(row);
     const lastUsedAt = timestamp(nowMs);
-    this.#transactions.write(() => this.#touch.run(lastUsedAt, row.id));
-    return recordOf({ ...row, last_used_at: lastUsedAt });
+    this.#transactions.write(() => this.#updateLastUsed.run(lastUsedAt, row.id));
+    return toTokenRecord({ ...row, last_used_at: lastUsedAt });
   }
 
   list(): TokenRecord[] {
-    return this.#transactions.read(() => this.#all.all(this.#clock.now()).map(recordOf));
+    return this.#transactions.read(() => this.#all.all(this.#clock.now()).map(toTokenRecord));
   }
 
   revoke(id: string): boolean {
@@ -107,11 +109,11 @@ interface TokenRow {
   last_used_at: string | null;
 }
 
-function hashOf(token: string): string {
+function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
-function recordOf(row: TokenRow): TokenRecord {
+function toTokenRecord(row: TokenRow): TokenRecord {
   return {
     id: row.id,
     name: row.name,

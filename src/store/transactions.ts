@@ -1,4 +1,4 @@
-import { type SqliteDatabase, sqliteFailure } from "../base/sqlite.ts";
+import { mapSqliteError, type SqliteDatabase } from "../base/sqlite.ts";
 
 const SYNCHRONOUS_FULL = 2;
 
@@ -14,7 +14,7 @@ export class Transactions {
   readonly #onCommit: () => void;
   readonly #onRollback: () => void;
   /** Back to full durability after a lazy write; undefined where there is none to go back to. */
-  readonly #lazy: string | undefined;
+  readonly #restoreFullPragma: string | undefined;
 
   constructor(db: SqliteDatabase, hooks: { onCommit: () => void; onRollback: () => void }) {
     this.#db = db;
@@ -24,7 +24,7 @@ export class Transactions {
     this.#onCommit = hooks.onCommit;
     this.#onRollback = hooks.onRollback;
     const isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
-    this.#lazy = isFull ? "synchronous = FULL" : undefined;
+    this.#restoreFullPragma = isFull ? "synchronous = FULL" : undefined;
   }
 
   /** Durable when it returns: desired state, and whatever else nobody could work out again. */
@@ -38,12 +38,12 @@ export class Transactions {
    * durable write it is part of that one.
    */
   writeLazily<T>(work: () => T): T {
-    if (this.#db.inTransaction || this.#lazy === undefined) return this.#run(work);
+    if (this.#db.inTransaction || this.#restoreFullPragma === undefined) return this.#run(work);
     this.#db.pragma("synchronous = NORMAL");
     try {
       return this.#run(work);
     } finally {
-      this.#db.pragma(this.#lazy);
+      this.#db.pragma(this.#restoreFullPragma);
     }
   }
 
@@ -58,7 +58,7 @@ export class Transactions {
       // SQLite has rolled back by itself where the disk was full.
       if (this.#db.inTransaction) this.#rollback.run();
       this.#onRollback();
-      throw sqliteFailure(error);
+      throw mapSqliteError(error);
     }
     this.#onCommit();
     return result;
@@ -68,7 +68,7 @@ export class Transactions {
     try {
       return work();
     } catch (error) {
-      throw sqliteFailure(error);
+      throw mapSqliteError(error);
     }
   }
 }

@@ -3,14 +3,14 @@ import { type Clock, timestamp } from "../base/clock.ts";
 import { ConflictError } from "../base/errors.ts";
 import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { DeliveryEvent, WebhookEvent } from "../resources/webhook-events.ts";
-import type { SecretVault } from "./secret-vault.ts";
+import type { SqliteSecretValues } from "./secret-values.ts";
 import type { Transactions } from "./transactions.ts";
 import type {
   DeliveryOutcome,
   DeliveryRecord,
   WebhookRecord,
   WebhookStore,
-} from "./webhook-records.ts";
+} from "./webhook-store.ts";
 
 /** Each has a connection of its own while something is sent: enough for one server, and bounded. */
 export const WEBHOOKS_MAX = 50;
@@ -20,22 +20,27 @@ export const DELIVERIES_KEPT_MAX = 200;
 export class SqliteWebhookStore implements WebhookStore {
   readonly #clock: Clock;
   readonly #transactions: Transactions;
-  readonly #vault: SecretVault;
+  readonly #secrets: SqliteSecretValues;
   readonly #insert;
   readonly #all;
   readonly #get;
   readonly #count;
   readonly #secret;
   readonly #remove;
-  readonly #told;
-  readonly #tell;
-  readonly #forget;
-  readonly #rows: DeliveryStatements;
+  readonly #selectNotice;
+  readonly #upsertNotice;
+  readonly #deleteNotice;
+  readonly #deliveries: DeliveryStatements;
 
-  constructor(db: SqliteDatabase, clock: Clock, transactions: Transactions, vault: SecretVault) {
+  constructor(
+    db: SqliteDatabase,
+    clock: Clock,
+    transactions: Transactions,
+    vault: SqliteSecretValues,
+  ) {
     this.#clock = clock;
     this.#transactions = transactions;
-    this.#vault = vault;
+    this.#secrets = vault;
     this.#insert = db.prepare<[WebhookRow & { secret: Buffer }]>(`
       INSERT INTO webhooks (id, url, events, apps, secret, created_at)
       VALUES (@id, @url, @events, @apps, @secret, @created_at)`);
@@ -47,12 +52,14 @@ export class SqliteWebhookStore implements WebhookStore {
     this.#count = db.prepare<[], number>("SELECT count(*) FROM webhooks").pluck();
     this.#secret = db.prepare<[string], Buffer>("SELECT secret FROM webhooks WHERE id = ?").pluck();
     this.#remove = db.prepare<[string]>("DELETE FROM webhooks WHERE id = ?");
-    this.#told = db.prepare<[string], string>("SELECT told FROM app_notices WHERE app = ?").pluck();
-    this.#tell = db.prepare<[string, string]>(
+    this.#selectNotice = db
+      .prepare<[string], string>("SELECT told FROM app_notices WHERE app = ?")
+      .pluck();
+    this.#upsertNotice = db.prepare<[string, string]>(
       "INSERT INTO app_notices (app, told) VALUES (?, ?) ON CONFLICT (app) DO UPDATE SET told = excluded.told",
     );
-    this.#forget = db.prepare<[string]>("DELETE FROM app_notices WHERE app = ?");
-    this.#rows = deliveryStatements(db);
+    this.#deleteNotice = db.prepare<[string]>("DELETE FROM app_notices WHERE app = ?");
+    this.#deliveries = prepareDeliveryStatements(db);
   }
 
   create(input: Parameters<WebhookStore["create"]>[0]): WebhookRecord {
@@ -69,85 +76,94 @@ export class SqliteWebhookStore implements WebhookStore {
           hint: "delete one first; one webhook can listen to many events and apps",
         });
       }
-      this.#insert.run({ ...row, secret: this.#vault.sealText(placeOf(row.id), input.secret) });
+      this.#insert.run({
+        ...row,
+        secret: this.#secrets.sealText(getSecretLabel(row.id), input.secret),
+      });
     });
-    return webhookOf(row);
+    return toWebhookRecord(row);
   }
 
   list(): WebhookRecord[] {
-    return this.#transactions.read(() => this.#all.all().map(webhookOf));
+    return this.#transactions.read(() => this.#all.all().map(toWebhookRecord));
   }
 
   get(id: string): WebhookRecord | undefined {
     const row = this.#transactions.read(() => this.#get.get(id));
-    return row && webhookOf(row);
+    return row && toWebhookRecord(row);
   }
 
   remove(id: string): boolean {
     return this.#transactions.write(() => this.#remove.run(id).changes > 0);
   }
 
-  secretOf(id: string): string | undefined {
+  getSecret(id: string): string | undefined {
     const sealed = this.#transactions.read(() => this.#secret.get(id));
-    return sealed && this.#vault.openText(placeOf(id), sealed, `the secret of webhook ${id}`);
+    return (
+      sealed && this.#secrets.openText(getSecretLabel(id), sealed, `the secret of webhook ${id}`)
+    );
   }
 
   enqueue(delivery: Parameters<WebhookStore["enqueue"]>[0]): DeliveryRecord {
     const created_at = timestamp(this.#clock.now());
     return this.#transactions.write(() => {
-      this.#rows.insert.run({ ...delivery, created_at });
-      this.#rows.trim.run({ webhook: delivery.webhook, keep: DELIVERIES_KEPT_MAX });
-      const row = this.#rows.get.get(delivery.id);
+      this.#deliveries.insert.run({ ...delivery, created_at });
+      this.#deliveries.trim.run({ webhook: delivery.webhook, keep: DELIVERIES_KEPT_MAX });
+      const row = this.#deliveries.get.get(delivery.id);
       if (!row) throw new Error("a delivery that was just written is not there");
-      return deliveryOf(row);
+      return toDeliveryRecord(row);
     });
   }
 
-  deliveries(webhook: string, limit: number): DeliveryRecord[] {
-    return this.#transactions.read(() => this.#rows.list.all(webhook, limit).map(deliveryOf));
+  listDeliveries(webhook: string, limit: number): DeliveryRecord[] {
+    return this.#transactions.read(() =>
+      this.#deliveries.list.all(webhook, limit).map(toDeliveryRecord),
+    );
   }
 
-  delivery(id: string): DeliveryRecord | undefined {
-    const row = this.#transactions.read(() => this.#rows.get.get(id));
-    return row && deliveryOf(row);
+  getDelivery(id: string): DeliveryRecord | undefined {
+    const row = this.#transactions.read(() => this.#deliveries.get.get(id));
+    return row && toDeliveryRecord(row);
   }
 
-  payload(id: string): string | undefined {
-    return this.#transactions.read(() => this.#rows.payload.get(id));
+  getPayload(id: string): string | undefined {
+    return this.#transactions.read(() => this.#deliveries.payload.get(id));
   }
 
-  pending(): DeliveryRecord[] {
-    return this.#transactions.read(() => this.#rows.pending.all().map(deliveryOf));
+  listPending(): DeliveryRecord[] {
+    return this.#transactions.read(() => this.#deliveries.pending.all().map(toDeliveryRecord));
   }
 
   /** Lazily: what a power cut forgets of this is sent once more, which receivers have to expect anyway. */
-  attempted(id: string, outcome: DeliveryOutcome): void {
+  recordAttempt(id: string, outcome: DeliveryOutcome): void {
     const finishedAt = outcome.state === "pending" ? null : timestamp(this.#clock.now());
-    this.#transactions.writeLazily(() => this.#rows.attempted.run({ id, ...outcome, finishedAt }));
+    this.#transactions.writeLazily(() =>
+      this.#deliveries.attempted.run({ id, ...outcome, finishedAt }),
+    );
   }
 
-  again(id: string): boolean {
-    return this.#transactions.write(() => this.#rows.again.run(id).changes > 0);
+  requeue(id: string): boolean {
+    return this.#transactions.write(() => this.#deliveries.again.run(id).changes > 0);
   }
 
-  told(app: string): string | undefined {
-    return this.#transactions.read(() => this.#told.get(app));
+  getNotice(app: string): string | undefined {
+    return this.#transactions.read(() => this.#selectNotice.get(app));
   }
 
-  tell(app: string, told: string | undefined): void {
+  setNotice(app: string, told: string | undefined): void {
     this.#transactions.writeLazily(() => {
-      if (told === undefined) this.#forget.run(app);
-      else this.#tell.run(app, told);
+      if (told === undefined) this.#deleteNotice.run(app);
+      else this.#upsertNotice.run(app, told);
     });
   }
 }
 
-const COLUMNS =
+const DELIVERY_COLUMNS =
   "id, webhook, event, app, state, attempts, next_at_ms, status, message, created_at, finished_at";
 
-type DeliveryStatements = ReturnType<typeof deliveryStatements>;
+type DeliveryStatements = ReturnType<typeof prepareDeliveryStatements>;
 
-function deliveryStatements(db: SqliteDatabase) {
+function prepareDeliveryStatements(db: SqliteDatabase) {
   return {
     insert: db.prepare<[Parameters<WebhookStore["enqueue"]>[0] & { created_at: string }]>(`
       INSERT INTO webhook_deliveries
@@ -159,16 +175,16 @@ function deliveryStatements(db: SqliteDatabase) {
         SELECT number FROM webhook_deliveries WHERE webhook = @webhook
         ORDER BY state = 'pending' DESC, number DESC LIMIT -1 OFFSET @keep)`),
     get: db.prepare<[string], DeliveryRow>(
-      `SELECT ${COLUMNS} FROM webhook_deliveries WHERE id = ?`,
+      `SELECT ${DELIVERY_COLUMNS} FROM webhook_deliveries WHERE id = ?`,
     ),
     payload: db
       .prepare<[string], string>("SELECT payload FROM webhook_deliveries WHERE id = ?")
       .pluck(),
     list: db.prepare<[string, number], DeliveryRow>(
-      `SELECT ${COLUMNS} FROM webhook_deliveries WHERE webhook = ? ORDER BY number DESC LIMIT ?`,
+      `SELECT ${DELIVERY_COLUMNS} FROM webhook_deliveries WHERE webhook = ? ORDER BY number DESC LIMIT ?`,
     ),
     pending: db.prepare<[], DeliveryRow>(
-      `SELECT ${COLUMNS} FROM webhook_deliveries WHERE state = 'pending' ORDER BY number`,
+      `SELECT ${DELIVERY_COLUMNS} FROM webhook_deliveries WHERE state = 'pending' ORDER BY number`,
     ),
     attempted: db.prepare<[DeliveryOutcome & { id: string; finishedAt: string | null }]>(`
       UPDATE webhook_deliveries SET state = @state, attempts = attempts + 1, next_at_ms = @nextAtMs,
@@ -204,17 +220,17 @@ interface DeliveryRow {
 }
 
 /** Where the secret stands, which it is sealed to. */
-function placeOf(id: string): string {
+function getSecretLabel(id: string): string {
   return `webhook ${id}`;
 }
 
-function webhookOf(row: WebhookRow): WebhookRecord {
+function toWebhookRecord(row: WebhookRow): WebhookRecord {
   const events: WebhookEvent[] = JSON.parse(row.events);
   const apps: string[] = JSON.parse(row.apps);
   return { id: row.id, url: row.url, events, apps, createdAt: row.created_at };
 }
 
-function deliveryOf(row: DeliveryRow): DeliveryRecord {
+function toDeliveryRecord(row: DeliveryRow): DeliveryRecord {
   return {
     id: row.id,
     webhook: row.webhook,

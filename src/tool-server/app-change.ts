@@ -1,14 +1,14 @@
-import { messageOf } from "../base/errors.ts";
+import { getErrorMessage } from "../base/errors.ts";
 import { ApiError } from "../client/rest/api-error.ts";
 import type { AppDetails } from "../resources/wire/apps.ts";
-import { shownText } from "./shown-value.ts";
-import type { ToolAnswer, ToolContext } from "./tool-answer.ts";
+import { sanitizeText } from "./sanitize-value.ts";
+import type { ToolContext, ToolOutput } from "./tool-context.ts";
 import type { AppSnapshot, UndoRecord } from "./undo-records.ts";
 
 const MESSAGE_CHARS_MAX = 1_000;
 
 /** How far an app is, after a write. Written, so none of these is an error. */
-export interface Progress {
+export interface AppProgress {
   readonly state: "ready" | "stopped" | "failed" | "waiting";
   readonly message: string;
   readonly url: string | null;
@@ -27,7 +27,7 @@ export async function findApp(
   }
 }
 
-export function snapshotOf(app: AppDetails): AppSnapshot {
+export function takeSnapshot(app: AppDetails): AppSnapshot {
   const { id, spec, labels, revisions } = app;
   return { uid: id, spec: { ...spec }, labels, revision: revisions.attempted };
 }
@@ -45,13 +45,13 @@ export async function changeApp(
   const record: UndoRecord = {
     server: context.client.origin,
     app: name,
-    before: before && snapshotOf(before),
+    before: before && takeSnapshot(before),
     created: [],
   };
   const undoId = await context.records.add(record);
   try {
     const { app, created = [] } = await write();
-    await context.records.update(undoId, { ...record, after: snapshotOf(app), created });
+    await context.records.update(undoId, { ...record, after: takeSnapshot(app), created });
     return { undoId, app };
   } catch (error) {
     // Refused, so that nothing was changed; else nobody knows.
@@ -61,32 +61,35 @@ export async function changeApp(
 }
 
 /** Waits until the app is as it was written, or has failed, or the time is over. */
-export async function progressOf(written: AppDetails, context: ToolContext): Promise<Progress> {
+export async function waitForProgress(
+  written: AppDetails,
+  context: ToolContext,
+): Promise<AppProgress> {
   const { name, generation } = written;
   try {
     const { app, timedOut } = await context.client.apps.waitReady(name, {
-      timeoutMs: context.leftMs(),
+      timeoutMs: context.remainingMs(),
       generation,
       signal: context.signal,
     });
-    const message = shownText(app.message, MESSAGE_CHARS_MAX);
+    const message = sanitizeText(app.message, MESSAGE_CHARS_MAX);
     if (timedOut) return { state: "waiting", message, url: app.url };
     return { state: app.spec.running === false ? "stopped" : "ready", message, url: app.url };
   } catch (error) {
     // The write stands all the same.
     const isFailed = error instanceof ApiError && error.status === 409;
-    const message = shownText(messageOf(error), MESSAGE_CHARS_MAX);
+    const message = sanitizeText(getErrorMessage(error), MESSAGE_CHARS_MAX);
     return { state: isFailed ? "failed" : "waiting", message, url: null };
   }
 }
 
 /** What is told of a write: `did` as "deployed", and how far it is. */
-export function changeAnswer(
+export function createChangeOutput(
   name: string,
-  did: string,
-  { state, message, url }: Progress,
+  action: string,
+  { state, message, url }: AppProgress,
   more: Readonly<Record<string, unknown>>,
-): ToolAnswer {
+): ToolOutput {
   const words = {
     ready: `, and is ready${url === null ? "" : ` at ${url}`}`,
     stopped: ", and is stopped",
@@ -95,7 +98,7 @@ export function changeAnswer(
   } as const;
   const isReady = state === "ready" || state === "stopped";
   return {
-    text: `app "${name}" is ${did}${words[state]}`,
+    text: `app "${name}" is ${action}${words[state]}`,
     structured: { name, state, ready: isReady, message, url, ...more },
   };
 }

@@ -2,15 +2,15 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { type Static, Type } from "typebox";
-import { BERTH_APPS_ID } from "../base/berth-apps.ts";
+import { writeDurably } from "../base/atomic-file.ts";
+import { BERTH_APPS_ID } from "../base/berth-tool-manifest.ts";
 import { BerthError } from "../base/errors.ts";
-import { Shape } from "../base/shape.ts";
-import { writeDurably } from "../base/whole-files.ts";
+import { LazyValidator } from "../base/json-validator.ts";
 import { ApiError } from "../client/rest/api-error.ts";
 import { type Client, createClient } from "../client/rest/client.ts";
-import { originOf, type Target } from "../client/rest/target.ts";
+import { originOf, type ServerTarget } from "../client/rest/server-target.ts";
 
-const Kept = Type.Object({
+const KeptTokens = Type.Object({
   /** By the server's origin. */
   servers: Type.Record(
     Type.String(),
@@ -22,9 +22,9 @@ const Kept = Type.Object({
     }),
   ),
 });
-type Kept = Static<typeof Kept>;
+type KeptTokens = Static<typeof KeptTokens>;
 
-const shape = new Shape<Kept>(Kept);
+const keptTokensValidator = new LazyValidator<KeptTokens>(KeptTokens);
 
 /**
  * The assistant's own token for a server: scope `write`, which is the least that deploys. It is made at the
@@ -33,25 +33,28 @@ const shape = new Shape<Kept>(Kept);
  */
 export class AssistantToken {
   readonly #file: string;
-  readonly #findTarget: () => Promise<Target>;
-  #underway: Promise<Client> | undefined;
+  readonly #findTarget: () => Promise<ServerTarget>;
+  #pendingClient: Promise<Client> | undefined;
 
-  constructor(options: { readonly file: string; readonly findTarget: () => Promise<Target> }) {
+  constructor(options: {
+    readonly file: string;
+    readonly findTarget: () => Promise<ServerTarget>;
+  }) {
     this.#file = options.file;
     this.#findTarget = options.findTarget;
   }
 
   /** Throws BerthError: `server_unreachable`, `unauthorized`, and what the server refuses. */
-  client(): Promise<Client> {
+  connect(): Promise<Client> {
     // One at a time, or two first calls would make a token each.
-    this.#underway ??= this.#client().finally(() => {
-      this.#underway = undefined;
+    this.#pendingClient ??= this.#openClient().finally(() => {
+      this.#pendingClient = undefined;
     });
-    return this.#underway;
+    return this.#pendingClient;
   }
 
   /** What a server's refusal of a call means here, where it means something else than to a person. */
-  explained(error: unknown): unknown {
+  explainRefusal(error: unknown): unknown {
     if (!(error instanceof ApiError)) return error;
     if (error.code === "unauthorized")
       return new BerthError("unauthorized", "the assistant's token was revoked, or has expired", {
@@ -68,17 +71,17 @@ export class AssistantToken {
 
   /** Resolves to false where none was kept. */
   async forget(): Promise<boolean> {
-    const had = Object.keys((await this.#kept()).servers).length > 0;
+    const had = Object.keys((await this.#readKept()).servers).length > 0;
     await rm(this.#file, { force: true });
     return had;
   }
 
-  async #client(): Promise<Client> {
+  async #openClient(): Promise<Client> {
     const target = await this.#findTarget().catch((error: unknown) => {
-      throw withoutPaths(error);
+      throw hidePaths(error);
     });
     const origin = originOf(target.url);
-    const kept = await this.#kept();
+    const kept = await this.#readKept();
     const own = kept.servers[origin];
     if (own && own.instance === target.instance)
       return createClient({ baseUrl: target.url, token: own.token });
@@ -90,7 +93,7 @@ export class AssistantToken {
     const { scope } = await person.auth.whoami();
     // As little as is needed, or less.
     if (scope !== "admin") return person;
-    const { name, token } = await made(person);
+    const { name, token } = await createOwnToken(person);
     const { instance } = target;
     kept.servers[origin] = { name, token, ...(instance === undefined ? {} : { instance }) };
     await mkdir(dirname(this.#file), { recursive: true, mode: 0o700 });
@@ -98,10 +101,10 @@ export class AssistantToken {
     return createClient({ baseUrl: target.url, token });
   }
 
-  async #kept(): Promise<Kept> {
+  async #readKept(): Promise<KeptTokens> {
     try {
       const value: unknown = JSON.parse(await readFile(this.#file, "utf8"));
-      if (shape.fits(value)) return value;
+      if (keptTokensValidator.isValid(value)) return value;
     } catch {
       // Not there, or not ours: a new one is made, and replaces it.
     }
@@ -110,7 +113,7 @@ export class AssistantToken {
 }
 
 /** What a person at a terminal is told names files of this machine, which are nothing to an assistant. */
-function withoutPaths(error: unknown): BerthError {
+function hidePaths(error: unknown): BerthError {
   const isNone = error instanceof BerthError && error.code === "server_unreachable";
   return isNone
     ? new BerthError("server_unreachable", "no Berth server runs here, and none was logged in to", {
@@ -124,13 +127,13 @@ function withoutPaths(error: unknown): BerthError {
 }
 
 /** Another user of the server may have the name for an assistant of theirs. */
-async function made(person: Client) {
+async function createOwnToken(personClient: Client) {
   const scope = "write";
   try {
-    return await person.auth.createToken({ name: BERTH_APPS_ID, scope });
+    return await personClient.auth.createToken({ name: BERTH_APPS_ID, scope });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 409) throw error;
     const name = `${BERTH_APPS_ID}-${randomBytes(4).toString("hex")}`;
-    return await person.auth.createToken({ name, scope });
+    return await personClient.auth.createToken({ name, scope });
   }
 }

@@ -1,9 +1,9 @@
 import type { Server as NetServer, Socket } from "node:net";
 import { Server } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
-import { BERTH_APPS_ID, berthToolNames, berthTools } from "../base/berth-apps.ts";
-import { packageVersion } from "../base/package-version.ts";
-import type { ToolCalls } from "./call-tool.ts";
+import { BERTH_APPS_ID, berthToolNames, berthTools } from "../base/berth-tool-manifest.ts";
+import { readPackageVersion } from "../base/package-version.ts";
+import type { ToolDispatcher } from "./tool-dispatcher.ts";
 import { listenOnSocket } from "./tool-socket.ts";
 
 /** Arguments are far smaller; so is everything else that a client has to say. */
@@ -12,12 +12,12 @@ const CONNECTIONS_MAX = 16;
 
 /** Berth's tools as an MCP server on a Unix socket, for clients of both eras of the protocol. */
 export class ToolServer implements AsyncDisposable {
-  readonly #calls: ToolCalls;
+  readonly #dispatcher: ToolDispatcher;
   readonly #sockets = new Set<Socket>();
   #listener: NetServer | undefined;
 
-  constructor(options: { readonly calls: ToolCalls }) {
-    this.#calls = options.calls;
+  constructor(options: { readonly calls: ToolDispatcher }) {
+    this.#dispatcher = options.calls;
   }
 
   /** Throws as `listenOnSocket`. */
@@ -38,7 +38,7 @@ export class ToolServer implements AsyncDisposable {
     this.#sockets.add(socket);
     socket.on("error", () => {}).once("close", () => this.#sockets.delete(socket));
     const transport = new StdioServerTransport(socket, socket, { maxBufferSize: FRAME_BYTES_MAX });
-    const handle = serveStdio(() => this.#session(), {
+    const handle = serveStdio(() => this.#createSession(), {
       transport,
       // The connection is of no use any more, whatever was wrong with it.
       onerror: () => socket.destroy(),
@@ -46,9 +46,9 @@ export class ToolServer implements AsyncDisposable {
     socket.once("close", () => void handle.close().catch(() => {}));
   }
 
-  #session(): Server {
+  #createSession(): Server {
     const server = new Server(
-      { name: BERTH_APPS_ID, version: packageVersion() },
+      { name: BERTH_APPS_ID, version: readPackageVersion() },
       { capabilities: { tools: {} } },
     );
     server.setRequestHandler("tools/list", () => ({
@@ -65,7 +65,11 @@ export class ToolServer implements AsyncDisposable {
       }),
     }));
     server.setRequestHandler("tools/call", async ({ params }, { mcpReq }) => {
-      const result = await this.#calls.call(params.name, params.arguments ?? {}, mcpReq.signal);
+      const result = await this.#dispatcher.call(
+        params.name,
+        params.arguments ?? {},
+        mcpReq.signal,
+      );
       return { ...result, content: [...result.content] };
     });
     return server;

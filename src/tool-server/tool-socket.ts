@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { ConflictError } from "../base/errors.ts";
 
 /** Where apps of the agent bus have their sockets. */
-export function appSocketPath(runtimeDir: string, appId: string): string {
+export function getAppSocketPath(runtimeDir: string, appId: string): string {
   return join(runtimeDir, "assistant", "apps", `${appId}.sock`);
 }
 
@@ -29,25 +29,25 @@ export async function listenOnSocket(
     });
   const server = createServer(onConnection);
   try {
-    await listening(server, path);
+    await listenOn(server, path);
   } catch (error) {
     if (!hasCode(error, "EADDRINUSE")) throw error;
-    if (await isAnswered(path))
+    if (await hasListener(path))
       throw new ConflictError("wrong_state", "the tools of Berth are being served already");
     await rm(path, { force: true });
-    await listening(server, path);
+    await listenOn(server, path);
   }
   await chmod(path, 0o600);
   return server;
 }
 
-async function listening(server: Server, path: string): Promise<void> {
+async function listenOn(server: Server, path: string): Promise<void> {
   server.listen(path);
   // Rejects with the server's error.
   await once(server, "listening");
 }
 
-function isAnswered(path: string): Promise<boolean> {
+function hasListener(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path);
     socket.once("connect", () => {

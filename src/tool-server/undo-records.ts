@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type Static, Type } from "typebox";
+import { writeDurably } from "../base/atomic-file.ts";
 import { BerthError } from "../base/errors.ts";
-import { Shape } from "../base/shape.ts";
-import { writeDurably } from "../base/whole-files.ts";
+import { LazyValidator } from "../base/json-validator.ts";
 
 /** What a call found, and what it came to. Specs are as the API shows them: Secrets are references. */
 const Snapshot = Type.Object({
@@ -29,7 +29,7 @@ const UndoRecord = Type.Object({
 export type AppSnapshot = Static<typeof Snapshot>;
 export type UndoRecord = Static<typeof UndoRecord>;
 
-const shape = new Shape<UndoRecord>(UndoRecord);
+const undoRecordValidator = new LazyValidator<UndoRecord>(UndoRecord);
 
 /** A person takes back the last few calls; these are months of them. */
 const RECORDS_MAX = 1_000;
@@ -59,12 +59,12 @@ export class UndoRecords {
   }
 
   async update(id: string, record: UndoRecord): Promise<void> {
-    await writeDurably(this.#fileOf(id), JSON.stringify(record));
+    await writeDurably(this.#filePath(id), JSON.stringify(record));
   }
 
   /** Each of them once: what `change` returns is kept in its place; undefined leaves it as it is. */
-  async changeEach(change: (record: UndoRecord) => UndoRecord | undefined): Promise<void> {
-    for (const id of await this.#ids()) {
+  async updateEach(change: (record: UndoRecord) => UndoRecord | undefined): Promise<void> {
+    for (const id of await this.#listIds()) {
       const record = await this.get(id).catch(() => undefined);
       const changed = record && change(record);
       if (changed) await this.update(id, changed);
@@ -72,14 +72,14 @@ export class UndoRecords {
   }
 
   async remove(id: string): Promise<void> {
-    await rm(this.#fileOf(id), { force: true });
+    await rm(this.#filePath(id), { force: true });
   }
 
   /** Throws BerthError `not_found` where it is not there any more. */
   async get(id: string): Promise<UndoRecord> {
     try {
-      const value: unknown = JSON.parse(await readFile(this.#fileOf(id), "utf8"));
-      if (shape.fits(value)) return value;
+      const value: unknown = JSON.parse(await readFile(this.#filePath(id), "utf8"));
+      if (undoRecordValidator.isValid(value)) return value;
     } catch {
       // Said below, for every way of not being there.
     }
@@ -89,20 +89,20 @@ export class UndoRecords {
   }
 
   async #removeOldest(): Promise<void> {
-    const ids = await this.#ids();
+    const ids = await this.#listIds();
     for (const id of ids.slice(0, Math.max(0, ids.length - this.#recordsMax + 1)))
       await this.remove(id);
   }
 
   /** Oldest first. */
-  async #ids(): Promise<string[]> {
+  async #listIds(): Promise<string[]> {
     return (await readdir(this.#folder))
       .map((file) => file.replace(/\.json$/, ""))
       .filter((id) => idPattern.test(id))
       .toSorted();
   }
 
-  #fileOf(id: string): string {
+  #filePath(id: string): string {
     if (!idPattern.test(id)) throw new BerthError("invalid_request", "undo_id is none of ours");
     return join(this.#folder, `${id}.json`);
   }

@@ -2,13 +2,13 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { CommandStarter } from "../../src/assistant/agent/mcp/activation/commands.ts";
-import { StartersInOrder } from "../../src/assistant/agent/mcp/activation/starters-in-order.ts";
+import { CommandStarter } from "../../src/assistant/agent/mcp/activation/command-starter.ts";
+import { StarterChain } from "../../src/assistant/agent/mcp/activation/starter-chain.ts";
 import { McpApps } from "../../src/assistant/agent/mcp/mcp-apps.ts";
-import { BERTH_APPS_ID } from "../../src/base/berth-apps.ts";
+import { BERTH_APPS_ID } from "../../src/base/berth-tool-manifest.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
-import { openTestApi, putApp } from "../support/api.ts";
+import { openTestApi, putApp } from "../support/api-harness.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
 
@@ -38,7 +38,7 @@ test("the built program serves the tools when one is called for, and ends with w
   try {
     const apps = new McpApps({
       socketsDir,
-      activator: new StartersInOrder([starter]),
+      activator: new StarterChain([starter]),
       clock: systemClock,
       logger: silentLogger,
     });

@@ -2,12 +2,12 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { AssistantProcess, berth } from "../support/assistant-process.ts";
-import { modelFile } from "../support/gguf/model-file.ts";
+import { getModelFile } from "../support/gguf/preset-model.ts";
 
 let tiny: string;
 let embedding: string;
 beforeAll(async () => {
-  [tiny, embedding] = await Promise.all([modelFile("tiny"), modelFile("embedding")]);
+  [tiny, embedding] = await Promise.all([getModelFile("tiny"), getModelFile("embedding")]);
 });
 
 const person = {

@@ -5,14 +5,14 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { AssistantProcess } from "../support/assistant-process.ts";
 import { freePorts } from "../support/free-port.ts";
-import { modelFile } from "../support/gguf/model-file.ts";
+import { getModelFile } from "../support/gguf/preset-model.ts";
 
 const run = promisify(execFile);
 const examples = join(import.meta.dirname, "../../examples/assistant");
 const modelApp = join(import.meta.dirname, "../../examples/model-app/server.mjs");
 
 test("the examples do what they say", async () => {
-  await using daemon = await AssistantProcess.start(["--model", await modelFile("tiny")]);
+  await using daemon = await AssistantProcess.start(["--model", await getModelFile("tiny")]);
   const env = { ...process.env, BERTH_ASSISTANT_URL: daemon.ready.url };
   const chat = await run(process.execPath, [join(examples, "chat.mjs"), "Hello"], { env });
   expect(chat.stdout.trim()).not.toBe("");

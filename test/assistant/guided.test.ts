@@ -2,10 +2,10 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { documentValidator } from "../../src/assistant/inference/schema-grammar/document-validator.ts";
+import { createDocumentValidator } from "../../src/assistant/inference/schema-grammar/document-validator.ts";
 import { AssistantProcess } from "../support/assistant-process.ts";
-import { modelFile } from "../support/gguf/model-file.ts";
-import { schemaAndDocument } from "../support/schema-arbitrary.ts";
+import { getModelFile } from "../support/gguf/preset-model.ts";
+import { arbitrarySchemaAndDocument } from "../support/schema-arbitrary.ts";
 
 /** Of schemas that a model with random weights has to answer; a few hundred, as many at a time as it has sequences. */
 const SCHEMAS = 150;
@@ -14,7 +14,7 @@ const AT_ONCE = 8;
 let daemon: AssistantProcess;
 let openai: OpenAI;
 beforeAll(async () => {
-  const model = await modelFile("tiny", { contextTokens: 4_096 });
+  const model = await getModelFile("tiny", { contextTokens: 4_096 });
   daemon = await AssistantProcess.start(["--model", `m=${model}`, "--context", "2048"]);
   openai = daemon.openai;
 });
@@ -39,7 +39,7 @@ async function guided(schema: object, seed: number) {
 describe("documents", () => {
   test("of a model with random weights are valid or cut off, whatever the schema; none is a 500", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
-    const pairs = fc.sample(schemaAndDocument(3), { numRuns: SCHEMAS, seed });
+    const pairs = fc.sample(arbitrarySchemaAndDocument(3), { numRuns: SCHEMAS, seed });
     const outcomes = { valid: 0, length: 0, refused: 0 };
     const wrong: unknown[] = [];
     const one = async ({ schema }: { readonly schema: unknown }, index: number) => {
@@ -48,7 +48,9 @@ describe("documents", () => {
         const answer = await guided(schema, index);
         const [choice] = answer.choices;
         if (choice?.finish_reason === "length") outcomes.length += 1;
-        else if (documentValidator(schema)(JSON.parse(choice?.message.content ?? "")).length === 0)
+        else if (
+          createDocumentValidator(schema)(JSON.parse(choice?.message.content ?? "")).length === 0
+        )
           outcomes.valid += 1;
         else wrong.push({ schema, content: choice?.message.content });
       } catch (error) {

@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, beforeEach, expect, onTestFailed, test } from "vitest";
-import { ControlCalls } from "../../src/controller/models/assistant/control-calls.ts";
 import { ControlClient } from "../../src/controller/models/assistant/control-client.ts";
+import { ControlTransport } from "../../src/controller/models/assistant/control-transport.ts";
 import type { AssistantReport } from "../../src/controller/models/assistant/port.ts";
 import { AssistantProcess } from "../support/assistant-process.ts";
 import { freePorts } from "../support/free-port.ts";
-import { modelFile } from "../support/gguf/model-file.ts";
+import { getModelFile } from "../support/gguf/preset-model.ts";
 
 const PROGRAM = join(import.meta.dirname, "../support/supervisor-process.ts");
 const LIMIT = { timeout: 60_000 };
@@ -19,12 +19,12 @@ const never = new AbortController().signal;
 type Line = AssistantReport & { readonly event: string | null };
 
 let dataDir: string;
-let calls: ControlCalls;
+let calls: ControlTransport;
 let assistant: ControlClient;
 const children: ChildProcess[] = [];
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "berth-looked-after-"));
-  calls = new ControlCalls({ dataDir });
+  calls = new ControlTransport({ dataDir });
   assistant = new ControlClient({ calls });
 });
 afterEach(async () => {
@@ -71,7 +71,7 @@ async function isRunning(pid: number): Promise<boolean> {
 }
 
 test("a model answers; the assistant is killed, and comes back without it; SIGTERM ends both", async () => {
-  const path = await modelFile("tiny");
+  const path = await getModelFile("tiny");
   const { reaches, end, reports, log } = supervisor();
   const { url, pid } = await reaches("up");
   const settings = { contextTokens: undefined, sequences: 1, gpu: undefined };
@@ -107,7 +107,7 @@ test("a model answers; the assistant is killed, and comes back without it; SIGTE
 });
 
 test("whoever looks after it is killed: it goes on with its model, and is taken over and ended by the next", async () => {
-  const path = await modelFile("tiny");
+  const path = await getModelFile("tiny");
   const first = supervisor();
   const { pid, url } = await first.reaches("up");
   const settings = { contextTokens: undefined, sequences: 1, gpu: undefined };

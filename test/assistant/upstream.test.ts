@@ -7,7 +7,7 @@ import type {
   GenerateRequest,
   InferenceService,
 } from "../../src/assistant/inference/service-port.ts";
-import { UpstreamInference } from "../../src/assistant/inference/upstream/upstream.ts";
+import { UpstreamInference } from "../../src/assistant/inference/upstream/upstream-inference.ts";
 import { openLedger } from "../../src/assistant/ledger/ledger.ts";
 import { openLocalInference } from "../../src/assistant/local-inference.ts";
 import { Cleanup } from "../../src/base/cleanup.ts";
@@ -15,8 +15,8 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { loadAssistantConfig } from "../../src/config/assistant-config.ts";
 import { AssistantProcess } from "../support/assistant-process.ts";
-import { soon } from "../support/inference-http.ts";
-import { collect, ListLedger, plainRequest } from "../support/service-world.ts";
+import { SHORT_WAIT } from "../support/inference-http-harness.ts";
+import { collect, ListLedger, plainRequest } from "../support/service-harness.ts";
 
 /** The system instance as a process, and beside it the same service and engine in this one. */
 const world = new Cleanup();
@@ -173,7 +173,7 @@ test("the same vectors, models and health", async () => {
   expect({ ...ours, ledgerSeq: 0 }).toEqual({ ...theirs, ledgerSeq: 0 });
   expect(ours.tokens.every((count) => count > 0)).toBe(true);
   expect(await knownTo(upstream)).toEqual(await knownTo(direct));
-  await expect.poll(() => upstream.health(), soon).toEqual(direct.health());
+  await expect.poll(() => upstream.health(), SHORT_WAIT).toEqual(direct.health());
 });
 
 /** All but the time of the start. */
@@ -193,7 +193,7 @@ test("an abort in the middle leaves nothing behind there", async () => {
   }).rejects.toThrow("enough");
   expect(seen.some(({ type }) => type === "end")).toBe(false);
   await expect
-    .poll(async () => (await system.state()).models.map(({ active }) => active), soon)
+    .poll(async () => (await system.state()).models.map(({ active }) => active), SHORT_WAIT)
     .toEqual([0]);
 });
 

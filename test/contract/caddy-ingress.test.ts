@@ -1,17 +1,17 @@
 import { delay, systemClock } from "../../src/base/clock.ts";
 import { startBackend } from "../support/backend.ts";
-import { IngressWorld } from "../support/ingress-world.ts";
+import { CaddyHarness } from "../support/caddy-harness.ts";
 import { type IngressHarness, ingressContract } from "./ingress-contract.ts";
 
 ingressContract("Caddy as a process", async (): Promise<IngressHarness> => {
-  const world = await IngressWorld.open();
+  const world = await CaddyHarness.open();
   const backends = [await startBackend("one"), await startBackend("two")] as const;
-  await world.ready();
+  await world.waitUntilReady();
   return {
     ingress: world.ingress,
     addApp: async (name) => {
       world.apply(name);
-      await world.verdict(name);
+      await world.waitForVerdict(name);
       const app = world.store.get("App", name);
       if (!app) throw new Error(`${name} is not in the store`);
       return app;
@@ -22,9 +22,9 @@ ingressContract("Caddy as a process", async (): Promise<IngressHarness> => {
       return backends.find(({ name }) => name === body)?.target ?? status;
     },
     restart: async () => {
-      await world.leave();
+      await world.stopBerth();
       await world.boot();
-      await world.ready();
+      await world.waitUntilReady();
       return world.ingress;
     },
     now: () => systemClock.now(),

@@ -1,5 +1,5 @@
+import { appResource } from "../support/app-resource.ts";
 import { FakeIngress } from "../support/fake-ingress.ts";
-import { appResource } from "../support/resources.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 import { type IngressHarness, ingressContract } from "./ingress-contract.ts";
 

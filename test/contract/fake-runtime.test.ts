@@ -82,8 +82,8 @@ runtimeContract("the fake", async (): Promise<RuntimeHarness> => {
       auth,
       forgetPrivateBase: async () => {},
       tag: async (image, tag) => {
-        const held = [...engine.held.values()].find((item) => item.id === image);
-        if (held) engine.held.set(tag, held);
+        const held = [...engine.localImages.values()].find((item) => item.id === image);
+        if (held) engine.localImages.set(tag, held);
       },
     },
     hands: {

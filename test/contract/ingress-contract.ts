@@ -111,19 +111,21 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
 
     it("takes out the targets that nobody is reached at, and nothing else", async () => {
       const app = await begin();
-      expect(await ingress.table.retain(app, new Set([one]))).toBeNull();
+      expect(await ingress.table.retainTargets(app, new Set([one]))).toBeNull();
       expect(await ingress.table.read(app)).toBeNull();
       await ingress.table.write(app, { version: "v1", targets: [two, one] });
       const before = await ingress.table.read(app);
       await harness.pass(20);
-      expect(await ingress.table.retain(app, new Set([one, two, "10.9.9.9:1"]))).toEqual(before);
-      expect(await ingress.table.retain(app, new Set([one]))).toEqual({
+      expect(await ingress.table.retainTargets(app, new Set([one, two, "10.9.9.9:1"]))).toEqual(
+        before,
+      );
+      expect(await ingress.table.retainTargets(app, new Set([one]))).toEqual({
         ...before,
         targets: [one],
       });
       expect(await ingress.table.read(app)).toEqual({ ...before, targets: [one] });
       expect(await harness.ask(app)).toBe(one);
-      expect(await ingress.table.retain(app, new Set())).toEqual({ ...before, targets: [] });
+      expect(await ingress.table.retainTargets(app, new Set())).toEqual({ ...before, targets: [] });
       expect(await harness.ask(app)).toBe(503);
     });
 
@@ -132,7 +134,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       await ingress.table.write(app, { version: "v1", targets: [one] });
       await Promise.all([
         ingress.table.write(app, { version: "v2", targets: [two] }),
-        ingress.table.retain(app, new Set([two])),
+        ingress.table.retainTargets(app, new Set([two])),
       ]);
       expect(await ingress.table.read(app)).toMatchObject({ version: "v2", targets: [two] });
       expect(await harness.ask(app)).toBe(two);

@@ -2,16 +2,16 @@ import { Variant } from "dbus-next";
 import { expect, test, vi } from "vitest";
 import { serveAgent } from "../../src/assistant/agent/bus.ts";
 import type { CallDetail, CallRequest, ConfirmationSpec } from "../../src/assistant/agent/port.ts";
+import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import type { Caller } from "../../src/assistant/caller.ts";
 import { serveContext } from "../../src/assistant/context/bus.ts";
 import type { SearchRequest } from "../../src/assistant/context/port.ts";
-import { AssistantError } from "../../src/assistant/errors.ts";
-import { connectSessionBus } from "../../src/dbus/connect.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 import type { ReceivedSignal } from "../../src/dbus/port.ts";
-import { agentWith, BusWorld, contextService } from "../support/bus-world.ts";
-import { gi } from "../support/gi-client.ts";
-import { PATIENT } from "../support/patience.ts";
+import { BusHarness, createFakeAgent, createFakeContextService } from "../support/bus-harness.ts";
+import { runGiClient } from "../support/gi-client.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 const AGENT = "dev.assistant.Agent1";
 const AGENT_PATH = "/dev/assistant/Agent1";
@@ -39,8 +39,8 @@ const spec: ConfirmationSpec = {
   digest: "",
 };
 
-async function worldWith(agent: ReturnType<typeof agentWith>): Promise<BusWorld> {
-  const world = await BusWorld.start();
+async function worldWith(agent: ReturnType<typeof createFakeAgent>): Promise<BusHarness> {
+  const world = await BusHarness.start();
   serveAgent({ bus: world.daemon, service: agent, daemon: "berth 1.2.3" });
   await world.daemon.requestName(AGENT);
   return world;
@@ -49,7 +49,7 @@ async function worldWith(agent: ReturnType<typeof agentWith>): Promise<BusWorld>
 test("a call goes to the agent as it was made, and its answer comes back", async () => {
   const requests: { request: CallRequest; caller: Caller }[] = [];
   await using world = await worldWith(
-    agentWith({
+    createFakeAgent({
       requestCall: async (request, caller) => {
         requests.push({ request, caller });
         return { callId: 2 ** 53 - 1, disposition: "executed", detail };
@@ -83,7 +83,7 @@ test("a call goes to the agent as it was made, and its answer comes back", async
     connection: expect.stringMatching(/^:1\.\d+$/),
     pid: expect.any(Number),
   });
-  expect(await gi(bus, "call", AGENT, AGENT_PATH, AGENT, "Ping", "", "[]")).toEqual([
+  expect(await runGiClient(bus, "call", AGENT, AGENT_PATH, AGENT, "Ping", "", "[]")).toEqual([
     "berth 1.2.3",
   ]);
   const [tools] = await bus.busctlCall(AGENT, AGENT_PATH, AGENT, "ListTools");
@@ -99,7 +99,7 @@ test.each([
   ["an option of another type", { provenance: new Variant("s", "user") }, /provenance.*"s".*"as"/],
   ["JavaScript's own name", { toString: 1 }, /"toString"/],
 ])("%s is refused by its name", async (_, given: Record<string, unknown>, text) => {
-  await using world = await worldWith(agentWith({}));
+  await using world = await worldWith(createFakeAgent({}));
   await using raw = await RawBusClient.connect(world.bus);
   const options = Object.fromEntries(
     Object.entries(given).map(([name, value]) => [
@@ -122,7 +122,7 @@ test.each([
 test("numbers that no call can have are unknown", async () => {
   const asked: number[] = [];
   await using world = await worldWith(
-    agentWith({
+    createFakeAgent({
       confirm: async (id) => {
         asked.push(id);
         return { status: "executed", detail };
@@ -147,7 +147,7 @@ test("what waits is told to whoever asks, as it was announced", async () => {
     callers.push(caller);
     return [spec];
   };
-  await using world = await worldWith(agentWith({ listParked }));
+  await using world = await worldWith(createFakeAgent({ listParked }));
   const [json] = await world.bus.busctlCall(AGENT, AGENT_PATH, AGENT, "ListParked");
   expect(JSON.parse(String(json))).toEqual([spec]);
   expect(callers).toMatchObject([
@@ -156,7 +156,7 @@ test("what waits is told to whoever asks, as it was announced", async () => {
 });
 
 test("signals are heard by every client that listens", async () => {
-  const agent = agentWith({});
+  const agent = createFakeAgent({});
   await using world = await worldWith(agent);
   await using monitor = await world.bus.monitor(AGENT);
   await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
@@ -170,18 +170,18 @@ test("signals are heard by every client that listens", async () => {
   const line = await monitor.line(/ConfirmationRequested/);
   expect(line).toContain("(uint64 7, ");
   await monitor.line(/CallResolved \(uint64 7, 'denied'\)/);
-  await vi.waitFor(() => expect(heard.length).toBe(2), PATIENT);
+  await vi.waitFor(() => expect(heard.length).toBe(2), WAIT_OPTIONS);
   expect(heard[0]?.args).toEqual([7n, JSON.stringify(spec)]);
   expect(heard[1]).toEqual({ sender: world.daemon.uniqueName, args: [7n, "denied"] });
   stop();
   agent.tell.confirmationRequested(8, spec);
   agent.tell.callResolved(8, "executed");
-  await vi.waitFor(() => expect(heard.length).toBe(3), PATIENT);
+  await vi.waitFor(() => expect(heard.length).toBe(3), WAIT_OPTIONS);
   expect(heard[2]?.args).toEqual([8n, "executed"]);
 });
 
 test("a signal that somebody else sends to a client is not the agent's", async () => {
-  const agent = agentWith({});
+  const agent = createFakeAgent({});
   await using world = await worldWith(agent);
   await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
   const heard: ReceivedSignal[] = [];
@@ -198,7 +198,7 @@ test("a signal that somebody else sends to a client is not the agent's", async (
   ]);
   expect(forged.code).toBe(0);
   agent.tell.callResolved(2, "failed");
-  await vi.waitFor(() => expect(heard.length).toBe(1), PATIENT);
+  await vi.waitFor(() => expect(heard.length).toBe(1), WAIT_OPTIONS);
   expect(heard[0]?.args).toEqual([2n, "failed"]);
 });
 
@@ -206,9 +206,9 @@ test("a confirmer is forgotten when its connection goes", async () => {
   const gone: string[] = [];
   const registered: string[] = [];
   await using world = await worldWith(
-    agentWith({
+    createFakeAgent({
       registerConfirmer: ({ connection }) => void registered.push(connection),
-      callerGone: (connection) => void gone.push(connection),
+      handleDisconnect: (connection) => void gone.push(connection),
     }),
   );
   const raw = await RawBusClient.connect(world.bus);
@@ -216,14 +216,14 @@ test("a confirmer is forgotten when its connection goes", async () => {
   await raw.call({ ...call, member: "RegisterConfirmer" });
   await raw.call({ ...call, member: "RegisterConfirmer" });
   expect([registered, gone]).toEqual([[raw.name, raw.name], []]);
-  raw.leave();
-  await vi.waitFor(() => expect(gone).toEqual([raw.name]), PATIENT);
+  raw.disconnect();
+  await vi.waitFor(() => expect(gone).toEqual([raw.name]), WAIT_OPTIONS);
 });
 
 test("search and memory", async () => {
   const searches: SearchRequest[] = [];
-  await using world = await BusWorld.start();
-  const service = contextService({
+  await using world = await BusHarness.start();
+  const service = createFakeContextService({
     search: async (request) => {
       searches.push(request);
       if (request.limit === 0) throw new AssistantError("invalid_request", "the limit is 1 to 50");

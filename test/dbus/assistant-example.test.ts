@@ -1,13 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Desktop, NOTES } from "../support/desktop.ts";
+import { DesktopHarness, NOTES } from "../support/desktop-harness.ts";
 import { examplePath } from "../support/example-app.ts";
 
 const program = examplePath("assistant/on-the-bus.py");
-let desktop: Desktop;
+let desktop: DesktopHarness;
 beforeAll(async () => {
-  desktop = await Desktop.start();
+  desktop = await DesktopHarness.start();
 });
 afterAll(async () => {
   await desktop[Symbol.asyncDispose]();

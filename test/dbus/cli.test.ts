@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Screen } from "../support/screen.ts";
 import { ScriptedAgent } from "../support/scripted-agent.ts";
 import { serveScripted } from "../support/scripted-companion.ts";
-import { TestSessionBus } from "../support/session-bus.ts";
+import { TestSessionBus } from "../support/test-session-bus.ts";
 
 const NOTES = "org.example.Notes";
 const program = join(import.meta.dirname, "../../bin/berth");

@@ -3,9 +3,9 @@ import { createServer, type Socket } from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { connectSessionBus } from "../../src/dbus/connect.ts";
-import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
-import { TestSessionBus } from "../support/session-bus.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
+import { BusHarness, CONTEXT, CONTEXT_PATH } from "../support/bus-harness.ts";
+import { TestSessionBus } from "../support/test-session-bus.ts";
 
 const error = (name: string) => ({ busName: `org.freedesktop.DBus.Error.${name}` });
 const forever = new AbortController().signal;
@@ -77,9 +77,9 @@ test("a bus that has no room for one more", async () => {
 });
 
 test.each([false, true])("deadlines and aborts (descriptors: %s)", async (negotiateFds) => {
-  await using world = await BusWorld.start();
+  await using world = await BusHarness.start();
   let answer: (() => void) | undefined;
-  await world.serveContextWith({
+  await world.serveContext({
     MemoryList: async () => {
       await new Promise<void>((resolve) => {
         answer = resolve;

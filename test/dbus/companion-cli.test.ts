@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Desktop, MEMORY, NOTES } from "../support/desktop.ts";
+import { DesktopHarness, MEMORY, NOTES } from "../support/desktop-harness.ts";
 import { Screen } from "../support/screen.ts";
-import { ToolWorld } from "../support/tool-world.ts";
+import { ToolHarness } from "../support/tool-harness.ts";
 
 /**
  * A person's day with the built command line: the real companion with the notes app, a published MCP server
@@ -11,12 +11,12 @@ import { ToolWorld } from "../support/tool-world.ts";
 const BERTH = "dev.berth.apps";
 const interrupt = "\u0003";
 
-let server: ToolWorld;
-let desktop: Desktop;
+let server: ToolHarness;
+let desktop: DesktopHarness;
 beforeAll(async () => {
-  server = await ToolWorld.open({ images: { "site:1": { exposedPorts: [80] } } });
+  server = await ToolHarness.open({ images: { "site:1": { exposedPorts: [80] } } });
   const { url, token = "" } = server.target;
-  desktop = await Desktop.start({ BERTH_URL: url, BERTH_TOKEN: token });
+  desktop = await DesktopHarness.start({ BERTH_URL: url, BERTH_TOKEN: token });
 });
 afterAll(async () => {
   await desktop[Symbol.asyncDispose]();

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { CompanionClient } from "../support/companion-client.ts";
-import { FaultWorld } from "../support/fault-world.ts";
+import { FaultHarness } from "../support/fault-harness.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 
@@ -11,7 +11,7 @@ const LIMIT_MS = 120_000 + ROUNDS * 100;
 it(
   "two connections that answer at once: one dispatch each, and the same end for both",
   async () => {
-    await using world = await FaultWorld.open();
+    await using world = await FaultHarness.open();
     await world.companion.start();
     const { client } = world;
     await using other = await CompanionClient.connect(world.bus, client.acknowledged);

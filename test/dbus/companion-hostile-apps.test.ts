@@ -8,9 +8,9 @@ import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import type { BusVariant } from "../../src/dbus/port.ts";
 import { COLLECTING, collectGarbage } from "../support/collected-garbage.ts";
-import { textOf } from "../support/companion-client.ts";
-import { FaultWorld } from "../support/fault-world.ts";
-import { UNBOUNDED_AFTER_MS } from "../support/patience.ts";
+import { assertText } from "../support/companion-client.ts";
+import { FaultHarness } from "../support/fault-harness.ts";
+import { UNBOUNDED_AFTER_MS } from "../support/wait-limits.ts";
 
 /** So often all of them misbehave at once. */
 const ROUNDS = Number(process.env["BERTH_HOSTILE_ROUNDS"] ?? 2);
@@ -40,7 +40,7 @@ function idOf(behaviour: string, round: number): string {
   return `org.example.Hostile.${behaviour}${round}`;
 }
 
-async function declare(world: FaultWorld): Promise<void> {
+async function declare(world: FaultHarness): Promise<void> {
   for (let round = 0; round < ROUNDS; round += 1)
     for (const behaviour of Object.keys(behaviours)) {
       const manifest = {
@@ -79,7 +79,7 @@ async function ended(child: ChildProcess): Promise<void> {
 }
 
 /** What the other apps, readers and programs of this person do all the time; the longest that each took, in ms. */
-async function othersUntil(world: FaultWorld, isOver: () => boolean, name: string) {
+async function othersUntil(world: FaultHarness, isOver: () => boolean, name: string) {
   const { client, companion } = world;
   const none = new Map<string, BusVariant>();
   const longest = new Map<string, number>();
@@ -104,7 +104,7 @@ async function othersUntil(world: FaultWorld, isOver: () => boolean, name: strin
     });
     await timed("session", async () => {
       const [path, pipe] = await client.call("Inference1", "OpenSession", "a{sv}", [none]);
-      const session = { path: textOf(path), interface: "dev.assistant.Inference1.Session" };
+      const session = { path: assertText(path), interface: "dev.assistant.Inference1.Session" };
       const params = new Map<string, BusVariant>([["max_tokens", { signature: "u", value: 8 }]]);
       await client.call("Inference1", "Generate", "sa{sv}", ["Once upon", params], session);
       let text = "";
@@ -126,7 +126,7 @@ function footprint(pid: number) {
 it(
   "apps that hang, die, answer late, write 50 MB, change and flood, all at once, are nobody else's business",
   async () => {
-    await using world = await FaultWorld.open({
+    await using world = await FaultHarness.open({
       environment: COLLECTING,
     });
     await declare(world);

@@ -4,17 +4,17 @@ import os from "node:os";
 import path from "node:path";
 import { Variant } from "dbus-next";
 import { expect, test, vi } from "vitest";
-import { connectSessionBus } from "../../src/dbus/connect.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 import {
   BusCallError,
   type BusMethodCall,
   type BusVariant,
   type SessionBus,
 } from "../../src/dbus/port.ts";
-import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
+import { BusHarness, CONTEXT, CONTEXT_PATH } from "../support/bus-harness.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
-import { PATIENT } from "../support/patience.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 /** 10,000 of each were counted when this was written; fewer show a leak just as well. */
 const CALLS = Number(process.env["BERTH_BUS_CALLS"] ?? 500);
@@ -31,8 +31,8 @@ const inference = {
   interface: "dev.assistant.Inference1",
 };
 
-async function worldWithSessions(open: () => number): Promise<BusWorld> {
-  const world = await BusWorld.start({ limits: unlimited });
+async function worldWithSessions(open: () => number): Promise<BusHarness> {
+  const world = await BusHarness.start({ limits: unlimited });
   world.daemon.serve(inference.path, {
     name: inference.interface,
     methods: {
@@ -66,7 +66,7 @@ test("descriptors that are returned are closed here when they have been sent", a
     closeSync(fd);
   };
   await inBatches(once);
-  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
+  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
 }, 120_000);
 
 test("each of many answers that come together has its own descriptor", async () => {
@@ -102,14 +102,14 @@ test("nobody reads the answers, or takes them: they are closed all the same", as
   const raw = await RawBusClient.connect(world.bus); // takes no descriptors
   const call = { ...inference, member: "OpenSession", signature: "a{sv}", body: [{}] };
   for (let sent = 0; sent < 100; sent++) raw.send({ ...call, isReplyUnwanted: sent % 2 === 0 });
-  await vi.waitFor(() => expect(opened.length).toBe(100), PATIENT);
-  raw.leave();
-  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
+  await vi.waitFor(() => expect(opened.length).toBe(100), WAIT_OPTIONS);
+  raw.disconnect();
+  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
 });
 
 test("descriptors that are sent here are closed, wherever they are in the arguments", async () => {
-  await using world = await BusWorld.start({ limits: unlimited });
-  await world.serveContextWith({});
+  await using world = await BusHarness.start({ limits: unlimited });
+  await world.serveContext({});
   await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: true });
   const start = openDescriptors();
   const call = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
@@ -139,12 +139,12 @@ test("descriptors that are sent here are closed, wherever they are in the argume
     names.add(error instanceof BusCallError ? error.busName.replace(/.*\./, "") : String(error));
   });
   expect([...names].toSorted()).toEqual(["InvalidArgs", "UnknownMethod", "UnknownObject"]);
-  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
+  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
 }, 120_000);
 
 test("an index of a descriptor that did not come is an error, and no end of the daemon", async () => {
-  await using world = await BusWorld.start();
-  await world.serveContextWith({});
+  await using world = await BusHarness.start();
+  await world.serveContext({});
   await using raw = await RawBusClient.connect(world.bus);
   // A connection that passes none: dbus-next writes the index and drops the descriptor.
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});

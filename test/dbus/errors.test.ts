@@ -1,20 +1,20 @@
 import { Variant } from "dbus-next";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { AssistantError } from "../../src/assistant/errors.ts";
-import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
-import { gi } from "../support/gi-client.ts";
+import { AssistantError } from "../../src/assistant/assistant-error.ts";
+import { BusHarness, CONTEXT, CONTEXT_PATH } from "../support/bus-harness.ts";
+import { runGiClient } from "../support/gi-client.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 
 const standard = (name: string) => `org.freedesktop.DBus.Error.${name}`;
 const PROPERTIES = "org.freedesktop.DBus.Properties";
 const SECRET = "sk-canary-1234";
 
-let world: BusWorld;
+let world: BusHarness;
 let raw: RawBusClient;
 
 beforeAll(async () => {
-  world = await BusWorld.start();
-  await world.serveContextWith({
+  world = await BusHarness.start();
+  await world.serveContext({
     MemoryGet: ({ args: [app] }) => {
       if (app === "missing") throw new AssistantError("not_found", "there is\nno\u0000 such key");
       if (app === "wrong") return [7];
@@ -117,7 +117,7 @@ describe("properties", () => {
 
   test("are read one by one and together", async () => {
     const { uniqueName } = world.daemon;
-    expect(await gi(world.bus, "properties", uniqueName, CONTEXT_PATH, CONTEXT)).toEqual({
+    expect(await runGiClient(world.bus, "properties", uniqueName, CONTEXT_PATH, CONTEXT)).toEqual({
       Version: ["u", 1],
     });
     expect(await world.bus.busctlProperty(CONTEXT, CONTEXT_PATH, CONTEXT, "Version")).toBe(1);
@@ -179,10 +179,28 @@ describe("clients that desktops have", () => {
     ).rejects.toThrow(/arguments of the types/);
     const name = world.daemon.uniqueName;
     expect(
-      await gi(bus, "call", name, CONTEXT_PATH, CONTEXT, "MemoryGet", "ss", '["missing", "k"]'),
+      await runGiClient(
+        bus,
+        "call",
+        name,
+        CONTEXT_PATH,
+        CONTEXT,
+        "MemoryGet",
+        "ss",
+        '["missing", "k"]',
+      ),
     ).toMatchObject({ error: "dev.assistant.Error.NotFound" });
     expect(
-      await gi(bus, "call", name, CONTEXT_PATH, CONTEXT, "MemoryGet", "sx", '["missing", 1]'),
+      await runGiClient(
+        bus,
+        "call",
+        name,
+        CONTEXT_PATH,
+        CONTEXT,
+        "MemoryGet",
+        "sx",
+        '["missing", 1]',
+      ),
     ).toMatchObject({ error: standard("InvalidArgs") });
   });
 
@@ -195,7 +213,7 @@ describe("clients that desktops have", () => {
 });
 
 test("a name that another companion has is not queued for", async () => {
-  await using second = await BusWorld.start({ address: world.bus.address });
+  await using second = await BusHarness.start({ address: world.bus.address });
   const taken = second.daemon.requestName(CONTEXT);
   await expect(taken).rejects.toMatchObject({
     code: "busy",

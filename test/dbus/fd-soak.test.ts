@@ -4,11 +4,11 @@ import os from "node:os";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { openDescriptors } from "../support/open-descriptors.ts";
-import { PATIENT } from "../support/patience.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 import type { SocketPeer } from "../support/socket-peer.ts";
 import { socketPeers } from "../support/socket-peer.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 /** A million were sent each time that the transport was changed; fewer show a leak or a mix-up just as well. */
 const MESSAGES = Number(process.env["BERTH_BUS_MESSAGES"] ?? 20_000);
@@ -118,7 +118,7 @@ test(
     expect([left.transport.pendingBytes, right.transport.pendingBytes]).toEqual([0, 0]);
     left.transport.destroy();
     right.transport.destroy();
-    await vi.waitFor(() => expect(openDescriptors()).toBe(openBefore - 2), PATIENT);
+    await vi.waitFor(() => expect(openDescriptors()).toBe(openBefore - 2), WAIT_OPTIONS);
     for (const fd of fds) closeSync(fd);
     await rm(dir, { recursive: true });
   },

@@ -7,15 +7,15 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import koffi from "koffi";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { connectSessionBus } from "../../src/dbus/connect.ts";
-import { BusConnection } from "../../src/dbus/connection.ts";
+import { BusConnection } from "../../src/dbus/bus-connection.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 import { FdTransport, openFdTransport } from "../../src/dbus/fd-transport.ts";
 import { loadSocketCalls, socketCalls } from "../../src/dbus/koffi-socket-calls.ts";
-import { controlBytesOf } from "../../src/dbus/socket-message.ts";
+import { getControlBytes } from "../../src/dbus/socket-message.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
-import { PATIENT } from "../support/patience.ts";
 import { endReading, listenWithoutAccepting, socketPair } from "../support/socket-pair.ts";
 import { SocketPeer, socketPeers } from "../support/socket-peer.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 const PROGRAM = fileURLToPath(new URL("../support/socket-process.ts", import.meta.url));
 const forever = new AbortController().signal;
@@ -33,7 +33,7 @@ afterEach(async () => {
   // What is received is closed by a thread.
   await vi.waitFor(() => {
     if (openDescriptors() > openBefore) throw new Error("descriptors were left open");
-  }, PATIENT);
+  }, WAIT_OPTIONS);
 });
 
 /** A process at the other end of a socket, and the lines that it prints. */
@@ -67,7 +67,7 @@ describe("sending and receiving", () => {
     void sender.write("y", [fd]).then(() => done.push("with a descriptor"));
     expect(sender.transport.pendingBytes).toBeGreaterThan(3 << 20);
     using receiver = right.start();
-    await vi.waitFor(() => expect(receiver.receivedBytes).toBe((4 << 20) + 1), PATIENT);
+    await vi.waitFor(() => expect(receiver.receivedBytes).toBe((4 << 20) + 1), WAIT_OPTIONS);
     expect(done).toEqual(["large", "with a descriptor"]);
     expect(sender.transport.pendingBytes).toBe(0);
     expect(receiver.text.endsWith("xy")).toBe(true);
@@ -85,13 +85,13 @@ describe("sending and receiving", () => {
     for (let message = 0; message < count; message++) {
       void sender.write("x".repeat(10_000), [fd]).then(() => (written += 1));
     }
-    await vi.waitFor(() => expect(written).toBeGreaterThan(0), PATIENT);
+    await vi.waitFor(() => expect(written).toBeGreaterThan(0), WAIT_OPTIONS);
     const waiting = sender.transport.pendingBytes;
     expect(waiting).toBeGreaterThan(1_000_000);
     expect(written).toBe(count - Math.ceil(waiting / 10_000));
     using receiver = right.start();
-    await vi.waitFor(() => expect(written).toBe(count), PATIENT);
-    await vi.waitFor(() => expect(receiver.receivedBytes).toBe(count * 10_000), PATIENT);
+    await vi.waitFor(() => expect(written).toBe(count), WAIT_OPTIONS);
+    await vi.waitFor(() => expect(receiver.receivedBytes).toBe(count * 10_000), WAIT_OPTIONS);
     expect(receiver.fds).toHaveLength(count);
     expect(sender.transport.pendingBytes).toBe(0);
     closeSync(fd);
@@ -106,7 +106,7 @@ describe("sending and receiving", () => {
       "all",
       Array.from({ length: 253 }, () => fd),
     );
-    await vi.waitFor(() => expect(receiver.text).toBe("all"), PATIENT);
+    await vi.waitFor(() => expect(receiver.text).toBe("all"), WAIT_OPTIONS);
     expect(receiver.fds).toHaveLength(253);
     await expect(
       sender.write(
@@ -136,7 +136,7 @@ describe("sending and receiving", () => {
       onData: (chunk) => events.push(...chunk.toString().split(";").slice(0, -1)),
       onClosed: () => {},
     });
-    await vi.waitFor(() => expect(events.at(-1)).toBe("with 2"), PATIENT);
+    await vi.waitFor(() => expect(events.at(-1)).toBe("with 2"), WAIT_OPTIONS);
     expect(events).toEqual(
       ["a", "b", "c"].flatMap((name, index) => [name, name, `plain ${index}`, `with ${index}`]),
     );
@@ -151,7 +151,7 @@ describe("sending and receiving", () => {
     const file = path.join(dir, "only here");
     const fd = openSync(file, "w");
     await sender.write("x", [fd]);
-    await vi.waitFor(() => expect(receiver.fds).toHaveLength(1), PATIENT);
+    await vi.waitFor(() => expect(receiver.fds).toHaveLength(1), WAIT_OPTIONS);
     closeSync(fd);
     await using server = await listen(path.join(dir, "bus"));
     const connected = await openFdTransport(server.path, forever);
@@ -176,9 +176,9 @@ describe("sending and receiving", () => {
     const calls = await loadSocketCalls();
     using peer = new SocketPeer(new FdTransport(calls, here)).start();
     await peer.write("one");
-    await vi.waitFor(() => expect(peer.text).toBe("one"), PATIENT);
+    await vi.waitFor(() => expect(peer.text).toBe("one"), WAIT_OPTIONS);
     await peer.write(" two");
-    await vi.waitFor(() => expect(peer.text).toBe("one two"), PATIENT);
+    await vi.waitFor(() => expect(peer.text).toBe("one two"), WAIT_OPTIONS);
   });
 });
 
@@ -190,7 +190,7 @@ describe("ends", () => {
     closeSync(fd);
     left.transport.destroy();
     using receiver = right.start();
-    await vi.waitFor(() => expect(receiver.closings).toBe(1), PATIENT);
+    await vi.waitFor(() => expect(receiver.closings).toBe(1), WAIT_OPTIONS);
     expect([receiver.text, receiver.fds.length, receiver.error]).toEqual(["bye", 1, undefined]);
   });
 
@@ -203,12 +203,12 @@ describe("ends", () => {
     void left.write(Buffer.alloc(4 << 20), [fd]).then(() => {
       isDone = true;
     });
-    await vi.waitFor(() => expect(receiver.fds).toHaveLength(1), PATIENT);
+    await vi.waitFor(() => expect(receiver.fds).toHaveLength(1), WAIT_OPTIONS);
     left.transport.destroy();
     left.transport.destroy();
     closeSync(fd);
-    await vi.waitFor(() => expect([isDone, left.closings]).toEqual([true, 1]), PATIENT);
-    await vi.waitFor(() => expect(receiver.closings).toBe(1), PATIENT);
+    await vi.waitFor(() => expect([isDone, left.closings]).toEqual([true, 1]), WAIT_OPTIONS);
+    await vi.waitFor(() => expect(receiver.closings).toBe(1), WAIT_OPTIONS);
     expect(receiver.receivedBytes).toBeLessThanOrEqual(4 << 20);
     expect(receiver.error).toBeUndefined();
   });
@@ -219,7 +219,7 @@ describe("ends", () => {
     await sender.write("never read");
     await right.write("last words");
     right.transport.destroy();
-    await vi.waitFor(() => expect(sender.closings).toBe(1), PATIENT);
+    await vi.waitFor(() => expect(sender.closings).toBe(1), WAIT_OPTIONS);
     expect(sender.text).toBe("last words");
     expect(sender.error).toMatchObject({ code: "ECONNRESET" });
   });
@@ -233,7 +233,7 @@ describe("ends", () => {
     const written = sender.write("x");
     sender.start();
     await written;
-    await vi.waitFor(() => expect(sender.closings).toBe(1), PATIENT);
+    await vi.waitFor(() => expect(sender.closings).toBe(1), WAIT_OPTIONS);
     expect([sender.text, sender.error]).toEqual([
       "last words",
       expect.objectContaining({ code: "EPIPE" }),
@@ -277,7 +277,7 @@ describe("ends", () => {
     expect(peer.transport.pendingBytes).toBeGreaterThan(0);
     child.kill("SIGKILL");
     await written;
-    await vi.waitFor(() => expect(peer.closings).toBe(1), PATIENT);
+    await vi.waitFor(() => expect(peer.closings).toBe(1), WAIT_OPTIONS);
     expect(peer.transport.pendingBytes).toBe(0);
     closeSync(fd);
   });
@@ -287,16 +287,16 @@ describe("descriptors that do not fit", () => {
   test("there is no space for all: those that arrived are closed, with the connection", async () => {
     const [left, right] = socketPair();
     using sender = new SocketPeer(new FdTransport(await loadSocketCalls(), left)).start();
-    using receiver = new SocketPeer(new FdTransport(socketCalls(koffi, controlBytesOf(2)), right));
+    using receiver = new SocketPeer(new FdTransport(socketCalls(koffi, getControlBytes(2)), right));
     const fd = newDescriptor();
     await sender.write("two", [fd, fd]);
     await sender.write("five", [fd, fd, fd, fd, fd]);
     await sender.write("none");
     receiver.start();
-    await vi.waitFor(() => expect(receiver.closings).toBe(1), PATIENT);
+    await vi.waitFor(() => expect(receiver.closings).toBe(1), WAIT_OPTIONS);
     expect([receiver.text, receiver.fds.length]).toEqual(["two", 2]);
     expect(receiver.error?.message).toMatch(/^descriptors were lost/);
-    await vi.waitFor(() => expect(sender.closings).toBe(1), PATIENT);
+    await vi.waitFor(() => expect(sender.closings).toBe(1), WAIT_OPTIONS);
     closeSync(fd);
   });
 
@@ -311,7 +311,7 @@ describe("descriptors that do not fit", () => {
     );
     closeSync(fd);
     expect(await nextLine()).toMatch(/^0 descriptors were lost: this process has too many open/);
-    await vi.waitFor(() => expect(peer.closings).toBe(1), PATIENT);
+    await vi.waitFor(() => expect(peer.closings).toBe(1), WAIT_OPTIONS);
   });
 });
 

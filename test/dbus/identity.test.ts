@@ -4,9 +4,9 @@ import path from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ProcessFiles } from "../../src/assistant/bus/identity/process-files.ts";
 import type { Caller } from "../../src/assistant/caller.ts";
-import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
-import { PATIENT } from "../support/patience.ts";
+import { BusHarness, CONTEXT, CONTEXT_PATH } from "../support/bus-harness.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 const ACCESS_DENIED = "org.freedesktop.DBus.Error.AccessDenied";
 const ping = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT, member: "Ping" };
@@ -24,10 +24,10 @@ afterEach(async () => await rm(root, { recursive: true }));
 
 async function worldOf(
   callers: Caller[],
-  options: Parameters<typeof BusWorld.start>[0],
-): Promise<BusWorld> {
-  const world = await BusWorld.start(options);
-  await world.serveContextWith({
+  options: Parameters<typeof BusHarness.start>[0],
+): Promise<BusHarness> {
+  const world = await BusHarness.start(options);
+  await world.serveContext({
     Ping: ({ caller }) => {
       callers.push(caller);
       return ["berth test"];
@@ -150,15 +150,15 @@ test("a caller that goes while it is looked at is not served", async () => {
   raw.send({ ...ping, isReplyUnwanted: true });
   await looked.promise;
   const gone = deferred();
-  world.daemon.whenGone(raw.name, gone.resolve);
-  raw.leave();
+  world.daemon.onDisconnect(raw.name, gone.resolve);
+  raw.disconnect();
   await gone.promise;
   goOn.resolve();
   await using other = await RawBusClient.connect(world.bus);
   await other.call(ping);
   await vi.waitFor(
     () => expect(callers.map(({ connection }) => connection)).toEqual([other.name]),
-    PATIENT,
+    WAIT_OPTIONS,
   );
 });
 
@@ -169,7 +169,7 @@ test("only the bus says who has gone", async () => {
   await using liar = await RawBusClient.connect(world.bus);
   await raw.call(ping);
   const gone: string[] = [];
-  world.daemon.whenGone(raw.name, () => gone.push(raw.name));
+  world.daemon.onDisconnect(raw.name, () => gone.push(raw.name));
   liar.send({
     destination: world.daemon.uniqueName,
     path: "/org/freedesktop/DBus",
@@ -201,16 +201,16 @@ test("who never calls can be looked at as well, and nothing of it is kept", asyn
   );
   await using world = await worldOf([], { processFiles: new ProcessFiles(root) });
   const raw = await RawBusClient.connect(world.bus);
-  expect(await world.daemon.identityOf(raw.name)).toMatchObject({
+  expect(await world.daemon.identifyConnection(raw.name)).toMatchObject({
     connection: raw.name,
     app: { id: "org.example.App", kind: "flatpak" },
   });
   await raw[Symbol.asyncDispose]();
   await vi.waitFor(
-    () => expect(world.daemon.identityOf(raw.name)).rejects.toThrow(/name/i),
-    PATIENT,
+    () => expect(world.daemon.identifyConnection(raw.name)).rejects.toThrow(/name/i),
+    WAIT_OPTIONS,
   );
   await using strangers = await worldOf([], { uid: 4_321 });
   await using other = await RawBusClient.connect(strangers.bus);
-  await expect(strangers.daemon.identityOf(other.name)).rejects.toThrow("nobody else");
+  await expect(strangers.daemon.identifyConnection(other.name)).rejects.toThrow("nobody else");
 });

@@ -5,9 +5,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { InferenceObjects } from "../../src/assistant/inference/bus/inference-objects.ts";
 import type { AnswerEvent, GenerateRequest } from "../../src/assistant/inference/service-port.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { BusWorld } from "../support/bus-world.ts";
-import { openDescriptors } from "../support/inference-bus-world.ts";
-import { PATIENT } from "../support/patience.ts";
+import { BusHarness } from "../support/bus-harness.ts";
+import { openDescriptors } from "../support/inference-bus-harness.ts";
 import {
   accepted,
   forever,
@@ -16,6 +15,7 @@ import {
   textOfPrompt,
 } from "../support/scripted-service.ts";
 import { SessionClient } from "../support/session-client.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 const NAME = "dev.assistant.Inference1";
 const PATH = "/dev/assistant/Inference1";
@@ -25,16 +25,16 @@ const text = (words: string): AnswerEvent => ({ type: "text", choice: 0, text: w
 /** 10,000 take 40 seconds. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 200);
 
-const until = (is: () => boolean) => vi.waitUntil(is, { ...PATIENT, interval: 5 });
+const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 5 });
 
 const runtimeDir = mkdtempSync(join(tmpdir(), "berth-pipes-"));
 const service = new ScriptedService();
-let world: BusWorld;
+let world: BusHarness;
 let objects: InferenceObjects;
 let client: SessionClient;
 
 beforeAll(async () => {
-  world = await BusWorld.start({
+  world = await BusHarness.start({
     limits: { calls: { burst: 1e9, perSecond: 1e9 }, runningMax: 64, heldBytesMax: 2 ** 25 },
   });
   objects = new InferenceObjects({

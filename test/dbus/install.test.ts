@@ -5,12 +5,16 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { companionBusNames } from "../../src/base/companion-names.ts";
-import { programOf, serviceText, unitText } from "../../src/cli/companion/install/install-texts.ts";
-import { connectSessionBus } from "../../src/dbus/connect.ts";
+import {
+  formatBusService,
+  formatUnit,
+  parseExecStart,
+} from "../../src/cli/companion/install/unit-and-service-files.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 import { endProcessOf } from "../support/bus-processes.ts";
-import { berth, type CliResult } from "../support/cli.ts";
-import { PATIENT } from "../support/patience.ts";
-import { TestSessionBus } from "../support/session-bus.ts";
+import { type CliResult, runCommandLine } from "../support/run-cli.ts";
+import { TestSessionBus } from "../support/test-session-bus.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 let home: string;
 beforeEach(async () => {
@@ -25,7 +29,7 @@ function run(
   words: readonly string[],
   environment: Record<string, string> = {},
 ): Promise<CliResult> {
-  return berth(["assistant", ...words], {
+  return runCommandLine(["assistant", ...words], {
     workingDirectory: home,
     environment: {
       HOME: home,
@@ -66,7 +70,7 @@ describe("install", () => {
     // Where there is no systemd at all, nobody reads the unit.
     if (!verified.error) expect(verified.stderr).not.toContain("berth-companion");
     const unit = await readFile(unitFile(), "utf8");
-    expect(programOf(unit)?.slice(2)).toEqual([
+    expect(parseExecStart(unit)?.slice(2)).toEqual([
       "assistant",
       "--user",
       "--upstream",
@@ -95,9 +99,9 @@ describe("install", () => {
     };
     const environment = { HOME: home, ...bus.environment };
     const options = { workingDirectory: home, environment, openSessionBus };
-    expect((await berth(["assistant", "install", "--no-start"], options)).code).toBe(0);
+    expect((await runCommandLine(["assistant", "install", "--no-start"], options)).code).toBe(0);
     expect(reloads).toEqual(["ReloadConfig"]);
-    expect((await berth(["assistant", "uninstall"], options)).code).toBe(0);
+    expect((await runCommandLine(["assistant", "uninstall"], options)).code).toBe(0);
     expect(reloads).toEqual(["ReloadConfig", "ReloadConfig"]);
   });
 
@@ -105,7 +109,7 @@ describe("install", () => {
     await writeFile(join(home, "companion.yaml"), "paused: true\n");
     await writeFile(join(home, "some.gguf"), "");
     await run(["install", "--no-start", "--config", "companion.yaml", "--model", "a=some.gguf"]);
-    const program = programOf(await readFile(unitFile(), "utf8"));
+    const program = parseExecStart(await readFile(unitFile(), "utf8"));
     expect(program).toContain(join(home, "companion.yaml"));
     expect(program).toContain(`a=${join(home, "some.gguf")}`);
   });
@@ -183,7 +187,7 @@ describe("the texts", () => {
   ];
 
   test("a program with odd words comes out of the unit as it went in", () => {
-    expect(programOf(unitText(odd))).toEqual(odd);
+    expect(parseExecStart(formatUnit(odd))).toEqual(odd);
   });
 
   test("and so it does out of the service, as the bus itself reads it", async () => {
@@ -194,10 +198,10 @@ describe("the texts", () => {
     await writeFile(program, `#!/bin/sh\nprintf '%s|' "$@" > "$0.new"; mv "$0.new" "$1"\n`);
     await chmod(program, 0o755);
     const name = "dev.assistant.Agent1";
-    const services = { [`${name}.service`]: serviceText(name, [program, trace, ...odd]) };
+    const services = { [`${name}.service`]: formatBusService(name, [program, trace, ...odd]) };
     await using odds = await TestSessionBus.start({ services });
     const calling = odds.gdbusCall(name, "/x", `${name}.Ping`).catch(() => {});
-    await vi.waitUntil(() => existsSync(trace), PATIENT);
+    await vi.waitUntil(() => existsSync(trace), WAIT_OPTIONS);
     expect(await readFile(trace, "utf8")).toBe([trace, ...odd, ""].join("|"));
     await odds.kill();
     await calling;
@@ -225,7 +229,7 @@ describe("what is installed", () => {
     const environment = { HOME: home, XDG_RUNTIME_DIR: runtime };
     await using bus = await TestSessionBus.start({ services, environment });
     const doctor = async () => {
-      const { output } = await berth(["doctor", "-o", "json"], {
+      const { output } = await runCommandLine(["doctor", "-o", "json"], {
         workingDirectory: home,
         environment: { ...environment, DBUS_SESSION_BUS_ADDRESS: bus.address },
         openSessionBus: (address, signal) =>

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { serveAgent } from "../../src/assistant/agent/bus.ts";
 import { serveContext } from "../../src/assistant/context/bus.ts";
-import { agentWith, BusWorld, contextService } from "../support/bus-world.ts";
-import { gi } from "../support/gi-client.ts";
+import { BusHarness, createFakeAgent, createFakeContextService } from "../support/bus-harness.ts";
+import { runGiClient } from "../support/gi-client.ts";
 
 /**
  * Written from the runtime's contract by hand, with the additions that are decided beside it; the files in
@@ -72,11 +72,11 @@ const session = "/dev/assistant/Inference1/session/7";
 
 const nothing = () => [];
 
-async function everything(): Promise<BusWorld> {
-  const world = await BusWorld.start();
+async function everything(): Promise<BusHarness> {
+  const world = await BusHarness.start();
   const { daemon: bus } = world;
-  serveAgent({ bus, service: agentWith({}), daemon: "berth test" });
-  serveContext({ bus, service: contextService(), daemon: "berth test" });
+  serveAgent({ bus, service: createFakeAgent({}), daemon: "berth test" });
+  serveContext({ bus, service: createFakeContextService(), daemon: "berth test" });
   bus.serve("/dev/assistant/Inference1", {
     name: "dev.assistant.Inference1",
     methods: { Ping: nothing, OpenSession: nothing },
@@ -96,7 +96,7 @@ async function everything(): Promise<BusWorld> {
 test("a client that is made from introspection has the contract's signatures", async () => {
   await using world = await everything();
   const at = async (path: string) =>
-    await gi(world.bus, "signatures", world.daemon.uniqueName, path);
+    await runGiClient(world.bus, "signatures", world.daemon.uniqueName, path);
   for (const [name, path] of [
     ["dev.assistant.Agent1", "/dev/assistant/Agent1"],
     ["dev.assistant.Context1", "/dev/assistant/Context1"],
@@ -125,7 +125,7 @@ test("gdbus sees the same, and the children on the way to each object", async ()
 });
 
 test("an object that was taken off is gone, and so is the way to it", async () => {
-  await using world = await BusWorld.start();
+  await using world = await BusHarness.start();
   const remove = world.daemon.serve(session, {
     name: "dev.assistant.Inference1.Session",
     methods: { Generate: () => [], Embed: () => [], Cancel: () => [], Close: () => [] },
@@ -141,7 +141,7 @@ test("an object that was taken off is gone, and so is the way to it", async () =
 });
 
 test("what is served has to be what the file says, no more and no less", async () => {
-  await using world = await BusWorld.start();
+  await using world = await BusHarness.start();
   const methods = { Generate: () => [], Embed: () => [], Cancel: () => [] };
   const properties = { State: () => "open", Version: () => 1 };
   const name = "dev.assistant.Inference1.Session";
@@ -153,8 +153,8 @@ test("what is served has to be what the file says, no more and no less", async (
   expect(() => serve({ Close: () => [] })).toThrow(TypeError);
 });
 
-async function interfacesAt(world: BusWorld, path: string): Promise<object | undefined> {
-  const found = await gi(world.bus, "signatures", world.daemon.uniqueName, path);
+async function interfacesAt(world: BusHarness, path: string): Promise<object | undefined> {
+  const found = await runGiClient(world.bus, "signatures", world.daemon.uniqueName, path);
   const isObject = typeof found === "object" && found !== null && "interfaces" in found;
   return isObject && typeof found.interfaces === "object" && found.interfaces !== null
     ? found.interfaces

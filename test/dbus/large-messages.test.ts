@@ -1,24 +1,24 @@
 import { once } from "node:events";
 import { expect, test, vi } from "vitest";
-import { openConnection } from "../../src/dbus/connect.ts";
+import { openConnection } from "../../src/dbus/connect-session-bus.ts";
 import { messageTypes, NO_REPLY_EXPECTED } from "../../src/dbus/outgoing-message.ts";
-import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
+import { BusHarness, CONTEXT, CONTEXT_PATH } from "../support/bus-harness.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
-import { PATIENT } from "../support/patience.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 const target = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
 
-async function lives(world: BusWorld): Promise<void> {
+async function lives(world: BusHarness): Promise<void> {
   expect(await world.bus.gdbusCall(CONTEXT, CONTEXT_PATH, `${CONTEXT}.Ping`)).toBe(
     "('berth test',)",
   );
 }
 
 test("a client that asks for much at once gets it, and costs the daemon nothing", async () => {
-  await using world = await BusWorld.start();
+  await using world = await BusHarness.start();
   const text = "x".repeat(16 << 20);
-  await world.serveContextWith({
+  await world.serveContext({
     MemoryList: () => [text],
     MemoryGet: async () => [await Promise.resolve(text)],
   });
@@ -31,15 +31,15 @@ test("a client that asks for much at once gets it, and costs the daemon nothing"
     raw.send(get);
   }
   await vi.waitFor(() => expect(raw.repliesReceived).toBe(20), 20_000);
-  raw.leave();
+  raw.disconnect();
   await lives(world);
 }, 30_000);
 
 test("large answers to a client that has left are dropped, and cost the daemon nothing", async () => {
-  await using world = await BusWorld.start();
+  await using world = await BusHarness.start();
   const text = "x".repeat(16 << 20);
   let running = 0;
-  await world.serveContextWith({
+  await world.serveContext({
     MemoryGet: async ({ signal }) => {
       running += 1;
       await once(signal, "abort");
@@ -49,15 +49,15 @@ test("large answers to a client that has left are dropped, and cost the daemon n
   const raw = await RawBusClient.connect(world.bus);
   const get = { ...target, member: "MemoryGet", signature: "ss", body: ["a", "b"] };
   for (let each = 0; each < 30; each++) raw.send(get);
-  await vi.waitFor(() => expect(running).toBe(30), PATIENT);
-  raw.leave();
+  await vi.waitFor(() => expect(running).toBe(30), WAIT_OPTIONS);
+  raw.disconnect();
   await lives(world);
 });
 
 test("an answer that no message can hold is refused in words, and nothing to worry about", async () => {
-  await using world = await BusWorld.start();
+  await using world = await BusHarness.start();
   const text = "x".repeat(65 << 20);
-  await world.serveContextWith({ MemoryList: () => [text] });
+  await world.serveContext({ MemoryList: () => [text] });
   await using raw = await RawBusClient.connect(world.bus);
   const list = { ...target, member: "MemoryList", signature: "s", body: ["a"] };
   const { name, text: why } = await raw.errorOf(list);
@@ -67,8 +67,8 @@ test("an answer that no message can hold is refused in words, and nothing to wor
 });
 
 test("a call with a path of any length is answered, and its descriptors are closed", async () => {
-  await using world = await BusWorld.start();
-  await world.serveContextWith({});
+  await using world = await BusHarness.start();
+  await world.serveContext({});
   await using client = await openConnection({
     address: world.bus.address,
     negotiateFds: true,
@@ -94,6 +94,6 @@ test("a call with a path of any length is answered, and its descriptors are clos
   await expect(client.call(far, options)).rejects.toMatchObject({
     busName: "org.freedesktop.DBus.Error.UnknownObject",
   });
-  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
+  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
   await lives(world);
 });

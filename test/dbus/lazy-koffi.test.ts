@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { connectSessionBus } from "../../src/dbus/connect.ts";
-import { TestSessionBus } from "../support/session-bus.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
+import { TestSessionBus } from "../support/test-session-bus.ts";
 
 const isLoaded = () => readFileSync("/proc/self/maps", "utf8").includes("/koffi.node");
 

@@ -3,19 +3,19 @@ import { connect } from "node:net";
 import { Variant } from "dbus-next";
 import { expect, test, vi } from "vitest";
 import type { BusMethod } from "../../src/assistant/bus/port.ts";
-import { socketPathsOf } from "../../src/dbus/address.ts";
-import { connectSessionBus } from "../../src/dbus/connect.ts";
-import { textOf } from "../../src/dbus/values.ts";
-import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
-import { PATIENT } from "../support/patience.ts";
+import { toText } from "../../src/dbus/bus-values.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
+import { parseSocketPaths } from "../../src/dbus/session-bus-address.ts";
+import { BusHarness, CONTEXT, CONTEXT_PATH } from "../support/bus-harness.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 const LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded";
 const target = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
 const ping = { ...target, member: "Ping" };
 const search = { ...target, member: "Search", signature: "sa{sv}" };
 
-async function lives(world: BusWorld): Promise<void> {
+async function lives(world: BusHarness): Promise<void> {
   expect(await world.bus.gdbusCall(CONTEXT, CONTEXT_PATH, `${CONTEXT}.Ping`)).toBe(
     "('berth test',)",
   );
@@ -63,8 +63,8 @@ test.each([
     },
   ],
 ])("%s that is too large is refused, and the next call served", async (_, call) => {
-  await using world = await BusWorld.start();
-  await world.serveContextWith({});
+  await using world = await BusHarness.start();
+  await world.serveContext({});
   await using raw = await RawBusClient.connect(world.bus);
   expect(await raw.errorOf(call)).toMatchObject({
     name: LIMITS_EXCEEDED,
@@ -82,8 +82,8 @@ test.each([
 });
 
 test("who calls in a flood is refused in part, and nobody else is", async () => {
-  await using world = await BusWorld.start();
-  await world.serveContextWith({});
+  await using world = await BusHarness.start();
+  await world.serveContext({});
   await using flood = await RawBusClient.connect(world.bus);
   await using other = await RawBusClient.connect(world.bus);
   const results = await Promise.allSettled(Array.from({ length: 3_000 }, () => flood.call(ping)));
@@ -94,15 +94,18 @@ test("who calls in a flood is refused in part, and nobody else is", async () => 
     new Set([LIMITS_EXCEEDED]),
   );
   expect(await other.call(ping)).toEqual(["berth test"]);
-  await vi.waitFor(async () => expect(await flood.call(ping)).toEqual(["berth test"]), PATIENT);
+  await vi.waitFor(
+    async () => expect(await flood.call(ping)).toEqual(["berth test"]),
+    WAIT_OPTIONS,
+  );
 });
 
 test("1,000 calls at once from many are all answered", async () => {
-  await using world = await BusWorld.start();
-  await world.serveContextWith({
+  await using world = await BusHarness.start();
+  await world.serveContext({
     MemoryGet: async ({ args: [app, key] }) => {
       await new Promise((resolve) => setImmediate(resolve));
-      return [`${textOf(app)}/${textOf(key)}`];
+      return [`${toText(app)}/${toText(key)}`];
     },
   });
   const clients = await Promise.all(
@@ -124,30 +127,30 @@ test("1,000 calls at once from many are all answered", async () => {
   );
   expect(answers.length).toBe(1_000);
   expect(answers.every(Boolean)).toBe(true);
-  for (const client of clients) client.leave();
+  for (const client of clients) client.disconnect();
 });
 
 test("no more of a connection's calls run at once than may", async () => {
   const hanging = neverEnding();
-  await using world = await BusWorld.start();
-  await world.serveContextWith({ MemoryList: hanging.method });
+  await using world = await BusHarness.start();
+  await world.serveContext({ MemoryList: hanging.method });
   const raw = await RawBusClient.connect(world.bus);
   const list = { ...target, member: "MemoryList", signature: "s", body: ["app"] };
   for (let sent = 0; sent < 64; sent++) raw.send(list);
-  await vi.waitFor(() => expect(hanging.callers.length).toBe(64), PATIENT);
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(64), WAIT_OPTIONS);
   expect(await raw.errorOf(list)).toMatchObject({
     name: LIMITS_EXCEEDED,
     text: expect.stringMatching(/64 calls/),
   });
-  raw.leave();
-  await vi.waitFor(() => expect(hanging.gone.length).toBe(64), PATIENT);
+  raw.disconnect();
+  await vi.waitFor(() => expect(hanging.gone.length).toBe(64), WAIT_OPTIONS);
   await lives(world);
 });
 
 test("a call ends with its own connection, and with no other", async () => {
   const hanging = neverEnding();
-  await using world = await BusWorld.start();
-  await world.serveContextWith({ MemoryList: hanging.method });
+  await using world = await BusHarness.start();
+  await world.serveContext({ MemoryList: hanging.method });
   const list = { ...target, member: "MemoryList", signature: "s", body: ["app"] };
   const [leaving, staying] = [
     await RawBusClient.connect(world.bus),
@@ -155,22 +158,22 @@ test("a call ends with its own connection, and with no other", async () => {
   ];
   leaving.send(list);
   staying.send(list);
-  await vi.waitFor(() => expect(hanging.callers.length).toBe(2), PATIENT);
-  leaving.leave();
-  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name]), PATIENT);
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(2), WAIT_OPTIONS);
+  leaving.disconnect();
+  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name]), WAIT_OPTIONS);
   await lives(world);
   expect(hanging.gone).toEqual([leaving.name]);
-  staying.leave();
-  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name, staying.name]), PATIENT);
+  staying.disconnect();
+  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name, staying.name]), WAIT_OPTIONS);
 });
 
 test("what runs when the daemon ends is told so, and its caller too", async () => {
   const hanging = neverEnding();
-  const world = await BusWorld.start();
-  await world.serveContextWith({ MemoryList: hanging.method });
+  const world = await BusHarness.start();
+  await world.serveContext({ MemoryList: hanging.method });
   await using raw = await RawBusClient.connect(world.bus);
   const ended = raw.errorOf({ ...target, member: "MemoryList", signature: "s", body: ["app"] });
-  await vi.waitFor(() => expect(hanging.callers.length).toBe(1), PATIENT);
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(1), WAIT_OPTIONS);
   await world.daemon[Symbol.asyncDispose]();
   expect(await ended).toEqual({
     name: "dev.assistant.Error.Cancelled",
@@ -182,22 +185,22 @@ test("what runs when the daemon ends is told so, and its caller too", async () =
 
 test("a lost bus ends what runs, and whoever waits for it knows", async () => {
   const hanging = neverEnding();
-  const world = await BusWorld.start();
-  await world.serveContextWith({ MemoryList: hanging.method });
+  const world = await BusHarness.start();
+  await world.serveContext({ MemoryList: hanging.method });
   const gone: string[] = [];
   await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
-  world.daemon.whenGone(client.uniqueName, () => gone.push(client.uniqueName));
+  world.daemon.onDisconnect(client.uniqueName, () => gone.push(client.uniqueName));
   const method = { ...target, member: "MemoryList", signature: "s", args: ["app"] };
   const { signal } = new AbortController();
   const lost = client.call(method, { signal, timeoutMs: 60_000 });
   const outcome = lost.catch((error: unknown) => error);
-  await vi.waitFor(() => expect(hanging.callers.length).toBe(1), PATIENT);
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(1), WAIT_OPTIONS);
   await world.bus.kill();
   await world.daemon.closed;
   await client.closed;
   const disconnected = { busName: "org.freedesktop.DBus.Error.Disconnected" };
   expect(await outcome).toMatchObject(disconnected);
-  await vi.waitFor(() => expect(hanging.gone.length).toBe(1), PATIENT);
+  await vi.waitFor(() => expect(hanging.gone.length).toBe(1), WAIT_OPTIONS);
   expect(gone).toEqual([client.uniqueName]);
   const later = client.call(method, { signal, timeoutMs: 60_000 });
   await expect(later).rejects.toMatchObject(disconnected);
@@ -209,20 +212,20 @@ test("a lost bus ends what runs, and whoever waits for it knows", async () => {
 });
 
 test("whoever has gone already, or never was, has gone", async () => {
-  await using world = await BusWorld.start();
+  await using world = await BusHarness.start();
   const raw = await RawBusClient.connect(world.bus);
   const gone: string[] = [];
-  world.daemon.whenGone(":1.99999", () => gone.push("never"));
-  const forget = world.daemon.whenGone(raw.name, () => gone.push("forgotten"));
-  world.daemon.whenGone(raw.name, () => gone.push("left"));
-  await vi.waitFor(() => expect(gone).toEqual(["never"]), PATIENT);
+  world.daemon.onDisconnect(":1.99999", () => gone.push("never"));
+  const forget = world.daemon.onDisconnect(raw.name, () => gone.push("forgotten"));
+  world.daemon.onDisconnect(raw.name, () => gone.push("left"));
+  await vi.waitFor(() => expect(gone).toEqual(["never"]), WAIT_OPTIONS);
   forget();
-  raw.leave();
-  await vi.waitFor(() => expect(gone).toEqual(["never", "left"]), PATIENT);
+  raw.disconnect();
+  await vi.waitFor(() => expect(gone).toEqual(["never", "left"]), WAIT_OPTIONS);
 });
 
 test("a client that reads nothing holds nobody up", async () => {
-  await using world = await BusWorld.start({
+  await using world = await BusHarness.start({
     limits: {
       calls: { burst: 1e6, perSecond: 1e6 },
       runningMax: 64,
@@ -230,14 +233,14 @@ test("a client that reads nothing holds nobody up", async () => {
     },
   });
   let answered = 0;
-  await world.serveContextWith({
+  await world.serveContext({
     MemoryList: () => {
       answered += 1;
       return ["x".repeat(1 << 20)];
     },
   });
   // Speaks as far as Hello, asks for 100 MiB, and never reads again.
-  const [path = ""] = socketPathsOf(world.bus.address);
+  const [path = ""] = parseSocketPaths(world.bus.address);
   const socket = connect({ path });
   socket.on("error", () => {});
   const uid = Buffer.from(String(process.getuid?.())).toString("hex");
@@ -250,7 +253,7 @@ test("a client that reads nothing holds nobody up", async () => {
   for (let serial = 2; serial < 102; serial++) {
     socket.write(message(serial, [CONTEXT, CONTEXT_PATH, CONTEXT, "MemoryList"], "app"));
   }
-  await vi.waitFor(() => expect(answered).toBe(100), PATIENT);
+  await vi.waitFor(() => expect(answered).toBe(100), WAIT_OPTIONS);
   await lives(world);
   socket.destroy();
   await lives(world);

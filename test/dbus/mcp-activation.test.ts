@@ -2,24 +2,24 @@ import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import dbus from "dbus-next";
 import { afterEach, describe, expect, it } from "vitest";
-import { BusServiceStarter } from "../../src/assistant/agent/mcp/activation/bus-service.ts";
-import { StartersInOrder } from "../../src/assistant/agent/mcp/activation/starters-in-order.ts";
-import { SystemdUnitStarter } from "../../src/assistant/agent/mcp/activation/systemd-unit.ts";
+import { BusServiceStarter } from "../../src/assistant/agent/mcp/activation/bus-service-starter.ts";
+import { StarterChain } from "../../src/assistant/agent/mcp/activation/starter-chain.ts";
+import { SystemdUnitStarter } from "../../src/assistant/agent/mcp/activation/systemd-unit-starter.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { connectSessionBus } from "../../src/dbus/connect.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 import type { SessionBus } from "../../src/dbus/port.ts";
 import { examplePath } from "../support/example-app.ts";
-import { McpWorld, toolAppFailure } from "../support/mcp-world.ts";
+import { getToolAppError, McpHarness } from "../support/mcp-harness.ts";
 import { isProcessAlive } from "../support/processes.ts";
 import { RawApp } from "../support/raw-app.ts";
-import { TestSessionBus } from "../support/session-bus.ts";
+import { TestSessionBus } from "../support/test-session-bus.ts";
 
 const NOTES = "org.example.Notes";
 
 const parts: AsyncDisposable[] = [];
 let bus: TestSessionBus;
 let connection: SessionBus | undefined;
-let world: McpWorld;
+let world: McpHarness;
 
 afterEach(async () => {
   for (const part of parts.splice(0).toReversed()) await part[Symbol.asyncDispose]();
@@ -32,9 +32,9 @@ async function open(
   activationMs = 10_000,
 ): Promise<void> {
   const way = { bus: () => connection, clock: systemClock, timeoutMs: 20_000 };
-  world = await McpWorld.open({
-    limits: { activationMs },
-    activator: () => new StartersInOrder([new BusServiceStarter(way), new SystemdUnitStarter(way)]),
+  world = await McpHarness.open({
+    limits: { activationTimeoutMs: activationMs },
+    activator: () => new StarterChain([new BusServiceStarter(way), new SystemdUnitStarter(way)]),
   });
   bus = await TestSessionBus.start({ services: services(world.dir) });
   parts.push(bus);
@@ -115,7 +115,7 @@ describe("an app that the session bus knows", () => {
         "[D-BUS Service]\nName=org.example.Gone\nExec=/nonexistent/program\n",
     }));
     for (const appId of ["org.example.Fails", "org.example.Gone"]) {
-      const failure = await toolAppFailure(world.call(appId, "x", {}, true));
+      const failure = await getToolAppError(world.call(appId, "x", {}, true));
       expect(failure.code).toBe("app_unavailable");
       expect(failure.message).toContain(`the session bus could not start ${appId}`);
       expect(failure.message).not.toContain("nonexistent");
@@ -124,7 +124,7 @@ describe("an app that the session bus knows", () => {
 
   it("and that never listens is activation_timeout", async () => {
     await open(() => service("org.example.Sleeps", "exec sleep 5"), 1_000);
-    const failure = await toolAppFailure(world.call("org.example.Sleeps", "x", {}, true));
+    const failure = await getToolAppError(world.call("org.example.Sleeps", "x", {}, true));
     expect(failure.code).toBe("activation_timeout");
     expect(failure.message).toContain("within 1 s");
   });
@@ -133,11 +133,11 @@ describe("an app that the session bus knows", () => {
 describe("an app that the session bus does not know", () => {
   it("is app_unavailable where there is no systemd either, and where there is no bus", async () => {
     await open(() => ({}));
-    const unknown = await toolAppFailure(world.call(NOTES, "x", {}, true));
+    const unknown = await getToolAppError(world.call(NOTES, "x", {}, true));
     expect(unknown.code).toBe("app_unavailable");
     expect(unknown.message).toContain("knows how to start it");
     connection = undefined;
-    expect((await toolAppFailure(world.call(NOTES, "x", {}, true))).code).toBe("app_unavailable");
+    expect((await getToolAppError(world.call(NOTES, "x", {}, true))).code).toBe("app_unavailable");
   });
 
   it("is started as the unit of its name", async () => {
@@ -168,9 +168,9 @@ describe("an app that the session bus does not know", () => {
     const result = await world.call("org.example.Plain", "echo", { a: 1 }, true);
     expect(result.structured).toEqual({ a: 1 });
     expect(asked).toEqual([["org.example.Plain.service", "replace"]]);
-    const unknown = await toolAppFailure(world.call(NOTES, "x", {}, true));
+    const unknown = await getToolAppError(world.call(NOTES, "x", {}, true));
     expect(unknown.message).toContain("knows how to start it");
-    const masked = await toolAppFailure(world.call("org.example.Masked", "x", {}, true));
+    const masked = await getToolAppError(world.call("org.example.Masked", "x", {}, true));
     expect(masked.message).toContain("systemctl --user status org.example.Masked.service");
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { BusClientError, TestSessionBus } from "../support/session-bus.ts";
+import { BusClientError, TestSessionBus } from "../support/test-session-bus.ts";
 
 const daemon = "org.freedesktop.DBus";
 const object = "/org/freedesktop/DBus";

@@ -3,14 +3,14 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { companionBusNames } from "../../src/base/companion-names.ts";
-import { serviceText } from "../../src/cli/companion/install/install-texts.ts";
+import { formatBusService } from "../../src/cli/companion/install/unit-and-service-files.ts";
 import type { SystemInfo } from "../../src/resources/wire/system.ts";
 import { BerthProcess } from "../support/berth-process.ts";
 import { endProcessOf, ownerOf } from "../support/bus-processes.ts";
 import { CompanionProcess } from "../support/companion-process.ts";
 import { connectTo } from "../support/engine-client.ts";
 import { isProcessAlive } from "../support/processes.ts";
-import { TestSessionBus } from "../support/session-bus.ts";
+import { TestSessionBus } from "../support/test-session-bus.ts";
 
 const NAME = "dev.assistant.Overlay1";
 const program = join(import.meta.dirname, "../../bin/berth");
@@ -156,7 +156,7 @@ test("one that is installed is started by the bus and outlives berth up; what a 
   await using berth = await openBerth(bus.environment);
   const ours = await companionIs(berth, "up");
   // Installed while Berth runs its own, which makes way.
-  await bus.install(`${NAME}.service`, serviceText(NAME, argv), { HOME: berth.home });
+  await bus.install(`${NAME}.service`, formatBusService(NAME, argv), { HOME: berth.home });
   const installed = await companionIs(berth, "activated", ({ pid }) => pid !== null);
   expect(installed.pid).not.toBe(ours.pid);
   expect(installed.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);

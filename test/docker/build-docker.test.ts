@@ -4,7 +4,7 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { RootFs } from "../../scripts/base-image.mjs";
 import { systemClock } from "../../src/base/clock.ts";
 import { IMAGE_PREFIX } from "../../src/controller/labels.ts";
-import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
 import type { BuildImageOptions, BuildOutput } from "../../src/controller/runtime/port.ts";
 import { dockerClient, dockerHost } from "../support/engine.ts";
 import { startEngineProxy } from "../support/engine-proxy.ts";

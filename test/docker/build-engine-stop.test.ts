@@ -1,15 +1,15 @@
 import { expect, it } from "vitest";
 import { RootFs } from "../../scripts/base-image.mjs";
 import { systemClock } from "../../src/base/clock.ts";
-import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
 import type { BuildImageOptions } from "../../src/controller/runtime/port.ts";
+import { DedicatedEngine } from "../support/dedicated-engine.ts";
 import { ensureTestImages, SHELL } from "../support/images.ts";
-import { OwnEngine } from "../support/own-engine.ts";
 
 const signal = new AbortController().signal;
 
 it("does not take the fault of an engine that stops for the source's", async () => {
-  await using engine = await OwnEngine.start();
+  await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
 

@@ -13,15 +13,15 @@ import {
 import type { BuildState, ResolvedSource } from "../../src/controller/builds/port.ts";
 import { Git } from "../../src/controller/git/git.ts";
 import { APP, IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
-import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
-import type { AppSpec } from "../../src/resources/app.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { Resource } from "../../src/resources/resource.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { writeFiles } from "../support/build-bench.ts";
+import { writeFiles } from "../support/build-service-harness.ts";
 import { dockerClient, dockerHost } from "../support/engine.ts";
 import { trackInstance } from "../support/engine-runs.ts";
-import { GitHttpServer } from "../support/git-server.ts";
+import { GitHttpServer } from "../support/git-http-server.ts";
 import { SHELL } from "../support/images.ts";
 import { randomInstance } from "../support/random-instance.ts";
 
@@ -213,7 +213,7 @@ describe("collection on the engine", () => {
       images.push(source.image);
       if (number === 2) await createFrom(images[0] ?? "");
       expect(await ended(app, source)).toMatchObject({ type: "succeeded" });
-      service.collect("web");
+      service.clearResult("web");
     }
     const [used, old, newest] = images;
     const kept = [used, newest].map(String).toSorted();

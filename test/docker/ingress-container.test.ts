@@ -3,22 +3,22 @@ import { createServer } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { networkName } from "../../src/controller/engine-names.ts";
-import { findReach } from "../../src/controller/ingress/reach.ts";
+import { findHostReachability } from "../../src/controller/ingress/host-reachability.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
-import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
+import { CaddyHarness } from "../support/caddy-harness.ts";
 import { CADDY, ensureCaddyImage } from "../support/caddy-image.ts";
 import { dockerClient, dockerHost } from "../support/engine.ts";
 import { sweep } from "../support/engine-runs.ts";
 import { freePorts } from "../support/free-port.ts";
 import { WEB } from "../support/images.ts";
-import { IngressWorld } from "../support/ingress-world.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
 /** Caddy in a container of the engine, made from the Caddy of this machine. */
 
 const signal = new AbortController().signal;
 const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
-let world: IngressWorld | undefined;
+let world: CaddyHarness | undefined;
 
 beforeAll(async () => {
   await ensureCaddyImage(dockerHost());
@@ -34,9 +34,9 @@ afterAll(async () => {
 });
 
 async function open(
-  options: Parameters<typeof IngressWorld.open>[0] = { ingress: "container" },
-): Promise<IngressWorld> {
-  world = await IngressWorld.open({
+  options: Parameters<typeof CaddyHarness.open>[0] = { ingress: "container" },
+): Promise<CaddyHarness> {
+  world = await CaddyHarness.open({
     runtime,
     dockerHost: dockerHost(),
     ingressImage: CADDY,
@@ -46,7 +46,7 @@ async function open(
 }
 
 /** A container of an app on the instance's network; returns its address. */
-async function runApp(to: IngressWorld, app: string): Promise<string> {
+async function runApp(to: CaddyHarness, app: string): Promise<string> {
   const { instanceId: instance } = to.store;
   const network = networkName(instance);
   await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
@@ -69,25 +69,25 @@ async function runApp(to: IngressWorld, app: string): Promise<string> {
   return `${found?.networkAddresses[network]}:8080`;
 }
 
-async function serve(by: IngressWorld, app: string): Promise<void> {
+async function serve(by: CaddyHarness, app: string): Promise<void> {
   by.apply(app);
-  await by.verdict(app);
+  await by.waitForVerdict(app);
   const targets = [await runApp(by, app)];
   await by.ingress.table.write(app, { version: "v1", targets });
-  await by.until(
+  await by.waitUntil(
     async () => (await bodyOf(by, app)) === app,
     () => `${app} does not answer`,
   );
 }
 
-async function bodyOf(by: IngressWorld, app: string): Promise<string> {
+async function bodyOf(by: CaddyHarness, app: string): Promise<string> {
   return by.get(`${app}.localhost`).then(
     ({ body }) => body.trim(),
     () => "",
   );
 }
 
-async function caddyOf(by: IngressWorld) {
+async function caddyOf(by: CaddyHarness) {
   const all = await runtime.listContainers({ instance: by.store.instanceId }, signal);
   return all.find(({ name }) => name === `berth-${by.store.instanceId}-ingress`);
 }
@@ -95,9 +95,9 @@ async function caddyOf(by: IngressWorld) {
 describe("Caddy in a container", () => {
   it("leads to apps by their addresses, and switches without a reload", async () => {
     const here = await open();
-    await here.ready();
+    await here.waitUntilReady();
     expect(here.ingress.mode).toBe("container");
-    expect(here.ingress.reach).toBe("address");
+    expect(here.ingress.reachability).toBe("address");
     expect(here.ingress.state()).toMatchObject({ version: "2.6.2" });
     await serve(here, "first");
     await serve(here, "second");
@@ -109,52 +109,52 @@ describe("Caddy in a container", () => {
 
   it("comes back with all routes when it is killed, and when it is removed", async () => {
     const here = await open();
-    await here.ready();
+    await here.waitUntilReady();
     await serve(here, "web");
     const killed = await caddyOf(here);
     await dockerClient()
       .getContainer(killed?.id ?? "")
       .kill();
-    await here.until(
+    await here.waitUntil(
       async () => (await bodyOf(here, "web")) === "web",
       () => here.ingress.state().message,
     );
     const removed = await caddyOf(here);
     expect(removed?.id).not.toBe(killed?.id);
     await runtime.removeContainer(removed?.id ?? "", signal);
-    await here.until(
+    await here.waitUntil(
       async () => (await bodyOf(here, "web")) === "web",
       () => here.ingress.state().message,
     );
-    await here.ready();
+    await here.waitUntilReady();
   });
 
   it("is taken over by the next Berth, and made anew for another port", async () => {
     const here = await open();
-    await here.ready();
+    await here.waitUntilReady();
     await serve(here, "web");
     const before = await caddyOf(here);
-    await here.leave();
+    await here.stopBerth();
     expect(await bodyOf(here, "web")).toBe("web");
     await here.boot();
-    await here.ready();
+    await here.waitUntilReady();
     expect((await caddyOf(here))?.id).toBe(before?.id);
-    await here.leave();
+    await here.stopBerth();
     const [httpPort = 0] = await freePorts(1);
     await here.boot({ httpPort });
-    await here.ready();
+    await here.waitUntilReady();
     expect((await caddyOf(here))?.id).not.toBe(before?.id);
     expect((await fetch(`http://127.0.0.1:${httpPort}/`)).status).toBe(404);
   });
 
   it("takes an App with options that it cannot serve for what it is", async () => {
     const here = await open();
-    await here.ready();
+    await here.waitUntilReady();
     await serve(here, "web");
     here.apply("locked", { ingress: { basicAuth: { secret: "missing" } } });
-    await here.verdict("locked", "SecretNotFound");
+    await here.waitForVerdict("locked", "SecretNotFound");
     here.apply("shut", { ingress: { maintenance: true } });
-    await here.verdict("shut");
+    await here.waitForVerdict("shut");
     expect((await here.get("shut.localhost")).status).toBe(503);
     expect(await bodyOf(here, "web")).toBe("web");
   });
@@ -166,7 +166,7 @@ describe("Caddy in a container", () => {
     const address = other.address();
     const httpPort = typeof address === "object" && address !== null ? address.port : 0;
     const here = await open({ ingress: "container", httpPort });
-    await here.until(
+    await here.waitUntil(
       () => here.ingress.state().message.startsWith("port"),
       () => here.ingress.state().message,
     );
@@ -174,7 +174,7 @@ describe("Caddy in a container", () => {
       `port ${httpPort} is taken by another program: choose another with --http-port`,
     );
     other.close();
-    await here.ready();
+    await here.waitUntilReady();
   });
 });
 
@@ -182,8 +182,8 @@ describe("an ingress that chooses for itself", () => {
   it("takes the Caddy of the machine, and reaches containers of a local engine by address", async () => {
     const here = await open({ ingress: "auto" });
     expect(here.ingress.mode).toBe("process");
-    expect(here.ingress.reach).toBe("address");
-    await here.ready();
+    expect(here.ingress.reachability).toBe("address");
+    await here.waitUntilReady();
     await serve(here, "web");
     const socket = openWebSocket(here.httpPort, "web.localhost");
     await expect(socket).rejects.toThrow("answered");
@@ -192,27 +192,27 @@ describe("an ingress that chooses for itself", () => {
   it("takes a container where there is none, and stays with it", async () => {
     const here = await open({ ingress: "auto", searchPath: "/nowhere" });
     expect(here.ingress.mode).toBe("container");
-    await here.ready();
+    await here.waitUntilReady();
     await serve(here, "web");
-    await here.leave();
+    await here.stopBerth();
     await here.boot();
     expect(here.ingress.mode).toBe("container");
-    await here.ready();
+    await here.waitUntilReady();
     expect(await bodyOf(here, "web")).toBe("web");
   });
 
   it("ends the one of the other way, which has the port", async () => {
     const here = await open();
-    await here.ready();
+    await here.waitUntilReady();
     await serve(here, "web");
-    await here.leave();
+    await here.stopBerth();
     await here.boot({ ingress: "process" });
-    await here.ready();
+    await here.waitUntilReady();
     expect(await caddyOf(here)).toBeUndefined();
     expect(await bodyOf(here, "web")).toBe("web");
-    await here.leave();
+    await here.stopBerth();
     await here.boot();
-    await here.ready();
+    await here.waitUntilReady();
     expect((await caddyOf(here))?.state).toBe("running");
     expect(await bodyOf(here, "web")).toBe("web");
   });
@@ -224,7 +224,7 @@ describe("an ingress that chooses for itself", () => {
       ingressImage: "berth.test/no-such-image:1",
     });
     expect(here.ingress.mode).toBe("off");
-    expect(here.ingress.reach).toBe("published");
+    expect(here.ingress.reachability).toBe("published");
     expect(here.ingress.state()).toMatchObject({
       ready: false,
       message: expect.stringContaining("no Caddy was found"),
@@ -241,11 +241,11 @@ describe("the way to containers", () => {
       networkSubnets: () => Promise.resolve([]),
       removeNetwork: () => Promise.resolve(),
     };
-    expect(await findReach({ runtime: away, store, dockerHost: dockerHost(), signal })).toBe(
-      "address",
-    );
-    expect(await findReach({ runtime: away, store, dockerHost: "unix:///other", signal })).toBe(
-      "published",
-    );
+    expect(
+      await findHostReachability({ runtime: away, store, dockerHost: dockerHost(), signal }),
+    ).toBe("address");
+    expect(
+      await findHostReachability({ runtime: away, store, dockerHost: "unix:///other", signal }),
+    ).toBe("published");
   });
 });

@@ -7,10 +7,10 @@ import { busyboxRoot, hasImage, importImage } from "../../scripts/base-image.mjs
 import { which } from "../../scripts/engine.mjs";
 import { systemClock } from "../../src/base/clock.ts";
 import { IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
-import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
-import { chooseDockerfile } from "../../src/resources/recipe/choose.ts";
-import { listSource } from "../../src/source-tree/list.ts";
-import { packSource } from "../../src/source-tree/pack.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
+import { chooseDockerfile } from "../../src/resources/recipe/choose-dockerfile.ts";
+import { listSource } from "../../src/source-tree/list-source.ts";
+import { packSource } from "../../src/source-tree/pack-source.ts";
 import { TreeReader } from "../../src/source-tree/tree-reader.ts";
 import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
 import { sweep } from "../support/engine-runs.ts";

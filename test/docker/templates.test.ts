@@ -7,13 +7,13 @@ import { busyboxRoot, importImage } from "../../scripts/base-image.mjs";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { loadCatalog } from "../../src/controller/catalogs/catalog.ts";
+import { ControllerManager } from "../../src/controller/controller-manager.ts";
 import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
 import { INSTANCE } from "../../src/controller/labels.ts";
-import { noArchive } from "../../src/controller/logs/archive.ts";
-import { Manager } from "../../src/controller/manager.ts";
-import { controllerMetrics } from "../../src/controller/metrics/controller-metrics.ts";
-import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
-import { findCondition } from "../../src/resources/status.ts";
+import { noArchive } from "../../src/controller/logs/log-archive.ts";
+import { createControllerMetrics } from "../../src/controller/metrics/controller-metrics.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
+import { findCondition } from "../../src/resources/app-status.ts";
 import { renderTemplate } from "../../src/resources/template-render.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -113,7 +113,7 @@ async function startBerth() {
   const store = openStore({ dataDir, clock: systemClock });
   await trackInstance(store.instanceId);
   const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
-  const manager = new Manager({
+  const manager = new ControllerManager({
     models: noModels(store),
     store,
     runtime,
@@ -123,7 +123,7 @@ async function startBerth() {
     builds: noBuilds,
     ingress: noIngress,
     baseDomain: "localhost",
-    metrics: controllerMetrics(new Registry()),
+    metrics: createControllerMetrics(new Registry()),
     random: Math.random,
   });
   manager.start();
@@ -137,7 +137,7 @@ async function startBerth() {
     status,
     create: (template: string, name: string, parameters: Record<string, unknown>) =>
       createFrom(store, template, name, parameters),
-    ready: (name: string) => becomesReady(store, name),
+    ready: (name: string) => waitUntilAppReady(store, name),
     async [Symbol.asyncDispose]() {
       await manager[Symbol.asyncDispose]();
       await runtime[Symbol.asyncDispose]();
@@ -171,7 +171,7 @@ function createFrom(
   }
 }
 
-function becomesReady(store: Store, name: string): Promise<void> {
+function waitUntilAppReady(store: Store, name: string): Promise<void> {
   const ready = () => findCondition(store.get("App", name)?.status?.conditions ?? [], "Ready");
   return new Promise((resolve, reject) => {
     const late = setTimeout(() => {

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { appFile, BerthProcess, fetchText } from "../support/berth-process.ts";
-import { modelFile } from "../support/gguf/model-file.ts";
+import { getModelFile } from "../support/gguf/preset-model.ts";
 import { WEB } from "../support/images.ts";
-import { modelSpecFile } from "../support/model-world.ts";
+import { modelSpecFile } from "../support/model-e2e-harness.ts";
 
 test("an app does not notice that the assistant crashes, nor that it comes back with its model", async () => {
-  const source = await modelFile("tiny");
+  const source = await getModelFile("tiny");
   await using berth = await BerthProcess.open({
     assistant: true,
     env: { BERTH_ASSISTANT_THREADS: "1" },
@@ -14,7 +14,7 @@ test("an app does not notice that the assistant crashes, nor that it comes back 
       "chat.yaml": modelSpecFile("chat", { source, running: true, parallel: 1 }),
     },
   });
-  const { url } = await berth.appReady("web");
+  const { url } = await berth.waitForAppReady("web");
   const modelRuns = () =>
     berth.until("the model runs", async () => (await berth.client.models.get("chat")).ready);
   await modelRuns();

@@ -164,7 +164,7 @@ test("whatever lies in the folder is told with file, line and column, and change
   await berth.event("SpecInvalid");
   // Put right, it counts; nothing was lost by the wrong text.
   await berth.write("unknown.yaml", appFile("bad", { image: SHELL, running: false }));
-  await berth.appWhere("bad", "it is there", () => true);
+  await berth.waitForApp("bad", "it is there", () => true);
   expect(await berth.client.health()).toMatchObject({ status: "ok" });
 });
 

@@ -4,9 +4,9 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { BerthProcess } from "../support/berth-process.ts";
-import { GitHttpServer } from "../support/git-server.ts";
+import { GitHttpServer } from "../support/git-http-server.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
-import { Load, visit } from "../support/traffic.ts";
+import { TrafficLoad, visit } from "../support/traffic.ts";
 
 /** Sources become images, and images versions that serve, through a real engine and a real Caddy. */
 async function open(): Promise<BerthProcess> {
@@ -31,7 +31,7 @@ test("a folder is built and served; the next version takes over without a failed
   expect(first.stderr).toContain("#1 succeeded");
   expect((await visit(at)).body).toBe("one");
 
-  await using load = new Load(at, { visitors: 4 });
+  await using load = new TrafficLoad(at, { visitors: 4 });
   await berth.write("../shop/Dockerfile", dockerfile("two"));
   expect((await berth.cli(["deploy", "shop", "-q"])).code).toBe(0);
   expect((await visit(at)).body).toBe("two");
@@ -98,7 +98,7 @@ test("a repository is built and served, followed by its hook, and held where a p
   const told = await push("open sesame");
   expect([told.status, await told.json()]).toEqual([202, { apps: ["site"] }]);
   await berth.until("the push is served", async () => (await visit(at)).body === "two");
-  await berth.appReady("site");
+  await berth.waitForAppReady("site");
 
   const { revisions } = await berth.client.apps.revisions("site");
   expect(revisions.map(({ source_revision }) => source_revision)).toEqual(

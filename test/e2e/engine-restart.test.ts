@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { BerthProcess, conditionOf, fetchText } from "../support/berth-process.ts";
+import { DedicatedEngine } from "../support/dedicated-engine.ts";
 import { ensureTestImages, WEB } from "../support/images.ts";
-import { OwnEngine } from "../support/own-engine.ts";
 import { visit } from "../support/traffic.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
 
 test("while the engine is away nothing is claimed to be known; when it is back, all is made good", async () => {
-  await using engine = await OwnEngine.start();
+  await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using berth = await BerthProcess.open({ dockerHost: engine.host, docker: engine.docker });
   const { client } = berth;
@@ -23,7 +23,7 @@ test("while the engine is away nothing is claimed to be known; when it is back, 
     return status === "degraded" && runtime === "disconnected";
   });
   for (const name of names) {
-    const app = await berth.appWhere(name, `${name} is unknown`, (it) => it.status === "unknown");
+    const app = await berth.waitForApp(name, `${name} is unknown`, (it) => it.status === "unknown");
     expect(app.ready).toBe(false);
     expect(conditionOf(app, "Ready")).toMatchObject({ status: "Unknown" });
     expect(conditionOf(app, "Available")?.status ?? "Unknown").toBe("Unknown");
@@ -41,16 +41,16 @@ test("while the engine is away nothing is claimed to be known; when it is back, 
     const { status, runtime } = await client.health();
     return status === "ok" && runtime === "connected";
   });
-  await berth.appGone("deleted");
+  await berth.waitUntilAppGone("deleted");
   const [kept, edited, made] = await Promise.all(
-    ["same", "edited", "new"].map((name) => berth.appReady(name)),
+    ["same", "edited", "new"].map((name) => berth.waitForAppReady(name)),
   );
   expect(await fetchText(kept?.url ?? null)).toBe("web:1\n");
   expect(await fetchText(edited?.url ?? null)).toBe("edited meanwhile\n");
   expect(await fetchText(made?.url ?? null)).toBe("web:1\n");
   // The very container, started again: the engine had ended it, not its own fault.
   expect((await berth.container("same")).id).toBe(same.id);
-  const stopped = await berth.appWhere(
+  const stopped = await berth.waitForApp(
     "stopped",
     "it is known to be stopped",
     (app) => app.status === "stopped",
@@ -60,7 +60,7 @@ test("while the engine is away nothing is claimed to be known; when it is back, 
 });
 
 test("behind an ingress each domain leads to its own app again, whatever addresses the engine gives out", async () => {
-  await using engine = await OwnEngine.start();
+  await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using berth = await BerthProcess.open({
     dockerHost: engine.host,
@@ -113,7 +113,7 @@ test("behind an ingress each domain leads to its own app again, whatever address
 });
 
 test("a container that the engine cannot start any more is made anew", async () => {
-  await using engine = await OwnEngine.start();
+  await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using berth = await BerthProcess.open({ dockerHost: engine.host, docker: engine.docker });
   const { client } = berth;
@@ -127,5 +127,5 @@ test("a container that the engine cannot start any more is made anew", async () 
   await client.apps.start("stuck", { wait: true });
   const { id: another } = await berth.container("stuck");
   expect(another).not.toBe(id);
-  expect(await fetchText((await berth.appReady("stuck")).url)).toBe("web:1\n");
+  expect(await fetchText((await berth.waitForAppReady("stuck")).url)).toBe("web:1\n");
 });

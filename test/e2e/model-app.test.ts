@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { BerthProcess, fetchText } from "../support/berth-process.ts";
-import { modelFile } from "../support/gguf/model-file.ts";
+import { getModelFile } from "../support/gguf/preset-model.ts";
 import { NODE_WEB } from "../support/images.ts";
 
 const server = join(import.meta.dirname, "../../examples/model-app/server.mjs");
@@ -27,22 +27,22 @@ test("an app in a container waits for its model, asks it, and goes on whoever of
       metadata: { name: "chat" },
       spec: { source: file, running, parallel: 1, contextSize: 512 },
     });
-  const file = await modelFile("tiny");
+  const file = await getModelFile("tiny");
   await using berth = await BerthProcess.open({
     assistant: true,
     env: { BERTH_ASSISTANT_THREADS: "1" },
     specs: { "app.yaml": JSON.stringify(app) },
   });
-  await berth.appWhere("asker", "it waits for a model that is not there", ({ conditions }) =>
+  await berth.waitForApp("asker", "it waits for a model that is not there", ({ conditions }) =>
     conditions.some(({ reason }) => reason === "ModelNotFound"),
   );
   await berth.write("chat.yaml", model(false));
-  await berth.appWhere("asker", "it waits for a model that nobody has started", ({ message }) =>
+  await berth.waitForApp("asker", "it waits for a model that nobody has started", ({ message }) =>
     (message ?? "").includes("berth models start chat"),
   );
   expect((await berth.app("asker")).containers).toEqual([]);
   await berth.write("chat.yaml", model(true));
-  const { url } = await berth.appReady("asker");
+  const { url } = await berth.waitForAppReady("asker");
   const ask = async () => {
     const answer = await fetch(`${url}/?q=hello`, { signal: AbortSignal.timeout(30_000) });
     return { status: answer.status, text: await answer.text() };
@@ -57,7 +57,7 @@ test("an app in a container waits for its model, asks it, and goes on whoever of
   await berth.kill();
   expect((await ask()).status).toBe(200);
   await berth.start();
-  await berth.appReady("asker");
+  await berth.waitForAppReady("asker");
   expect((await ask()).status).toBe(200);
 
   // Berth opens it again where the assistant is another one.

@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { exitOf, PinnedNodeScene } from "../support/pinned-node-scene.ts";
+import { PinnedNodeHarness, waitForExit } from "../support/pinned-node-harness.ts";
 
 test("a Node.js that is too old downloads the pinned one once, and everything runs on that", async () => {
-  await using scene = await PinnedNodeScene.open({ isWhole: true });
+  await using scene = await PinnedNodeHarness.open({ isWhole: true });
   const script = join(scene.folder, "script");
   writeFileSync(script, "#!/usr/bin/env node\nconsole.log(process.execPath);\n", { mode: 0o755 });
-  await scene.program(`
+  await scene.writeProgram(`
     import { execFileSync } from "node:child_process";
     import { Worker } from "node:worker_threads";
     const run = (...argv) => execFileSync(argv[0], argv.slice(1), { encoding: "utf8" }).trim();
@@ -48,7 +48,7 @@ test("a Node.js that is too old downloads the pinned one once, and everything ru
 });
 
 test("an archive that is not the pinned one is refused, and nothing of it stays", async () => {
-  await using scene = await PinnedNodeScene.open();
+  await using scene = await PinnedNodeHarness.open();
   await scene.pin(`sha512-${Buffer.alloc(64).toString("base64")}`);
 
   const { code, stdout, stderr } = await scene.run();
@@ -60,7 +60,7 @@ test("an archive that is not the pinned one is refused, and nothing of it stays"
 });
 
 test("a download that is cut leaves nothing, and the next start downloads again", async () => {
-  await using scene = await PinnedNodeScene.open();
+  await using scene = await PinnedNodeHarness.open();
   scene.registry.delivery = "cut";
 
   const cut = await scene.run();
@@ -74,7 +74,7 @@ test("a download that is cut leaves nothing, and the next start downloads again"
 });
 
 test("without a network it says what to install", async () => {
-  await using scene = await PinnedNodeScene.open();
+  await using scene = await PinnedNodeHarness.open();
 
   const { code, stderr } = await scene.run([], { npm_config_registry: "http://127.0.0.1:1" });
 
@@ -85,7 +85,7 @@ test("without a network it says what to install", async () => {
 });
 
 test("without npm it says what to install", async () => {
-  await using scene = await PinnedNodeScene.open();
+  await using scene = await PinnedNodeHarness.open();
 
   const { code, stderr } = await scene.run([], { PATH: "/nowhere", npm_execpath: "" });
 
@@ -94,7 +94,7 @@ test("without npm it says what to install", async () => {
 });
 
 test("a Node.js that does not run on this machine is not kept", async () => {
-  await using scene = await PinnedNodeScene.open({
+  await using scene = await PinnedNodeHarness.open({
     script: "echo 'version GLIBC_2.28 not found' >&2; exit 1",
   });
 
@@ -106,7 +106,7 @@ test("a Node.js that does not run on this machine is not kept", async () => {
 });
 
 test("starts at the same time all come to the same Node.js", async () => {
-  await using scene = await PinnedNodeScene.open();
+  await using scene = await PinnedNodeHarness.open();
 
   const exits = await Promise.all([scene.run(), scene.run(), scene.run()]);
 
@@ -115,7 +115,7 @@ test("starts at the same time all come to the same Node.js", async () => {
 });
 
 test("what a start that was killed while it downloaded has left is removed by the next one", async () => {
-  await using scene = await PinnedNodeScene.open();
+  await using scene = await PinnedNodeHarness.open();
   scene.registry.delivery = "stalled";
   const killed = scene.start();
   await expect.poll(() => scene.registry.downloads).toBe(1);
@@ -135,8 +135,8 @@ test("what a start that was killed while it downloaded has left is removed by th
 });
 
 test("standard input, the exit code and signals pass through", async () => {
-  await using scene = await PinnedNodeScene.open();
-  await scene.program(`
+  await using scene = await PinnedNodeHarness.open();
+  await scene.writeProgram(`
     export function main() {
       process.stdin.pipe(process.stdout);
       process.stdin.once("end", () => process.exit(Number(process.argv[2])));
@@ -144,9 +144,9 @@ test("standard input, the exit code and signals pass through", async () => {
   `);
   const echo = scene.start(["7"]);
   echo.stdin.end("over and out");
-  expect(await exitOf(echo)).toMatchObject({ code: 7, stdout: "over and out" });
+  expect(await waitForExit(echo)).toMatchObject({ code: 7, stdout: "over and out" });
 
-  await scene.program(`
+  await scene.writeProgram(`
     export function main() {
       for (const signal of ["SIGINT", "SIGTERM"])
         process.on(signal, () => { console.log(signal); if (signal === "SIGTERM") process.exit(3); });
@@ -155,19 +155,19 @@ test("standard input, the exit code and signals pass through", async () => {
     }
   `);
   const patient = scene.start();
-  const ended = exitOf(patient);
+  const ended = waitForExit(patient);
   await once(patient.stdout, "data");
   patient.kill("SIGINT");
   await once(patient.stdout, "data");
   patient.kill("SIGTERM");
   expect(await ended).toMatchObject({ code: 3, stdout: "ready\nSIGINT\nSIGTERM\n" });
 
-  await scene.program(`export const main = () => process.kill(process.pid, "SIGKILL");`);
+  await scene.writeProgram(`export const main = () => process.kill(process.pid, "SIGKILL");`);
   expect(await scene.run()).toMatchObject({ code: null, signal: "SIGKILL" });
 });
 
 test("a place that holds a Node.js that is too old itself ends with a sentence, not in a circle", async () => {
-  await using scene = await PinnedNodeScene.open();
+  await using scene = await PinnedNodeHarness.open();
   await scene.run();
   rmSync(scene.pinned);
   symlinkSync(process.execPath, scene.pinned);

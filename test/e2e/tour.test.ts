@@ -2,7 +2,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ApiError } from "../../src/client/rest/api-error.ts";
-import type { AppWrite } from "../../src/client/rest/app-calls.ts";
+import type { AppWriteResult } from "../../src/client/rest/app-calls.ts";
 import type { AppDetails } from "../../src/resources/wire/apps.ts";
 import { appFile, BerthProcess, fetchText } from "../support/berth-process.ts";
 import { SHELL, WEB, WEB_2 } from "../support/images.ts";
@@ -13,7 +13,7 @@ function startedAt(app: AppDetails): number {
   return Date.parse(app.containers[0]?.started_at ?? "");
 }
 
-function written(write: AppWrite): AppDetails {
+function written(write: AppWriteResult): AppDetails {
   if (write.dryRun) throw new Error("it was a dry run");
   return write.app;
 }
@@ -37,12 +37,12 @@ test("a file in the folder becomes a container that answers, and follows the fil
       "other.yaml": appFile("other", { image: SHELL, running: false }),
     },
   });
-  const first = await berth.appReady("hello");
+  const first = await berth.waitForAppReady("hello");
   expect(first).toMatchObject({ status: "running", managed_by: "file:hello.yaml", generation: 1 });
   expect(await fetchText(first.url)).toBe("first\n");
 
   await berth.write("hello.yaml", appFile("hello", { ...web, env: { BODY: "second" } }));
-  const second = await berth.appReady("hello", (app) => app.generation === 2);
+  const second = await berth.waitForAppReady("hello", (app) => app.generation === 2);
   expect(await fetchText(second.url)).toBe("second\n");
   expect(second.containers).toHaveLength(1);
   expect(second.containers[0]?.id).not.toBe(first.containers[0]?.id);
@@ -59,7 +59,7 @@ test("a file in the folder becomes a container that answers, and follows the fil
   expect(diff).toMatchObject({ code: 0, stdout: "" });
 
   await berth.remove("hello.yaml");
-  await berth.appGone("hello");
+  await berth.waitUntilAppGone("hello");
   expect(await berth.containers()).toEqual([]);
   await berth.event("Pruned", { kind: "App", name: "hello" });
 });
@@ -69,7 +69,7 @@ test("API and CLI change an app that a file declares; what the file owns needs f
     specs: { "hello.yaml": appFile("hello", { ...web, env: { BODY: "from the file" } }) },
   });
   const { client } = berth;
-  const first = await berth.appReady("hello");
+  const first = await berth.waitForAppReady("hello");
 
   // A second replica is a field that the file left open: nothing is made anew for it.
   const scaled = written(await client.apps.patch("hello", { replicas: 2 }, { wait: true }));
@@ -112,7 +112,7 @@ test("API and CLI change an app that a file declares; what the file owns needs f
   expect((await client.specs()).files[0]?.resources[0]?.yielded).toEqual(["/spec/image"]);
 
   await berth.write("hello.yaml", appFile("hello", { ...web, env: { BODY: "the file again" } }));
-  const again = await berth.appReady("hello", (app) => app.image === WEB);
+  const again = await berth.waitForAppReady("hello", (app) => app.image === WEB);
   expect(await fetchText(again.url)).toBe("the file again\n");
 
   const audit = await client.events.audit({ kind: "App", name: "hello" });
@@ -248,8 +248,8 @@ test("a specs folder with files at the start is applied before the first ready l
     "a.yaml applied",
     "deep/er/b.json applied",
   ]);
-  const one = await berth.appReady("one");
-  const two = await berth.appReady("two");
+  const one = await berth.waitForAppReady("one");
+  const two = await berth.waitForAppReady("two");
   expect(startedAt(two)).toBeLessThan(startedAt(one));
   // Apps of one instance reach each other by name.
   const container = await berth.container("one");
@@ -261,6 +261,6 @@ test("a specs folder with files at the start is applied before the first ready l
   for await (const chunk of await exec.start({})) text += String(chunk);
   expect(text).toContain("web:1");
   await rm(join(berth.specsDir, "deep"), { recursive: true });
-  await berth.appGone("two");
-  await berth.appWhere("one", "one waits for two", (app) => /two/.test(app.message) || app.ready);
+  await berth.waitUntilAppGone("two");
+  await berth.waitForApp("one", "one waits for two", (app) => /two/.test(app.message) || app.ready);
 });

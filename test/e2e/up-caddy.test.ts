@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { exitOf } from "../support/pinned-node-scene.ts";
+import { waitForExit } from "../support/pinned-node-harness.ts";
 
 const scripts = pathToFileURL(join(import.meta.dirname, "../../scripts/")).href;
 /** Its bin/ is the whole PATH: the Caddy and busybox of this machine are not on it. */
@@ -83,5 +83,5 @@ function install(
     env: { PATH: join(folder, "bin"), ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  return exitOf(child);
+  return waitForExit(child);
 }

@@ -4,7 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { GitHttpServer } from "../support/git-server.ts";
+import { GitHttpServer } from "../support/git-http-server.ts";
 import { SshGitServer } from "../support/git-ssh-server.ts";
 
 // The servers of the tests, asked by the machine's own git: what they hand out is git's.

@@ -1,37 +1,37 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { AnswerSeen } from "../support/companion-client.ts";
-import { live, placesOf } from "../support/companion-life.ts";
+import type { ObservedAnswer } from "../support/companion-client.ts";
+import { findKillPoints, runCallSequence } from "../support/companion-kill-points.ts";
 import { EFFECTS } from "../support/effects-app.ts";
-import { FaultWorld } from "../support/fault-world.ts";
-import { fillUp } from "../support/fill-up.ts";
+import { FaultHarness } from "../support/fault-harness.ts";
+import { fillDisk } from "../support/fill-disk.ts";
 import {
-  computed,
-  gateAnswers,
-  gateOutcomes,
-  memoryDigest,
+  countModelRequests,
+  digestMemoryFiles,
   type OpenSession,
   openSession,
-} from "../support/gates.ts";
-import { Receiver } from "../support/receiver.ts";
+  requestGatedEndpoints,
+  requestGatedMethods,
+} from "../support/ledger-gates.ts";
 import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
+import { WebhookReceiver } from "../support/webhook-receiver.ts";
 
 const LEDGER_UNAVAILABLE = "dev.assistant.Error.LedgerUnavailable";
 
-interface Faulty extends AsyncDisposable {
-  readonly world: FaultWorld;
+interface FaultSetup extends AsyncDisposable {
+  readonly harness: FaultHarness;
   /** What computes for the companion; it refuses whatever reaches it. */
-  readonly upstream: Receiver;
+  readonly upstream: WebhookReceiver;
 }
 
-async function faulty(): Promise<Faulty> {
-  const upstream = await Receiver.start();
+async function startFaultSetup(): Promise<FaultSetup> {
+  const upstream = await WebhookReceiver.start();
   upstream.otherwise = { status: 500, body: "{}" };
   const flags = ["--upstream", new URL(upstream.url).origin];
-  const world = await FaultWorld.open({ flags });
+  const world = await FaultHarness.open({ flags });
   return {
-    world,
+    harness: world,
     upstream,
     async [Symbol.asyncDispose]() {
       await world[Symbol.asyncDispose]();
@@ -40,20 +40,23 @@ async function faulty(): Promise<Faulty> {
   };
 }
 
-function said(answer: AnswerSeen | undefined): string {
+function describeAnswer(answer: ObservedAnswer | undefined): string {
   return `${answer?.status}/${answer?.detail.code}`;
 }
 
 /** Nothing reaches app, store, memory or model, and whoever asks is told why. */
-async function nothingPasses({ world, upstream }: Faulty, session: OpenSession): Promise<void> {
-  const before = { effects: world.app.effects().length, computed: computed(upstream) };
-  const memory = memoryDigest(world);
+async function assertNothingPasses(
+  { harness: world, upstream }: FaultSetup,
+  session: OpenSession,
+): Promise<void> {
+  const before = { effects: world.app.effects().length, computed: countModelRequests(upstream) };
+  const memory = digestMemoryFiles(world);
   for (const tool of ["look", "star", "make"])
-    expect([tool, said(await world.request(tool, "refused"))]).toEqual([
+    expect([tool, describeAnswer(await world.request(tool, "refused"))]).toEqual([
       tool,
       "failed/ledger_unavailable",
     ]);
-  expect(await gateOutcomes(world, session)).toEqual({
+  expect(await requestGatedMethods(world, session)).toEqual({
     search: LEDGER_UNAVAILABLE,
     scoped: LEDGER_UNAVAILABLE,
     set: LEDGER_UNAVAILABLE,
@@ -61,24 +64,29 @@ async function nothingPasses({ world, upstream }: Faulty, session: OpenSession):
     generate: LEDGER_UNAVAILABLE,
     embed: LEDGER_UNAVAILABLE,
   });
-  expect(await gateAnswers(world)).toEqual([
+  expect(await requestGatedEndpoints(world)).toEqual([
     ["/v1/chat/completions", 503, "ledger_unavailable"],
     ["/v1/completions", 503, "ledger_unavailable"],
     ["/v1/embeddings", 503, "ledger_unavailable"],
   ]);
-  expect(memoryDigest(world)).toBe(memory);
-  expect({ effects: world.app.effects().length, computed: computed(upstream) }).toEqual(before);
+  expect(digestMemoryFiles(world)).toBe(memory);
+  expect({ effects: world.app.effects().length, computed: countModelRequests(upstream) }).toEqual(
+    before,
+  );
 }
 
 /** No two calls have the same mark. */
 let tries = 0;
 
 /** The ledger takes entries again without anybody's help, and so does everything behind it. */
-async function everythingPasses({ world, upstream }: Faulty, session: OpenSession): Promise<void> {
-  const again = () => world.request("look", `again-${tries++}`).then(said);
+async function assertEverythingPasses(
+  { harness: world, upstream }: FaultSetup,
+  session: OpenSession,
+): Promise<void> {
+  const again = () => world.request("look", `again-${tries++}`).then(describeAnswer);
   await expect.poll(again, { timeout: 30_000, interval: 100 }).toBe("executed/ok");
-  const before = computed(upstream);
-  const { generate, embed, ...others } = await gateOutcomes(world, session);
+  const before = countModelRequests(upstream);
+  const { generate, embed, ...others } = await requestGatedMethods(world, session);
   expect(others).toEqual({
     search: "answered",
     scoped: "answered",
@@ -86,15 +94,17 @@ async function everythingPasses({ world, upstream }: Faulty, session: OpenSessio
     wipe: "answered",
   });
   expect([generate, embed]).not.toContain(LEDGER_UNAVAILABLE);
-  for (const [, status] of await gateAnswers(world)) expect(status).not.toBe(503);
-  expect(computed(upstream)).toBe(before + 5);
+  for (const [, status] of await requestGatedEndpoints(world)) expect(status).not.toBe(503);
+  expect(countModelRequests(upstream)).toBe(before + 5);
 }
 
 /** What was asked for before the fault began: one call that waits, one that can be undone, one value. */
-async function beforehand({ world }: Faulty, name = "only") {
+async function prepareCalls({ harness: world }: FaultSetup, name = "only") {
   const session = await openSession(world);
   await world.client.context("MemorySet", "sss", [EFFECTS, "key", "kept"]);
-  expect(said(await world.perform("make", `${name}-undoable`))).toBe("executed/ok");
+  expect(describeAnswer(await world.requestAndConfirm("make", `${name}-undoable`))).toBe(
+    "executed/ok",
+  );
   const parked = await world.request("make", `${name}-parked`);
   expect(parked?.status).toBe("confirm-chip");
   if (!parked) throw new Error("nothing is parked");
@@ -102,7 +112,7 @@ async function beforehand({ world }: Faulty, name = "only") {
 }
 
 /** Also for the next daemon, which says of each dispatch that was refused after all that nobody knows its end. */
-async function isWhole({ world }: Faulty): Promise<void> {
+async function assertWhole({ harness: world }: FaultSetup): Promise<void> {
   await world.companion.stop();
   await world.companion.start();
   await world.companion.stop();
@@ -121,134 +131,142 @@ const errors = [
 
 describe("a ledger that cannot be written", () => {
   it("(system calls that fail) lets nothing pass, and everything once it is over", async () => {
-    await using faults = await faulty();
-    const { world } = faults;
+    await using faults = await startFaultSetup();
+    const { harness: world } = faults;
     await world.companion.start();
     for (const [calls, code] of errors) {
       const name = `${calls}-${code}`;
-      const { session, parked } = await beforehand(faults, name);
+      const { session, parked } = await prepareCalls(faults, name);
       const inject = ["-e", `trace=${calls}`, "-e", `inject=${calls}:error=${code}`];
       const tracer = await world.trace("ledger", inject);
-      await nothingPasses(faults, session);
-      expect(said(await world.client.confirm(parked.callId))).toBe("failed/ledger_unavailable");
+      await assertNothingPasses(faults, session);
+      expect(describeAnswer(await world.client.confirm(parked.callId))).toBe(
+        "failed/ledger_unavailable",
+      );
       expect(await world.client.undo()).toMatchObject({
         status: "failed",
         error: { code: "ledger_unavailable" },
       });
       expect(await world.client.context("MemoryGet", "ss", [EFFECTS, "key"])).toEqual(["kept"]);
       const effects = () => [
-        world.happened("make", `${name}-parked`),
-        world.happened("unmake", `${name}-undoable`),
+        world.countEffects("make", `${name}-parked`),
+        world.countEffects("unmake", `${name}-undoable`),
       ];
       expect([name, effects()]).toEqual([name, [0, 0]]);
       await tracer.detach();
 
-      await everythingPasses(faults, session);
-      expect(said(await world.client.confirm(parked.callId))).toBe("executed/ok");
+      await assertEverythingPasses(faults, session);
+      expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("executed/ok");
       expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 1 });
       expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 0 });
       expect([name, effects()]).toEqual([name, [1, 1]]);
     }
-    await isWhole(faults);
+    await assertWhole(faults);
   });
 
   it("(a read-only directory at the start) lets nothing pass, and ends by itself", async () => {
-    await using faults = await faulty();
-    const { world } = faults;
+    await using faults = await startFaultSetup();
+    const { harness: world } = faults;
     await world.companion.start();
-    const { parked } = await beforehand(faults);
+    const { parked } = await prepareCalls(faults);
     await world.companion.stop("SIGKILL");
     const unmount = world.mount("ledger", ["--bind", "-o", "ro", join(world.dataDir, "ledger")]);
     await world.companion.start();
     const session = await openSession(world);
-    await nothingPasses(faults, session);
-    expect(said(await world.client.confirm(parked.callId))).toBe("denied/restarted");
+    await assertNothingPasses(faults, session);
+    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("denied/restarted");
     await unmount();
 
-    await everythingPasses(faults, session);
-    expect(said(await world.client.confirm(parked.callId))).toBe("denied/restarted");
+    await assertEverythingPasses(faults, session);
+    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("denied/restarted");
     expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 0 });
     await expect
       .poll(() => world.entries().map(({ body }) => [body.name, body.fields["call"]]), {
         timeout: 30_000,
       })
       .toContainEqual(["agent.call.expired", Number(parked.callId)]);
-    await isWhole(faults);
+    await assertWhole(faults);
   });
 
   it("(a full disk) lets nothing pass, is on record, and ends with it", async () => {
-    await using faults = await faulty();
-    const { world } = faults;
+    await using faults = await startFaultSetup();
+    const { harness: world } = faults;
     world.mount("", ["-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs"]);
     await world.companion.start();
-    const { session, parked } = await beforehand(faults);
+    const { session, parked } = await prepareCalls(faults);
     const ballast = join(world.dataDir, "ballast");
-    fillUp(ballast);
+    fillDisk(ballast);
     // What is written already has places in its files, so that it takes some to run out of them.
     let round = 0;
     const padded = "x".repeat(80);
     for (let end = ""; end !== "failed/ledger_unavailable"; round += 1) {
-      end = said(await world.request("look", `full-${round}-${padded}`));
+      end = describeAnswer(await world.request("look", `full-${round}-${padded}`));
       if (end !== "failed/ledger_unavailable") expect(end).toBe("executed/ok");
-      fillUp(ballast);
+      fillDisk(ballast);
       expect(round).toBeLessThan(10_000);
     }
     await expect
       .poll(() => world.entries().at(-1)?.body.name, { timeout: 30_000 })
       .toBe("ledger.disk_full");
-    await nothingPasses(faults, session);
-    expect(said(await world.client.confirm(parked.callId))).toBe("failed/ledger_unavailable");
+    await assertNothingPasses(faults, session);
+    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe(
+      "failed/ledger_unavailable",
+    );
     rmSync(ballast);
 
-    await everythingPasses(faults, session);
-    expect(said(await world.client.confirm(parked.callId))).toBe("executed/ok");
-    expect(world.happened("make", "only-parked")).toBe(1);
-    await isWhole(faults);
+    await assertEverythingPasses(faults, session);
+    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("executed/ok");
+    expect(world.countEffects("make", "only-parked")).toBe(1);
+    await assertWhole(faults);
   });
 });
 
 it("a journal that cannot be written keeps back what it would have to keep", async () => {
-  await using faults = await faulty();
-  const { world } = faults;
+  await using faults = await startFaultSetup();
+  const { harness: world } = faults;
   await world.companion.start();
   for (const [calls, code] of errors) {
     const name = `${calls}-${code}`;
-    const { parked } = await beforehand(faults, name);
+    const { parked } = await prepareCalls(faults, name);
     const effects = world.app.effects().length;
     const inject = ["-e", `trace=${calls}`, "-e", `inject=${calls}:error=${code}`];
     const tracer = await world.trace("journal", inject);
     for (const tool of ["star", "make"])
-      expect(said(await world.request(tool, "refused"))).toBe("failed/ledger_unavailable");
-    expect(said(await world.client.confirm(parked.callId))).toBe("failed/ledger_unavailable");
+      expect(describeAnswer(await world.request(tool, "refused"))).toBe(
+        "failed/ledger_unavailable",
+      );
+    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe(
+      "failed/ledger_unavailable",
+    );
     expect(await world.client.undo()).toMatchObject({
       status: "failed",
       error: { code: "ledger_unavailable" },
     });
     expect([name, world.app.effects().length]).toEqual([name, effects]);
     // It leaves nothing behind that could be undone, or be asked for again.
-    expect(said(await world.request("look", `${name}-look`))).toBe("executed/ok");
+    expect(describeAnswer(await world.request("look", `${name}-look`))).toBe("executed/ok");
     await tracer.detach();
 
-    expect(said(await world.client.confirm(parked.callId))).toBe("executed/ok");
+    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("executed/ok");
     expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 1 });
     expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 0 });
   }
-  await isWhole(faults);
+  await assertWhole(faults);
 });
 
 it(
   "an error that comes once, at any write or flush: what is said is what has happened",
   async () => {
-    await using faults = await faulty();
-    const { world } = faults;
+    await using faults = await startFaultSetup();
+    const { harness: world } = faults;
     await world.companion.start();
-    await world.perform("look", "warm");
-    const all = (await placesOf(world, "seen")).filter(({ name }) =>
+    await world.requestAndConfirm("look", "warm");
+    const all = (await findKillPoints(world, "seen")).filter(({ systemCall: name }) =>
       ["pwrite64", "fsync", "fdatasync", "ftruncate"].includes(name),
     );
     const chosen = sampleOf("errors", all, 8);
     let refused = 0;
-    for (const [index, { traced, name, nth }] of chosen.entries()) {
+    for (const [index, { target: traced, systemCall: name, nth }] of chosen.entries()) {
       const here = `${traced} ${name} ${nth}`;
       const tracer = await world.trace(traced, [
         "-e",
@@ -256,14 +274,14 @@ it(
         "-e",
         `inject=${name}:error=EIO:when=${nth}`,
       ]);
-      const { star, parked, made, undone } = await live(world, `once-${index}`);
+      const { star, parked, made, undone } = await runCallSequence(world, `once-${index}`);
       await tracer.detach();
       for (const [tool, answer] of [
         ["star", star],
         ["make", made],
       ] as const) {
-        const end = said(answer);
-        const times = world.happened(tool, `once-${index}-${tool}`);
+        const end = describeAnswer(answer);
+        const times = world.countEffects(tool, `once-${index}-${tool}`);
         expect([here, tool, end, times]).toEqual([
           here,
           tool,
@@ -272,13 +290,13 @@ it(
         ]);
         if (times === 0) refused += 1;
         if (times === 0 || answer === undefined) continue;
-        expect(said(await world.client.confirm(answer.callId))).toBe(end);
+        expect(describeAnswer(await world.client.confirm(answer.callId))).toBe(end);
       }
-      const again = () => world.request("look", `once-${index}-${tries++}`).then(said);
+      const again = () => world.request("look", `once-${index}-${tries++}`).then(describeAnswer);
       await expect.poll(again, { timeout: 30_000, interval: 50 }).toBe("executed/ok");
       // It waits on where the ledger failed when it was confirmed, and is done then, once.
-      if (parked?.status.startsWith("confirm-") === true && said(made) !== "executed/ok")
-        expect(said(await world.client.confirm(parked.callId))).toBe("executed/ok");
+      if (parked?.status.startsWith("confirm-") === true && describeAnswer(made) !== "executed/ok")
+        expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("executed/ok");
       for (let undo = await world.client.undo(); undo?.status !== "nothing"; ) {
         expect([here, undo?.status]).toEqual([here, "undone"]);
         undo = await world.client.undo();
@@ -288,13 +306,13 @@ it(
         ["make", made],
       ] as const)
         if (answer?.detail.undoable === true)
-          expect([here, world.happened("unmake", `once-${index}-${tool}`)]).toEqual([here, 1]);
+          expect([here, world.countEffects("unmake", `once-${index}-${tool}`)]).toEqual([here, 1]);
       const last = [made, star].find((answer) => answer?.detail.undoable === true);
       if (undone !== undefined) expect([here, undone]).toEqual([here, Number(last?.callId)]);
     }
     process.stdout.write(`${refused} calls were refused\n`);
     expect(refused).toBeGreaterThan(0);
-    await isWhole(faults);
+    await assertWhole(faults);
   },
   MATRIX_LIMIT_MS,
 );

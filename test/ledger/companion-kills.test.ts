@@ -1,18 +1,26 @@
 import { expect, it } from "vitest";
-import { callsByMark, indeterminate, storyOf } from "../support/call-audit.ts";
-import { type Life, live, placesOf } from "../support/companion-life.ts";
-import { FaultWorld } from "../support/fault-world.ts";
+import { findCallEntries, findIndeterminate, mapCallsByMark } from "../support/call-audit.ts";
+import {
+  type CallSequenceResult,
+  findKillPoints,
+  runCallSequence,
+} from "../support/companion-kill-points.ts";
+import { FaultHarness } from "../support/fault-harness.ts";
 import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 
 /** What is said of a call after the daemon's death has to agree with what was said, and with what was done. */
-async function settle(world: FaultWorld, name: string, life: Life): Promise<void> {
-  const before = world.app.effects().length;
-  const entries = world.entries();
-  const ids = callsByMark(entries);
+async function assertSettled(
+  harness: FaultHarness,
+  name: string,
+  result: CallSequenceResult,
+): Promise<void> {
+  const before = harness.app.effects().length;
+  const entries = harness.entries();
+  const ids = mapCallsByMark(entries);
   const undoable = new Set<number>();
   for (const [tool, answer] of [
-    ["star", life.star],
-    ["make", life.made],
+    ["star", result.star],
+    ["make", result.made],
   ] as const) {
     const mark = `${name}-${tool}`;
     const call = ids.get(mark);
@@ -20,18 +28,18 @@ async function settle(world: FaultWorld, name: string, life: Life): Promise<void
       expect(answer, "an answer to a call that is in no entry").toBeUndefined();
       continue;
     }
-    const again = await world.client.confirm(BigInt(call));
+    const again = await harness.client.confirm(BigInt(call));
     const said = `${again?.status}/${again?.detail.code}`;
-    const steps = storyOf(entries, call).map(({ body }) => body);
+    const steps = findCallEntries(entries, call).map(({ body }) => body);
     const dispatch = steps.find(({ name: step }) => step === "agent.call.dispatch");
-    const isUnknown = dispatch !== undefined && indeterminate(entries).has(dispatch.seq);
+    const isUnknown = dispatch !== undefined && findIndeterminate(entries).has(dispatch.seq);
     if (answer?.status === "executed") {
       expect(said).toBe("executed/ok");
       expect(again?.detail).toMatchObject({ replayed: true, ledger: answer.detail.ledger });
       const isUndone = steps.some(
         ({ name: step, fields }) => step === "agent.undo.result" && fields["status"] === "executed",
       );
-      if (life.undone === call) expect(isUndone).toBe(true);
+      if (result.undone === call) expect(isUndone).toBe(true);
       // What was undone, and not answered any more, may be on the journal already.
       if (!isUndone) undoable.add(call);
     } else if (isUnknown) expect(said).toBe("failed/interrupted");
@@ -40,18 +48,18 @@ async function settle(world: FaultWorld, name: string, life: Life): Promise<void
       // The journal may have it as begun, which says too much, but nothing wrong.
       const ends = ["denied/restarted", "failed/interrupted"];
       // Nobody was told of it, then, and it may not have come as far as the journal.
-      if (tool === "star" || life.parked === undefined) ends.push("failed/unknown_call");
+      if (tool === "star" || result.parked === undefined) ends.push("failed/unknown_call");
       expect(ends).toContain(said);
-      expect(world.happened(tool, mark)).toBe(0);
+      expect(harness.countEffects(tool, mark)).toBe(0);
     }
-    if (world.happened(tool, mark) > 0)
+    if (harness.countEffects(tool, mark) > 0)
       expect(said).toMatch(/^(executed\/ok|failed\/interrupted)$/);
   }
-  expect(world.app.effects().length).toBe(before);
+  expect(harness.app.effects().length).toBe(before);
   const undone = new Set<number>();
-  for (let undo = await world.client.undo(); undo?.status === "undone"; ) {
+  for (let undo = await harness.client.undo(); undo?.status === "undone"; ) {
     undone.add(undo.call_id ?? -1);
-    undo = await world.client.undo();
+    undo = await harness.client.undo();
   }
   for (const call of undoable) expect([...undone]).toContain(call);
 }
@@ -59,11 +67,13 @@ async function settle(world: FaultWorld, name: string, life: Life): Promise<void
 it(
   "SIGKILL at any system call of an append and of a dispatch: no effect without its entry, and none twice",
   async () => {
-    await using world = await FaultWorld.open();
+    await using world = await FaultHarness.open();
     await world.companion.start();
     // The first call of a life connects to the app; what it does to the files is the same.
-    const cold = (await placesOf(world, "cold")).filter(({ traced }) => traced === "main");
-    const warm = await placesOf(world, "warm");
+    const cold = (await findKillPoints(world, "cold")).filter(
+      ({ target: traced }) => traced === "main",
+    );
+    const warm = await findKillPoints(world, "warm");
     const all = [
       ...warm.map((place) => ({ ...place, isWarm: true })),
       ...cold.map((place) => ({ ...place, isWarm: false })),
@@ -76,16 +86,16 @@ it(
     const chosen = sampleOf("kills", all, 6);
     let killed = 0;
     const ends = new Map<string, number>();
-    for (const [index, { traced, name, nth, isWarm }] of chosen.entries()) {
+    for (const [index, { target: traced, systemCall: name, nth, isWarm }] of chosen.entries()) {
       const here = `${traced} ${name} ${nth} ${isWarm ? "warm" : "cold"}`;
-      if (isWarm) await world.perform("look", `warm-${index}`);
+      if (isWarm) await world.requestAndConfirm("look", `warm-${index}`);
       else {
         await world.companion.stop();
         await world.companion.start();
       }
       const kill = ["-e", `trace=${name}`, "-e", `inject=${name}:signal=SIGKILL:when=${nth}`];
       const tracer = await world.trace(traced, kill);
-      const life = await live(world, `life-${index}`);
+      const life = await runCallSequence(world, `life-${index}`);
       if (life.undone === undefined) killed += 1;
       await world.companion.stop("SIGKILL");
       await tracer.detach();
@@ -93,7 +103,7 @@ it(
       expect([here, world.audit(false)]).toEqual([here, { verdict: "whole", problems: [] }]);
 
       await world.companion.start();
-      await settle(world, `life-${index}`, life);
+      await assertSettled(world, `life-${index}`, life);
       // The result of a call that ran at once is written behind its answer.
       await expect.poll(() => world.audit(true).problems).toEqual([]);
       expect([here, world.audit(true)]).toEqual([here, { verdict: "whole", problems: [] }]);

@@ -3,26 +3,26 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { problemsOf } from "../support/call-audit.ts";
-import { CompanionClient, textOf } from "../support/companion-client.ts";
+import { findProblems } from "../support/call-audit.ts";
+import { assertText, CompanionClient } from "../support/companion-client.ts";
 import { EFFECTS, EffectsApp } from "../support/effects-app.ts";
 import { OpenRouterSignInServer } from "../support/openrouter-sign-in.ts";
-import { field } from "../support/provider/answers.ts";
-import { faultyTurn } from "../support/provider/faulty-turns.ts";
+import { field } from "../support/provider/default-response.ts";
+import { findFaultyResponse } from "../support/provider/faulty-responses.ts";
+import type { ScriptedResponse } from "../support/provider/scripted-response.ts";
 import type { ProviderRequest } from "../support/provider/test-provider.ts";
-import type { Turn } from "../support/provider/turns.ts";
 import { Dice } from "../support/random.ts";
-import { FAR, RemoteDesk } from "../support/remote-desk.ts";
+import { REMOTE_MODEL, RemoteCompanionHarness } from "../support/remote-companion-harness.ts";
 import { SEED } from "../support/sampling.ts";
 
 /** So many days are cut off, at moments that the seed chooses. */
 const KILLS = Number(process.env["BERTH_REMOTE_KILLS"] ?? 4);
 /** By then each of the things of a day has begun several times, and most have ended. */
-const DAY_MS_MAX = 1_500;
+const SCENARIO_MS_MAX = 1_500;
 const secretOf = (number: number) => `sk-canary-${SEED}-${number}-a7c1`;
 
 /** A value that is written while the daemon may die: which of them may be found then. */
-class Written<T> {
+class UncertainValue<T> {
   #kept: T;
   #possible: T[];
 
@@ -43,22 +43,22 @@ class Written<T> {
     } catch {
       return false;
     }
-    this.found(value);
+    this.resolve(value);
     return true;
   }
 
-  found(value: T): void {
+  resolve(value: T): void {
     this.#kept = value;
     this.#possible = [value];
   }
 }
 
-interface Day {
-  readonly desk: RemoteDesk;
+interface Scenario {
+  readonly desk: RemoteCompanionHarness;
   readonly router: OpenRouterSignInServer;
   readonly client: CompanionClient;
-  readonly key: Written<string>;
-  readonly consent: Written<boolean>;
+  readonly key: UncertainValue<string>;
+  readonly consent: UncertainValue<boolean>;
   /** Providers that were added. */
   readonly added: Set<string>;
   isSignedIn: boolean;
@@ -67,8 +67,8 @@ interface Day {
 }
 
 /** Chooses the tool that makes something, once a question, and answers as any model. */
-function model(request: ProviderRequest): Turn | undefined {
-  if (field(request.body, "response_format") === undefined) return faultyTurn(request);
+function answerAsModel(request: ProviderRequest): ScriptedResponse | undefined {
+  if (field(request.body, "response_format") === undefined) return findFaultyResponse(request);
   const isDone = request.text.includes("[outcome 1 ");
   const mark = /mark-[\w-]+/.exec(request.text)?.[0] ?? "mark";
   const choice = isDone ? { tool: "none" } : { tool: `${EFFECTS}/make`, args: { mark } };
@@ -76,16 +76,16 @@ function model(request: ProviderRequest): Turn | undefined {
 }
 
 /** All that a person does, over and over, until the daemon has died. */
-async function live(day: Day, isOver: () => boolean): Promise<readonly string[]> {
-  const { desk, router, key, consent, client } = day;
-  await using person = await desk.frontend();
+async function runScenario(scenario: Scenario, isOver: () => boolean): Promise<readonly string[]> {
+  const { desk, router, key, consent, client } = scenario;
+  await using person = await desk.connectFrontend();
   const done: string[] = [];
   const remote = (member: string, signature: string, ...args: readonly (string | boolean)[]) =>
     person.call("Remote1", member, signature, ...args);
   const again = async (name: string, step: (number: number) => Promise<unknown>) => {
     while (!isOver()) {
-      day.count += 1;
-      await step(day.count);
+      scenario.count += 1;
+      await step(scenario.count);
       if (!isOver()) done.push(name);
     }
   };
@@ -98,17 +98,17 @@ async function live(day: Day, isOver: () => boolean): Promise<readonly string[]>
     ),
     again("provider", async (number) => {
       const id = `added-${number}`;
-      await remote("AddProvider", "sss", id, "", desk.cloud.baseUrl)
-        .then(() => day.added.add(id))
+      await remote("AddProvider", "sss", id, "", desk.cloudProvider.baseUrl)
+        .then(() => scenario.added.add(id))
         .catch(() => pause(5));
     }),
     again("login", async () => {
       const told = person.logins.length;
       const [url] = await remote("BeginLogin", "s", "openrouter").catch(() => []);
       if (url === undefined) return;
-      await router.signIn(textOf(url)).catch(() => {}); // it may have died by then
+      await router.signIn(assertText(url)).catch(() => {}); // it may have died by then
       while (!isOver() && person.logins.length === told) await pause(2);
-      if (person.logins.includes("openrouter true ok")) day.isSignedIn = true;
+      if (person.logins.includes("openrouter true ok")) scenario.isSignedIn = true;
     }),
     again("turn", async (number) => {
       const turn = await person.ask(`Make mark-${number}`).catch(() => undefined);
@@ -119,14 +119,14 @@ async function live(day: Day, isOver: () => boolean): Promise<readonly string[]>
       }
     }),
     again("stream", async (number) => {
-      const chat = desk.chat(FAR, `Tell me #${number % 2 === 0 ? "trickle" : "hang"}`);
+      const chat = desk.chat(REMOTE_MODEL, `Tell me #${number % 2 === 0 ? "trickle" : "hang"}`);
       await chat.begun;
-      if (number % 2 !== 0) chat.leave();
-      await chat.end;
+      if (number % 2 !== 0) chat.disconnect();
+      await chat.result;
     }),
     again("parked", async (number) => {
       const parked = await client.request(EFFECTS, "make", { mark: `parked-${number}` });
-      if (parked?.status.startsWith("confirm-") === true) day.parked = parked.callId;
+      if (parked?.status.startsWith("confirm-") === true) scenario.parked = parked.callId;
       await pause(20);
     }),
   ]);
@@ -134,40 +134,43 @@ async function live(day: Day, isOver: () => boolean): Promise<readonly string[]>
 }
 
 /** What is found after a death agrees with what was said before it. */
-async function isSettled(day: Day): Promise<void> {
-  const { desk, router, client, key, consent } = day;
-  const state = await desk.person.state();
+async function assertConsistent(scenario: Scenario): Promise<void> {
+  const { desk, router, client, key, consent } = scenario;
+  const state = await desk.frontend.getRemoteState();
   const ids = state.providers.map(({ id }) => id);
-  for (const id of day.added) expect(ids).toContain(id);
+  for (const id of scenario.added) expect(ids).toContain(id);
   const intended = desk.entries("remote.provider.add").map(({ body }) => body.fields["provider"]);
   for (const id of ids) expect(["openrouter", "huggingface", ...intended]).toContain(id);
 
   expect(consent.possible).toContain(state.consent.prompt);
-  consent.found(state.consent.prompt);
+  consent.resolve(state.consent.prompt);
   const bearerOf = async (id: string) => {
-    expect(await desk.outcome("ListModels", "s", id)).toBe("answered");
-    return desk.cloud.requests.at(-1)?.headers.authorization?.replace("Bearer ", "") ?? "";
+    expect(await desk.getOutcome("ListModels", "s", id)).toBe("answered");
+    return desk.cloudProvider.requests.at(-1)?.headers.authorization?.replace("Bearer ", "") ?? "";
   };
   const found = await bearerOf("cloud");
   expect(key.possible).toContain(found);
-  key.found(found);
+  key.resolve(found);
   const signedIn = state.providers.find(({ id }) => id === "openrouter");
-  if (day.isSignedIn) expect(signedIn?.credential.present).toBe(true);
+  if (scenario.isSignedIn) expect(signedIn?.credential.present).toBe(true);
   if (signedIn?.credential.present === true)
     expect(router.keys).toContain(await bearerOf("openrouter"));
   for (const { id, credential } of state.providers)
     if (id.startsWith("added-")) expect(credential.present).toBe(false);
   expect(state.login.pending).toEqual([]);
 
-  expect(await desk.queries()).toEqual({ active: 0, pending: 0 });
-  if (day.parked === undefined) return;
-  const denied = await client.confirm(day.parked);
+  expect(await desk.countQueries()).toEqual({ active: 0, pending: 0 });
+  if (scenario.parked === undefined) return;
+  const denied = await client.confirm(scenario.parked);
   expect(`${denied?.status}/${denied?.detail.code}`).toBe("denied/restarted");
-  day.parked = undefined;
+  scenario.parked = undefined;
 }
 
 /** In no file of the person's, as it stands or in base64. */
-async function isNowhere(desk: RemoteDesk, secrets: readonly string[]): Promise<void> {
+async function assertSecretsAbsent(
+  desk: RemoteCompanionHarness,
+  secrets: readonly string[],
+): Promise<void> {
   const { home } = desk.companion;
   for (const name of await readdir(home, { recursive: true })) {
     const file = join(home, name);
@@ -187,25 +190,28 @@ it("SIGKILL at any moment of a day: what was said holds, and nothing is half don
   const folder = await mkdtemp(join(tmpdir(), "berth-kills-"));
   await using router = await OpenRouterSignInServer.start();
   const endpoints = join(folder, "oauth.json");
-  await using desk = await RemoteDesk.open({
-    script: model,
-    takesAnyKey: true,
+  await using desk = await RemoteCompanionHarness.open({
+    script: answerAsModel,
+    acceptsAnyKey: true,
     isStarted: false,
     environment: { ASSISTANT_OAUTH_CONFIG: endpoints, NODE_TLS_REJECT_UNAUTHORIZED: "1" },
   });
   desk.defer(() => rm(folder, { recursive: true, force: true }));
-  await writeFile(endpoints, JSON.stringify({ openrouter: router.endpoints(desk.cloud.baseUrl) }));
+  await writeFile(
+    endpoints,
+    JSON.stringify({ openrouter: router.endpoints(desk.cloudProvider.baseUrl) }),
+  );
   await using app = await EffectsApp.start(desk.companion, desk.dataDir);
   await using client = await CompanionClient.connect(desk.bus);
   await desk.companion.start();
-  await desk.furnish();
-  await desk.person.call("Remote1", "SetKey", "ss", "cloud", secretOf(0));
-  const day: Day = {
+  await desk.configureProvider();
+  await desk.frontend.call("Remote1", "SetKey", "ss", "cloud", secretOf(0));
+  const day: Scenario = {
     desk,
     router,
     client,
-    key: new Written(secretOf(0)),
-    consent: new Written(true),
+    key: new UncertainValue(secretOf(0)),
+    consent: new UncertainValue(true),
     added: new Set(),
     isSignedIn: false,
     parked: undefined,
@@ -214,16 +220,16 @@ it("SIGKILL at any moment of a day: what was said holds, and nothing is half don
   const done: string[] = [];
   for (let kill = 0; kill < KILLS; kill += 1) {
     let isDead = false;
-    const dying = pause(dice.between(50, DAY_MS_MAX)).then(async () => {
+    const dying = pause(dice.between(50, SCENARIO_MS_MAX)).then(async () => {
       isDead = true;
       await desk.companion.stop("SIGKILL");
     });
-    done.push(...(await live(day, () => isDead)));
+    done.push(...(await runScenario(day, () => isDead)));
     await dying;
     await desk.companion.start();
-    await isSettled(day);
+    await assertConsistent(day);
     const problems = () =>
-      problemsOf({
+      findProblems({
         entries: desk.entries(),
         effects: app.effects(),
         acknowledged: client.acknowledged,
@@ -235,7 +241,7 @@ it("SIGKILL at any moment of a day: what was said holds, and nothing is half don
   }
   await desk.companion.stop();
   const secrets = Array.from({ length: day.count + 1 }, (_, number) => secretOf(number));
-  await isNowhere(desk, [...secrets, ...router.keys]);
+  await assertSecretsAbsent(desk, [...secrets, ...router.keys]);
   expect(desk.companion.lines.join("\n")).not.toContain("sk-canary");
   const times = (name: string) => done.filter((other) => other === name).length;
   process.stdout.write(

@@ -2,10 +2,10 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type Database from "better-sqlite3";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { leafHash } from "../../src/assistant/ledger/merkle.ts";
-import { live } from "../support/companion-life.ts";
-import { FaultWorld } from "../support/fault-world.ts";
-import { tamper } from "../support/ledger.ts";
+import { hashLeaf } from "../../src/assistant/ledger/merkle-tree.ts";
+import { runCallSequence } from "../support/companion-kill-points.ts";
+import { FaultHarness } from "../support/fault-harness.ts";
+import { editDatabase } from "../support/ledger-fixtures.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 
@@ -14,7 +14,7 @@ const TRIES = Number(process.env["BERTH_TAMPERING_TRIES"] ?? 1);
 const LIMIT_MS = 120_000 + TRIES * 60_000;
 
 /** A ledger that a companion wrote in three lives; put back as it was for each change. */
-let world: FaultWorld;
+let world: FaultHarness;
 let size = 0;
 let kept = "";
 const dice = new Dice(SEED);
@@ -25,10 +25,10 @@ const copies = () => ({
 
 beforeAll(async () => {
   process.stdout.write(`BERTH_SEED=${SEED}\n`);
-  world = await FaultWorld.open();
+  world = await FaultHarness.open();
   for (const name of ["first", "second"]) {
     await world.companion.start();
-    await live(world, name);
+    await runCallSequence(world, name);
     await world.client.context("MemorySet", "sss", ["org.example.Notes", "key", name]);
     await world.companion.stop();
     // Ten megabytes that nobody has to copy.
@@ -48,22 +48,22 @@ function restore(): void {
   cpSync(copies().whole, world.dataDir, { recursive: true });
 }
 
-async function verified(
+async function verifyCopy(
   ...args: readonly string[]
 ): Promise<{ code: number | null; said: string }> {
   const run = await world.companion.berth(["ledger", "verify", "--user", ...args]);
   return { code: run.code, said: run.stdout + run.stderr };
 }
 
-async function afterwards(work: (db: Database.Database) => void): Promise<unknown> {
+async function verifyAfter(work: (db: Database.Database) => void): Promise<unknown> {
   restore();
-  tamper(world.dataDir, work);
+  editDatabase(world.dataDir, work);
   const run = await world.companion.berth(["ledger", "verify", "--user", "--json"]);
   const verdict: Record<string, unknown> = JSON.parse(run.stdout);
   return { code: run.code, status: verdict["status"], firstBad: verdict["first_bad"] };
 }
 
-function bad(firstBad: number): unknown {
+function tamperedAt(firstBad: number): unknown {
   return { code: 1, status: "tampered", firstBad };
 }
 
@@ -149,7 +149,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
       const leafOf = db.prepare<[number], Buffer>("SELECT leaf FROM entry WHERE seq = ?").pluck();
       const prev = leafOf.get(seq - 1)?.toString("hex") ?? "";
       const body = `{"fields":{},"name":"memory.set","prev":"${prev}","seq":${seq},"time":"","v":1}`;
-      db.prepare("INSERT INTO entry VALUES (?, ?, ?)").run(seq, body, leafHash(body));
+      db.prepare("INSERT INTO entry VALUES (?, ?, ?)").run(seq, body, hashLeaf(body));
       return seq;
     },
   ],
@@ -167,7 +167,7 @@ describe("a ledger that a companion wrote", () => {
   it("is whole, also against what was kept of it", async () => {
     restore();
     expect(size).toBeGreaterThan(20);
-    expect(await verified("--against", kept)).toMatchObject({
+    expect(await verifyCopy("--against", kept)).toMatchObject({
       code: 0,
       said: expect.stringMatching(/^whole: /),
     });
@@ -178,10 +178,10 @@ describe("a ledger that a companion wrote", () => {
     async (_, change) => {
       for (let attempt = 0; attempt < TRIES; attempt += 1) {
         let named = -1;
-        const verdict = await afterwards((db) => {
+        const verdict = await verifyAfter((db) => {
           named = change(db);
         });
-        expect(verdict).toEqual(bad(named));
+        expect(verdict).toEqual(tamperedAt(named));
       }
     },
     LIMIT_MS,
@@ -193,7 +193,7 @@ describe("a ledger that a companion wrote", () => {
     cpSync(join(old, "ledger/ledger.db"), join(world.dataDir, "ledger/ledger.db"));
     for (const end of ["-wal", "-shm"])
       rmSync(join(world.dataDir, `ledger/ledger.db${end}`), { force: true });
-    expect(await verified()).toMatchObject({
+    expect(await verifyCopy()).toMatchObject({
       code: 2,
       said: expect.stringMatching(/^rolled back or forked: rolled back/),
     });
@@ -207,8 +207,8 @@ describe("a ledger that a companion wrote", () => {
 
     rmSync(world.dataDir, { recursive: true });
     cpSync(old, world.dataDir, { recursive: true });
-    expect(await verified()).toMatchObject({ code: 0 });
+    expect(await verifyCopy()).toMatchObject({ code: 0 });
     expect(readFileSync(kept, "utf8")).toContain(`\n${size}\n`);
-    expect(await verified("--against", kept)).toMatchObject({ code: 2 });
+    expect(await verifyCopy("--against", kept)).toMatchObject({ code: 2 });
   });
 });

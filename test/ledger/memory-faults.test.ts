@@ -4,17 +4,24 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { AppMemory } from "../../src/assistant/context/memory/app-memory.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { fillUp } from "../support/fill-up.ts";
-import { LedgerWorld } from "../support/ledger-world.ts";
-import { filesWith, NOTES, OTHER, person, sealedOf, secretOf } from "../support/memory-world.ts";
-import { ListLedger } from "../support/service-world.ts";
+import { fillDisk } from "../support/fill-disk.ts";
+import { LedgerHarness } from "../support/ledger-harness.ts";
+import {
+  findFilesWith,
+  NOTES,
+  OTHER,
+  readAppSecret,
+  readSealedValues,
+  unconfinedCaller,
+} from "../support/memory-harness.ts";
+import { ListLedger } from "../support/service-harness.ts";
 
 const PROGRAM = fileURLToPath(new URL("../support/memory-process.mjs", import.meta.url));
 
 /** Every so many of a wipe's system calls is one that it is killed at; 1 tries them all. */
 const STEP = Number(process.env["BERTH_MEMORY_KILL_STEP"] ?? 3);
 
-const SEEN =
+const TRACED_CALLS =
   "trace=pwrite64,pread64,fsync,fdatasync,ftruncate,openat,write,close,rename,unlink,fcntl";
 
 const values = [
@@ -22,17 +29,17 @@ const values = [
   ["long", 9_000],
 ] as const;
 
-async function fill(world: LedgerWorld): Promise<void> {
+async function fillMemory(world: LedgerHarness): Promise<void> {
   for (const app of [NOTES, OTHER])
-    for (const [key, bytes] of values) await world.ask(`set ${app} ${key} ${bytes}`);
+    for (const [key, bytes] of values) await world.send(`set ${app} ${key} ${bytes}`);
 }
 
 /** What is read by a daemon that starts anew, by app; each has all of its values, or none. */
-async function keptIn(dir: string): Promise<Record<string, number>> {
+async function countKeptItems(dir: string): Promise<Record<string, number>> {
   await using memory = new AppMemory({ dir, ledger: new ListLedger(), clock: systemClock });
   const kept: Record<string, number> = {};
   for (const app of [NOTES, OTHER]) {
-    const listed = await memory.list(app, person);
+    const listed = await memory.list(app, unconfinedCaller);
     for (const [key, value] of listed)
       expect(value).toBe(`canary-${key}-`.padEnd(key === "long" ? 9_000 : 20, "v"));
     kept[app] = listed.size;
@@ -40,7 +47,7 @@ async function keptIn(dir: string): Promise<Record<string, number>> {
   return kept;
 }
 
-function callsIn(log: string): { name: string; nth: number }[] {
+function parseSystemCalls(log: string): { name: string; nth: number }[] {
   const counts = new Map<string, number>();
   const calls = [...log.matchAll(/^(\d+) +([a-z0-9_]+)\(/gm)];
   // SQLite and the key's file are on the main thread, as is what is read from standard input.
@@ -56,14 +63,14 @@ function callsIn(log: string): { name: string; nth: number }[] {
 
 describe("SIGKILL", () => {
   it("at the system calls of a wipe leaves all of an app's memory, or no byte of it", async () => {
-    await using world = new LedgerWorld(PROGRAM);
+    await using world = new LedgerHarness(PROGRAM);
     await world.start();
-    await fill(world);
-    const tracer = await world.trace(["-e", SEEN]);
-    expect(await world.ask(`wipe ${NOTES}`)).toBe(true);
+    await fillMemory(world);
+    const tracer = await world.trace(["-e", TRACED_CALLS]);
+    expect(await world.send(`wipe ${NOTES}`)).toBe(true);
     await tracer.detach();
     await world.end();
-    const calls = callsIn(await tracer.log());
+    const calls = parseSystemCalls(await tracer.log());
     expect(calls.map(({ name }) => name)).toEqual(
       expect.arrayContaining(["pwrite64", "fsync", "unlink", "ftruncate"]),
     );
@@ -71,24 +78,24 @@ describe("SIGKILL", () => {
     const seen = new Set<string>();
     for (const { name, nth } of calls.filter((_, index) => index % STEP === 0)) {
       await world.start();
-      await fill(world);
-      const searched = [secretOf(world.dir, NOTES), ...sealedOf(world.dir, NOTES)].map((bytes) =>
-        bytes.subarray(0, 24),
+      await fillMemory(world);
+      const searched = [readAppSecret(world.dir, NOTES), ...readSealedValues(world.dir, NOTES)].map(
+        (bytes) => bytes.subarray(0, 24),
       );
       rmSync(join(world.dir, "entries"));
       const inject = `inject=${name}:signal=SIGKILL:when=${nth}`;
       const injected = await world.trace(["-e", `trace=${name}`, "-e", inject]);
-      const isAnswered = await world.ask(`wipe ${NOTES}`);
+      const isAnswered = await world.send(`wipe ${NOTES}`);
       await world.end();
       await injected.detach();
       // Before anything has been tidied up by a start.
-      expect(filesWith(world.dir, "canary-")).toEqual([]);
-      const kept = await keptIn(world.dir);
+      expect(findFilesWith(world.dir, "canary-")).toEqual([]);
+      const kept = await countKeptItems(world.dir);
       expect([name, nth, kept[OTHER]]).toEqual([name, nth, values.length]);
       if (kept[NOTES] === 0) {
         expect(readFileSync(join(world.dir, "entries"), "utf8")).toBe(`memory.wipe ${NOTES}\n`);
         for (const bytes of searched)
-          expect([name, nth, filesWith(world.dir, bytes)]).toEqual([name, nth, []]);
+          expect([name, nth, findFilesWith(world.dir, bytes)]).toEqual([name, nth, []]);
       } else
         expect([name, nth, kept[NOTES], isAnswered]).toEqual([name, nth, values.length, false]);
       seen.add(`${kept[NOTES]} ${isAnswered}`);
@@ -100,41 +107,41 @@ describe("SIGKILL", () => {
 
 describe("a disk", () => {
   it("that is full refuses what is new, keeps what is there, and is written when there is space", async () => {
-    await using world = new LedgerWorld(PROGRAM);
+    await using world = new LedgerHarness(PROGRAM);
     world.mount("small", ["-t", "tmpfs", "-o", "size=1m", "tmpfs"]);
     const dir = join(world.dir, "small");
     const memory = new AppMemory({ dir, ledger: new ListLedger(), clock: systemClock });
     try {
-      await memory.set(NOTES, "k", "before", person);
-      fillUp(join(dir, "ballast"));
+      await memory.set(NOTES, "k", "before", unconfinedCaller);
+      fillDisk(join(dir, "ballast"));
       const value = "x".repeat(60_000);
       const full = { code: "storage_failed", message: expect.stringMatching(/^the disk is full;/) };
-      await expect(memory.set(NOTES, "k", value, person)).rejects.toMatchObject(full);
-      await expect(memory.set(OTHER, "k", value, person)).rejects.toMatchObject(full);
-      expect(await memory.get(NOTES, "k", person)).toBe("before");
-      expect((await memory.list(OTHER, person)).size).toBe(0);
+      await expect(memory.set(NOTES, "k", value, unconfinedCaller)).rejects.toMatchObject(full);
+      await expect(memory.set(OTHER, "k", value, unconfinedCaller)).rejects.toMatchObject(full);
+      expect(await memory.get(NOTES, "k", unconfinedCaller)).toBe("before");
+      expect((await memory.list(OTHER, unconfinedCaller)).size).toBe(0);
       rmSync(join(dir, "ballast"));
-      await memory.set(NOTES, "k", value, person);
-      expect(await memory.get(NOTES, "k", person)).toBe(value);
+      await memory.set(NOTES, "k", value, unconfinedCaller);
+      expect(await memory.get(NOTES, "k", unconfinedCaller)).toBe(value);
     } finally {
       await memory[Symbol.asyncDispose]();
     }
   });
 
   it("that is read-only refuses what is new, and reads what is there", async () => {
-    await using world = new LedgerWorld(PROGRAM);
+    await using world = new LedgerHarness(PROGRAM);
     const dir = join(world.dir, "below");
     const ledger = new ListLedger();
     {
       await using memory = new AppMemory({ dir, ledger, clock: systemClock });
-      await memory.set(NOTES, "k", "before", person);
+      await memory.set(NOTES, "k", "before", unconfinedCaller);
     }
     const unmount = world.mount("below", ["--bind", "-o", "ro", dir]);
     const refused = { code: "storage_failed", message: expect.stringMatching(/cannot be used/) };
     await using other = new AppMemory({ dir, ledger, clock: systemClock });
-    await expect(other.set(OTHER, "k", "v", person)).rejects.toMatchObject(refused);
+    await expect(other.set(OTHER, "k", "v", unconfinedCaller)).rejects.toMatchObject(refused);
     await unmount();
-    await other.set(OTHER, "k", "v", person);
-    expect(await other.get(NOTES, "k", person)).toBe("before");
+    await other.set(OTHER, "k", "v", unconfinedCaller);
+    expect(await other.get(NOTES, "k", unconfinedCaller)).toBe("before");
   });
 });

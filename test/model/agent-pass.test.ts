@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { argumentValidator } from "../../src/assistant/agent/manifests/argument-validator.ts";
+import { createArgumentValidator } from "../../src/assistant/agent/manifests/argument-validator.ts";
 import type { LlamaRunner } from "../../src/assistant/inference/llama/llama-runner.ts";
 import { GrammarCompiler } from "../../src/assistant/inference/schema-grammar/grammar-compiler.ts";
 import type { AnswerEvent, GenerateRequest } from "../../src/assistant/inference/service-port.ts";
-import { Chooser } from "../../src/assistant/overlay/agent-pass/chooser.ts";
+import { ToolChooser } from "../../src/assistant/overlay/agent-pass/tool-chooser.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { candidatesOf, writtenApps } from "../support/guided-tools.ts";
 import { ScriptedService } from "../support/scripted-service.ts";
-import { openRunner, plainSampling, run } from "./runner-setup.ts";
+import { openRunner, plainSampling, runStreams } from "./llama-runner-setup.ts";
 
 const CHOICES_FOR_EACH = 6;
 
@@ -40,7 +40,7 @@ function randomModel(seed: () => number) {
       await runner.prefill(0, head.slice(at, at + runner.prefillTokensMax));
     const sampling = { temperature: 1, seed: seed(), grammar: gbnf, grammarExample: example };
     const stream = runner.start(0, tokens.at(-1) ?? 0, { ...plainSampling, ...sampling });
-    const [answer] = await run(runner, [stream], Math.min(maxTokens, 300));
+    const [answer] = await runStreams(runner, [stream], Math.min(maxTokens, 300));
     yield { type: "text", choice: 0, text: answer?.text ?? "" };
     const reason = answer?.ended ? "stop" : "length";
     yield { type: "end", choice: 0, reason, completionTokens: answer?.tokens.length ?? 0 };
@@ -55,11 +55,11 @@ describe("a model with random weights", () => {
       seed += 1;
       return seed;
     });
-    const chooser = new Chooser({ inference });
+    const chooser = new ToolChooser({ inference });
     const kinds = { call: 0, none: 0, cut: 0 };
     for (const app of writtenApps()) {
       const candidates = candidatesOf(app).slice(0, 8);
-      const prompt = { wish: "Do it", found: "", candidates, past: [], boundary: "b0b0b0" };
+      const prompt = { userPrompt: "Do it", context: "", candidates, past: [], boundary: "b0b0b0" };
       for (let count = 0; count < CHOICES_FOR_EACH; count += 1) {
         const choice = await chooser.choose(prompt, undefined, new AbortController().signal);
         if (choice.kind === "unreadable") {
@@ -69,7 +69,7 @@ describe("a model with random weights", () => {
         }
         kinds[choice.kind] += 1;
         if (choice.kind === "call")
-          expect(argumentValidator(choice.candidate.inputSchema)(choice.args)).toEqual([]);
+          expect(createArgumentValidator(choice.candidate.inputSchema)(choice.args)).toEqual([]);
       }
     }
     expect(kinds.call).toBeGreaterThan(0);

@@ -5,8 +5,8 @@ import { LlamaEngine } from "../../src/assistant/inference/llama/llama-engine.ts
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { engineContract } from "../contract/assistant/engine-contract.ts";
-import { writeDamagedModel } from "../support/gguf/damage.ts";
-import { modelFile } from "../support/gguf/model-file.ts";
+import { writeDamagedModel } from "../support/gguf/damaged-model.ts";
+import { getModelFile } from "../support/gguf/preset-model.ts";
 
 engineContract("llama.cpp", async () => {
   const folder = await mkdtemp(join(tmpdir(), "berth-contract-"));
@@ -20,8 +20,8 @@ engineContract("llama.cpp", async () => {
       cacheDir: join(folder, "cache"),
     }),
     name: "llama.cpp",
-    file: { id: "model", path: await modelFile("tiny", { endsAfter: null }) },
-    embeddingFile: { id: "embedding", path: await modelFile("embedding") },
+    file: { id: "model", path: await getModelFile("tiny", { endsAfter: null }) },
+    embeddingFile: { id: "embedding", path: await getModelFile("embedding") },
     damagedFile: { id: "damaged", path: damaged },
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true }),
   };

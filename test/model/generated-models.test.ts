@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { getLlama, type Llama, type LlamaModel, type Token } from "node-llama-cpp";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { damages, writeDamagedModel } from "../support/gguf/damage.ts";
+import { modelDamages, writeDamagedModel } from "../support/gguf/damaged-model.ts";
 import {
+  getModelFile,
   type ModelOptions,
-  modelFile,
   type Preset,
-  writeModel,
-} from "../support/gguf/model-file.ts";
+  writePresetModel,
+} from "../support/gguf/preset-model.ts";
 
 let llama: Llama;
 let scratch: string;
@@ -77,17 +77,17 @@ test("texts that share words have vectors near each other", async () => {
 });
 
 test("the same options are the same file, and others another one", async () => {
-  const path = await modelFile("tiny");
-  expect(await modelFile("tiny")).toBe(path);
+  const path = await getModelFile("tiny");
+  expect(await getModelFile("tiny")).toBe(path);
   const again = join(scratch, "again.gguf");
-  await writeModel(again, "tiny");
+  await writePresetModel(again, "tiny");
   expect(await readFile(again)).toEqual(await readFile(path));
-  expect(await modelFile("tiny", { seed: 2 })).not.toBe(path);
+  expect(await getModelFile("tiny", { seed: 2 })).not.toBe(path);
   expect((await readdir(dirname(path))).filter((name) => name.endsWith(".part"))).toEqual([]);
 });
 
 describe("damaged files", () => {
-  test.each(damages.filter((damage) => damage !== "nan-weights"))(
+  test.each(modelDamages.filter((damage) => damage !== "nan-weights"))(
     "%s does not load",
     async (damage) => {
       const path = join(scratch, `${damage}.gguf`);
@@ -105,7 +105,7 @@ describe("damaged files", () => {
 });
 
 async function load(preset: Preset, options: ModelOptions = {}): Promise<LlamaModel> {
-  return open(await modelFile(preset, options));
+  return open(await getModelFile(preset, options));
 }
 
 /** What is opened last is disposed of first. */

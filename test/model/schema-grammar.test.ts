@@ -1,6 +1,6 @@
 import { getLlama, type Llama, type LlamaGrammar } from "node-llama-cpp";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { AssistantError } from "../../src/assistant/errors.ts";
+import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import { compileSchema } from "../../src/assistant/inference/schema-grammar/compile-schema.ts";
 import { scalarGrammar } from "../../src/assistant/inference/schema-grammar/scalar-grammar.ts";
 import { parseGbnf } from "../support/gbnf-grammar.ts";

@@ -3,11 +3,11 @@ import { describe, expect, test } from "vitest";
 import type { LlamaRunner } from "../../src/assistant/inference/llama/llama-runner.ts";
 import type { ChatPrompt } from "../../src/assistant/inference/prompts/chat-template.ts";
 import { type PromptPlan, planPrompt } from "../../src/assistant/inference/prompts/plan-prompt.ts";
-import type { Stream } from "../../src/assistant/inference/runner.ts";
+import type { TokenStream } from "../../src/assistant/inference/runner.ts";
 import { compileLayout } from "../../src/assistant/inference/schema-grammar/compile-schema.ts";
 import { scalarGrammar } from "../../src/assistant/inference/schema-grammar/scalar-grammar.ts";
-import { chatTemplate } from "../support/gguf/chat-template.ts";
-import { plainSampling, run, setUpRunner } from "./runner-setup.ts";
+import { chatTemplate } from "../support/gguf/sample-chat-template.ts";
+import { plainSampling, runStreams, setUpRunner } from "./llama-runner-setup.ts";
 
 const runnerOf = setUpRunner({ preset: "tiny", contextTokens: 2_048, options: { endsAfter: 40 } });
 
@@ -45,7 +45,7 @@ async function begin(
   sequence: number,
   plan: PromptPlan,
   seed: number,
-): Promise<Stream> {
+): Promise<TokenStream> {
   const tokens = await runner.encode(plan.prompt);
   await runner.truncate(sequence, 0);
   for (let at = 0; at < tokens.length - 1; at += runner.prefillTokensMax) {
@@ -58,7 +58,7 @@ async function begin(
 }
 
 function read(plan: PromptPlan, text: string) {
-  const reader = plan.reader();
+  const reader = plan.createParser();
   const deltas = [...reader.push(text, undefined)];
   const end = reader.end();
   deltas.push(...end.deltas);
@@ -71,11 +71,11 @@ test("random weights make valid calls where a call is required", async () => {
   const plan = planned("required");
   const ajv = new Ajv();
   for (let round = 0; round < 4; round++) {
-    const streams: Stream[] = [];
+    const streams: TokenStream[] = [];
     for (let sequence = 0; sequence < 8; sequence++) {
       streams.push(await begin(runner, sequence, plan, round * 8 + sequence));
     }
-    for (const answer of await run(runner, streams, 200)) {
+    for (const answer of await runStreams(runner, streams, 200)) {
       expect(answer.ended).toBe(true);
       const { calls, said } = read(plan, answer.text);
       expect(said).toBe("");
@@ -93,8 +93,8 @@ test("left to the model, the grammar changes nothing of an answer in text", asyn
   const guided = planned("auto");
   const free = { ...guided, layout: undefined };
   for (let seed = 1; seed <= 6; seed++) {
-    const [with_] = await run(runner, [await begin(runner, 0, guided, seed)], 60);
-    const [without] = await run(runner, [await begin(runner, 0, free, seed)], 60);
+    const [with_] = await runStreams(runner, [await begin(runner, 0, guided, seed)], 60);
+    const [without] = await runStreams(runner, [await begin(runner, 0, free, seed)], 60);
     expect(with_?.tokens).toEqual(without?.tokens);
   }
 });

@@ -1,28 +1,36 @@
 import { lstat, readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { bytesOf, DownloadWorld, MIB, never, readStored, sha256Of, watching } from "./world.ts";
+import {
+  createRandomBytes,
+  DownloadHarness,
+  hashSha256,
+  MIB,
+  neverAborted,
+  readStored,
+  recordProgress,
+} from "./download-harness.ts";
 
 describe("a download", () => {
   it("brings a model's files onto the disk, in parts, under their own names", async () => {
     const contents = {
-      "model-1-of-2.gguf": bytesOf(20 * MIB + 17),
-      "sub/model-2-of-2.gguf": bytesOf(5),
+      "model-1-of-2.gguf": createRandomBytes(20 * MIB + 17),
+      "sub/model-2-of-2.gguf": createRandomBytes(5),
     };
-    await using world = await DownloadWorld.open(contents);
+    await using world = await DownloadHarness.open(contents);
     const disk = world.disk();
     const model = world.model("key", contents);
     expect(await disk.find(model)).toBeUndefined();
-    const watched = watching(world.hub.token);
+    const watched = recordProgress(world.hub.token);
 
-    const stored = await disk.download(model, watched, never);
+    const stored = await disk.download(model, watched, neverAborted);
 
     expect(stored.path).toBe(join(world.dir, "views/key/model-1-of-2.gguf"));
     expect(stored.files).toEqual(
       Object.entries(contents).map(([name, bytes]) => ({
         name,
         sizeBytes: bytes.length,
-        sha256: sha256Of(bytes),
+        sha256: hashSha256(bytes),
       })),
     );
     for (const [name, bytes] of Object.entries(contents)) {
@@ -48,9 +56,9 @@ describe("a download", () => {
   });
 
   it("is for Berth's user alone", async () => {
-    const contents = { "m.gguf": bytesOf(10) };
-    await using world = await DownloadWorld.open(contents);
-    await world.disk().download(world.model("key", contents), watching(), never);
+    const contents = { "m.gguf": createRandomBytes(10) };
+    await using world = await DownloadHarness.open(contents);
+    await world.disk().download(world.model("key", contents), recordProgress(), neverAborted);
     const entries = await readdir(world.dir, { recursive: true });
     expect(entries.length).toBeGreaterThan(5);
     for (const entry of entries) {

@@ -4,7 +4,14 @@ import { statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BerthError } from "../../src/base/errors.ts";
-import { bytesOf, DownloadWorld, MIB, never, readStored, watching } from "./world.ts";
+import {
+  createRandomBytes,
+  DownloadHarness,
+  MIB,
+  neverAborted,
+  readStored,
+  recordProgress,
+} from "./download-harness.ts";
 
 const NAME = "m.gguf";
 const SIZE = 24 * MIB;
@@ -17,11 +24,11 @@ function asRoot(program: string, ...args: string[]): void {
 
 describe("a disk that is full", () => {
   let bytes: Buffer;
-  let world: DownloadWorld;
+  let world: DownloadHarness;
 
   beforeEach(async () => {
-    bytes = bytesOf(SIZE);
-    world = await DownloadWorld.open({ [NAME]: bytes });
+    bytes = createRandomBytes(SIZE);
+    world = await DownloadHarness.open({ [NAME]: bytes });
     mkdirSync(world.dir);
     asRoot("mount", "-t", "tmpfs", "-o", "size=32m,mode=700", "tmpfs", world.dir);
   });
@@ -35,7 +42,7 @@ describe("a disk that is full", () => {
     const model = world.model("key", { [NAME]: bytes });
     const error = await world
       .disk()
-      .download(model, watching(), never)
+      .download(model, recordProgress(), neverAborted)
       .catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: "disk_full" });
     if (!(error instanceof BerthError)) throw error;
@@ -47,17 +54,17 @@ describe("a disk that is full", () => {
   });
 
   it("is counted for all downloads together", async () => {
-    const contents = { a: bytesOf(40 * MIB), b: bytesOf(40 * MIB) };
+    const contents = { a: createRandomBytes(40 * MIB), b: createRandomBytes(40 * MIB) };
     await world.hub.addRepository({ id: "org/model", files: contents });
     world.hub.faults.add({ on: "resolve", type: "hang" });
     const disk = world.disk({ freeBytes: async () => 140 * MIB });
     const abort = new AbortController();
     const model = (name: "a" | "b") => world.model(name, { [name]: contents[name] });
-    const first = disk.download(model("a"), watching(), abort.signal).catch(() => undefined);
+    const first = disk.download(model("a"), recordProgress(), abort.signal).catch(() => undefined);
     // It has its place before it asks for the first byte. Of two that begin at once, either may be the first.
     await expect.poll(() => world.hub.requests.length).toBeGreaterThan(0);
     // 40 MiB and what stays free: there would be room for either of them.
-    await expect(disk.download(model("b"), watching(), never)).rejects.toMatchObject({
+    await expect(disk.download(model("b"), recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",
       details: { neededBytes: 80 * MIB },
     });
@@ -71,7 +78,7 @@ describe("a disk that is full", () => {
     await writeFile(filler, Buffer.alloc(20 * MIB));
     // As if another had taken the space after it was looked at.
     const disk = world.disk({ freeBytes: async () => 1000 * MIB });
-    await expect(disk.download(model, watching(), never)).rejects.toMatchObject({
+    await expect(disk.download(model, recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",
       message: expect.stringContaining("became full"),
     });
@@ -81,7 +88,7 @@ describe("a disk that is full", () => {
     expect(kept).toBeGreaterThan(4 * MIB);
     asRoot("rm", filler);
     const before = world.hub.bytesSent;
-    const { path } = await disk.download(model, watching(), never);
+    const { path } = await disk.download(model, recordProgress(), neverAborted);
     expect((await readStored(path)).equals(bytes)).toBe(true);
     expect(world.hub.bytesSent - before).toBe(SIZE - kept);
   });

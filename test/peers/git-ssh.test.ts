@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { GitBench, never, refusal } from "../support/git-checkout.ts";
+import { captureBerthError, GitHarness, neverAborted } from "../support/git-harness.ts";
 import { SshGitServer } from "../support/git-ssh-server.ts";
 
 let server: SshGitServer;
@@ -36,34 +36,36 @@ describe("with a deploy key", () => {
     ["v1", () => first],
     ["both", () => tip],
   ])("%s is resolved", async (ref, commit) => {
-    await using bench = await GitBench.make();
-    expect(await bench.git.resolve(remote(server.knownHosts), ref, never)).toBe(commit());
+    await using bench = await GitHarness.make();
+    expect(await bench.git.resolve(remote(server.knownHosts), ref, neverAborted)).toBe(commit());
     expect(await bench.leftovers()).toEqual([]);
   });
 
   test("commits are checked out, older ones too", async () => {
-    await using bench = await GitBench.make();
+    await using bench = await GitHarness.make();
     const done = await bench.checkout(remote(), { commit: tip, ref: "main" });
     expect(done.tree).toEqual({ "a.txt": "two", "run.sh*": "#!/bin/sh\n", link: "-> a.txt" });
-    await using other = await GitBench.make();
+    await using other = await GitHarness.make();
     const older = await other.checkout(remote(), { commit: first, ref: "main" });
     expect(older.tree).toEqual({ "a.txt": "one" });
   });
 
   test("a key pasted with other line ends, or without its last one, is taken", async () => {
-    await using bench = await GitBench.make();
+    await using bench = await GitHarness.make();
     const pasted = server.privateKey.trimEnd().replaceAll("\n", "\r\n");
-    expect(await bench.git.resolve(remote(undefined, pasted), "main", never)).toBe(tip);
+    expect(await bench.git.resolve(remote(undefined, pasted), "main", neverAborted)).toBe(tip);
   });
 
   test("a branch, a commit or a repository that is not there is not found", async () => {
-    await using bench = await GitBench.make();
-    const branch = await refusal(bench.git.resolve(remote(), "nothing", never));
+    await using bench = await GitHarness.make();
+    const branch = await captureBerthError(bench.git.resolve(remote(), "nothing", neverAborted));
     expect(branch.code).toBe("git_not_found");
     const gone = { commit: "3".repeat(40), ref: "main" };
-    expect((await refusal(bench.checkout(remote(), gone))).code).toBe("git_not_found");
+    expect((await captureBerthError(bench.checkout(remote(), gone))).code).toBe("git_not_found");
     const nowhere = { ...remote(), url: server.url("nowhere") };
-    expect((await refusal(bench.git.resolve(nowhere, "main", never))).code).toBe("git_not_found");
+    expect((await captureBerthError(bench.git.resolve(nowhere, "main", neverAborted))).code).toBe(
+      "git_not_found",
+    );
     expect(await bench.leftovers()).toEqual([]);
   });
 });
@@ -71,24 +73,24 @@ describe("with a deploy key", () => {
 describe("who the server is", () => {
   test("its first key is kept, and another one is refused from then on", async () => {
     await using own = await SshGitServer.start();
-    await using bench = await GitBench.make();
+    await using bench = await GitHarness.make();
     await own.repositories.create("hello");
     const commit = await own.repositories.commit("hello", { a: "a" });
     const { privateKey } = own;
     const to = { url: own.url("hello"), credential: { type: "sshKey", privateKey } as const };
-    expect(await bench.git.resolve(to, "main", never)).toBe(commit);
+    expect(await bench.git.resolve(to, "main", neverAborted)).toBe(commit);
     expect(await readFile(bench.knownHosts, "utf8")).toContain(`[127.0.0.1]:${own.port}`);
     await own.changeHostKey();
-    const error = await refusal(bench.git.resolve(to, "main", never));
+    const error = await captureBerthError(bench.git.resolve(to, "main", neverAborted));
     expect(error.code).toBe("git_denied");
     expect(error.message).toContain("host key");
   });
 
   test("the lines of the Secret are the only ones that count", async () => {
     await using other = await SshGitServer.start();
-    await using bench = await GitBench.make();
+    await using bench = await GitHarness.make();
     const wrong = other.knownHosts.replace(`:${other.port}`, `:${server.port}`);
-    const error = await refusal(bench.git.resolve(remote(wrong), "main", never));
+    const error = await captureBerthError(bench.git.resolve(remote(wrong), "main", neverAborted));
     expect(error.code).toBe("git_denied");
     expect(error.message).toContain("host key");
   });
@@ -107,8 +109,10 @@ describe("what does not let in", () => {
       "cannot be read",
     ],
   ])("%s", async (_, key, said) => {
-    await using bench = await GitBench.make();
-    const error = await refusal(bench.git.resolve(remote(undefined, key()), "main", never));
+    await using bench = await GitHarness.make();
+    const error = await captureBerthError(
+      bench.git.resolve(remote(undefined, key()), "main", neverAborted),
+    );
     expect(error.code).toBe("git_denied");
     expect(error.message).toContain(said);
     expect(`${error.message} ${error.hint}`).not.toContain(bench.root);
@@ -116,18 +120,20 @@ describe("what does not let in", () => {
   });
 
   test("no credential, or a token", async () => {
-    await using bench = await GitBench.make();
+    await using bench = await GitHarness.make();
     const url = server.url("hello");
-    expect((await refusal(bench.git.resolve({ url }, "main", never))).code).toBe("git_denied");
+    expect((await captureBerthError(bench.git.resolve({ url }, "main", neverAborted))).code).toBe(
+      "git_denied",
+    );
     const credential = { type: "token", token: "t" } as const;
-    const work = bench.git.resolve({ url, credential }, "main", never);
-    expect((await refusal(work)).code).toBe("git_denied");
+    const work = bench.git.resolve({ url, credential }, "main", neverAborted);
+    expect((await captureBerthError(work)).code).toBe("git_denied");
   });
 });
 
 describe("a server that", () => {
   test("says nothing is not reachable, and nothing of ours runs on", async () => {
-    await using bench = await GitBench.make({ idleMs: 500 });
+    await using bench = await GitHarness.make({ idleMs: 500 });
     const sockets = new Set<Socket>();
     const silent = createServer((socket) => {
       sockets.add(socket.resume());
@@ -138,19 +144,23 @@ describe("a server that", () => {
     const port = typeof address === "object" ? address?.port : 0;
     const url = `ssh://git@127.0.0.1:${port}/x.git`;
     const { credential } = remote();
-    const error = await refusal(bench.git.resolve({ url, credential }, "main", never));
+    const error = await captureBerthError(
+      bench.git.resolve({ url, credential }, "main", neverAborted),
+    );
     expect(error.code).toBe("git_unreachable");
     expect(await bench.leftovers()).toEqual([]);
     await expect.poll(() => sockets.size).toBe(0);
     await new Promise((resolve) => silent.close(resolve));
-    const gone = await refusal(bench.git.resolve({ url, credential }, "main", never));
+    const gone = await captureBerthError(
+      bench.git.resolve({ url, credential }, "main", neverAborted),
+    );
     expect(gone.code).toBe("git_unreachable");
     expect(gone.message).toContain("refused");
   });
 
   test("a machine without git says what to install", async () => {
-    await using bench = await GitBench.make({ searchPath: "/nonexistent" });
-    const error = await refusal(bench.git.resolve(remote(), "main", never));
+    await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
+    const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
     expect(error.code).toBe("git_unreachable");
     expect(error.hint).toContain("apt-get install git");
   });

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Credential } from "../../src/assistant/remote/vault/port.ts";
 import { SecretService } from "../../src/assistant/remote/vault/secret-service/secret-service.ts";
-import { connectSessionBus, openConnection } from "../../src/dbus/connect.ts";
+import { connectSessionBus, openConnection } from "../../src/dbus/connect-session-bus.ts";
 import { Keyring } from "../support/keyring.ts";
-import { filesWith } from "../support/memory-world.ts";
-import { PATIENT } from "../support/patience.ts";
-import { TestSessionBus } from "../support/session-bus.ts";
-import { mistral, openrouter, VaultWorld } from "../support/vault-world.ts";
+import { findFilesWith } from "../support/memory-harness.ts";
+import { TestSessionBus } from "../support/test-session-bus.ts";
+import { mistral, openrouter, VaultHarness } from "../support/vault-harness.ts";
+import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 const canary = "sk-canary-0ddba11";
 const key: Credential = { kind: "key", key: canary };
@@ -33,7 +33,7 @@ async function desktop(secretsCommand?: (home: string) => string) {
   const keyring = await Keyring.of(bus, home);
   const sessionBus = await connectSessionBus({ address: bus.address, negotiateFds: false });
   onTestFinished(() => sessionBus[Symbol.asyncDispose]());
-  return { bus, keyring, sessionBus, world: new VaultWorld({ sessionBus }) };
+  return { bus, keyring, sessionBus, world: new VaultHarness({ sessionBus }) };
 }
 
 /** Every byte that travels on the bus. */
@@ -55,7 +55,7 @@ async function watched(bus: TestSessionBus) {
       const name = `mark.${mark}`;
       const daemon = "org.freedesktop.DBus";
       await bus.gdbusCall(daemon, "/", `${daemon}.NameHasOwner`, name);
-      await vi.waitFor(() => expect(capture.bytes().includes(name)).toBe(true), PATIENT);
+      await vi.waitFor(() => expect(capture.bytes().includes(name)).toBe(true), WAIT_OPTIONS);
       return capture.bytes();
     },
   };
@@ -63,7 +63,7 @@ async function watched(bus: TestSessionBus) {
   await vi.waitFor(async () => {
     await bus.gdbusCall("org.freedesktop.DBus", "/", "org.freedesktop.DBus.GetId");
     expect(capture.bytes().includes("GetId")).toBe(true);
-  }, PATIENT);
+  }, WAIT_OPTIONS);
   return capture;
 }
 
@@ -92,7 +92,7 @@ describe("a key in the desktop's keyring", () => {
     expect(seen.includes("dh-ietf1024-sha256-aes128-cbc-pkcs7")).toBe(true);
     for (const secret of [canary, text, master, master.toString("hex")]) {
       expect(seen.includes(secret)).toBe(false);
-      expect(filesWith(world.dir, secret)).toEqual([]);
+      expect(findFilesWith(world.dir, secret)).toEqual([]);
     }
     // Read in plain, it would have been seen.
     expect((await capture.until("after")).includes(text)).toBe(true);
@@ -150,7 +150,7 @@ describe("a key in the desktop's keyring", () => {
     await keyring.start({ isUnlocked: true });
     await (await world.start()).put(openrouter, key);
     const [item = ""] = await keyring.items();
-    const other = new VaultWorld({ sessionBus });
+    const other = new VaultHarness({ sessionBus });
     await (await other.start()).put(openrouter, key);
     expect(new Set(await keyring.secrets()).size).toBe(2);
 
@@ -217,9 +217,9 @@ test("a keyring that never answers holds nothing up for longer than its limit", 
   expect(await silent.call(request, { signal, timeoutMs: 5_000 })).toEqual([1]);
   const source = new SecretService(sessionBus, "vault", 100);
   const why = expect.stringContaining("does not answer");
-  expect(await source.look(signal)).toEqual({ state: "locked", why });
+  expect(await source.probe(signal)).toEqual({ state: "locked", why });
   const ending = new AbortController();
-  const looking = new SecretService(sessionBus, "vault").look(ending.signal);
+  const looking = new SecretService(sessionBus, "vault").probe(ending.signal);
   ending.abort(new Error("the daemon ends"));
   await expect(looking).rejects.toThrow("the daemon ends");
 });

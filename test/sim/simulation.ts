@@ -1,12 +1,12 @@
 import { BerthError } from "../../src/base/errors.ts";
 import * as labels from "../../src/controller/labels.ts";
-import type { AppSpec } from "../../src/resources/app.ts";
-import { RESTARTED_AT } from "../../src/resources/resource.ts";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
+import { RESTARTED_AT_ANNOTATION } from "../../src/resources/resource.ts";
+import { ControlPlaneHarness } from "../support/control-plane-harness.ts";
 import type { FakeContainer, FakeImage } from "../support/fake-engine.ts";
 import type { FakeIngressChange } from "../support/fake-ingress.ts";
 import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
-import { World } from "../support/world.ts";
 
 /**
  * One run of the whole control plane under everything that may happen to it: random specs and edits,
@@ -31,18 +31,18 @@ const FAULT_STEPS = 40;
 /** Longer than the longest back-off and the resync, with a rollout after them. */
 const QUIET_MS = 20 * 60_000;
 
-export interface Verdict {
+export interface SimulationResult {
   readonly problems: readonly string[];
   readonly kills: number;
   readonly engineCalls: number;
 }
 
-export async function simulate(seed: number): Promise<Verdict> {
+export async function simulate(seed: number): Promise<SimulationResult> {
   const dice = new Dice(seed);
   const problems: string[] = [];
   // Every other seed has an ingress in front of its apps.
   const ingress = seed % 2 === 0 ? "fake" : "off";
-  await using world = new World({ images: IMAGES, random: dice.random, ingress });
+  await using world = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
   let faulty = true;
   let killAfter: number | undefined;
   let killNow = false;
@@ -118,7 +118,7 @@ export async function simulate(seed: number): Promise<Verdict> {
   // A last meddling, of which no event tells, with nothing after it that would cover it up.
   world.engine.deliverEvents = false;
   for (const name of NAMES) {
-    const [container] = world.containersOf(name);
+    const [container] = world.listContainers(name);
     if (container && dice.chance(0.5)) meddle(world, dice, container);
   }
   await world.clock.advance(QUIET_MS);
@@ -147,11 +147,11 @@ function write(act: () => void): void {
 }
 
 /** One thing that a person, a program or bad luck does. */
-function disturb(world: World, dice: Dice): void {
+function disturb(world: ControlPlaneHarness, dice: Dice): void {
   const name = dice.pick(NAMES);
   const container =
-    dice.chance(0.5) && world.containersOf(name).length > 0
-      ? dice.pick(world.containersOf(name))
+    dice.chance(0.5) && world.listContainers(name).length > 0
+      ? dice.pick(world.listContainers(name))
       : undefined;
   const actor = { name: "simulation" };
   switch (dice.between(0, 14)) {
@@ -188,7 +188,7 @@ function disturb(world: World, dice: Dice): void {
             mode: "merge",
             updateOnly: true,
             spec: {},
-            annotations: { [RESTARTED_AT]: String(world.clock.now()) },
+            annotations: { [RESTARTED_AT_ANNOTATION]: String(world.clock.now()) },
           }),
       );
     case 7:
@@ -219,7 +219,7 @@ function disturb(world: World, dice: Dice): void {
   }
 }
 
-function meddle(world: World, dice: Dice, container: FakeContainer): void {
+function meddle(world: ControlPlaneHarness, dice: Dice, container: FakeContainer): void {
   const act = dice.between(0, 4);
   if (act === 0)
     world.engine.rename(container.id, `renamed-${world.clock.now()}-${container.id.slice(0, 6)}`);
@@ -253,7 +253,11 @@ function randomSpec(dice: Dice, name: string): AppSpec {
 }
 
 /** No version gets a request that has not been healthy: none that never is, and none that is not there. */
-function checkSwitch(world: World, problems: string[], change: FakeIngressChange): void {
+function checkSwitch(
+  world: ControlPlaneHarness,
+  problems: string[],
+  change: FakeIngressChange,
+): void {
   for (const target of change.targets) {
     const container = world.engine
       .containers()
@@ -266,12 +270,12 @@ function checkSwitch(world: World, problems: string[], change: FakeIngressChange
 }
 
 /** With recreate, two versions of one App never run at the same time. */
-function checkExclusive(world: World, problems: string[], call: FakeCall): void {
+function checkExclusive(world: ControlPlaneHarness, problems: string[], call: FakeCall): void {
   if (call.name !== "startContainer") return;
   for (const name of NAMES) {
     // Behind an ingress only what cannot be shared keeps two versions from running together.
     const up = world
-      .containersOf(name)
+      .listContainers(name)
       .filter((container) => container.state === "running")
       .filter((container) => !world.routes || container.spec.mounts.length > 0);
     const versions = new Set(up.map((container) => container.labels[labels.SPEC_HASH]));
@@ -282,7 +286,7 @@ function checkExclusive(world: World, problems: string[], call: FakeCall): void 
 
 /** The requests of an App at rest go to these containers, and to nobody else. */
 function checkRoute(
-  world: World,
+  world: ControlPlaneHarness,
   name: string,
   up: readonly FakeContainer[],
   say: (what: string) => void,
@@ -295,15 +299,15 @@ function checkRoute(
 }
 
 /** At rest, what each status says is so, and nothing is left over. */
-function checkRest(world: World, problems: string[]): void {
-  if (!world.manager.idle) problems.push("the queue has not come to rest");
+function checkRest(world: ControlPlaneHarness, problems: string[]): void {
+  if (!world.manager.isIdle) problems.push("the queue has not come to rest");
   for (const app of world.store.list("App")) {
     const { name, generation } = app.metadata;
     const say = (what: string) =>
       problems.push(
         `${name}: ${what} (${JSON.stringify({ spec: app.spec, phase: app.status?.phase, ready: world.condition(name, "Ready") })})`,
       );
-    const containers = world.containersOf(name);
+    const containers = world.listContainers(name);
     const ready = world.condition(name, "Ready");
     if (app.metadata.deletionTimestamp !== null) say("still being deleted");
     if (app.status?.observedGeneration !== generation)

@@ -6,13 +6,13 @@ import { join } from "node:path";
 import OpenAI from "openai";
 import { expect, onTestFailed } from "vitest";
 import type { StateView } from "../../src/assistant/inference/control/state-view.ts";
-import type { AssistantReady } from "../../src/assistant/system.ts";
+import type { AssistantReady } from "../../src/assistant/system-instance.ts";
 import { endedBy, untilReady } from "./until-ready.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
 const LOG_LINES_SHOWN = 60;
 
-export interface Ended {
+export interface ProcessResult {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -22,7 +22,7 @@ export interface Ended {
 export async function berth(
   args: readonly string[],
   env: Record<string, string> = {},
-): Promise<Ended> {
+): Promise<ProcessResult> {
   const child = spawn(process.execPath, [program, ...args], {
     env: { ...process.env, NO_COLOR: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],

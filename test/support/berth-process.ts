@@ -9,7 +9,7 @@ import type Docker from "dockerode";
 import { onTestFailed } from "vitest";
 import { type Client, createClient } from "../../src/client/rest/client.ts";
 import { INSTANCE } from "../../src/controller/labels.ts";
-import type { AppSpec } from "../../src/resources/app.ts";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { Kind } from "../../src/resources/kinds.ts";
 import type { AppDetails, ConditionView } from "../../src/resources/wire/apps.ts";
 import { dockerClient, dockerHost } from "./engine.ts";
@@ -24,7 +24,7 @@ const POLL_MS = 80;
 const LOG_LINES_SHOWN = 60;
 
 /** What `berth ready {json}` and `run/berth.json` say. */
-export interface Ready {
+export interface ReadyInfo {
   readonly api: string;
   readonly specs_dir: string;
   readonly data_dir: string;
@@ -34,7 +34,7 @@ export interface Ready {
   readonly docker_host: string;
 }
 
-export interface Ended {
+export interface ExitResult {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -74,7 +74,7 @@ export class BerthProcess implements AsyncDisposable {
   readonly #log: string[] = [];
   readonly #instances = new Set<string>();
   #child: ChildProcess | undefined;
-  #ready: Ready | undefined;
+  #ready: ReadyInfo | undefined;
   #client: Client | undefined;
 
   #ingressPort = 0;
@@ -111,7 +111,7 @@ export class BerthProcess implements AsyncDisposable {
     return typeof host === "string" ? host : host(this.root);
   }
 
-  get ready(): Ready {
+  get ready(): ReadyInfo {
     if (!this.#ready) throw new Error("berth has not been started");
     return this.#ready;
   }
@@ -132,7 +132,7 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   /** Starts it, with `env` beside what it always has, and waits for its ready line. */
-  async start(env: Readonly<Record<string, string>> = {}): Promise<Ready> {
+  async start(env: Readonly<Record<string, string>> = {}): Promise<ReadyInfo> {
     if (this.#child) throw new Error("berth runs already");
     const child = spawn(process.execPath, [program, "up", ...this.upFlags()], {
       cwd: this.root,
@@ -161,7 +161,7 @@ export class BerthProcess implements AsyncDisposable {
         });
       }
     });
-    const ready: Ready = JSON.parse(line);
+    const ready: ReadyInfo = JSON.parse(line);
     this.#ready = ready;
     this.#instances.add(ready.instance);
     if (!this.#options.docker) await trackInstance(ready.instance);
@@ -233,7 +233,7 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   /** Sends SIGKILL at once, for use inside other things; `kill` waits. */
-  strike(): void {
+  sendSigkill(): void {
     this.#child?.kill("SIGKILL");
   }
 
@@ -260,7 +260,7 @@ export class BerthProcess implements AsyncDisposable {
   async cli(
     verb: readonly string[],
     options: { input?: string | Buffer; env?: Readonly<Record<string, string>> } = {},
-  ): Promise<Ended> {
+  ): Promise<ExitResult> {
     return runBerth(verb, {
       cwd: this.root,
       env: this.environment({ BERTH_DATA_DIR: this.dataDir, ...options.env }),
@@ -286,8 +286,8 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   /** The app once it is Ready for its newest generation, and as `also` wants it. */
-  async appReady(name: string, also: (app: AppDetails) => boolean = () => true) {
-    return this.appWhere(
+  async waitForAppReady(name: string, also: (app: AppDetails) => boolean = () => true) {
+    return this.waitForApp(
       name,
       `${name} is Ready`,
       (app) => app.ready && app.observed_generation === app.generation && also(app),
@@ -295,7 +295,7 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   /** The app once `is` holds for it. */
-  async appWhere(
+  async waitForApp(
     name: string,
     what: string,
     is: (app: AppDetails) => boolean,
@@ -317,7 +317,7 @@ export class BerthProcess implements AsyncDisposable {
     );
   }
 
-  async appGone(name: string): Promise<void> {
+  async waitUntilAppGone(name: string): Promise<void> {
     await this.until(`app ${name} is gone`, async () => {
       const { apps } = await this.client.apps.list();
       return apps.every((app) => app.name !== name) ? true : undefined;
@@ -422,7 +422,7 @@ export function runBerth(
     readonly env: Readonly<Record<string, string>>;
     readonly input?: string | Buffer | undefined;
   },
-): Promise<Ended> {
+): Promise<ExitResult> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [program, ...words], {
       cwd: options.cwd,

@@ -1,5 +1,5 @@
 import { isProcessAlive } from "./processes.ts";
-import { BusClientError, type TestSessionBus } from "./session-bus.ts";
+import { BusClientError, type TestSessionBus } from "./test-session-bus.ts";
 
 /** The program that has a name on the bus; undefined: nobody has. */
 export async function ownerOf(bus: TestSessionBus, name: string): Promise<number | undefined> {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import type { TestSessionBus } from "./session-bus.ts";
+import type { TestSessionBus } from "./test-session-bus.ts";
 
 /** Everything that goes over a bus, as bytes, from when this resolves: what whoever may monitor it sees. */
 export class BusTap implements AsyncDisposable {

@@ -1,7 +1,7 @@
-import type { TailEntry } from "../../src/assistant/ledger/offline.ts";
+import type { TailEntry } from "../../src/assistant/ledger/offline-ledger.ts";
 import type { Effect } from "./effects-app.ts";
 
-export interface Audited {
+export interface AuditInput {
   /** All of them, in their order. */
   readonly entries: readonly TailEntry[];
   readonly effects: readonly Effect[];
@@ -12,7 +12,7 @@ export interface Audited {
 }
 
 /** Numbers of calls by the mark in their arguments, as the ledger has them. */
-export function callsByMark(entries: readonly TailEntry[]): Map<string, number> {
+export function mapCallsByMark(entries: readonly TailEntry[]): Map<string, number> {
   const calls = new Map<string, number>();
   for (const { body, plain } of entries) {
     if (body.name !== "agent.call.requested" || plain === undefined) continue;
@@ -24,24 +24,28 @@ export function callsByMark(entries: readonly TailEntry[]): Map<string, number> 
 }
 
 /** What the ledger has of one call, by the names of its entries without `agent.`. */
-export function storyOf(entries: readonly TailEntry[], call: number): readonly TailEntry[] {
+export function findCallEntries(entries: readonly TailEntry[], call: number): readonly TailEntry[] {
   return entries.filter(
     ({ body }) => body.name.startsWith("agent.") && body.fields["call"] === call,
   );
 }
 
 /** Dispatches whose end is that nobody knows how they ended. */
-export function indeterminate(entries: readonly TailEntry[]): ReadonlySet<number> {
+export function findIndeterminate(entries: readonly TailEntry[]): ReadonlySet<number> {
   const named = entries.filter(({ body }) => body.name === "ledger.indeterminate");
   return new Set(named.map(({ body }) => Number(body.fields["dispatch"])));
 }
 
 /** What must hold whatever happened, and does not: one line each. */
-export function problemsOf(audited: Audited): readonly string[] {
-  return [...lost(audited), ...effectsWithoutEntry(audited), ...openEnded(audited)];
+export function findProblems(audited: AuditInput): readonly string[] {
+  return [
+    ...findLostEntries(audited),
+    ...findUnrecordedEffects(audited),
+    ...findOpenDispatches(audited),
+  ];
 }
 
-function lost({ entries, acknowledged }: Audited): string[] {
+function findLostEntries({ entries, acknowledged }: AuditInput): string[] {
   const stored = new Map(entries.map(({ body, leaf }) => [body.seq, leaf]));
   return [...acknowledged]
     .filter(([seq, leaf]) => stored.get(seq) !== leaf)
@@ -49,8 +53,8 @@ function lost({ entries, acknowledged }: Audited): string[] {
 }
 
 /** Each effect of a call has its dispatch before it and is the only one; a compensation may be tried again. */
-function effectsWithoutEntry({ entries, effects }: Audited): string[] {
-  const calls = callsByMark(entries);
+function findUnrecordedEffects({ entries, effects }: AuditInput): string[] {
+  const calls = mapCallsByMark(entries);
   const problems: string[] = [];
   const times = new Map<string, number>();
   for (const { tool, mark, dispatched } of effects) {
@@ -70,9 +74,9 @@ function effectsWithoutEntry({ entries, effects }: Audited): string[] {
   return problems;
 }
 
-function openEnded({ entries, isAtRest }: Audited): string[] {
+function findOpenDispatches({ entries, isAtRest }: AuditInput): string[] {
   if (!isAtRest) return [];
-  const unknown = indeterminate(entries);
+  const unknown = findIndeterminate(entries);
   const ended = new Set(
     entries
       .filter(({ body }) => /^agent\.(call|undo)\.result$/.test(body.name))

@@ -1,6 +1,6 @@
 import { afterEach } from "vitest";
-import { berth, type CliOptions } from "./cli.ts";
 import type { FakeCompanion } from "./fake-companion.ts";
+import { type CliOptions, runCommandLine } from "./run-cli.ts";
 import { Terminal } from "./terminal.ts";
 
 /** A person's session, with a bus in it, at a time that stands still. */
@@ -17,7 +17,7 @@ export function companionCli(bus: () => FakeCompanion) {
   const options = () => ({ ...companionSession, openSessionBus: bus().open });
   return {
     run: (words: readonly string[], more: CliOptions = {}) =>
-      berth(words, { ...options(), ...more }),
+      runCommandLine(words, { ...options(), ...more }),
     terminal: (...words: string[]) => new Terminal(words, options()),
   };
 }

@@ -1,17 +1,17 @@
-import { connectSessionBus } from "../../src/dbus/connect.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 import {
   BusCallError,
   type BusValue,
   type BusVariant,
   type SessionBus,
 } from "../../src/dbus/port.ts";
-import type { TestSessionBus } from "./session-bus.ts";
+import type { TestSessionBus } from "./test-session-bus.ts";
 
 const ANSWER_MS_MAX = 60_000;
 /** What the bus says of a daemon that has died, before the call or with it. */
 const DEAD = /\.Error\.(NoReply|ServiceUnknown|NameHasNoOwner|Disconnected)$/;
 
-export interface CallDetailSeen {
+export interface ObservedCallDetail {
   readonly code: string;
   readonly message: string;
   readonly result?: { readonly id?: string };
@@ -21,14 +21,14 @@ export interface CallDetailSeen {
   readonly replayed?: boolean;
 }
 
-export interface AnswerSeen {
+export interface ObservedAnswer {
   readonly callId: bigint;
   /** A disposition, or a status. */
   readonly status: string;
-  readonly detail: CallDetailSeen;
+  readonly detail: ObservedCallDetail;
 }
 
-export interface UndoSeen {
+export interface ObservedUndo {
   readonly status: string;
   readonly call_id: number | null;
   readonly remaining: number;
@@ -63,26 +63,26 @@ export class CompanionClient implements AsyncDisposable {
     tool: string,
     args: object,
     provenance: readonly string[] = ["user"],
-  ): Promise<AnswerSeen | undefined> {
+  ): Promise<ObservedAnswer | undefined> {
     const options = new Map<string, BusVariant>([
       ["provenance", { signature: "as", value: [...provenance] }],
     ]);
     const body = [app, tool, JSON.stringify(args), options];
-    const answer = await this.#orDead(this.agent("RequestCall", "sssa{sv}", body));
-    return answer && this.#seen(answer[0], answer[1], answer[2]);
+    const answer = await this.#undefinedIfDead(this.agent("RequestCall", "sssa{sv}", body));
+    return answer && this.#toObservedAnswer(answer[0], answer[1], answer[2]);
   }
 
   /** Undefined: the daemon died before it answered. */
-  async confirm(callId: bigint, approve = true): Promise<AnswerSeen | undefined> {
-    const answer = await this.#orDead(this.agent("Confirm", "tb", [callId, approve]));
-    return answer && this.#seen(callId, answer[0], answer[1]);
+  async confirm(callId: bigint, approve = true): Promise<ObservedAnswer | undefined> {
+    const answer = await this.#undefinedIfDead(this.agent("Confirm", "tb", [callId, approve]));
+    return answer && this.#toObservedAnswer(callId, answer[0], answer[1]);
   }
 
   /** Undefined: the daemon died before it answered. */
-  async undo(): Promise<UndoSeen | undefined> {
-    const answer = await this.#orDead(this.agent("Undo", "", []));
+  async undo(): Promise<ObservedUndo | undefined> {
+    const answer = await this.#undefinedIfDead(this.agent("Undo", "", []));
     if (!answer) return undefined;
-    const report: UndoSeen = JSON.parse(textOf(answer[0]));
+    const report: ObservedUndo = JSON.parse(assertText(answer[0]));
     if (report.ledger) this.acknowledged.set(report.ledger.seq, report.ledger.leaf);
     return report;
   }
@@ -130,18 +130,18 @@ export class CompanionClient implements AsyncDisposable {
     await this.#bus[Symbol.asyncDispose]();
   }
 
-  #seen(
+  #toObservedAnswer(
     callId: BusValue | undefined,
     status: BusValue | undefined,
     json: BusValue | undefined,
-  ): AnswerSeen {
+  ): ObservedAnswer {
     if (typeof callId !== "bigint") throw new Error("a call without a number");
-    const detail: CallDetailSeen = JSON.parse(textOf(json));
+    const detail: ObservedCallDetail = JSON.parse(assertText(json));
     if (detail.ledger) this.acknowledged.set(detail.ledger.seq, detail.ledger.leaf);
-    return { callId, status: textOf(status), detail };
+    return { callId, status: assertText(status), detail };
   }
 
-  async #orDead<T>(answer: Promise<T>): Promise<T | undefined> {
+  async #undefinedIfDead<T>(answer: Promise<T>): Promise<T | undefined> {
     try {
       return await answer;
     } catch (error) {
@@ -152,13 +152,13 @@ export class CompanionClient implements AsyncDisposable {
 }
 
 /** Fails where it is none. */
-export function textOf(value: BusValue | undefined): string {
+export function assertText(value: BusValue | undefined): string {
   if (typeof value !== "string") throw new Error("the answer has no text in this place");
   return value;
 }
 
 /** `answered`, or the name of the error that a call ends with. */
-export async function outcomeOf(call: Promise<unknown>): Promise<string> {
+export async function getCallOutcome(call: Promise<unknown>): Promise<string> {
   try {
     await call;
     return "answered";

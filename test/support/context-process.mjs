@@ -2,11 +2,11 @@
 import { register } from "tsx/esm/api";
 
 register();
-const { Context } = await import("../../src/assistant/context/service.ts");
+const { IndexedContextService } = await import("../../src/assistant/context/context-service.ts");
 const { systemClock } = await import("../../src/base/clock.ts");
 const { silentLogger } = await import("../../src/base/logger.ts");
 const [dir, path] = process.argv.slice(2);
-const context = new Context({
+const context = new IndexedContextService({
   dir,
   sources: [{ name: "notes", path }],
   embedder: undefined,

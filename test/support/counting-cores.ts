@@ -1,9 +1,9 @@
-import type { Cores } from "../../src/assistant/inference/engine.ts";
+import type { CoreLease } from "../../src/assistant/inference/inference-engine.ts";
 
 /** Cores that somebody else wants when the test says so; tells whether they were given back. */
-export class CountingCores implements Cores {
-  asked = 0;
-  held = false;
+export class CountingCores implements CoreLease {
+  holdCount = 0;
+  isHeld = false;
   readonly #listeners = new Set<(contested: boolean) => void>();
 
   /** Somebody begins to wait for them, or nobody does any more. */
@@ -12,12 +12,12 @@ export class CountingCores implements Cores {
   }
 
   async hold(): Promise<void> {
-    this.asked += 1;
-    this.held = true;
+    this.holdCount += 1;
+    this.isHeld = true;
   }
 
   release(): void {
-    this.held = false;
+    this.isHeld = false;
   }
 
   onContest(listener: (contested: boolean) => void): () => void {

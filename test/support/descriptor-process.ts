@@ -1,6 +1,6 @@
 import { fstatSync } from "node:fs";
-import { AssistantError } from "../../src/assistant/errors.ts";
-import { KeyDescriptor } from "../../src/assistant/remote/key-from-descriptor.ts";
+import { AssistantError } from "../../src/assistant/assistant-error.ts";
+import { KeyDescriptor } from "../../src/assistant/remote/key-descriptor.ts";
 
 /** A process of its own that reads a key from its descriptor 3, and prints how that ended. */
 const FD = 3;

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { AppManifest } from "../../src/assistant/agent/manifest.ts";
-import { builtInManifest } from "../../src/assistant/agent/manifests/parse-manifest.ts";
+import { parseBuiltInManifest } from "../../src/assistant/agent/manifests/parse-manifest.ts";
+import type { AppManifest } from "../../src/assistant/agent/tool-manifest.ts";
 
 const folder = join(import.meta.dirname, "../fixtures/discover");
 
@@ -17,7 +17,7 @@ export function corpusApps(): readonly AppManifest[] {
   const apps: CompactApp[] = JSON.parse(readFileSync(join(folder, "apps.json"), "utf8"));
   return apps
     .map(({ id, name, tools }) =>
-      builtInManifest({
+      parseBuiltInManifest({
         svc_manifest: 1,
         app_id: id,
         name,

@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { OfflineLedger } from "../../src/assistant/ledger/offline.ts";
+import { OfflineLedger } from "../../src/assistant/ledger/offline-ledger.ts";
 import type { CompanionProcess } from "./companion-process.ts";
 import { RawApp, type RawMessage, type RawPeer } from "./raw-app.ts";
 
@@ -71,7 +71,7 @@ export class EffectsApp implements AsyncDisposable {
 
   /** Connections that have not been seen to the end. */
   get open(): number {
-    return this.#app?.open ?? 0;
+    return this.#app?.openConnections ?? 0;
   }
 
   effects(): readonly Effect[] {
@@ -95,9 +95,9 @@ export class EffectsApp implements AsyncDisposable {
       return "handled";
     }
     if (message.method !== "tools/call") return undefined;
-    const { name, arguments: args } = callOf(message);
+    const { name, arguments: args } = parseCall(message);
     const mark = args.mark.replace(/^made-/, "");
-    const effect: Effect = { tool: name, mark, dispatched: this.#dispatched() };
+    const effect: Effect = { tool: name, mark, dispatched: this.#listDispatches() };
     const file = openSync(this.#file, "a");
     writeSync(file, `${JSON.stringify(effect)}\n`);
     fsyncSync(file);
@@ -106,7 +106,7 @@ export class EffectsApp implements AsyncDisposable {
     return "handled";
   }
 
-  #dispatched(): string[] {
+  #listDispatches(): string[] {
     using ledger = OfflineLedger.open(this.#dataDir);
     return ledger.tail(ENTRIES_LOOKED_AT).flatMap(({ body }) => {
       const kind = /^agent\.(call|undo)\.dispatch$/.exec(body.name)?.[1];
@@ -115,7 +115,7 @@ export class EffectsApp implements AsyncDisposable {
   }
 }
 
-function callOf(message: RawMessage): { name: string; arguments: { mark: string } } {
+function parseCall(message: RawMessage): { name: string; arguments: { mark: string } } {
   const call: { name: string; arguments: { mark: string } } = JSON.parse(
     JSON.stringify(message.params),
   );

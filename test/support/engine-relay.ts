@@ -33,7 +33,7 @@ export class EngineRelay implements AsyncDisposable {
   readonly #sockets = new Set<Socket>();
   #trap: RelayTrap | undefined;
   #seen: string[] = [];
-  #isSprung = false;
+  #hasFired = false;
 
   /** Both are given as in DOCKER_HOST, and have to be Unix sockets. */
   static async open(host: string, engineHost: string): Promise<EngineRelay> {
@@ -55,14 +55,14 @@ export class EngineRelay implements AsyncDisposable {
   }
 
   /** Forgets what was counted. */
-  set(trap: RelayTrap | undefined): void {
+  setTrap(trap: RelayTrap | undefined): void {
     this.#trap = trap;
     this.#seen = [];
-    this.#isSprung = false;
+    this.#hasFired = false;
   }
 
-  get isSprung(): boolean {
-    return this.#isSprung;
+  get hasFired(): boolean {
+    return this.#hasFired;
   }
 
   /** The changing requests since the trap was set, such as `POST /containers/create`. */
@@ -121,8 +121,8 @@ export class EngineRelay implements AsyncDisposable {
     if (!isChange) return undefined;
     this.#seen.push(`${incoming.method} ${path}`);
     const trap = this.#trap;
-    if (!trap || this.#isSprung || this.#seen.length !== trap.at) return undefined;
-    this.#isSprung = true;
+    if (!trap || this.#hasFired || this.#seen.length !== trap.at) return undefined;
+    this.#hasFired = true;
     return trap;
   }
 }

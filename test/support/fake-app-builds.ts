@@ -5,7 +5,7 @@ import type {
   ResolvedSource,
   SourceState,
 } from "../../src/controller/builds/port.ts";
-import { type Resource, SOURCE_REVISION } from "../../src/resources/resource.ts";
+import { type Resource, SOURCE_REVISION_ANNOTATION } from "../../src/resources/resource.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { FakeEngine, FakeImage } from "./fake-engine.ts";
 
@@ -41,7 +41,7 @@ export class FakeAppBuilds implements AppBuilds {
   }
 
   /** The same script for another process. */
-  rebooted(clock: Clock, store: Store): FakeAppBuilds {
+  afterRestart(clock: Clock, store: Store): FakeAppBuilds {
     const next = new FakeAppBuilds(clock, this.#engine);
     next.store = store;
     next.head = this.head;
@@ -50,17 +50,17 @@ export class FakeAppBuilds implements AppBuilds {
     return next;
   }
 
-  imageOf(app: string, revision: string): string {
+  getImage(app: string, revision: string): string {
     return `berth-0123abcd/${app}:${revision}`;
   }
 
   source(resource: Resource<"App">): SourceState {
     const { name, annotations } = resource.metadata;
-    const held = annotations[SOURCE_REVISION];
+    const held = annotations[SOURCE_REVISION_ANNOTATION];
     if (held !== undefined)
-      return { type: "resolved", revision: held, image: this.imageOf(name, held) };
+      return { type: "resolved", revision: held, image: this.getImage(name, held) };
     if (typeof this.head !== "string") return this.head;
-    return { type: "resolved", revision: this.head, image: this.imageOf(name, this.head) };
+    return { type: "resolved", revision: this.head, image: this.getImage(name, this.head) };
   }
 
   ensure(resource: Resource<"App">, source: ResolvedSource): BuildState {
@@ -94,7 +94,7 @@ export class FakeAppBuilds implements AppBuilds {
     return { type: "running", id, message: "step 1 of 2: RUN make" };
   }
 
-  collect(app: string): void {
+  clearResult(app: string): void {
     const state = this.#states.get(app);
     if (state && state.type !== "running" && state.type !== "queued") this.#states.delete(app);
   }

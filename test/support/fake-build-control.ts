@@ -11,7 +11,7 @@ export class FakeBuildControl implements BuildControl {
   readonly logs = new Map<number, string[]>();
   readonly pushes: { readonly urls: readonly string[]; readonly ref: string | undefined }[] = [];
   /** Answers of `pushed`. */
-  followers: string[] = [];
+  pushedApps: string[] = [];
   /** Thrown by the next uploads, at their end. */
   uploadError: BerthError | undefined;
   /** Bytes that uploads have read, those of failed ones too. */
@@ -55,17 +55,17 @@ export class FakeBuildControl implements BuildControl {
   }
 
   /** A line of a build that somebody follows; null: its end. False while nobody does. */
-  say(id: number, line: string | null): boolean {
+  emitLine(id: number, line: string | null): boolean {
     this.#following.get(id)?.push(line);
     return this.#following.has(id);
   }
 
-  pushed(repository: {
+  refreshFollowers(repository: {
     readonly urls: readonly string[];
     readonly ref: string | undefined;
   }): string[] {
     this.pushes.push(repository);
-    return this.followers;
+    return this.pushedApps;
   }
 
   async upload(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {

@@ -6,7 +6,7 @@ export class FakeBus implements Bus {
   readonly served = new Map<string, ServedInterface>();
   readonly signals: (BusSignal & { readonly to: string | undefined })[] = [];
   onSignal: (signal: BusSignal) => void = () => {};
-  readonly #leaving = new Map<string, Set<() => void>>();
+  readonly #disconnectCallbacks = new Map<string, Set<() => void>>();
   readonly #connections = new Map<string, AbortController>();
 
   serve(path: string, served: ServedInterface): () => void {
@@ -20,9 +20,9 @@ export class FakeBus implements Bus {
     this.onSignal(signal);
   }
 
-  whenGone(connection: string, callback: () => void): () => void {
-    const callbacks = this.#leaving.get(connection) ?? new Set();
-    this.#leaving.set(connection, callbacks);
+  onDisconnect(connection: string, callback: () => void): () => void {
+    const callbacks = this.#disconnectCallbacks.get(connection) ?? new Set();
+    this.#disconnectCallbacks.set(connection, callbacks);
     callbacks.add(callback);
     return () => callbacks.delete(callback);
   }
@@ -35,7 +35,7 @@ export class FakeBus implements Bus {
   ): Promise<readonly BusValue[]> {
     const implementation = this.served.get(path)?.methods[method];
     if (!implementation) throw new Error(`nothing at ${path} answers ${method}`);
-    const { signal } = this.#connection(connection);
+    const { signal } = this.#getConnection(connection);
     const onAnswered: (() => void)[] = [];
     try {
       return await implementation({
@@ -54,18 +54,18 @@ export class FakeBus implements Bus {
   }
 
   /** How many wait to hear of this connection's end. */
-  watchersOf(connection: string): number {
-    return this.#leaving.get(connection)?.size ?? 0;
+  countWatchers(connection: string): number {
+    return this.#disconnectCallbacks.get(connection)?.size ?? 0;
   }
 
-  leave(connection: string): void {
-    this.#connection(connection).abort();
+  disconnect(connection: string): void {
+    this.#getConnection(connection).abort();
     this.#connections.delete(connection);
-    for (const callback of this.#leaving.get(connection) ?? []) callback();
-    this.#leaving.delete(connection);
+    for (const callback of this.#disconnectCallbacks.get(connection) ?? []) callback();
+    this.#disconnectCallbacks.delete(connection);
   }
 
-  #connection(connection: string): AbortController {
+  #getConnection(connection: string): AbortController {
     const known = this.#connections.get(connection) ?? new AbortController();
     this.#connections.set(connection, known);
     return known;

@@ -59,7 +59,7 @@ export class FakeCompanion {
   }
 
   /** Every connection is lost. */
-  hangUp(): void {
+  disconnect(): void {
     for (const hangUp of this.#hangUps) hangUp();
   }
 

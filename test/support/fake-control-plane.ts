@@ -16,14 +16,14 @@ import type {
   SpecsGitReport,
   SpecsReport,
 } from "../../src/controller/port.ts";
-import type { AppSpec } from "../../src/resources/app.ts";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { Kind } from "../../src/resources/kinds.ts";
-import type { ModelSpec } from "../../src/resources/model.ts";
+import type { ModelSpec } from "../../src/resources/model-spec.ts";
 import type { Store } from "../../src/store/store.ts";
 
 /** The controllers at their port, doing what a test tells them to. */
 export class FakeControlPlane implements ControlPlane {
-  state: EngineState = {
+  engineState: EngineState = {
     connected: true,
     info: {
       name: "fake",
@@ -35,7 +35,7 @@ export class FakeControlPlane implements ControlPlane {
       memoryBytes: 1,
     },
   };
-  report: SpecsReport = {
+  specsReport: SpecsReport = {
     folder: "specs",
     state: "watching",
     message: null,
@@ -44,7 +44,7 @@ export class FakeControlPlane implements ControlPlane {
   };
   plan: Partial<PlanReport> = {};
   planError: Error | undefined;
-  readonly planned: { name: string; spec: AppSpec | undefined }[] = [];
+  readonly plannedApps: { name: string; spec: AppSpec | undefined }[] = [];
   readonly woken: string[] = [];
   readonly logOptions: AppLogOptions[] = [];
   logs: (options: AppLogOptions, signal: AbortSignal) => AsyncIterable<AppLogLine> = noLines;
@@ -55,7 +55,7 @@ export class FakeControlPlane implements ControlPlane {
   }
 
   engine(): EngineState {
-    return this.state;
+    return this.engineState;
   }
 
   /** What the last plan took to be there. */
@@ -68,7 +68,7 @@ export class FakeControlPlane implements ControlPlane {
     _annotations?: Readonly<Record<string, string>>,
     alongside: readonly PlannedResource[] = [],
   ): Promise<PlanReport> {
-    this.planned.push({ name, spec });
+    this.plannedApps.push({ name, spec });
     this.alongside = alongside;
     if (this.planError) throw this.planError;
     const app = this.#store.get("App", name);
@@ -123,7 +123,7 @@ export class FakeControlPlane implements ControlPlane {
     return this.progress.get(name);
   }
 
-  daemon: AssistantReport = {
+  assistantReport: AssistantReport = {
     state: "up",
     url: "http://127.0.0.1:7777",
     pid: 42,
@@ -132,10 +132,10 @@ export class FakeControlPlane implements ControlPlane {
   };
 
   assistant(): AssistantReport {
-    return this.daemon;
+    return this.assistantReport;
   }
 
-  person: CompanionReport = {
+  companionReport: CompanionReport = {
     state: "no_bus",
     url: null,
     pid: null,
@@ -144,14 +144,14 @@ export class FakeControlPlane implements ControlPlane {
   };
 
   companion(): CompanionReport {
-    return this.person;
+    return this.companionReport;
   }
 
   /** What lies in the assistant's own folder. */
-  others: readonly AssistantModel[] = [];
+  assistantModels: readonly AssistantModel[] = [];
 
   otherModels(): readonly AssistantModel[] {
-    return this.others;
+    return this.assistantModels;
   }
 
   appLogs(_name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
@@ -164,19 +164,19 @@ export class FakeControlPlane implements ControlPlane {
   }
 
   specs(): SpecsReport {
-    return this.report;
+    return this.specsReport;
   }
 
   /** What the repository of the specs is like after a look. */
-  synced: SpecsGitReport | undefined;
+  syncReport: SpecsGitReport | undefined;
 
   async syncSpecs(): Promise<SpecsGitReport> {
-    if (this.synced) return this.synced;
+    if (this.syncReport) return this.syncReport;
     throw new ConflictError("wrong_state", "the specs follow no repository");
   }
 
   confirmPrune(): SpecsReport["pendingPrune"] {
-    return this.report.pendingPrune;
+    return this.specsReport.pendingPrune;
   }
 }
 

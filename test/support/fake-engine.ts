@@ -91,7 +91,7 @@ export class FakeEngine {
   #addresses = 0;
   readonly networks = new Map<string, Labels>();
   readonly volumes = new Map<string, Labels>();
-  readonly held = new Map<string, HeldImage>();
+  readonly localImages = new Map<string, HeldImage>();
   readonly registry = new Map<string, FakeImage>();
   readonly builder = new FakeImageBuilder(this);
   readonly #containers = new Map<string, FakeContainer>();
@@ -100,7 +100,7 @@ export class FakeEngine {
   #ids = 0;
   #ports = 40_000;
   #reachable = true;
-  #isLeaving = false;
+  #isShuttingDown = false;
   /** What containers reach the machine by. */
   readonly hostAddress = "10.255.0.1";
   /** Events fall on the floor while this is false; the stream stays up. */
@@ -116,13 +116,13 @@ export class FakeEngine {
   }
 
   /** True from the beginning of a shutdown on: calls are answered, but nobody new is let in. */
-  get isLeaving(): boolean {
-    return this.#isLeaving;
+  get isShuttingDown(): boolean {
+    return this.#isShuttingDown;
   }
 
   /** As when a service manager stops it: it ends its containers, and is gone with `setReachable(false)`. */
   shutDown(): void {
-    this.#isLeaving = true;
+    this.#isShuttingDown = true;
     for (const { id, state } of this.containers()) if (state === "running") this.kill(id, 143);
   }
 
@@ -133,7 +133,7 @@ export class FakeEngine {
 
   /** While unreachable every call is refused and event streams are cut. */
   setReachable(reachable: boolean): void {
-    if (reachable) this.#isLeaving = false;
+    if (reachable) this.#isShuttingDown = false;
     if (this.#reachable === reachable) return;
     this.#reachable = reachable;
     this.#emit(
@@ -150,12 +150,12 @@ export class FakeEngine {
   /** Puts a (new) image behind a reference, in the registry and, unless `held` is false, on the engine. */
   setImage(reference: string, image: FakeImage): void {
     this.registry.set(reference, image);
-    if (image.held !== false) this.hold(reference);
+    if (image.held !== false) this.addLocalImage(reference);
   }
 
-  hold(reference: string): void {
+  addLocalImage(reference: string): void {
     const image = this.registry.get(reference);
-    if (image) this.held.set(reference, { id: `sha256:${this.#nextId("image")}`, image });
+    if (image) this.localImages.set(reference, { id: `sha256:${this.#nextId("image")}`, image });
   }
 
   /** Every container, strangers' too, in order of creation. */
@@ -178,7 +178,7 @@ export class FakeEngine {
   }
 
   create(spec: ContainerSpec): FakeContainer {
-    const held = this.held.get(spec.image);
+    const held = this.localImages.get(spec.image);
     if (!held)
       throw new BerthError("image_not_found", `the engine does not hold the image ${spec.image}`);
     if (this.find(spec.name)) throw nameClash(spec.name);

@@ -5,8 +5,8 @@ import { IMAGE_PREFIX } from "../../src/controller/labels.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
+  BuiltImageInfo,
   Labels,
-  OwnImage,
 } from "../../src/controller/runtime/port.ts";
 import type { FakeEngine, FakeImage } from "./fake-engine.ts";
 
@@ -101,7 +101,7 @@ export class FakeImageBuilder {
     }
   }
 
-  list(instance: string): OwnImage[] {
+  list(instance: string): BuiltImageInfo[] {
     return [...this.#images]
       .filter(([, image]) => IMAGE_PREFIX + instance in image.labels)
       .map(([id, image]) => ({
@@ -115,7 +115,7 @@ export class FakeImageBuilder {
 
   /** By tag, or by id with all its tags; false where it is missing or in use. */
   remove(reference: string): boolean {
-    const { held } = this.#engine;
+    const { localImages: held } = this.#engine;
     const isId = reference.startsWith("sha256:");
     const containers = this.#engine.containers();
     const isUsed = containers.some(
@@ -159,7 +159,7 @@ export class FakeImageBuilder {
   }
 
   #make({ options, contextDigest }: FakeBuildRun, build: FakeImageBuild) {
-    const { clock, held } = this.#engine;
+    const { clock, localImages: held } = this.#engine;
     const { tag, labels, dockerfile, target, args } = options;
     const recipe = JSON.stringify([contextDigest, labels, dockerfile, target, args]);
     const imageId = `sha256:${createHash("sha256").update(recipe).digest("hex")}`;
@@ -171,7 +171,7 @@ export class FakeImageBuilder {
   }
 
   #tagsOf(id: string): string[] {
-    return [...this.#engine.held]
+    return [...this.#engine.localImages]
       .filter(([, image]) => image.id === id)
       .map(([tag]) => tag)
       .toSorted();

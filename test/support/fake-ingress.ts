@@ -1,9 +1,9 @@
 import type { Clock } from "../../src/base/clock.ts";
 import type {
+  AppRoute,
+  AppRouteTable,
   Ingress,
   IngressState,
-  Route,
-  RouteTable,
   SiteVerdict,
 } from "../../src/controller/ingress/port.ts";
 import type { Resource } from "../../src/resources/resource.ts";
@@ -28,9 +28,9 @@ export interface FakeIngressChange {
 export interface FakeIngressOptions {
   readonly clock: Clock;
   readonly mode?: Ingress["mode"];
-  readonly reach?: Ingress["reach"];
+  readonly reach?: Ingress["reachability"];
   /** The table of an ingress that "died": it outlives Berth, as the real one on the disk does. */
-  readonly routes?: Map<string, Route>;
+  readonly routes?: Map<string, AppRoute>;
   readonly faults?: FakeIngressFaults;
   /** Beside what `setVerdict` says; default: every App is served over HTTP. */
   readonly verdict?: SiteVerdict;
@@ -39,14 +39,14 @@ export interface FakeIngressOptions {
 /** The ingress port in memory. What a test sets with `state` and `setVerdict` is what Berth sees. */
 export class FakeIngress implements Ingress {
   readonly mode: Ingress["mode"];
-  readonly reach: Ingress["reach"];
+  readonly reachability: Ingress["reachability"];
   /** Where requests of each App go now; an App that is not in it has nowhere to send them. */
-  readonly routes: Map<string, Route>;
+  readonly routes: Map<string, AppRoute>;
   faults: FakeIngressFaults;
   /** The process that uses this ingress is gone: its changes never settle. The table lives on. */
   dead = false;
   current: IngressState = { ready: true, version: "fake", message: "the fake ingress runs" };
-  readonly table: RouteTable;
+  readonly table: AppRouteTable;
   readonly #clock: Clock;
   readonly #default: SiteVerdict | undefined;
   readonly #verdicts = new Map<string, SiteVerdict | undefined>();
@@ -54,8 +54,8 @@ export class FakeIngress implements Ingress {
 
   constructor(options: FakeIngressOptions) {
     this.mode = options.mode ?? "process";
-    this.reach = options.reach ?? "address";
-    this.routes = options.routes ?? new Map<string, Route>();
+    this.reachability = options.reach ?? "address";
+    this.routes = options.routes ?? new Map<string, AppRoute>();
     this.faults = options.faults ?? {};
     this.#clock = options.clock;
     this.#default = options.verdict ?? { served: true, https: false };
@@ -67,7 +67,7 @@ export class FakeIngress implements Ingress {
           const sinceMs = before?.version === version ? before.sinceMs : this.#clock.now();
           this.routes.set(app, { version, targets: [...new Set(targets)], sinceMs });
         }),
-      retain: async (app, reached) => {
+      retainTargets: async (app, reached) => {
         const left = () => this.routes.get(app)?.targets.filter((target) => reached.has(target));
         const targets = left();
         if (targets && targets.length < (this.routes.get(app)?.targets.length ?? 0))

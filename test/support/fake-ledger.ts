@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { AssistantError } from "../../src/assistant/errors.ts";
-import { draftEntry } from "../../src/assistant/ledger/entry.ts";
+import { AssistantError } from "../../src/assistant/assistant-error.ts";
+import { draftEntry } from "../../src/assistant/ledger/ledger-entry.ts";
 import type { Ledger, NewEntry, Receipt } from "../../src/assistant/ledger/port.ts";
 
 export interface WrittenEntry extends NewEntry {
@@ -48,7 +48,7 @@ export class FakeLedger implements Ledger {
   }
 
   /** Names of the entries about this call, without `agent.`, with the code of those that have one. */
-  story(call: number): string[] {
+  entryNamesOfCall(call: number): string[] {
     return this.entries
       .filter(({ fields }) => fields["call"] === call)
       .map(({ name, fields }) => {

@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
-import { untilAborted } from "../../src/base/aborting.ts";
-import { deepEqual } from "../../src/base/canonical.ts";
+import { deepEqual } from "../../src/base/canonical-json.ts";
 import { type Clock, delay } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
+import { raceWithAbort } from "../../src/base/race-with-abort.ts";
 import type {
   AssistantControl,
   AssistantModel,
   AssistantReport,
   AssistantState,
   InspectedModel,
-  LoadModel,
+  LoadModelRequest,
 } from "../../src/controller/models/assistant/port.ts";
 import type {
   CollectedFile,
@@ -34,7 +34,7 @@ export interface FakeRepository {
 }
 
 /** Whatever outlives Berth: the hub, the disk, and an assistant in a process of its own. */
-export class FakeModelWorld {
+export class FakeModelEnvironment {
   readonly repositories = new Map<string, FakeRepository>();
   /** Thrown by the next calls, oldest first. */
   readonly resolveErrors: BerthError[] = [];
@@ -66,14 +66,14 @@ export class FakeModelWorld {
   }
 
   /** Of the file at that path; undefined where it is no model. */
-  memoryOf(path: string): number | undefined {
+  findMemoryBytes(path: string): number | undefined {
     for (const [source, repository] of this.repositories)
-      if (path.includes(resolvedOf(source, repository).key)) return repository.memoryBytes;
+      if (path.includes(createResolvedModel(source, repository).key)) return repository.memoryBytes;
     return undefined;
   }
 
   /** Resolves when it is in memory. */
-  async load(request: LoadModel): Promise<void> {
+  async load(request: LoadModelRequest): Promise<void> {
     const failure = this.loadErrors.shift();
     const { id, path, contextTokens, sequences } = request;
     const wanted = { contextTokens: contextTokens ?? null, sequences: sequences ?? null };
@@ -106,13 +106,13 @@ export class FakeModelWorld {
       this.memoryBytesMax - taken,
       request.memoryBytesMax ?? Number.POSITIVE_INFINITY,
     );
-    const memoryBytes = this.memoryOf(path);
+    const memoryBytes = this.findMemoryBytes(path);
     const problem =
       failure ??
       (request.aliases.some((alias) => claimed.includes(alias))
         ? new BerthError("engine_error", "another model has that name")
         : undefined) ??
-      (memoryBytes === undefined ? notUsable() : undefined) ??
+      (memoryBytes === undefined ? unusableModelError() : undefined) ??
       ((memoryBytes ?? 0) > free
         ? new BerthError("insufficient_memory", "there is no room")
         : undefined);
@@ -132,11 +132,11 @@ export class FakeModelWorld {
   }
 }
 
-function notUsable(): BerthError {
+function unusableModelError(): BerthError {
   return new BerthError("model_unusable", "it is no GGUF file");
 }
 
-export function resolvedOf(source: string, repository: FakeRepository): ResolvedModel {
+export function createResolvedModel(source: string, repository: FakeRepository): ResolvedModel {
   const name = `${source.split("/").at(-1)}.gguf`;
   return {
     key: createHash("sha256").update(`${source}@${repository.commit}`).digest("hex").slice(0, 16),
@@ -156,9 +156,9 @@ export function resolvedOf(source: string, repository: FakeRepository): Resolved
 }
 
 export class FakeSources implements ModelSources {
-  readonly #world: FakeModelWorld;
+  readonly #world: FakeModelEnvironment;
 
-  constructor(world: FakeModelWorld) {
+  constructor(world: FakeModelEnvironment) {
     this.#world = world;
   }
 
@@ -170,7 +170,7 @@ export class FakeSources implements ModelSources {
     const repository = this.#world.repositories.get(request.source);
     if (!repository)
       throw new BerthError("hub_not_found", `the hub has no repository ${request.source}`);
-    return resolvedOf(request.source, repository);
+    return createResolvedModel(request.source, repository);
   }
 
   tokenFor(_: ResolvedModel, given: string | undefined): string | undefined {
@@ -179,10 +179,10 @@ export class FakeSources implements ModelSources {
 }
 
 export class FakeModelFiles implements ModelFiles {
-  readonly #world: FakeModelWorld;
+  readonly #world: FakeModelEnvironment;
   readonly #clock: Clock;
 
-  constructor(world: FakeModelWorld, clock: Clock) {
+  constructor(world: FakeModelEnvironment, clock: Clock) {
     this.#world = world;
     this.#clock = clock;
   }
@@ -190,7 +190,7 @@ export class FakeModelFiles implements ModelFiles {
   async find(model: ResolvedModel): Promise<StoredModel | undefined> {
     const there = this.#world.disk.get(model.key);
     if (!there || there.done < there.total || this.#world.damaged.has(model.key)) return undefined;
-    return storedOf(model);
+    return createStoredModel(model);
   }
 
   async storedBytes(model: ResolvedModel): Promise<number> {
@@ -216,14 +216,14 @@ export class FakeModelFiles implements ModelFiles {
       there.done = Math.min(total, there.done + Math.ceil(total / 10));
       onProgress({ step: "downloading", doneBytes: there.done, totalBytes: total });
     }
-    return storedOf(model);
+    return createStoredModel(model);
   }
 
   async verify(model: ResolvedModel): Promise<StoredModel> {
     this.#world.calls.push(`verify ${model.key}`);
     if (this.#world.damaged.has(model.key))
       throw new BerthError("digest_mismatch", "the file is not what it should be");
-    return storedOf(model);
+    return createStoredModel(model);
   }
 
   async remove(key: string, keep: readonly string[]): Promise<void> {
@@ -241,7 +241,7 @@ export class FakeModelFiles implements ModelFiles {
   }
 }
 
-function storedOf(model: ResolvedModel): StoredModel {
+function createStoredModel(model: ResolvedModel): StoredModel {
   return {
     path: `/models/${model.key}/${model.files[0]?.name}`,
     files: model.files.map(({ name, sizeBytes, sha256 }) => ({
@@ -253,10 +253,10 @@ function storedOf(model: ResolvedModel): StoredModel {
 }
 
 export class FakeAssistant implements AssistantControl {
-  readonly #world: FakeModelWorld;
+  readonly #world: FakeModelEnvironment;
   readonly #clock: Clock;
 
-  constructor(world: FakeModelWorld, clock: Clock) {
+  constructor(world: FakeModelEnvironment, clock: Clock) {
     this.#world = world;
     this.#clock = clock;
   }
@@ -281,8 +281,8 @@ export class FakeAssistant implements AssistantControl {
 
   async inspect(file: { readonly path: string }): Promise<InspectedModel> {
     this.#assertReachable();
-    const least = this.#world.memoryOf(file.path);
-    if (least === undefined) throw notUsable();
+    const least = this.#world.findMemoryBytes(file.path);
+    if (least === undefined) throw unusableModelError();
     return {
       architecture: "llama",
       name: null,
@@ -295,10 +295,10 @@ export class FakeAssistant implements AssistantControl {
   }
 
   /** Goes on in its own process, whatever becomes of the caller. */
-  async load(request: LoadModel, signal: AbortSignal): Promise<void> {
+  async load(request: LoadModelRequest, signal: AbortSignal): Promise<void> {
     this.#assertReachable();
     this.#world.calls.push(`load ${request.id}`);
-    await untilAborted(this.#world.load(request), signal);
+    await raceWithAbort(this.#world.load(request), signal);
   }
 
   async unload(id: string, signal: AbortSignal): Promise<void> {
@@ -308,7 +308,7 @@ export class FakeAssistant implements AssistantControl {
     this.#world.resident.delete(id);
   }
 
-  async openDoors(): Promise<void> {
+  async setContainerListeners(): Promise<void> {
     this.#assertReachable();
   }
 

@@ -4,6 +4,7 @@ import { APP, INSTANCE } from "../../src/controller/labels.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
+  BuiltImageInfo,
   ContainerRuntime,
   ContainerSpec,
   EngineInfo,
@@ -13,7 +14,6 @@ import type {
   LogOptions,
   ObservedContainer,
   ObservedVolume,
-  OwnImage,
   ProbeResult,
   ProbeTarget,
   PullProgress,
@@ -136,7 +136,7 @@ export class FakeRuntime implements ContainerRuntime {
     options: { labels?: Labels; image?: string; running?: boolean } = {},
   ): string {
     const image = options.image ?? "stranger:1";
-    if (!this.engine.held.has(image)) this.engine.setImage(image, {});
+    if (!this.engine.localImages.has(image)) this.engine.setImage(image, {});
     if (!this.engine.networks.has("bridge")) this.engine.networks.set("bridge", {});
     const container = this.engine.create({
       name,
@@ -167,7 +167,7 @@ export class FakeRuntime implements ContainerRuntime {
 
   ping(signal: AbortSignal): Promise<void> {
     return this.#call("ping", [], signal, () => {
-      if (this.engine.isLeaving) throw unreachable("ping");
+      if (this.engine.isShuttingDown) throw createEngineUnreachableError("ping");
     });
   }
 
@@ -186,7 +186,7 @@ export class FakeRuntime implements ContainerRuntime {
   createContainer(spec: ContainerSpec, signal: AbortSignal): Promise<string> {
     return this.#call("createContainer", [spec], signal, () => {
       const there = this.engine.find(spec.name);
-      if (there && carries(there.labels, spec.labels)) return there.id;
+      if (there && hasLabels(there.labels, spec.labels)) return there.id;
       return this.engine.create(spec).id;
     });
   }
@@ -288,7 +288,7 @@ export class FakeRuntime implements ContainerRuntime {
 
   inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined> {
     return this.#call("inspectImage", [reference], signal, () => {
-      const held = this.engine.held.get(reference);
+      const held = this.engine.localImages.get(reference);
       return held && { id: held.id, exposedPorts: held.image.exposedPorts ?? [] };
     });
   }
@@ -311,7 +311,8 @@ export class FakeRuntime implements ContainerRuntime {
       onProgress({ currentBytes: 0, totalBytes, message: "Downloading" });
       if (image.pullMs) await delay(this.clock, image.pullMs, signal);
       onProgress({ currentBytes: totalBytes, totalBytes, message: "Pull complete" });
-      if (this.engine.held.get(reference)?.image !== image) this.engine.hold(reference);
+      if (this.engine.localImages.get(reference)?.image !== image)
+        this.engine.addLocalImage(reference);
     });
   }
 
@@ -329,7 +330,10 @@ export class FakeRuntime implements ContainerRuntime {
     );
   }
 
-  listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<OwnImage[]> {
+  listImages(
+    filter: { readonly instance: string },
+    signal: AbortSignal,
+  ): Promise<BuiltImageInfo[]> {
     return this.#call("listImages", [filter], signal, () =>
       this.engine.builder.list(filter.instance),
     );
@@ -446,7 +450,7 @@ export class FakeRuntime implements ContainerRuntime {
     signal.throwIfAborted();
     try {
       await this.faults.beforeCall?.(call);
-      if (!this.engine.reachable) throw unreachable(name);
+      if (!this.engine.reachable) throw createEngineUnreachableError(name);
       const latencyMs = this.#latencyMs(call);
       if (latencyMs > 0) await delay(this.clock, latencyMs, signal);
       await this.#alive();
@@ -471,7 +475,7 @@ export class FakeRuntime implements ContainerRuntime {
 
 const nothing = () => {};
 
-export function unreachable(what: string): BerthError {
+export function createEngineUnreachableError(what: string): BerthError {
   return new BerthError("engine_unreachable", `the engine did not answer ${what}: refused`, {
     hint: "check that the engine runs",
   });
@@ -486,7 +490,7 @@ function matches(
   );
 }
 
-function carries(there: Labels, wanted: Labels): boolean {
+function hasLabels(there: Labels, wanted: Labels): boolean {
   return Object.entries(wanted).every(([key, value]) => there[key] === value);
 }
 
@@ -494,7 +498,7 @@ function ensure(map: Map<string, Labels>, what: string, name: string, labels: La
   const there = map.get(name);
   // A copy: each that is made is another one, whatever its labels.
   if (!there) map.set(name, { ...labels });
-  else if (!carries(there, labels))
+  else if (!hasLabels(there, labels))
     throw new BerthError("name_clash", `the ${what} ${name} is there already and is not Berth's`, {
       hint: `remove it: docker ${what} rm ${name}`,
     });

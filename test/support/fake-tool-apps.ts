@@ -6,13 +6,13 @@ import {
   type ToolApps,
   type ToolResult,
 } from "../../src/assistant/agent/tool-apps.ts";
-import { untilAborted } from "../../src/base/aborting.ts";
+import { raceWithAbort } from "../../src/base/race-with-abort.ts";
 import type {
   ScriptedAnswer,
   ScriptedApp,
   ScriptedTool,
   ToolAppsHarness,
-} from "../contract/assistant/tool-apps.ts";
+} from "../contract/assistant/tool-apps-contract.ts";
 
 /** An app that lives in the test: what it is told to do is what it does. */
 export class FakeApp implements ScriptedApp {
@@ -46,7 +46,7 @@ export class FakeApp implements ScriptedApp {
     const found = this.tools.find((tool) => tool.name === name);
     if (!found) throw new ToolAppError("tool_error", `there is no tool ${name}`);
     const answer = this.respond?.(name, args) ?? found.answer;
-    return untilAborted(this.#answer(answer), signal, this.#death.signal);
+    return raceWithAbort(this.#answer(answer), signal, this.#death.signal);
   }
 
   async #answer(answer: ScriptedAnswer): Promise<ToolResult> {
@@ -96,7 +96,7 @@ export class FakeToolApps implements ToolApps {
     return app;
   }
 
-  async definition(
+  async getDefinition(
     { appId }: AppAddress,
     name: string,
     signal: AbortSignal,
@@ -136,7 +136,7 @@ export class FakeToolApps implements ToolApps {
   }
 
   /** As a socket that is left by an app that died. */
-  async mayBeReached({ appId, isActivatable }: AppAddress): Promise<boolean> {
+  async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
     return isActivatable || this.#apps.has(appId);
   }
 }

@@ -1,14 +1,14 @@
 import type {
-  Engine,
+  InferenceEngine,
   LoadedModel,
   LoadRequest,
   ModelEnd,
   ModelFacts,
   ModelFile,
-} from "../../src/assistant/inference/engine.ts";
+} from "../../src/assistant/inference/inference-engine.ts";
 
 /** An engine around another one, whose loads a test holds, fails, counts and crashes. */
-export class GatedEngine implements Engine {
+export class GatedEngine implements InferenceEngine {
   readonly name: string;
   /** Every load that was begun, in order. */
   readonly loads: LoadRequest[] = [];
@@ -16,18 +16,18 @@ export class GatedEngine implements Engine {
   readonly memoryBytes = new Map<string, number>();
   readonly kinds = new Map<string, ModelFacts["kind"]>();
   readonly failures = new Map<string, Error>();
-  readonly #inner: Engine;
+  readonly #inner: InferenceEngine;
   readonly #crashes = new Map<string, (end: ModelEnd) => void>();
   #gate: Promise<void> = Promise.resolve();
   #open = () => {};
 
-  constructor(inner: Engine) {
+  constructor(inner: InferenceEngine) {
     this.#inner = inner;
     this.name = inner.name;
   }
 
   /** Loads wait from now on, until what is returned is called. */
-  hold(): () => void {
+  holdLoads(): () => void {
     this.#gate = new Promise((resolve) => {
       this.#open = resolve;
     });
@@ -43,7 +43,7 @@ export class GatedEngine implements Engine {
     return {
       ...facts,
       kind: this.kinds.get(file.id) ?? facts.kind,
-      memoryBytes: () => this.#bytesOf(file.id),
+      memoryBytes: () => this.#getMemoryBytes(file.id),
     };
   }
 
@@ -59,7 +59,7 @@ export class GatedEngine implements Engine {
     const failure = this.failures.get(request.id);
     if (failure) throw failure;
     const model = await this.#inner.load(request, signal);
-    const memoryBytes = this.#bytesOf(request.id);
+    const memoryBytes = this.#getMemoryBytes(request.id);
     const crashed = new Promise<ModelEnd>((resolve) => {
       this.#crashes.set(request.id, resolve);
     });
@@ -77,7 +77,7 @@ export class GatedEngine implements Engine {
     await this.#inner[Symbol.asyncDispose]();
   }
 
-  #bytesOf(id: string): number {
+  #getMemoryBytes(id: string): number {
     return this.memoryBytes.get(id) ?? 1;
   }
 }

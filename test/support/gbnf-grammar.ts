@@ -21,10 +21,10 @@ export type GbnfElement =
 const REPETITION_MAX = 2_000;
 
 export function parseGbnf(text: string): GbnfGrammar {
-  return new Parser(text).grammar();
+  return new GbnfParser(text).grammar();
 }
 
-class Parser {
+class GbnfParser {
   readonly #text: string;
   #at = 0;
   readonly #ids = new Map<string, number>();
@@ -43,7 +43,7 @@ class Parser {
       if (!this.#rules[id]) throw new Error(`the rule «${name}» is not defined`);
     }
     const grammar = { rules: this.#rules, root };
-    refuseLeftRecursion(grammar);
+    assertNoLeftRecursion(grammar);
     return grammar;
   }
 
@@ -223,7 +223,7 @@ class Parser {
 }
 
 /** llama.cpp refuses some of it and hangs on the rest. */
-function refuseLeftRecursion(grammar: GbnfGrammar): void {
+function assertNoLeftRecursion(grammar: GbnfGrammar): void {
   const nullable = new Set<number>();
   const isNullable = (element: GbnfElement) =>
     element.kind === "rule" && nullable.has(element.rule);

@@ -14,7 +14,7 @@ export class GbnfSampler {
 
   constructor(grammar: GbnfGrammar) {
     this.#grammar = grammar;
-    this.#fewest = fewestCharacters(grammar);
+    this.#fewest = computeFewestCharacters(grammar);
     if (!Number.isFinite(this.#fewest[grammar.root])) throw new Error("no text ever ends");
   }
 
@@ -23,7 +23,7 @@ export class GbnfSampler {
     const todo: GbnfElement[] = [{ kind: "rule", rule: this.#grammar.root }];
     for (let element = todo.pop(); element; element = todo.pop()) {
       if (element.kind === "class") {
-        text += characterOf(element, random);
+        text += sampleCharacter(element, random);
         continue;
       }
       const alternatives = this.#grammar.rules[element.rule] ?? [];
@@ -50,7 +50,7 @@ function lengthOf(alternative: readonly GbnfElement[], fewest: readonly number[]
   );
 }
 
-function fewestCharacters(grammar: GbnfGrammar): number[] {
+function computeFewestCharacters(grammar: GbnfGrammar): number[] {
   const fewest = grammar.rules.map(() => Number.POSITIVE_INFINITY);
   for (let changed = true; changed; ) {
     changed = false;
@@ -65,7 +65,7 @@ function fewestCharacters(grammar: GbnfGrammar): number[] {
 }
 
 /** Plain text mostly, and now and then something far out. */
-function characterOf(
+function sampleCharacter(
   element: Extract<GbnfElement, { kind: "class" }>,
   random: RandomNumbers,
 ): string {

@@ -12,7 +12,7 @@ export type FileChange =
   | { readonly submodule: string };
 
 /** One entry of a tree as it stands in git, so that a test can write what no honest client would. */
-export interface RawEntry {
+export interface RawTreeEntry {
   readonly mode: "100644" | "100755" | "120000" | "40000" | "160000" | (string & {});
   readonly name: string | Buffer;
   readonly oid: string;
@@ -93,7 +93,7 @@ export class GitRepositories {
   }
 
   /** A tree with exactly these entries, in this order, whatever git thinks of them. */
-  tree(name: string, entries: readonly RawEntry[]): Promise<string> {
+  tree(name: string, entries: readonly RawTreeEntry[]): Promise<string> {
     const raw = entries.flatMap(({ mode, name: entry, oid }) => [
       `${mode} `,
       entry,

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { AppManifest } from "../../src/assistant/agent/manifest.ts";
-import { builtInManifest } from "../../src/assistant/agent/manifests/parse-manifest.ts";
-import type { Candidate } from "../../src/assistant/overlay/agent-pass/candidates.ts";
-import { berthAppsManifest } from "../../src/base/berth-apps.ts";
+import { parseBuiltInManifest } from "../../src/assistant/agent/manifests/parse-manifest.ts";
+import type { AppManifest } from "../../src/assistant/agent/tool-manifest.ts";
+import type { ToolCandidate } from "../../src/assistant/overlay/agent-pass/tool-candidates.ts";
+import { berthAppsManifest } from "../../src/base/berth-tool-manifest.ts";
 import { notesManifest } from "./tool-manifests.ts";
 
 const examples = join(import.meta.dirname, "../../examples");
@@ -15,12 +15,12 @@ export function writtenApps(): readonly AppManifest[] {
     JSON.parse(readFileSync(join(examples, file), "utf8")),
   );
   return [...written, berthAppsManifest, notesManifest()].map((document) =>
-    builtInManifest(document),
+    parseBuiltInManifest(document),
   );
 }
 
 /** All tools of an app as the agent pass has them. */
-export function candidatesOf(app: AppManifest): readonly Candidate[] {
+export function candidatesOf(app: AppManifest): readonly ToolCandidate[] {
   return app.tools.map(({ name, tier, description, inputSchema, digest }) => ({
     name: `${app.appId}/${name}`,
     appId: app.appId,

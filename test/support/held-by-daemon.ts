@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { openedBy } from "./open-descriptors.ts";
-import type { RemoteDesk } from "./remote-desk.ts";
+import type { RemoteCompanionHarness } from "./remote-companion-harness.ts";
 
 /** What a daemon has that somebody has to give back. */
 export interface Held {
@@ -19,13 +19,13 @@ const KEPT_MAX = 8;
 /** Less than it takes until something is said to clients that wait, by which it would be seen that they have gone. */
 const BACK_MS_MAX = 8_000;
 
-export async function heldBy(desk: RemoteDesk): Promise<Held> {
+export async function heldBy(desk: RemoteCompanionHarness): Promise<Held> {
   const metrics = await desk.metrics();
   const { files, sockets } = descriptorsOf(desk.companion.ready.pid);
-  const { active, pending } = await desk.queries();
+  const { active, pending } = await desk.countQueries();
   return {
     files,
-    sockets: sockets - desk.cloud.connections - desk.near.connections,
+    sockets: sockets - desk.cloudProvider.connections - desk.localProvider.connections,
     timers: metrics.get('nodejs_active_resources{type="Timeout"}') ?? 0,
     underWay: metrics.get("berth_inference_requests_underway") ?? 0,
     active,
@@ -34,7 +34,7 @@ export async function heldBy(desk: RemoteDesk): Promise<Held> {
 }
 
 /** Waits until the daemon has no more than it had, and is asked for nothing any more. */
-export async function isBackAt(before: Held, desk: RemoteDesk): Promise<void> {
+export async function isBackAt(before: Held, desk: RemoteCompanionHarness): Promise<void> {
   const { timers, ...others } = before;
   const now = async () => {
     const { timers: timersNow, ...rest } = await heldBy(desk);
@@ -44,9 +44,9 @@ export async function isBackAt(before: Held, desk: RemoteDesk): Promise<void> {
   await expect
     .poll(now, { timeout: BACK_MS_MAX, interval: 50 })
     .toEqual({ ...others, timersMore: 0 });
-  for (const side of [desk.cloud, desk.near])
+  for (const side of [desk.cloudProvider, desk.localProvider])
     expect(side.requests.filter(({ state }) => state === "open")).toEqual([]);
-  expect(desk.cloud.connections).toBeLessThanOrEqual(KEPT_MAX);
+  expect(desk.cloudProvider.connections).toBeLessThanOrEqual(KEPT_MAX);
 }
 
 function descriptorsOf(pid: number): { readonly files: number; readonly sockets: number } {

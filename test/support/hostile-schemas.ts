@@ -8,26 +8,37 @@ export interface HostileSchema {
 }
 
 /** `levels` definitions, each of which is made of the next. */
-function tower(levels: number, level: (next: string) => unknown, end: unknown = { type: "null" }) {
+function chainDefinitions(
+  levels: number,
+  level: (next: string) => unknown,
+  end: unknown = { type: "null" },
+) {
   const $defs: Record<string, unknown> = { [`d${levels}`]: end };
   for (let index = 0; index < levels; index += 1)
     $defs[`d${index}`] = level(`#/$defs/d${index + 1}`);
   return { $ref: "#/$defs/d0", $defs };
 }
 
-function nested(depth: number, wrap: (inner: unknown) => unknown, end: unknown = true): unknown {
+function nestSchema(
+  depth: number,
+  wrap: (inner: unknown) => unknown,
+  end: unknown = true,
+): unknown {
   let schema = end;
   for (let index = 0; index < depth; index += 1) schema = wrap(schema);
   return schema;
 }
 
-function numbered<Value>(count: number, value: (index: number) => Value): Record<string, Value> {
+function numberProperties<Value>(
+  count: number,
+  value: (index: number) => Value,
+): Record<string, Value> {
   return Object.fromEntries(
     Array.from({ length: count }, (_, index) => [`p${index}`, value(index)]),
   );
 }
 
-const both = (keyword: string) => (next: string) => ({
+const referTwice = (keyword: string) => (next: string) => ({
   [keyword]: [{ $ref: next }, { $ref: next }],
 });
 
@@ -51,12 +62,24 @@ export const hostileSchemas: readonly HostileSchema[] = [
     outcome: "refused",
   },
   { name: "not itself", schema: { not: { $ref: "#" } }, outcome: "refused" },
-  { name: "2^40 references by allOf", schema: tower(40, both("allOf")), outcome: "compiled" },
-  { name: "2^40 references by anyOf", schema: tower(40, both("anyOf")), outcome: "compiled" },
-  { name: "2^40 references by oneOf", schema: tower(40, both("oneOf")), outcome: "refused" },
+  {
+    name: "2^40 references by allOf",
+    schema: chainDefinitions(40, referTwice("allOf")),
+    outcome: "compiled",
+  },
+  {
+    name: "2^40 references by anyOf",
+    schema: chainDefinitions(40, referTwice("anyOf")),
+    outcome: "compiled",
+  },
+  {
+    name: "2^40 references by oneOf",
+    schema: chainDefinitions(40, referTwice("oneOf")),
+    outcome: "refused",
+  },
   {
     name: "2^40 references by properties",
-    schema: tower(40, (next) => ({
+    schema: chainDefinitions(40, (next) => ({
       type: "object",
       properties: { a: { $ref: next }, b: { $ref: next } },
     })),
@@ -64,7 +87,7 @@ export const hostileSchemas: readonly HostileSchema[] = [
   },
   {
     name: "a thousand references in a row",
-    schema: tower(1_000, (next) => ({ $ref: next })),
+    schema: chainDefinitions(1_000, (next) => ({ $ref: next })),
     outcome: "refused",
   },
   {
@@ -91,8 +114,8 @@ export const hostileSchemas: readonly HostileSchema[] = [
     name: "dependencies that multiply out",
     schema: {
       type: "object",
-      properties: numbered(30, () => ({})),
-      dependentRequired: numbered(30, (index) => [`p${(index + 1) % 30}`]),
+      properties: numberProperties(30, () => ({})),
+      dependentRequired: numberProperties(30, (index) => [`p${(index + 1) % 30}`]),
     },
     outcome: "refused or compiled",
   },
@@ -117,22 +140,22 @@ export const hostileSchemas: readonly HostileSchema[] = [
   },
   {
     name: "a hundred levels",
-    schema: nested(100, (inner) => ({ items: inner })),
+    schema: nestSchema(100, (inner) => ({ items: inner })),
     outcome: "refused",
   },
   {
     name: "a hundred thousand levels",
-    schema: nested(100_000, (inner) => ({ not: inner })),
+    schema: nestSchema(100_000, (inner) => ({ not: inner })),
     outcome: "refused",
   },
   {
     name: "thirty levels",
-    schema: nested(30, (inner) => ({ type: "array", items: inner })),
+    schema: nestSchema(30, (inner) => ({ type: "array", items: inner })),
     outcome: "compiled",
   },
   {
     name: "thirty negations",
-    schema: nested(30, (inner) => ({ not: inner }), { type: "null" }),
+    schema: nestSchema(30, (inner) => ({ not: inner }), { type: "null" }),
     outcome: "compiled",
   },
   {
@@ -162,26 +185,26 @@ export const hostileSchemas: readonly HostileSchema[] = [
   },
   {
     name: "10,000 properties",
-    schema: { type: "object", properties: numbered(10_000, () => true) },
+    schema: { type: "object", properties: numberProperties(10_000, () => true) },
     outcome: "refused",
   },
   {
     name: "3,000 properties",
     schema: {
       type: "object",
-      properties: numbered(3_000, () => ({ type: "integer" })),
+      properties: numberProperties(3_000, () => ({ type: "integer" })),
       additionalProperties: false,
     },
     outcome: "refused or compiled",
   },
   {
     name: "300 properties",
-    schema: { type: "object", properties: numbered(300, () => ({ type: "integer" })) },
+    schema: { type: "object", properties: numberProperties(300, () => ({ type: "integer" })) },
     outcome: "compiled",
   },
   {
     name: "500 properties, counted",
-    schema: { type: "object", properties: numbered(500, () => true), minProperties: 250 },
+    schema: { type: "object", properties: numberProperties(500, () => true), minProperties: 250 },
     outcome: "refused",
   },
   {
@@ -241,7 +264,7 @@ export const hostileSchemas: readonly HostileSchema[] = [
   },
   {
     name: "counted repetitions within each other",
-    schema: nested(
+    schema: nestSchema(
       20,
       (inner) => ({ type: "array", items: inner, minItems: 1_000, maxItems: 2_000 }),
       { type: "string", minLength: 1_000, maxLength: 2_000 },

@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { connectSessionBus } from "../../src/dbus/connect.ts";
+import { toText } from "../../src/dbus/bus-values.ts";
+import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 import type { BusValue, SessionBus } from "../../src/dbus/port.ts";
-import { textOf } from "../../src/dbus/values.ts";
-import type { TestSessionBus } from "./session-bus.ts";
+import type { TestSessionBus } from "./test-session-bus.ts";
 
 const SECRETS = "org.freedesktop.secrets";
 const SERVICE = "/org/freedesktop/secrets";
@@ -164,7 +164,7 @@ export class Keyring {
       "plain",
       { signature: "s", value: "" },
     );
-    return textOf(session);
+    return toText(session);
   }
 
   #environment(): Record<string, string> {

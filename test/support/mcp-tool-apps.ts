@@ -6,8 +6,8 @@ import { isDeepStrictEqual } from "node:util";
 import { Server, type Transport } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { vi } from "vitest";
-import type { McpLimits } from "../../src/assistant/agent/mcp/limits.ts";
 import { McpApps } from "../../src/assistant/agent/mcp/mcp-apps.ts";
+import type { McpLimits } from "../../src/assistant/agent/mcp/mcp-limits.ts";
 import type { JsonObject } from "../../src/assistant/agent/port.ts";
 import type { AppAddress } from "../../src/assistant/agent/tool-apps.ts";
 import { systemClock } from "../../src/base/clock.ts";
@@ -17,7 +17,7 @@ import type {
   ScriptedApp,
   ScriptedTool,
   ToolAppsHarness,
-} from "../contract/assistant/tool-apps.ts";
+} from "../contract/assistant/tool-apps-contract.ts";
 
 /** modern: `server/discover`, of 2026. legacy: the `initialize` handshake alone, as SDKs had it until then. */
 export type Era = "modern" | "legacy";
@@ -36,12 +36,12 @@ export async function mcpToolAppsHarness(
     activator: { activate: () => Promise.reject(new Error("nothing is activatable here")) },
     clock: systemClock,
     logger: silentLogger,
-    limits: { callMs: CALL_LIMIT_MS, ...limits },
+    limits: { callTimeoutMs: CALL_LIMIT_MS, ...limits },
   });
   const running = new Map<string, SdkApp>();
   // Made by the adapter at the first use; apps listen before that.
   await apps
-    .definition({ appId: "org.example.first", isActivatable: false }, "x", neverAborted())
+    .getDefinition({ appId: "org.example.first", isActivatable: false }, "x", neverAborted())
     .catch(() => {});
   return {
     apps,
@@ -97,7 +97,7 @@ class SdkApp implements ScriptedApp {
     for (const name of names) {
       const expected = tools.find((tool) => tool.name === name);
       await vi.waitUntil(async () => {
-        const live = await this.#apps.definition(this.address, name, neverAborted());
+        const live = await this.#apps.getDefinition(this.address, name, neverAborted());
         return isDeepStrictEqual(live?.inputSchema, expected?.inputSchema);
       }, 5_000);
     }

@@ -1,4 +1,4 @@
-import { Discovery } from "../../src/assistant/agent/discover/discovery.ts";
+import { ToolDiscovery } from "../../src/assistant/agent/discover/tool-discovery.ts";
 import type { ContextEmbedder } from "../../src/assistant/context/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
@@ -17,7 +17,7 @@ export interface DiscoveryFigures {
 export async function measureDiscovery(embedder?: ContextEmbedder): Promise<DiscoveryFigures> {
   const apps = corpusApps();
   const registry = { version: 1, apps: () => apps, find: () => undefined };
-  await using discovery = new Discovery({
+  await using discovery = new ToolDiscovery({
     registry,
     embedder,
     clock: systemClock,

@@ -15,6 +15,6 @@ export const noBuilds: AppBuilds = {
     message: "this Berth builds nothing; give an image",
     terminal: true,
   }),
-  collect: () => {},
+  clearResult: () => {},
   forget: () => Promise.resolve(),
 };

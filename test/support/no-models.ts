@@ -1,7 +1,7 @@
 import { Registry } from "prom-client";
 import { BerthError } from "../../src/base/errors.ts";
-import type { ManagerOptions } from "../../src/controller/manager.ts";
-import { modelMetrics } from "../../src/controller/models/metrics.ts";
+import type { ControllerManagerOptions } from "../../src/controller/controller-manager.ts";
+import { modelMetrics } from "../../src/controller/models/model-metrics.ts";
 import type { Store } from "../../src/store/store.ts";
 
 const away = async (): Promise<never> => {
@@ -9,7 +9,7 @@ const away = async (): Promise<never> => {
 };
 
 /** For tests without Models: there is neither a hub nor an assistant. */
-export function noModels(store: Pick<Store, "list">): ManagerOptions["models"] {
+export function noModels(store: Pick<Store, "list">): ControllerManagerOptions["models"] {
   return {
     sources: { resolve: away, tokenFor: (_, given) => given },
     files: {
@@ -20,7 +20,13 @@ export function noModels(store: Pick<Store, "list">): ManagerOptions["models"] {
       remove: async () => {},
       collect: async () => [],
     },
-    assistant: { state: away, inspect: away, load: away, unload: away, openDoors: away },
+    assistant: {
+      state: away,
+      inspect: away,
+      load: away,
+      unload: away,
+      setContainerListeners: away,
+    },
     daemon: {
       report: () => ({ state: "off", url: null, pid: null, starts: 0, message: null }),
     },

@@ -58,7 +58,7 @@ export class RawApp implements AsyncDisposable {
   }
 
   /** Connections that are open now; what came over the others has been seen to. */
-  get open(): number {
+  get openConnections(): number {
     return this.#sockets.size;
   }
 
@@ -90,14 +90,14 @@ export class RawApp implements AsyncDisposable {
       .on("line", (line) => {
         const message: RawMessage = JSON.parse(line);
         this.received.push(message);
-        if (this.script(message, peer) !== "handled") polite(message, peer);
+        if (this.script(message, peer) !== "handled") answerByDefault(message, peer);
       });
   }
 }
 
 export const echoTool = { name: "echo", inputSchema: { type: "object" } };
 
-function polite(message: RawMessage, peer: RawPeer): void {
+function answerByDefault(message: RawMessage, peer: RawPeer): void {
   switch (message.method) {
     case "initialize":
       peer.answer(message, {

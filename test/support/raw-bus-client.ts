@@ -7,7 +7,7 @@ import {
   MessageType,
   sessionBus,
 } from "dbus-next";
-import type { TestSessionBus } from "./session-bus.ts";
+import type { TestSessionBus } from "./test-session-bus.ts";
 
 /** A call as it goes over the wire, with all that a polite client would not do. */
 export interface RawCall {
@@ -67,7 +67,7 @@ export class RawBusClient implements AsyncDisposable {
   }
 
   /** Leaves the bus in the middle of whatever is under way. */
-  leave(): void {
+  disconnect(): void {
     this.#bus.disconnect();
   }
 

@@ -1,10 +1,10 @@
 import type { Expression } from "../../src/assistant/inference/schema-grammar/expression.ts";
 import { RuleTable } from "../../src/assistant/inference/schema-grammar/rule-table.ts";
-import { scalarGrammar } from "../../src/assistant/inference/schema-grammar/scalar-grammar.ts";
 import type {
   NumberConstraints,
   StringConstraints,
-} from "../../src/assistant/inference/schema-grammar/scalars.ts";
+} from "../../src/assistant/inference/schema-grammar/scalar-constraints.ts";
+import { scalarGrammar } from "../../src/assistant/inference/schema-grammar/scalar-grammar.ts";
 import { writeGbnf } from "../../src/assistant/inference/schema-grammar/write-gbnf.ts";
 import { GbnfAcceptor } from "./gbnf-acceptor.ts";
 import { parseGbnf } from "./gbnf-grammar.ts";
@@ -27,7 +27,10 @@ export function stringLanguage(
   constraints: Partial<StringConstraints>,
 ): ScalarLanguage | undefined {
   const table = new RuleTable();
-  return languageOf(scalarGrammar.string({ ...anyString, ...constraints }, table), table);
+  return toScalarLanguage(
+    scalarGrammar.compileString({ ...anyString, ...constraints }, table),
+    table,
+  );
 }
 
 export function numberLanguage(
@@ -35,11 +38,11 @@ export function numberLanguage(
 ): ScalarLanguage | undefined {
   const table = new RuleTable();
   const all = { integer: false, pointer: "#", ...constraints };
-  return languageOf(scalarGrammar.number(all, table), table);
+  return toScalarLanguage(scalarGrammar.compileNumber(all, table), table);
 }
 
 /** A pattern or a format as constraints have it. */
-export function at(keyword: string, source: string) {
+export function toStringPattern(keyword: string, source: string) {
   return { source, keyword, pointer: `#/${keyword}` };
 }
 
@@ -50,7 +53,7 @@ const anyString: StringConstraints = {
   excluded: [],
 };
 
-function languageOf(
+function toScalarLanguage(
   expression: Expression | undefined,
   table: RuleTable,
 ): ScalarLanguage | undefined {

@@ -6,7 +6,7 @@ export interface SchemaAndDocument {
   readonly document: unknown;
 }
 
-type Pairs = fc.Arbitrary<SchemaAndDocument>;
+type PairArbitrary = fc.Arbitrary<SchemaAndDocument>;
 
 const names = fc.uniqueArray(
   fc.oneof(
@@ -17,17 +17,17 @@ const names = fc.uniqueArray(
 );
 
 /** Schemas of at most `depth` levels of objects and arrays. */
-export function schemaAndDocument(depth: number): Pairs {
+export function arbitrarySchemaAndDocument(depth: number): PairArbitrary {
   const flat = [constants(), enums(), integers(), numbers(), strings(), booleans()];
   if (depth === 0) return fc.oneof(...flat);
-  const inner = schemaAndDocument(depth - 1);
+  const inner = arbitrarySchemaAndDocument(depth - 1);
   return fc.oneof(
     ...flat,
     objects(inner),
     openObjects(inner),
     arrays(inner),
     tuples(inner),
-    eitherOf(inner),
+    unions(inner),
     variants(inner),
     references(inner),
   );
@@ -40,11 +40,11 @@ const scalar = fc.oneof(
   fc.constant(null),
 );
 
-function constants(): Pairs {
+function constants(): PairArbitrary {
   return scalar.map((value) => ({ schema: { const: value }, document: value }));
 }
 
-function enums(): Pairs {
+function enums(): PairArbitrary {
   return fc
     .uniqueArray(scalar, { minLength: 1, maxLength: 6 })
     .chain((values) =>
@@ -52,11 +52,11 @@ function enums(): Pairs {
     );
 }
 
-function booleans(): Pairs {
+function booleans(): PairArbitrary {
   return fc.boolean().map((value) => ({ schema: { type: "boolean" }, document: value }));
 }
 
-function integers(): Pairs {
+function integers(): PairArbitrary {
   return fc
     .tuple(
       fc.integer({ min: -5_000, max: 5_000 }),
@@ -75,7 +75,7 @@ function integers(): Pairs {
     }));
 }
 
-function numbers(): Pairs {
+function numbers(): PairArbitrary {
   return fc
     .tuple(fc.integer({ min: -9_999, max: 9_999 }), fc.integer({ min: 1, max: 900 }))
     .map(([hundredths, width]) => ({
@@ -88,7 +88,7 @@ function numbers(): Pairs {
     }));
 }
 
-function strings(): Pairs {
+function strings(): PairArbitrary {
   const plain = fc.string({ unit: "grapheme", maxLength: 8 }).chain((text) => {
     const length = Array.from(text).length;
     return fc.tuple(fc.nat(length), fc.nat(5)).map(([less, more]) => ({
@@ -113,7 +113,7 @@ function strings(): Pairs {
   return fc.oneof(plain, patterned, formatted);
 }
 
-function objects(inner: Pairs): Pairs {
+function objects(inner: PairArbitrary): PairArbitrary {
   return names.chain((keys) =>
     fc
       .tuple(...keys.map((key) => fc.tuple(fc.constant(key), inner, fc.boolean(), fc.boolean())))
@@ -135,14 +135,14 @@ function objects(inner: Pairs): Pairs {
   );
 }
 
-function openObjects(inner: Pairs): Pairs {
+function openObjects(inner: PairArbitrary): PairArbitrary {
   return fc.tuple(inner, names).map(([{ schema, document }, keys]) => ({
     schema: { type: "object", additionalProperties: schema, maxProperties: keys.length + 1 },
     document: Object.fromEntries(keys.map((key) => [key, document])),
   }));
 }
 
-function arrays(inner: Pairs): Pairs {
+function arrays(inner: PairArbitrary): PairArbitrary {
   return fc
     .tuple(inner, fc.nat(4), fc.nat(2), fc.nat(2))
     .map(([{ schema, document }, count, less, more]) => ({
@@ -156,14 +156,14 @@ function arrays(inner: Pairs): Pairs {
     }));
 }
 
-function tuples(inner: Pairs): Pairs {
+function tuples(inner: PairArbitrary): PairArbitrary {
   return fc.array(inner, { minLength: 1, maxLength: 3 }).map((pairs) => ({
     schema: { type: "array", prefixItems: pairs.map(({ schema }) => schema), items: false },
     document: pairs.map(({ document }) => document),
   }));
 }
 
-function eitherOf(inner: Pairs): Pairs {
+function unions(inner: PairArbitrary): PairArbitrary {
   return fc
     .tuple(inner, inner, fc.constantFrom("anyOf", "allOf"))
     .map(([one, other, keyword]) =>
@@ -174,7 +174,7 @@ function eitherOf(inner: Pairs): Pairs {
 }
 
 /** The usual discriminated union. */
-function variants(inner: Pairs): Pairs {
+function variants(inner: PairArbitrary): PairArbitrary {
   return fc.tuple(inner, inner).map(([one, other]) => ({
     schema: { oneOf: [branch("one", one.schema), branch("other", other.schema)] },
     document: { kind: "other", value: other.document },
@@ -189,7 +189,7 @@ function branch(kind: string, schema: unknown): object {
   };
 }
 
-function references(inner: Pairs): Pairs {
+function references(inner: PairArbitrary): PairArbitrary {
   // The pointer is of the whole schema, hence an identifier of its own.
   return fc.tuple(inner, fc.uuid()).map(([{ schema, document }, id]) => ({
     schema: { $id: `https://schema.invalid/${id}`, $ref: "#/$defs/it", $defs: { it: schema } },

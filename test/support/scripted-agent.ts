@@ -59,7 +59,7 @@ export class ScriptedAgent {
       const at = this.#done.findIndex((call) => call.callId === callId);
       if (at < 0) throw new BusCallError("dev.assistant.Error.NotFound", "there is no such call");
       this.#done.splice(at, 1);
-      return [JSON.stringify(report("skipped", Number(callId), this.#done.length))];
+      return [JSON.stringify(createUndoReport("skipped", Number(callId), this.#done.length))];
     },
     RegisterConfirmer: () => {
       this.hasConfirmer = true;
@@ -70,7 +70,7 @@ export class ScriptedAgent {
         throw new BusCallError("dev.assistant.Error.NotFound", "the tool is something else by now");
       return [];
     },
-    Search: (query, options) => [JSON.stringify(hits(textOf(query), options))],
+    Search: (query, options) => [JSON.stringify(createHits(textOf(query), options))],
     IndexState: () => [
       JSON.stringify({
         v: 1,
@@ -105,12 +105,15 @@ export class ScriptedAgent {
   confirm(callId: bigint, approve: boolean): readonly BusValue[] {
     const parked = this.#parked.get(callId);
     if (parked === undefined)
-      return ["failed", JSON.stringify(detail("unknown_call", "there is no such call", ""))];
+      return ["failed", JSON.stringify(createDetail("unknown_call", "there is no such call", ""))];
     if (parked.end !== undefined)
       return [parked.end.status, JSON.stringify({ ...parked.end.detail, replayed: true })];
     parked.end = approve
       ? this.#run(callId, parked.tool, parked.args)
-      : { status: "denied", detail: detail("declined", "the call was declined", parked.tool) };
+      : {
+          status: "denied",
+          detail: createDetail("declined", "the call was declined", parked.tool),
+        };
     this.emit("CallResolved", "ts", [callId, parked.end.status]);
     return [parked.end.status, JSON.stringify(parked.end.detail)];
   }
@@ -119,7 +122,10 @@ export class ScriptedAgent {
   expire(callId: bigint): void {
     const parked = this.#parked.get(callId);
     if (parked === undefined) throw new Error("there is no such call");
-    parked.end = { status: "denied", detail: detail("expired", "nobody decided", parked.tool) };
+    parked.end = {
+      status: "denied",
+      detail: createDetail("expired", "nobody decided", parked.tool),
+    };
     this.emit("CallResolved", "ts", [callId, "denied"]);
   }
 
@@ -134,7 +140,7 @@ export class ScriptedAgent {
     const refuse = (code: string, message: string, more: object = {}) => [
       callId,
       code === "manifest_changed" ? "denied" : "failed",
-      JSON.stringify({ ...detail(code, message, tool), app_id: appId, ...more }),
+      JSON.stringify({ ...createDetail(code, message, tool), app_id: appId, ...more }),
     ];
     let args: unknown;
     try {
@@ -159,13 +165,13 @@ export class ScriptedAgent {
       return [callId, status, JSON.stringify(done)];
     }
     const isModal = tool === "delete_note" || (tool === "add_note" && !isTrusted);
-    const asked = spec(callId, tool, args, isModal, chainOf(options), this.holdMs);
+    const asked = createSpec(callId, tool, args, isModal, chainOf(options), this.holdMs);
     this.#parked.set(callId, { tool, args, spec: asked, end: undefined });
     this.emit("ConfirmationRequested", "ts", [callId, JSON.stringify(asked)]);
     return [
       callId,
       isModal ? "confirm-modal" : "confirm-chip",
-      JSON.stringify(detail("confirm", "it waits to be confirmed", tool)),
+      JSON.stringify(createDetail("confirm", "it waits to be confirmed", tool)),
     ];
   }
 
@@ -173,7 +179,7 @@ export class ScriptedAgent {
     const done = (result: unknown, text: string, undoable = false) => ({
       status: "executed",
       detail: {
-        ...detail("ok", "done", tool),
+        ...createDetail("ok", "done", tool),
         result,
         content: [{ type: "text", text }],
         undoable,
@@ -184,7 +190,10 @@ export class ScriptedAgent {
       return done({ notes }, JSON.stringify({ notes }));
     }
     if (tool === "delete_note")
-      return { status: "failed", detail: detail("tool_error", `it is locked ${HOSTILE}`, tool) };
+      return {
+        status: "failed",
+        detail: createDetail("tool_error", `it is locked ${HOSTILE}`, tool),
+      };
     const id = this.#nextNote;
     this.#nextNote += 1;
     this.notes.set(id, titleOf(args) ?? "");
@@ -194,15 +203,16 @@ export class ScriptedAgent {
 
   #undo(): object {
     const last = this.#done.pop();
-    if (last === undefined) return { ...report("nothing", null, 0), app_id: null, tool: null };
+    if (last === undefined)
+      return { ...createUndoReport("nothing", null, 0), app_id: null, tool: null };
     if (this.notes.delete(last.note))
       return {
-        ...report("undone", Number(last.callId), this.#done.length),
+        ...createUndoReport("undone", Number(last.callId), this.#done.length),
         compensation: { tool: "delete_note", args: { id: last.note } },
       };
     this.#done.push(last);
     return {
-      ...report("failed", Number(last.callId), this.#done.length),
+      ...createUndoReport("failed", Number(last.callId), this.#done.length),
       error: { code: "tool_error", message: "the note is gone" },
       attempts: 2,
     };
@@ -233,11 +243,11 @@ const tools = [
   },
 ];
 
-function detail(code: string, message: string, tool: string) {
+function createDetail(code: string, message: string, tool: string) {
   return { v: 1, code, message, app_id: NOTES, tool };
 }
 
-function report(status: string, callId: number | null, remaining: number) {
+function createUndoReport(status: string, callId: number | null, remaining: number) {
   return {
     v: 1,
     status,
@@ -253,7 +263,7 @@ function report(status: string, callId: number | null, remaining: number) {
   };
 }
 
-function spec(
+function createSpec(
   callId: bigint,
   tool: string,
   args: unknown,
@@ -290,7 +300,7 @@ function spec(
   };
 }
 
-function hits(query: string, options: BusValue | undefined): object[] {
+function createHits(query: string, options: BusValue | undefined): object[] {
   if (!query.includes("boiler")) return [];
   const isHybrid = options instanceof Map && options.has("hybrid");
   return [

@@ -1,5 +1,5 @@
 import dbus from "dbus-next";
-import { readInterfaces } from "../../src/assistant/bus/interface-files.ts";
+import { readInterfaces } from "../../src/assistant/bus/read-interfaces.ts";
 import { BusCallError, type BusValue, type BusVariant } from "../../src/dbus/port.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 import type { ScriptedAgent } from "./scripted-agent.ts";

@@ -1,17 +1,22 @@
+import { InProcessModel } from "../../src/assistant/inference/in-process-model.ts";
 import type {
-  Cores,
-  Engine,
+  CoreLease,
   GenerateEvent,
   GenerateJob,
+  InferenceEngine,
   LoadedModel,
   LoadRequest,
   ModelEnd,
   ModelFacts,
   ModelFile,
-  Priority,
-} from "../../src/assistant/inference/engine.ts";
-import { LocalModel } from "../../src/assistant/inference/local-model.ts";
-import type { Embedded, Prompt, Sampling, Token } from "../../src/assistant/inference/runner.ts";
+  RequestPriority,
+} from "../../src/assistant/inference/inference-engine.ts";
+import type {
+  EmbeddingResult,
+  Prompt,
+  Sampling,
+  Token,
+} from "../../src/assistant/inference/runner.ts";
 import { type Clock, delay } from "../../src/base/clock.ts";
 import { ScriptedRunner, type ScriptedRunnerOptions } from "./scripted-runner.ts";
 
@@ -25,7 +30,7 @@ export interface ScriptedEngineOptions extends ScriptedRunnerOptions {
 }
 
 /** An engine whose models say what the test wrote, take the time that it wants, and crash when told. */
-export class ScriptedEngine implements Engine {
+export class ScriptedEngine implements InferenceEngine {
   readonly name = "scripted";
   /** All that were loaded, the newest last. */
   readonly models: ScriptedModel[] = [];
@@ -66,7 +71,7 @@ export class ScriptedModel implements LoadedModel {
   readonly ended: Promise<ModelEnd>;
   readonly runner: ScriptedRunner;
   disposed = false;
-  readonly #model: LocalModel;
+  readonly #model: InProcessModel;
   #onCrash: (end: ModelEnd) => void = () => {};
 
   constructor(request: LoadRequest, ownFacts: ModelFacts, options: ScriptedEngineOptions) {
@@ -80,7 +85,7 @@ export class ScriptedModel implements LoadedModel {
     this.contextTokens = this.runner.contextTokens;
     this.sequences = this.runner.sequences;
     this.memoryBytes = ownFacts.memoryBytes(this);
-    this.#model = new LocalModel({
+    this.#model = new InProcessModel({
       id: this.id,
       facts: ownFacts,
       memoryBytes: this.memoryBytes,
@@ -113,9 +118,9 @@ export class ScriptedModel implements LoadedModel {
 
   embed(
     texts: readonly string[],
-    options: { readonly priority: Priority },
+    options: { readonly priority: RequestPriority },
     signal: AbortSignal,
-  ): Promise<Embedded> {
+  ): Promise<EmbeddingResult> {
     return this.#model.embed(texts, options, signal);
   }
 
@@ -130,7 +135,7 @@ export class ScriptedModel implements LoadedModel {
 }
 
 /** Cores that nobody else wants. */
-export const ownCores: Cores = {
+export const uncontestedCores: CoreLease = {
   hold: async () => {},
   release: () => {},
   onContest: () => () => {},
@@ -153,7 +158,7 @@ export const plainSampling: Sampling = {
   showControlTokens: false,
 };
 
-export function textJob(text: string, changes: Partial<GenerateJob> = {}): GenerateJob {
+export function createTextJob(text: string, changes: Partial<GenerateJob> = {}): GenerateJob {
   return {
     prompt: { kind: "text", text },
     priority: "interactive",

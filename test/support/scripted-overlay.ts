@@ -1,5 +1,5 @@
 import { BusCallError, type BusValue, type BusVariant } from "../../src/dbus/port.ts";
-import { textOf } from "./companion-client.ts";
+import { assertText } from "./companion-client.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 
 export type Emit = (member: string, signature: string, args: readonly BusValue[]) => void;
@@ -111,7 +111,7 @@ export class ScriptedOverlay {
     Ask: (prompt, options) => {
       this.#nextId += 1n;
       const given = options instanceof Map ? options : new Map<string, BusVariant>();
-      const turn = new ScriptedTurn(this.#nextId, textOf(prompt), given, (...signal) =>
+      const turn = new ScriptedTurn(this.#nextId, assertText(prompt), given, (...signal) =>
         this.emit(...signal),
       );
       this.turns.push(turn);

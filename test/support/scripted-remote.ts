@@ -1,6 +1,6 @@
 import { closeSync, readFileSync } from "node:fs";
 import { BusCallError, type BusValue } from "../../src/dbus/port.ts";
-import { textOf } from "./companion-client.ts";
+import { assertText } from "./companion-client.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 import type { Emit } from "./scripted-overlay.ts";
 
@@ -50,50 +50,50 @@ export class ScriptedRemote {
     State: () => [JSON.stringify(this.state())],
     AddProvider: (id, name, url) => {
       this.providers.push({
-        id: textOf(id),
-        display_name: textOf(name),
-        base_url: textOf(url),
+        id: assertText(id),
+        display_name: assertText(name),
+        base_url: assertText(url),
         builtin: false,
         auth: "key",
-        address_class: textOf(url).includes("127.0.0.1") ? "loopback" : "public",
+        address_class: assertText(url).includes("127.0.0.1") ? "loopback" : "public",
         status: "unknown",
       });
       return [];
     },
     RemoveProvider: (id) => {
-      this.providers.splice(this.#place(id), 1);
-      this.keys.delete(textOf(id));
+      this.providers.splice(this.#findProvider(id), 1);
+      this.keys.delete(assertText(id));
       return [];
     },
     SetKey: () => {
       throw new Error("the key would be on the bus");
     },
     SetKeyFd: (id, fd) => {
-      this.#place(id);
+      this.#findProvider(id);
       if (typeof fd !== "number") throw new TypeError("the signature has an h here");
-      this.keys.set(textOf(id), readFileSync(fd, "utf8"));
+      this.keys.set(assertText(id), readFileSync(fd, "utf8"));
       closeSync(fd);
       return [];
     },
     ClearKey: (id) => {
-      this.#place(id);
-      this.keys.delete(textOf(id));
+      this.#findProvider(id);
+      this.keys.delete(assertText(id));
       return [];
     },
     SetConsent: (scope, isAllowed) => {
-      this.consent[textOf(scope)] = isAllowed === true;
-      this.consentWrites.push([textOf(scope), isAllowed === true]);
+      this.consent[assertText(scope)] = isAllowed === true;
+      this.consentWrites.push([assertText(scope), isAllowed === true]);
       return [];
     },
     BeginLogin: (id) => {
-      this.#place(id);
+      this.#findProvider(id);
       this.beforeLogin();
-      this.logins.push(textOf(id));
+      this.logins.push(assertText(id));
       return [this.authorizeUrl];
     },
     Logout: () => [],
     ListModels: (id) => {
-      this.#place(id);
+      this.#findProvider(id);
       return [JSON.stringify(this.models)];
     },
   };
@@ -125,12 +125,12 @@ export class ScriptedRemote {
     this.emit("LoginCompleted", "sbs", [id, detail === "ok", detail]);
   }
 
-  #place(id: BusValue | undefined): number {
+  #findProvider(id: BusValue | undefined): number {
     const place = this.providers.findIndex((provider) => provider.id === id);
     if (place < 0)
       throw new BusCallError(
         "dev.assistant.Error.NotFound",
-        `there is no provider "${textOf(id)}"`,
+        `there is no provider "${assertText(id)}"`,
       );
     return place;
   }

@@ -1,18 +1,18 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
-  type Embedded,
+  type EmbeddingResult,
   type Prompt,
   type Runner,
   type Sampling,
   type StepOutcome,
-  type Stream,
   TextTooLongError,
   type Token,
+  type TokenStream,
 } from "../../src/assistant/inference/runner.ts";
 import { type Clock, delay } from "../../src/base/clock.ts";
 
 /** What the model says to one prompt. */
-export interface Script {
+export interface ScriptedAnswer {
   /** The text of each token. */
   readonly tokens: readonly string[];
   /** The step that would give this token fails instead, for this stream alone. */
@@ -22,7 +22,7 @@ export interface Script {
 export interface ScriptedRunnerOptions {
   readonly clock: Clock;
   /** By the text of the prompt; a chat is `role: content` line by line. Default: a sentence about it. */
-  readonly script?: (prompt: string) => Script;
+  readonly script?: (prompt: string) => ScriptedAnswer;
   readonly sequences?: number;
   readonly contextTokens?: number;
   readonly prefillTokensMax?: number;
@@ -62,7 +62,7 @@ export class ScriptedRunner implements Runner {
   disposed = false;
 
   readonly #options: ScriptedRunnerOptions;
-  readonly #held: Token[][];
+  readonly #sequenceTokens: Token[][];
   readonly #open = new Map<number, ScriptedStream>();
   readonly #gates = new Map<CallKind, Promise<void>>();
   readonly #breaks = new Map<CallKind, unknown>();
@@ -75,7 +75,7 @@ export class ScriptedRunner implements Runner {
     this.sequences = options.sequences ?? 4;
     this.contextTokens = options.contextTokens ?? 256;
     this.prefillTokensMax = options.prefillTokensMax ?? 16;
-    this.#held = Array.from({ length: this.sequences }, () => []);
+    this.#sequenceTokens = Array.from({ length: this.sequences }, () => []);
   }
 
   /** Streams that were not closed. */
@@ -112,13 +112,13 @@ export class ScriptedRunner implements Runner {
   }
 
   async encode(prompt: Prompt): Promise<readonly Token[]> {
-    await this.#pass("encode", this.#options.encodeMs ?? 0);
-    return prompt.kind === "tokens" ? prompt.tokens : Array.from(textOf(prompt), tokenOf);
+    await this.#simulateDuration("encode", this.#options.encodeMs ?? 0);
+    return prompt.kind === "tokens" ? prompt.tokens : Array.from(renderPrompt(prompt), toToken);
   }
 
   async truncate(sequence: number, length: number): Promise<number> {
-    return this.#alone({ kind: "truncate", sequences: [sequence] }, 0, () => {
-      this.#mustBeIdle(sequence, "truncate");
+    return this.#recordCall({ kind: "truncate", sequences: [sequence] }, 0, () => {
+      this.#checkIdle(sequence, "truncate");
       const held = this.#sequence(sequence);
       const wanted = Math.min(length, held.length);
       held.length = Math.min(wanted, this.#options.keeps?.(wanted) ?? wanted);
@@ -128,26 +128,26 @@ export class ScriptedRunner implements Runner {
 
   async prefill(sequence: number, tokens: readonly Token[]): Promise<void> {
     const call = { kind: "prefill", sequences: [sequence], count: tokens.length } as const;
-    await this.#alone(call, this.#options.prefillMs ?? 0, () => {
-      this.#mustBeIdle(sequence, "prefill");
+    await this.#recordCall(call, this.#options.prefillMs ?? 0, () => {
+      this.#checkIdle(sequence, "prefill");
       if (tokens.length < 1 || tokens.length > this.prefillTokensMax)
         this.problems.push(`a prefill of ${tokens.length} tokens`);
       this.#evaluate(sequence, tokens);
     });
   }
 
-  start(sequence: number, last: Token, sampling: Sampling): Stream {
-    this.#mustNotBeBusy("start");
-    this.#mustBeIdle(sequence, "start");
+  start(sequence: number, last: Token, sampling: Sampling): TokenStream {
+    this.#checkNotBusy("start");
+    this.#checkIdle(sequence, "start");
     this.#crash.signal.throwIfAborted();
     const prompt = [...this.#sequence(sequence), last];
-    const text = prompt.map(pieceOf).join("");
+    const text = prompt.map(toPiece).join("");
     const stream = new ScriptedStream({
       owner: this,
       sequence,
       prompt,
       promptText: text,
-      script: this.#script(text, sampling),
+      script: this.#getAnswer(text, sampling),
       logprobs: sampling.logprobs,
     });
     this.#open.set(sequence, stream);
@@ -155,15 +155,15 @@ export class ScriptedRunner implements Runner {
     return stream;
   }
 
-  async step(streams: readonly Stream[]): Promise<readonly StepOutcome[]> {
+  async step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]> {
     const ours = streams.filter((stream) => stream instanceof ScriptedStream);
     const call = {
       kind: "step",
       sequences: ours.map((stream) => stream.sequence),
       prompts: ours.map((stream) => stream.promptText),
     } as const;
-    return this.#alone(call, this.#options.stepMs ?? 0, () => {
-      this.#lookAtStep(ours);
+    return this.#recordCall(call, this.#options.stepMs ?? 0, () => {
+      this.#checkStep(ours);
       return ours.map((stream) => {
         const last = stream.tokens.at(-1) ?? 0;
         this.#evaluate(stream.sequence, [last]);
@@ -172,7 +172,7 @@ export class ScriptedRunner implements Runner {
     });
   }
 
-  async embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded> {
+  async embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
     const duration = (this.#options.embedMs ?? 0) * texts.length;
     const act = () => {
       signal.throwIfAborted();
@@ -182,12 +182,12 @@ export class ScriptedRunner implements Runner {
       const length = this.#options.embeddingLength ?? 8;
       const vectors = texts.map((text) => {
         const vector = new Float32Array(length);
-        vector[Array.from(text, tokenOf).reduce((sum, token) => sum + token, 0) % length] = 1;
+        vector[Array.from(text, toToken).reduce((sum, token) => sum + token, 0) % length] = 1;
         return vector;
       });
       return { vectors, tokens: texts.map((text) => text.length) };
     };
-    return this.#alone({ kind: "embed", count: texts.length }, duration, act, signal);
+    return this.#recordCall({ kind: "embed", count: texts.length }, duration, act, signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -197,7 +197,7 @@ export class ScriptedRunner implements Runner {
 
   async suspend(stream: ScriptedStream): Promise<void> {
     const prompts = [stream.promptText];
-    await this.#alone({ kind: "suspend", sequences: [stream.sequence], prompts }, 0, () => {
+    await this.#recordCall({ kind: "suspend", sequences: [stream.sequence], prompts }, 0, () => {
       if (this.#open.get(stream.sequence) !== stream)
         this.problems.push("suspended what is not open");
       this.#open.delete(stream.sequence);
@@ -205,8 +205,8 @@ export class ScriptedRunner implements Runner {
   }
 
   resume(stream: ScriptedStream, sequence: number, last: Token): void {
-    this.#mustNotBeBusy("resume");
-    this.#mustBeIdle(sequence, "resume");
+    this.#checkNotBusy("resume");
+    this.#checkIdle(sequence, "resume");
     if (!isSame([...this.#sequence(sequence), last], stream.tokens))
       this.problems.push(`resumed on other tokens than its own: ${stream.promptText}`);
     this.#open.set(sequence, stream);
@@ -214,19 +214,19 @@ export class ScriptedRunner implements Runner {
 
   async close(stream: ScriptedStream): Promise<void> {
     const prompts = [stream.promptText];
-    await this.#alone({ kind: "close", sequences: [stream.sequence], prompts }, 0, () => {
+    await this.#recordCall({ kind: "close", sequences: [stream.sequence], prompts }, 0, () => {
       if (this.#open.get(stream.sequence) === stream) this.#open.delete(stream.sequence);
       this.#streams -= 1;
     });
   }
 
-  #script(prompt: string, sampling: Sampling): Script {
+  #getAnswer(prompt: string, sampling: Sampling): ScriptedAnswer {
     if (sampling.grammar !== undefined)
       return { tokens: Array.from(sampling.grammarExample ?? "") };
-    return this.#options.script?.(prompt) ?? { tokens: words(`You said: ${prompt}`) };
+    return this.#options.script?.(prompt) ?? { tokens: splitWords(`You said: ${prompt}`) };
   }
 
-  #lookAtStep(streams: readonly ScriptedStream[]): void {
+  #checkStep(streams: readonly ScriptedStream[]): void {
     if (streams.length === 0) this.problems.push("a step of nobody");
     for (const [at, stream] of streams.entries()) {
       const before = streams[at - 1];
@@ -245,27 +245,27 @@ export class ScriptedRunner implements Runner {
     if (held.length > this.contextTokens) this.problems.push("more tokens than the context holds");
   }
 
-  #mustBeIdle(sequence: number, what: string): void {
+  #checkIdle(sequence: number, what: string): void {
     if (this.#open.has(sequence)) this.problems.push(`${what} on a sequence that has a stream`);
   }
 
-  #mustNotBeBusy(what: string): void {
+  #checkNotBusy(what: string): void {
     if (this.#busy) this.problems.push(`${what} during ${this.#busy}`);
   }
 
-  async #alone<T>(
+  async #recordCall<T>(
     call: { readonly kind: CallKind } & Partial<ScriptedCall>,
     tookMs: number,
     act: () => T,
     signal?: AbortSignal,
   ): Promise<T> {
-    this.#mustNotBeBusy(call.kind);
+    this.#checkNotBusy(call.kind);
     if (this.disposed) this.problems.push(`${call.kind} after the end`);
     this.#busy = call.kind;
     const at = this.#options.clock.now();
     this.calls.push({ prompts: [], count: 0, sequences: [], at, ...call });
     try {
-      await this.#pass(call.kind, tookMs, signal);
+      await this.#simulateDuration(call.kind, tookMs, signal);
       return act();
     } finally {
       this.#busy = undefined;
@@ -273,7 +273,7 @@ export class ScriptedRunner implements Runner {
   }
 
   /** Lets the call's time pass, at its gate first. */
-  async #pass(kind: CallKind, tookMs: number, signal?: AbortSignal): Promise<void> {
+  async #simulateDuration(kind: CallKind, tookMs: number, signal?: AbortSignal): Promise<void> {
     const crash = this.#crash.signal;
     crash.throwIfAborted();
     const gate = this.#gates.get(kind);
@@ -289,21 +289,21 @@ export class ScriptedRunner implements Runner {
   }
 
   #sequence(number: number): Token[] {
-    const held = this.#held[number];
+    const held = this.#sequenceTokens[number];
     if (!held) throw new RangeError(`there is no sequence ${number}`);
     return held;
   }
 }
 
-class ScriptedStream implements Stream {
+class ScriptedStream implements TokenStream {
   readonly promptText: string;
   /** Prompt and answer so far; the last of them is not evaluated yet. */
   readonly tokens: Token[];
   sequence: number;
-  #said = 0;
+  #givenTokens = 0;
   #closed = false;
   readonly #owner: ScriptedRunner;
-  readonly #script: Script;
+  readonly #script: ScriptedAnswer;
   readonly #logprobs: number | undefined;
 
   constructor(options: {
@@ -311,7 +311,7 @@ class ScriptedStream implements Stream {
     readonly sequence: number;
     readonly prompt: readonly Token[];
     readonly promptText: string;
-    readonly script: Script;
+    readonly script: ScriptedAnswer;
     readonly logprobs: number | undefined;
   }) {
     this.#owner = options.owner;
@@ -323,12 +323,12 @@ class ScriptedStream implements Stream {
   }
 
   next(): StepOutcome {
-    if (this.#said === this.#script.failAt)
+    if (this.#givenTokens === this.#script.failAt)
       return { kind: "failed", error: new Error("failed by the script") };
-    const text = this.#script.tokens[this.#said];
+    const text = this.#script.tokens[this.#givenTokens];
     if (text === undefined) return { kind: "end", text: "" };
-    this.#said += 1;
-    const token = tokenOf(text);
+    this.#givenTokens += 1;
+    const token = toToken(text);
     this.tokens.push(token);
     if (this.#logprobs === undefined) return { kind: "token", token, text };
     const spelled = { text, bytes: [...Buffer.from(text)], logprob: -0.5 };
@@ -353,7 +353,7 @@ class ScriptedStream implements Stream {
 }
 
 /** A word with the blank before it is a token. */
-export function words(text: string): string[] {
+export function splitWords(text: string): string[] {
   return text.match(/\s?\S+|\s/g) ?? [];
 }
 
@@ -362,7 +362,7 @@ const longTokens = new Map<string, Token>();
 const longPieces = new Map<Token, string>();
 const FIRST_LONG = 0x110000;
 
-function tokenOf(piece: string): Token {
+function toToken(piece: string): Token {
   const first = piece.codePointAt(0);
   if (first !== undefined && piece === String.fromCodePoint(first)) return first;
   const known = longTokens.get(piece);
@@ -373,11 +373,11 @@ function tokenOf(piece: string): Token {
   return token;
 }
 
-function pieceOf(token: Token): string {
+function toPiece(token: Token): string {
   return token < FIRST_LONG ? String.fromCodePoint(token) : (longPieces.get(token) ?? "");
 }
 
-function textOf(prompt: Exclude<Prompt, { kind: "tokens" }>): string {
+function renderPrompt(prompt: Exclude<Prompt, { kind: "tokens" }>): string {
   if (prompt.kind === "text") return prompt.text;
   return prompt.messages.map(({ role, content }) => `${role}: ${content}\n`).join("");
 }

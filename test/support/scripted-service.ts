@@ -4,7 +4,7 @@ import type {
   EmbedAnswer,
   EmbedRequest,
   GenerateRequest,
-  Health,
+  InferenceHealth,
   InferenceService,
   ModelInfo,
 } from "../../src/assistant/inference/service-port.ts";
@@ -32,7 +32,7 @@ export class ScriptedService implements InferenceService {
       vectors: request.texts.map((text) => unitVector(text)),
       tokens: request.texts.map((text) => text.length),
     });
-  healthAnswer: Health = { engine: "scripted", ledgerOk: true };
+  healthAnswer: InferenceHealth = { engine: "scripted", ledgerOk: true };
   known: ModelInfo[] = [
     {
       id: "tiny",
@@ -86,7 +86,7 @@ export class ScriptedService implements InferenceService {
     return this.known.find((model) => model.id === name || model.aliases.includes(name));
   }
 
-  health(): Health {
+  health(): InferenceHealth {
     return this.healthAnswer;
   }
 }

@@ -1,5 +1,5 @@
 import os from "node:os";
-import type { Received, SocketCalls, SocketEvents } from "../../src/dbus/socket-calls.ts";
+import type { ReceivedData, SocketCalls, SocketEvents } from "../../src/dbus/socket-calls.ts";
 
 const { EAGAIN } = os.constants.errno;
 
@@ -11,7 +11,7 @@ export class ScriptedSocket implements SocketCalls {
   readonly connects: number[] = [];
   /** How many bytes each `send` accepts, or its error. */
   readonly sends: number[] = [];
-  readonly receives: (Received | number)[] = [];
+  readonly receives: (ReceivedData | number)[] = [];
   /** What `send` has accepted. */
   readonly sent: { readonly text: string; readonly fds: readonly number[] }[] = [];
   /** The calls that have to be in order. */
@@ -38,7 +38,7 @@ export class ScriptedSocket implements SocketCalls {
     return result;
   }
 
-  receive(): Received | number {
+  receive(): ReceivedData | number {
     this.receiveCalls += 1;
     return this.receives.shift() ?? -EAGAIN;
   }
@@ -66,6 +66,6 @@ export class ScriptedSocket implements SocketCalls {
   }
 }
 
-export function received(text: string, fds: readonly number[] = []): Received {
+export function received(text: string, fds: readonly number[] = []): ReceivedData {
   return { data: Buffer.from(text, "latin1"), fds, isTruncated: false };
 }

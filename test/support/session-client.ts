@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import type { TestSessionBus } from "./session-bus.ts";
+import type { TestSessionBus } from "./test-session-bus.ts";
 
 const script = fileURLToPath(new URL("./session-client.py", import.meta.url));
 

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { Git } from "../../src/controller/git/git.ts";
-import { SpecsGitFollower } from "../../src/controller/specs/git-follower.ts";
+import { SpecsGitFollower } from "../../src/controller/specs/specs-git-follower.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 
 /** A process of its own that follows the repository at URL into `DIR/specs`, for tests that kill it. */

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
 import { createLogger } from "../../src/base/logger.ts";
-import { childEnvironment } from "../../src/config/config.ts";
-import { ControlCalls } from "../../src/controller/models/assistant/control-calls.ts";
-import { AssistantSupervisor } from "../../src/controller/models/assistant/supervisor.ts";
+import { createChildEnvironment } from "../../src/config/config.ts";
+import { AssistantSupervisor } from "../../src/controller/models/assistant/assistant-supervisor.ts";
+import { ControlTransport } from "../../src/controller/models/assistant/control-transport.ts";
 
 /**
  * A process of its own that looks after the real assistant, for tests that kill it: `DIR PORT`. Prints each
@@ -13,16 +13,16 @@ const [dataDir, port] = process.argv.slice(2);
 if (dataDir === undefined) throw new Error("usage: supervisor-process.ts DIR PORT");
 
 const logger = createLogger({ format: "json" });
-const calls = new ControlCalls({ dataDir });
+const calls = new ControlTransport({ dataDir });
 const supervisor = new AssistantSupervisor({
   program: [process.execPath, join(import.meta.dirname, "../../bin/berth")],
   settings: { port: Number(port), dataDir, memoryBytesMax: undefined },
   owner: "a-test",
-  environment: childEnvironment(),
+  environment: createChildEnvironment(),
   version: "1.0.0",
   logFormat: "json",
   logLevel: "info",
-  calls,
+  transport: calls,
   clock: systemClock,
   logger,
   onChange: (report, event) =>

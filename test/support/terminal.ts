@@ -1,8 +1,8 @@
 import { PassThrough } from "node:stream";
-import type { Environment } from "../../src/base/environment.ts";
+import type { Environment } from "../../src/base/process-environment.ts";
 import type { CliIo } from "../../src/cli/io.ts";
 import { runCli } from "../../src/cli/main.ts";
-import { noBus } from "./cli.ts";
+import { noBus } from "./run-cli.ts";
 
 const LIMIT_MS = 10_000;
 
@@ -67,10 +67,10 @@ export class Terminal implements Disposable {
   }
 
   /** Resolves when the text, or a match, has come after what was waited for before; control sequences aside. */
-  async shows(wanted: string | RegExp): Promise<void> {
+  async waitForText(wanted: string | RegExp): Promise<void> {
     const deadline = AbortSignal.timeout(LIMIT_MS);
     for (;;) {
-      const rest = plain(this.#screen).slice(this.#seen);
+      const rest = stripControlSequences(this.#screen).slice(this.#seen);
       const match = typeof wanted === "string" ? rest.indexOf(wanted) : rest.search(wanted);
       if (match >= 0) {
         const length =
@@ -100,7 +100,7 @@ export class Terminal implements Disposable {
   }
 }
 
-function plain(screen: string): string {
+function stripControlSequences(screen: string): string {
   // oxlint-disable-next-line no-control-regex -- it is control sequences that have to go
   return screen.replace(/\u001b\[[0-9;?]*[A-Za-z]|\r/g, "");
 }

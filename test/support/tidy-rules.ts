@@ -3,7 +3,7 @@ import { posix } from "node:path";
 /** The rules that keep the rooms apart, as functions of file texts, so that planted violations can test them. */
 
 export interface SourceFile {
-  /** From the project's root, with `/`: `src/api/server.ts`. */
+  /** From the project's root, with `/`: `src/api/api-server.ts`. */
   readonly path: string;
   readonly text: string;
 }
@@ -49,15 +49,15 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
   { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/server\/main\.ts$/ },
   {
     from: /^src\/cli\/verbs\/assistant\.ts$/,
-    to: /^src\/assistant\/(system|companion|running)\.ts$/,
+    to: /^src\/assistant\/(system-instance|companion-daemon|daemon-lifetime)\.ts$/,
   },
   // Reads manifests without a daemon.
   {
     from: /^src\/cli\/verbs\/tools-lint\.ts$/,
-    to: /^src\/assistant\/agent\/manifests\/offline\.ts$/,
+    to: /^src\/assistant\/agent\/manifests\/lint-manifests\.ts$/,
   },
   // Verifies the ledger's files without a daemon.
-  { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline\.ts$/ },
+  { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline-ledger\.ts$/ },
 ];
 
 /**
@@ -76,7 +76,7 @@ export const innerRooms: Readonly<
   >
 > = {
   controller: {
-    entry: /^(manager|port)\.ts$/,
+    entry: /^(controller-manager|port)\.ts$/,
     open: /(^|\/)port\.ts$/,
     folders: {
       "": ["metrics"],
@@ -126,63 +126,79 @@ export const innerRooms: Readonly<
 
 /** The rooms of the assistant, which know less of each other than the assistant's daemons know of them. */
 const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
-  ledger: [/^errors\.ts$/],
-  bus: [/^(errors|caller)\.ts$/],
+  ledger: [/^assistant-error\.ts$/],
+  bus: [/^(assistant-error|caller)\.ts$/],
   agent: [
-    /^(errors|caller)\.ts$/,
+    /^(assistant-error|caller)\.ts$/,
     /^ledger\/port\.ts$/,
-    /^bus\/(port|options)\.ts$/,
+    /^bus\/(port|read-options)\.ts$/,
     /^context\/port\.ts$/,
   ],
-  context: [/^(errors|caller)\.ts$/, /^ledger\/port\.ts$/, /^bus\/(port|options)\.ts$/],
+  context: [
+    /^(assistant-error|caller)\.ts$/,
+    /^ledger\/port\.ts$/,
+    /^bus\/(port|read-options)\.ts$/,
+  ],
   "inference/bus": [
-    /^(errors|caller)\.ts$/,
-    /^inference\/(service-port|runner|engine)\.ts$/,
-    /^bus\/(port|options)\.ts$/,
+    /^(assistant-error|caller)\.ts$/,
+    /^inference\/(service-port|runner|inference-engine)\.ts$/,
+    /^bus\/(port|read-options)\.ts$/,
   ],
   remote: [
-    /^(errors|caller|data-class)\.ts$/,
+    /^(assistant-error|caller|data-class)\.ts$/,
     /^ledger\/port\.ts$/,
-    /^bus\/(port|options)\.ts$/,
-    /^inference\/(service-port|runner|engine)\.ts$/,
+    /^bus\/(port|read-options)\.ts$/,
+    /^inference\/(service-port|runner|inference-engine)\.ts$/,
     /^inference\/(wire\/.+|routing\/port|service\/ledger-entries)\.ts$/,
   ],
   overlay: [
-    /^(errors|caller|data-class)\.ts$/,
+    /^(assistant-error|caller|data-class)\.ts$/,
     /^ledger\/port\.ts$/,
-    /^bus\/(port|options)\.ts$/,
+    /^bus\/(port|read-options)\.ts$/,
     /^(agent|context|remote|inference\/routing)\/port\.ts$/,
     // What tools take, which records of tools do not say.
-    /^agent\/manifest\.ts$/,
-    /^inference\/(service-port|runner|engine)\.ts$/,
+    /^agent\/tool-manifest\.ts$/,
+    /^inference\/(service-port|runner|inference-engine)\.ts$/,
   ],
   // The chat-completions convention from the asking side, as both the system instance and providers speak it.
-  "inference/wire": [/^errors\.ts$/, /^inference\/(service-port|runner|engine)\.ts$/],
-  "inference/routing": [/^errors\.ts$/, /^inference\/(service-port|runner|engine)\.ts$/],
+  "inference/wire": [
+    /^assistant-error\.ts$/,
+    /^inference\/(service-port|runner|inference-engine)\.ts$/,
+  ],
+  "inference/routing": [
+    /^assistant-error\.ts$/,
+    /^inference\/(service-port|runner|inference-engine)\.ts$/,
+  ],
   "inference/upstream": [
-    /^errors\.ts$/,
+    /^assistant-error\.ts$/,
     /^ledger\/port\.ts$/,
-    /^inference\/(service-port|runner|engine)\.ts$/,
+    /^inference\/(service-port|runner|inference-engine)\.ts$/,
     /^inference\/(wire\/.+|service\/ledger-entries)\.ts$/,
   ],
-  "inference/schema-grammar": [/^errors\.ts$/],
+  "inference/schema-grammar": [/^assistant-error\.ts$/],
   "inference/prompts": [
-    /^errors\.ts$/,
-    /^inference\/(runner|engine|service-port|schema-grammar\/.+)\.ts$/,
+    /^assistant-error\.ts$/,
+    /^inference\/(runner|inference-engine|service-port|schema-grammar\/.+)\.ts$/,
   ],
-  "inference/scheduler": [/^errors\.ts$/, /^inference\/(runner|engine)\.ts$/],
-  "inference/stub": [/^errors\.ts$/, /^inference\/(runner|engine|local-model)\.ts$/],
-  "inference/llama": [/^errors\.ts$/, /^inference\/(runner|engine|local-model|prompts\/.+)\.ts$/],
-  "inference/models": [/^errors\.ts$/, /^inference\/(runner|engine)\.ts$/],
-  "inference/control": [/^errors\.ts$/, /^inference\/models\//],
+  "inference/scheduler": [/^assistant-error\.ts$/, /^inference\/(runner|inference-engine)\.ts$/],
+  "inference/stub": [
+    /^assistant-error\.ts$/,
+    /^inference\/(runner|inference-engine|in-process-model)\.ts$/,
+  ],
+  "inference/llama": [
+    /^assistant-error\.ts$/,
+    /^inference\/(runner|inference-engine|in-process-model|prompts\/.+)\.ts$/,
+  ],
+  "inference/models": [/^assistant-error\.ts$/, /^inference\/(runner|inference-engine)\.ts$/],
+  "inference/control": [/^assistant-error\.ts$/, /^inference\/models\//],
   "inference/http": [
-    /^(errors|data-class)\.ts$/,
-    /^inference\/(service-port|runner|engine|routing\/port)\.ts$/,
+    /^(assistant-error|data-class)\.ts$/,
+    /^inference\/(service-port|runner|inference-engine|routing\/port)\.ts$/,
   ],
   "inference/service": [
-    /^errors\.ts$/,
+    /^assistant-error\.ts$/,
     /^ledger\/port\.ts$/,
-    /^inference\/(service-port|runner|engine)\.ts$/,
+    /^inference\/(service-port|runner|inference-engine)\.ts$/,
     /^inference\/(models|prompts|schema-grammar)\//,
   ],
 };
@@ -195,15 +211,15 @@ const adapters: readonly { readonly folder: string; readonly port: string }[] = 
   { folder: "src/controller/daemons/companion/", port: "src/controller/daemons/companion/port.ts" },
   { folder: "src/store/", port: "src/store/store.ts" },
   { folder: "src/assistant/agent/mcp/", port: "src/assistant/agent/tool-apps.ts" },
-  { folder: "src/assistant/inference/llama/", port: "src/assistant/inference/engine.ts" },
-  { folder: "src/assistant/inference/stub/", port: "src/assistant/inference/engine.ts" },
+  { folder: "src/assistant/inference/llama/", port: "src/assistant/inference/inference-engine.ts" },
+  { folder: "src/assistant/inference/stub/", port: "src/assistant/inference/inference-engine.ts" },
 ];
 
 /** Where adapters are made: the control plane, and the daemons of the assistant. */
 const wiring: readonly RegExp[] = [
   /^src\/server\//,
-  /^src\/assistant\/system\.ts$/,
-  /^src\/assistant\/companion\.ts$/,
+  /^src\/assistant\/system-instance\.ts$/,
+  /^src\/assistant\/companion-daemon\.ts$/,
   /^src\/assistant\/companion-agent\.ts$/,
   /^src\/assistant\/companion-remote\.ts$/,
   /^src\/assistant\/companion-overlay\.ts$/,
@@ -214,12 +230,12 @@ const wiring: readonly RegExp[] = [
 const ports: readonly RegExp[] = [
   /(^|\/)(service-)?port\.ts$/,
   /^src\/store\/store\.ts$/,
-  /^src\/assistant\/inference\/(engine|runner)\.ts$/,
+  /^src\/assistant\/inference\/(inference-engine|runner)\.ts$/,
 ];
 
 const LINES_MAX = 400;
 
-export function importsOf(text: string): ImportLine[] {
+export function parseImports(text: string): ImportLine[] {
   const found: ImportLine[] = [];
   const statements =
     /^[ \t]*(?:import|export)\b(?<clause>[^;"']*?\bfrom\s*|\s*)["'](?<specifier>[^"'\n]+)["']/gm;
@@ -236,27 +252,27 @@ export function importsOf(text: string): ImportLine[] {
   return found;
 }
 
-/** `src/api/server.ts` is in `api`, `src/client/bus/connect.ts` in `client/bus`: each client is a room of its own. */
-export function roomOf(path: string): string {
+/** `src/api/api-server.ts` is in `api`, `src/client/bus/connect.ts` in `client/bus`: each client is a room of its own. */
+export function getRoom(path: string): string {
   const [, room = "", folder] = path.split("/");
   return room === "client" ? `client/${folder}` : room;
 }
 
 /** The file that a relative import means; undefined for a package. */
-function targetOf(from: string, specifier: string): string | undefined {
+function resolveImport(from: string, specifier: string): string | undefined {
   return specifier.startsWith(".")
     ? posix.normalize(posix.join(posix.dirname(from), specifier))
     : undefined;
 }
 
-export function edgeProblems(files: readonly SourceFile[]): string[] {
+export function findEdgeProblems(files: readonly SourceFile[]): string[] {
   const known = new Set(files.map((file) => file.path));
-  return eachImport(files, ({ from, target, at }) => {
+  return checkImports(files, ({ from, target, at }) => {
     if (target === undefined) return undefined;
     if (!known.has(target)) {
       return `${at} imports ${target}, which is not there (relative imports end in .ts)`;
     }
-    const [room, other] = [roomOf(from), roomOf(target)];
+    const [room, other] = [getRoom(from), getRoom(target)];
     if (room === other || room === "server") return undefined;
     if (allowedRooms[room]?.includes(other)) return undefined;
     if (allowedEdges.some((edge) => edge.from.test(from) && edge.to.test(target))) return undefined;
@@ -264,8 +280,8 @@ export function edgeProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-export function adapterProblems(files: readonly SourceFile[]): string[] {
-  return eachImport(files, ({ from, target, at }) => {
+export function findAdapterProblems(files: readonly SourceFile[]): string[] {
+  return checkImports(files, ({ from, target, at }) => {
     const adapter = adapters.find(({ folder }) => target?.startsWith(folder));
     if (!adapter || target === adapter.port) return undefined;
     if (wiring.some((file) => file.test(from)) || from.startsWith(adapter.folder)) return undefined;
@@ -273,25 +289,28 @@ export function adapterProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-function inside(path: string): string {
+function toAssistantPath(path: string): string {
   return path.replace(/^src\/assistant\//, "");
 }
 
 /** Inside the assistant: each room against its row of the table. */
-export function assistantProblems(files: readonly SourceFile[]): string[] {
-  return eachImport(files, ({ from, target, at }) => {
+export function findAssistantProblems(files: readonly SourceFile[]): string[] {
+  return checkImports(files, ({ from, target, at }) => {
     if (!from.startsWith("src/assistant/") || !target?.startsWith("src/assistant/"))
       return undefined;
-    const room = Object.keys(assistantRooms).find((name) => inside(from).startsWith(`${name}/`));
-    if (room === undefined || inside(target).startsWith(`${room}/`)) return undefined;
-    if (assistantRooms[room]?.some((allowed) => allowed.test(inside(target)))) return undefined;
+    const room = Object.keys(assistantRooms).find((name) =>
+      toAssistantPath(from).startsWith(`${name}/`),
+    );
+    if (room === undefined || toAssistantPath(target).startsWith(`${room}/`)) return undefined;
+    if (assistantRooms[room]?.some((allowed) => allowed.test(toAssistantPath(target))))
+      return undefined;
     return `${at} imports ${target}: the room ${room} may not`;
   });
 }
 
 /** Inside `controller/` and `cli/`: each folder against its row of the table. */
 export function innerProblems(files: readonly SourceFile[]): string[] {
-  return eachImport(files, ({ from, target, at }) => {
+  return checkImports(files, ({ from, target, at }) => {
     const [, room = "", ...rest] = from.split("/");
     const table = innerRooms[room];
     if (table === undefined || !target?.startsWith(`src/${room}/`)) return undefined;
@@ -310,20 +329,20 @@ function folderOf(path: string): string {
   return path.includes("/") ? (path.split("/")[0] ?? "") : "";
 }
 
-export function portProblems(files: readonly SourceFile[]): string[] {
+export function findPortProblems(files: readonly SourceFile[]): string[] {
   const inPorts = files.filter((file) => ports.some((port) => port.test(file.path)));
-  return eachImport(inPorts, ({ target, specifier, at }) =>
+  return checkImports(inPorts, ({ target, specifier, at }) =>
     target === undefined ? `${at} imports ${specifier}: a port exposes no library` : undefined,
   );
 }
 
 /** Files that import each other in a circle, by whatever way; one entry for each circle that was met. */
-export function circleProblems(files: readonly SourceFile[]): string[] {
+export function findImportCycles(files: readonly SourceFile[]): string[] {
   const targets = new Map(
     files.map((file) => [
       file.path,
-      importsOf(file.text)
-        .map((line) => targetOf(file.path, line.specifier))
+      parseImports(file.text)
+        .map((line) => resolveImport(file.path, line.specifier))
         .filter((target) => target !== undefined),
     ]),
   );
@@ -343,7 +362,7 @@ export function circleProblems(files: readonly SourceFile[]): string[] {
   return problems;
 }
 
-export function nameProblems(files: readonly SourceFile[]): string[] {
+export function findNameProblems(files: readonly SourceFile[]): string[] {
   return files.flatMap((file) => {
     const name = posix.basename(file.path);
     if (/^(utils?|helpers?|misc|common|shared|index)\.ts$/.test(name)) {
@@ -353,14 +372,14 @@ export function nameProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-export function shapeProblems(files: readonly SourceFile[]): string[] {
+export function findShapeProblems(files: readonly SourceFile[]): string[] {
   return files.flatMap((file) => {
     const problems: string[] = [];
     const lines = file.text.replace(/\n$/, "").split("\n").length;
     if (lines > LINES_MAX) {
       problems.push(`${file.path} has ${lines} lines: past ${LINES_MAX}, split it`);
     }
-    const code = codeLines(file.text).filter(({ text }) => text.trim() !== "");
+    const code = blankComments(file.text).filter(({ text }) => text.trim() !== "");
     if (code.some(({ text }) => /^\s*export\s+default\b/.test(text))) {
       problems.push(`${file.path}: export by name, not as default`);
     }
@@ -376,8 +395,8 @@ export function shapeProblems(files: readonly SourceFile[]): string[] {
 }
 
 /** The environment is read in one place, once. */
-export function environmentProblems(files: readonly SourceFile[]): string[] {
-  return eachCodeLine(files, ({ path, text, at }) =>
+export function findEnvironmentProblems(files: readonly SourceFile[]): string[] {
+  return checkCodeLines(files, ({ path, text, at }) =>
     path !== "src/config/config.ts" &&
     /\bprocess\s*(\??\.\s*env\b|\[\s*["']env["'])|\benv\b.*from\s+["'](node:)?process["']/.test(
       text,
@@ -387,8 +406,8 @@ export function environmentProblems(files: readonly SourceFile[]): string[] {
   );
 }
 
-export function consoleProblems(files: readonly SourceFile[]): string[] {
-  return eachCodeLine(files, ({ path, text, at }) =>
+export function findConsoleProblems(files: readonly SourceFile[]): string[] {
+  return checkCodeLines(files, ({ path, text, at }) =>
     !path.startsWith("src/cli/") && /\bconsole\s*(\.|\[)/.test(text)
       ? `${at} prints: only the command line does, everybody else takes a Logger`
       : undefined,
@@ -399,7 +418,7 @@ export function consoleProblems(files: readonly SourceFile[]): string[] {
  * Paths in backticks of a Markdown text that are not there. `exists` takes a path from the root. A
  * path with a pattern in it (`src/*`, `docs/kinds/<Kind>.md`) is looked at up to the pattern.
  */
-export function docPathProblems(doc: SourceFile, exists: (path: string) => boolean): string[] {
+export function findDocPathProblems(doc: SourceFile, exists: (path: string) => boolean): string[] {
   const problems: string[] = [];
   let fenced = false;
   for (const [index, line] of doc.text.split("\n").entries()) {
@@ -422,7 +441,7 @@ export function docPathProblems(doc: SourceFile, exists: (path: string) => boole
 }
 
 /** Lines with comments blanked out; a line keeps its number. */
-function codeLines(text: string): { text: string; line: number }[] {
+function blankComments(text: string): { text: string; line: number }[] {
   let commented = false;
   return text.split("\n").map((raw, index) => {
     let code = raw;
@@ -450,25 +469,25 @@ interface Edge {
   readonly at: string;
 }
 
-function eachImport(
+function checkImports(
   files: readonly SourceFile[],
   check: (edge: Edge) => string | undefined,
 ): string[] {
   return files.flatMap((file) =>
-    importsOf(file.text).flatMap(({ specifier, line }) => {
-      const target = targetOf(file.path, specifier);
+    parseImports(file.text).flatMap(({ specifier, line }) => {
+      const target = resolveImport(file.path, specifier);
       const at = `${file.path}:${line}`;
       return check({ from: file.path, specifier, target, at }) ?? [];
     }),
   );
 }
 
-function eachCodeLine(
+function checkCodeLines(
   files: readonly SourceFile[],
   check: (line: { path: string; text: string; at: string }) => string | undefined,
 ): string[] {
   return files.flatMap((file) =>
-    codeLines(file.text).flatMap(
+    blankComments(file.text).flatMap(
       ({ text, line }) => check({ path: file.path, text, at: `${file.path}:${line}` }) ?? [],
     ),
   );

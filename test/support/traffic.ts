@@ -3,7 +3,7 @@ import { Agent, request } from "node:http";
 import type { Socket } from "node:net";
 
 /** Requests to an app through the ingress, as its visitors make them. */
-export interface Visit {
+export interface VisitTarget {
   readonly port: number;
   readonly host: string;
   readonly path?: string;
@@ -11,7 +11,7 @@ export interface Visit {
 
 /** One request; fails where there is no answer at all. */
 export function visit(
-  { port, host, path = "/" }: Visit,
+  { port, host, path = "/" }: VisitTarget,
   options: { readonly agent?: Agent; readonly limitMs?: number } = {},
 ): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
@@ -33,7 +33,7 @@ export function visit(
 }
 
 /** Visitors who come one request after the other, for as long as it runs. */
-export class Load implements AsyncDisposable {
+export class TrafficLoad implements AsyncDisposable {
   readonly #visitors: Promise<void>[];
   readonly #agent = new Agent({ keepAlive: true });
   #isOver = false;
@@ -44,8 +44,8 @@ export class Load implements AsyncDisposable {
   readonly bodies = new Map<string, number>();
 
   /** Each visitor rests for `restMs` after an answer. */
-  constructor(where: Visit, { visitors = 8, restMs = 0 } = {}) {
-    this.#visitors = Array.from({ length: visitors }, () => this.#come(where, restMs));
+  constructor(where: VisitTarget, { visitors = 8, restMs = 0 } = {}) {
+    this.#visitors = Array.from({ length: visitors }, () => this.#sendRequests(where, restMs));
   }
 
   /** Ends it, and waits for the last answers. */
@@ -59,7 +59,7 @@ export class Load implements AsyncDisposable {
     await this.stop();
   }
 
-  async #come(where: Visit, restMs: number): Promise<void> {
+  async #sendRequests(where: VisitTarget, restMs: number): Promise<void> {
     while (!this.#isOver) {
       this.requests += 1;
       try {
@@ -80,7 +80,7 @@ export class OpenSocket {
   bytes = 0;
   isOpen = true;
 
-  static connect({ port, host, path = "/socket" }: Visit): Promise<OpenSocket> {
+  static connect({ port, host, path = "/socket" }: VisitTarget): Promise<OpenSocket> {
     return new Promise((resolve, reject) => {
       const outgoing = request({
         host: "127.0.0.1",

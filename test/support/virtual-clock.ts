@@ -22,7 +22,7 @@ export class VirtualClock implements Clock {
   }
 
   /** Timers that are set. */
-  get timers(): number {
+  get timerCount(): number {
     return this.#timers.size;
   }
 

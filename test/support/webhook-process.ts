@@ -1,6 +1,6 @@
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
-import { WebhookSender } from "../../src/controller/notifications/sender.ts";
+import { WebhookSender } from "../../src/controller/notifications/webhook-sender.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 
 /**

@@ -9,26 +9,26 @@ import type { IncomingHttpHeaders } from "node:http";
 export function isSignedHook(headers: IncomingHttpHeaders, body: Buffer, secret: string): boolean {
   const expected = createHmac("sha256", secret).update(body).digest("hex");
   const signatures = [
-    textOf(headers["x-hub-signature-256"])?.replace(/^sha256=/i, ""),
-    textOf(headers["x-gitea-signature"]),
-    textOf(headers["x-forgejo-signature"]),
+    getHeaderText(headers["x-hub-signature-256"])?.replace(/^sha256=/i, ""),
+    getHeaderText(headers["x-gitea-signature"]),
+    getHeaderText(headers["x-forgejo-signature"]),
   ];
   const isSigned = signatures.some(
     (given) => given !== undefined && isEqual(given.toLowerCase(), expected),
   );
-  const token = textOf(headers["x-gitlab-token"]);
+  const token = getHeaderText(headers["x-gitlab-token"]);
   return isSigned || (token !== undefined && isEqual(token, secret));
 }
 
 /** Of equal length first, so that not even the length of the secret can be measured. */
 function isEqual(given: string, expected: string): boolean {
-  return timingSafeEqual(digestOf(given), digestOf(expected));
+  return timingSafeEqual(sha256(given), sha256(expected));
 }
 
-function digestOf(text: string): Buffer {
+function sha256(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-function textOf(header: string | string[] | undefined): string | undefined {
+function getHeaderText(header: string | string[] | undefined): string | undefined {
   return typeof header === "string" && header !== "" ? header : undefined;
 }

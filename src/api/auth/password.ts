@@ -18,7 +18,7 @@ export async function ensurePassword(
 ): Promise<string | undefined> {
   const stored = store.settings.get(SETTING);
   if (configured !== undefined && configured !== "") {
-    if (stored !== undefined && (await matches(configured, stored))) return undefined;
+    if (stored !== undefined && (await matchesHash(configured, stored))) return undefined;
     store.settings.set(SETTING, await hashPassword(configured));
     for (const token of store.tokens.list()) {
       if (token.kind === "session") store.tokens.revoke(token.id);
@@ -26,7 +26,7 @@ export async function ensurePassword(
     return undefined;
   }
   if (stored !== undefined) return undefined;
-  const made = makePassword();
+  const made = generatePassword();
   store.settings.set(SETTING, await hashPassword(made));
   return made;
 }
@@ -35,33 +35,33 @@ export async function ensurePassword(
 export async function verifyPassword(settings: Settings, password: string): Promise<boolean> {
   const stored = settings.get(SETTING);
   if (stored === undefined) {
-    await derive(password, Buffer.alloc(16), COST);
+    await deriveKey(password, Buffer.alloc(16), COST);
     return false;
   }
-  return matches(password, stored);
+  return matchesHash(password, stored);
 }
 
 /** `scrypt$N$r$p$salt$key`, both in base64url. */
 async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
-  const key = await derive(password, salt, COST);
+  const key = await deriveKey(password, salt, COST);
   const { N, r, p } = COST;
   return ["scrypt", N, r, p, salt.toString("base64url"), key.toString("base64url")].join("$");
 }
 
-async function matches(password: string, stored: string): Promise<boolean> {
+async function matchesHash(password: string, stored: string): Promise<boolean> {
   const [scheme, N, r, p, salt, key] = stored.split("$");
   if (scheme !== "scrypt" || salt === undefined || key === undefined) return false;
   const cost = { N: Number(N), r: Number(r), p: Number(p) };
   const expected = Buffer.from(key, "base64url");
-  const derived = await derive(password, Buffer.from(salt, "base64url"), cost);
+  const derived = await deriveKey(password, Buffer.from(salt, "base64url"), cost);
   return derived.length === expected.length && timingSafeEqual(derived, expected);
 }
 
 /** One at a time: each takes 32 MiB, and a flood of logins must not take the machine's memory. */
 let queue: Promise<unknown> = Promise.resolve();
 
-function derive(
+function deriveKey(
   password: string,
   salt: Buffer,
   cost: { N: number; r: number; p: number },
@@ -82,7 +82,7 @@ function derive(
 /** Letters and digits that nobody mistakes for one another; 24 of them hold about 119 bits. */
 const ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789";
 
-function makePassword(): string {
+function generatePassword(): string {
   const groups = Array.from({ length: 4 }, () =>
     Array.from({ length: 6 }, () => ALPHABET[randomInt(ALPHABET.length)]).join(""),
   );

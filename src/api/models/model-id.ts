@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import { NAME_LENGTH_MAX } from "../../resources/fields.ts";
+import { NAME_LENGTH_MAX } from "../../resources/field-schemas.ts";
 import { parseModelSource } from "../../resources/model-source.ts";
 
 /** What a caller wrote for a model. */
@@ -25,14 +25,14 @@ export function parseModelId(written: string): ModelId {
   const text = written.replace(HUB_ADDRESS, "");
   const [, base = text, quantization] = TAG.exec(text) ?? [];
   const id = (repository: string | undefined) => ({ text, repository, quantization });
-  if (text.length > LENGTH_MAX) throw malformed(written);
+  if (text.length > LENGTH_MAX) throw malformedIdError(written);
   if (NAME.test(base) && !base.includes("..")) return id(undefined);
   const parsed = parseModelSource(base);
   if ("source" in parsed && parsed.source.type === "repository") return id(parsed.source.id);
-  throw malformed(written);
+  throw malformedIdError(written);
 }
 
-function malformed(written: string): BerthError {
+function malformedIdError(written: string): BerthError {
   const shown = JSON.stringify(written.slice(0, 80));
   return new BerthError("invalid_request", `${shown} is not the id of a model`, {
     hint: "write a name, or a repository as org/name or org/name:QUANTIZATION (org%2Fname in a path); a URL or a file goes into the source of a Model",
@@ -43,27 +43,27 @@ function malformed(written: string): BerthError {
  * A name for a new Model: that of its repository or file in lower case, without what every such name ends
  * with; with the quantization, the organisation or a number where that is taken.
  */
-export function newModelName(
+export function chooseModelName(
   from: { readonly id: string; readonly quantization?: string | undefined },
   isTaken: (name: string) => boolean,
 ): string {
   const parts = from.id.split("/");
-  const plain = label((parts.at(-1) ?? "").replace(/[-_.]gguf$/i, ""));
-  const quantization = label(from.quantization ?? "");
-  const tail = quantization === "" ? [] : [shortened(plain, `-${quantization}`)];
-  const whole = parts.length === 1 ? [] : [label(`${parts[0]}-${plain}`)];
+  const plain = toDnsLabel((parts.at(-1) ?? "").replace(/[-_.]gguf$/i, ""));
+  const quantization = toDnsLabel(from.quantization ?? "");
+  const tail = quantization === "" ? [] : [appendWithinLimit(plain, `-${quantization}`)];
+  const whole = parts.length === 1 ? [] : [toDnsLabel(`${parts[0]}-${plain}`)];
   const candidates = [plain, ...tail, ...whole].filter((text) => text !== "");
   const free = candidates.find((candidate) => !isTaken(candidate));
   if (free !== undefined) return free;
   const stem = candidates[0] ?? "model";
   for (let number = 2; ; number += 1) {
-    const numbered = shortened(stem, `-${number}`);
+    const numbered = appendWithinLimit(stem, `-${number}`);
     if (!isTaken(numbered)) return numbered;
   }
 }
 
 /** A DNS-1123 label of what there is; empty where nothing of it can stand in one. */
-function label(text: string): string {
+function toDnsLabel(text: string): string {
   return text
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, "-")
@@ -73,6 +73,6 @@ function label(text: string): string {
 }
 
 /** The ending stays whole. */
-function shortened(stem: string, ending: string): string {
-  return label(`${stem.slice(0, Math.max(1, NAME_LENGTH_MAX - ending.length))}${ending}`);
+function appendWithinLimit(stem: string, ending: string): string {
+  return toDnsLabel(`${stem.slice(0, Math.max(1, NAME_LENGTH_MAX - ending.length))}${ending}`);
 }

@@ -1,22 +1,26 @@
 import { timestamp } from "../../base/clock.ts";
 import { ConflictError } from "../../base/errors.ts";
-import { RESTARTED_AT, RETRIED_AT, type Resource } from "../../resources/resource.ts";
-import { appWriteAnswers, EmptyBody, NameParams, WriteQueryParams } from "../answers.ts";
+import {
+  RESTARTED_AT_ANNOTATION,
+  RETRIED_AT_ANNOTATION,
+  type Resource,
+} from "../../resources/resource.ts";
+import type { Api, ApiContext } from "../api-context.ts";
 import {
   type AppWriteRequest,
-  answerWrite,
   requireApp,
+  respondToWrite,
   type WriteQuery,
   writeApp,
 } from "../app-writes.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { actorOf, waitTimeoutMs } from "../request-scope.ts";
+import { getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
+import { appWriteResponses, EmptyBody, NameParams, WriteQueryParams } from "../route-schemas.ts";
 
 /** What a button, or `berth` with a verb, does to one app: each is a write of desired state. */
 export function appActionRoutes(api: Api, context: ApiContext): void {
   const { clock } = context;
 
-  const action = (
+  const addAction = (
     verb: "start" | "stop" | "restart" | "retry",
     summary: string,
     /** Undefined where there is nothing to change. */
@@ -34,7 +38,7 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
           params: NameParams,
           body: EmptyBody,
           querystring: WriteQueryParams,
-          response: appWriteAnswers,
+          response: appWriteResponses,
         },
       },
       async (request, reply) => {
@@ -44,14 +48,14 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
         const wanted = change(app);
         if (wanted === undefined && request.query.dry_run !== true) {
           reply.header("x-berth-changed", "false");
-          return answerUnchanged(context, reply, app, request.query);
+          return respondUnchanged(context, reply, app, request.query);
         }
         const write = {
           intent: {
             kind: "App",
             name,
             manager: "api",
-            actor: actorOf(request),
+            actor: getActor(request),
             mode: "merge",
             spec: wanted?.spec ?? {},
             ...(wanted?.annotations === undefined ? {} : { annotations: wanted.annotations }),
@@ -68,13 +72,13 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
     );
   };
 
-  action("start", "Start a stopped app; 200 where it is not stopped", (app) =>
+  addAction("start", "Start a stopped app; 200 where it is not stopped", (app) =>
     app.spec.running === false ? { spec: { running: true } } : undefined,
   );
-  action("stop", "Stop a running app; 200 where it is stopped", (app) =>
+  addAction("stop", "Stop a running app; 200 where it is stopped", (app) =>
     app.spec.running === false ? undefined : { spec: { running: false } },
   );
-  action("restart", "Make an app's containers anew", (app) => {
+  addAction("restart", "Make an app's containers anew", (app) => {
     const { name } = app.metadata;
     if (app.spec.running === false) {
       throw new ConflictError("wrong_state", `app "${name}" is stopped`, {
@@ -90,23 +94,23 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
         },
       );
     }
-    return { spec: {}, annotations: { [RESTARTED_AT]: timestamp(clock.now()) } };
+    return { spec: {}, annotations: { [RESTARTED_AT_ANNOTATION]: timestamp(clock.now()) } };
   });
-  action("retry", "Try a stalled or reverted app again, now", () => ({
+  addAction("retry", "Try a stalled or reverted app again, now", () => ({
     spec: {},
-    annotations: { [RETRIED_AT]: timestamp(clock.now()) },
+    annotations: { [RETRIED_AT_ANNOTATION]: timestamp(clock.now()) },
   }));
 }
 
 /** 200 at once, or with wait, when the app is as it should be. */
-async function answerUnchanged(
+async function respondUnchanged(
   context: ApiContext,
-  reply: Parameters<typeof answerWrite>[1],
+  reply: Parameters<typeof respondToWrite>[1],
   app: Resource<"App">,
   query: WriteQuery,
 ) {
-  const timeoutMs = waitTimeoutMs(query.timeout);
-  const details = await answerWrite(context, reply, app, 202, query.wait ? timeoutMs : null);
+  const timeoutMs = parseWaitTimeoutMs(query.timeout);
+  const details = await respondToWrite(context, reply, app, 202, query.wait ? timeoutMs : null);
   if (query.wait !== true) reply.code(200);
   return details;
 }

@@ -1,14 +1,19 @@
 import { timestamp } from "../../base/clock.ts";
 import { BerthError, ConflictError, NotFoundError } from "../../base/errors.ts";
-import { RETRIED_AT, type Resource } from "../../resources/resource.ts";
+import { RETRIED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
 import { DeployBody, RollbackBody } from "../../resources/wire/apps.ts";
-import { appWriteAnswers, NameParams, WriteQueryParams } from "../answers.ts";
+import type { Api, ApiContext } from "../api-context.ts";
 import { requireApp, writeApp } from "../app-writes.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { gitChange, imageChange, sameSourceChange } from "../deploy-intents.ts";
-import { flatPaths } from "../flat-paths.ts";
-import { actorOf } from "../request-scope.ts";
-import { heldRevision, rollbackPatch, rollbackTarget, withoutTarget } from "../rollback.ts";
+import { createGitPatch, createImagePatch, createSameSourcePatch } from "../deploy-patches.ts";
+import { withFlatIssuePaths } from "../flat-issue-paths.ts";
+import { getActor } from "../request-parameters.ts";
+import {
+  createRollbackPatch,
+  createSourceHold,
+  explainMissingTarget,
+  findRollbackTarget,
+} from "../rollback.ts";
+import { appWriteResponses, NameParams, WriteQueryParams } from "../route-schemas.ts";
 
 /** Another version of an app: of an image, of a repository, or one of before. */
 export function appDeployRoutes(api: Api, context: ApiContext): void {
@@ -26,18 +31,18 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         params: NameParams,
         body: DeployBody,
         querystring: WriteQueryParams,
-        response: appWriteAnswers,
+        response: appWriteResponses,
       },
     },
     async (request, reply) => {
       const { name } = request.params;
       const app = requireApp(context, name);
-      const { change, what } = changeOf(app, request.body ?? {}, clock.now());
+      const { change, what } = createDeployPatch(app, request.body ?? {}, clock.now());
       const intent = {
         kind: "App",
         name,
         manager: "api",
-        actor: actorOf(request),
+        actor: getActor(request),
         mode: "merge",
         ...change,
         force: request.query.force === true,
@@ -45,7 +50,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       } as const;
       const wouldDo = `deploy ${what} to app "${name}"`;
       const write = { intent, wouldDo, status: 202, wake: true } as const;
-      return flatPaths(() => writeApp(context, request, reply, write, request.query));
+      return withFlatIssuePaths(() => writeApp(context, request, reply, write, request.query));
     },
   );
 
@@ -61,7 +66,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         params: NameParams,
         body: RollbackBody,
         querystring: WriteQueryParams,
-        response: appWriteAnswers,
+        response: appWriteResponses,
       },
     },
     async (request, reply) => {
@@ -69,11 +74,11 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       const app = requireApp(context, name);
       const revisions = store.revisions.list(name);
       const asked = request.body?.revision;
-      const target = rollbackTarget(app, revisions, asked, store);
+      const target = findRollbackTarget(app, revisions, asked, store);
       if (target === undefined) {
         if (asked === undefined) {
           throw new ConflictError("wrong_state", `app "${name}" has no earlier stable revision`, {
-            hint: withoutTarget(app, revisions, store),
+            hint: explainMissingTarget(app, revisions, store),
           });
         }
         throw new NotFoundError(
@@ -85,34 +90,36 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         kind: "App",
         name,
         manager: "api",
-        actor: actorOf(request),
+        actor: getActor(request),
         mode: "merge",
-        spec: rollbackPatch(app.spec, target.spec),
+        spec: createRollbackPatch(app.spec, target.spec),
         annotations: {
-          ...heldRevision(app, target, store),
+          ...createSourceHold(app, target, store),
           // A quarantined revision is not tried again unless a person says so, which this is.
-          ...(target.state === "quarantined" ? { [RETRIED_AT]: timestamp(clock.now()) } : {}),
+          ...(target.state === "quarantined"
+            ? { [RETRIED_AT_ANNOTATION]: timestamp(clock.now()) }
+            : {}),
         },
         force: request.query.force === true,
         updateOnly: true,
       } as const;
       const wouldDo = `roll app "${name}" back to revision ${target.number}`;
       const write = { intent, wouldDo, status: 202, wake: true } as const;
-      return flatPaths(() => writeApp(context, request, reply, write, request.query));
+      return withFlatIssuePaths(() => writeApp(context, request, reply, write, request.query));
     },
   );
 }
 
-function changeOf(app: Resource<"App">, { image, git }: DeployBody, nowMs: number) {
+function createDeployPatch(app: Resource<"App">, { image, git }: DeployBody, nowMs: number) {
   if (image !== undefined && git !== undefined) {
     throw new BerthError("invalid_request", "give one of image and git, not both");
   }
-  if (image !== undefined) return { change: imageChange(image), what: image };
-  if (git !== undefined) return { change: gitChange(git, nowMs), what: git.url };
+  if (image !== undefined) return { change: createImagePatch(image), what: image };
+  if (git !== undefined) return { change: createGitPatch(git, nowMs), what: git.url };
   if (app.spec.source === undefined) {
     throw new BerthError("invalid_request", "give one of image and git: the app has no source", {
       hint: `app "${app.metadata.name}" is made of an image`,
     });
   }
-  return { change: sameSourceChange(nowMs), what: "the newest of its source" };
+  return { change: createSameSourcePatch(nowMs), what: "the newest of its source" };
 }

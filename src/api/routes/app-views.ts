@@ -1,10 +1,10 @@
 import { PlanView, RevisionList } from "../../resources/wire/apps.ts";
-import { answers, NameParams, NoQuery } from "../answers.ts";
+import type { Api, ApiContext } from "../api-context.ts";
 import { requireApp } from "../app-writes.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { requestSignal } from "../request-scope.ts";
+import { createRequestSignal } from "../request-parameters.ts";
+import { NameParams, NoQuery, responses } from "../route-schemas.ts";
 import { revisionView } from "../views/app.ts";
-import { planView } from "../views/changes.ts";
+import { planView } from "../views/plans.ts";
 
 export function appViewRoutes(api: Api, context: ApiContext): void {
   const { store, control } = context;
@@ -18,14 +18,15 @@ export function appViewRoutes(api: Api, context: ApiContext): void {
         tags: ["apps"],
         params: NameParams,
         querystring: NoQuery,
-        response: answers({ 200: RevisionList }),
+        response: responses({ 200: RevisionList }),
       },
     },
     async (request) => {
       const app = requireApp(context, request.params.name);
       const attempted = app.status?.revisions.attempted ?? null;
       const revisions = store.revisions.list(app.metadata.name).map((revision) => {
-        const build = revision.image === null ? undefined : store.builds.ofImage(revision.image);
+        const build =
+          revision.image === null ? undefined : store.builds.findByImage(revision.image);
         return revisionView(revision, attempted, build);
       });
       return { revisions, total: revisions.length };
@@ -41,12 +42,12 @@ export function appViewRoutes(api: Api, context: ApiContext): void {
         tags: ["apps"],
         params: NameParams,
         querystring: NoQuery,
-        response: answers({ 200: PlanView }),
+        response: responses({ 200: PlanView }),
       },
     },
     async (request, reply) => {
       const app = requireApp(context, request.params.name);
-      const signal = requestSignal(reply, context.closing);
+      const signal = createRequestSignal(reply, context.closing);
       return planView(await control.planApp(app.metadata.name, undefined, signal));
     },
   );

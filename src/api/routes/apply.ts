@@ -1,21 +1,21 @@
 import { Type } from "typebox";
-import { BerthError, InvalidSpecError, isAbort } from "../../base/errors.ts";
+import { BerthError, InvalidSpecError, isAbortError } from "../../base/errors.ts";
 import type { PlannedResource } from "../../controller/port.ts";
 import type { Kind, Manifest } from "../../resources/kinds.ts";
 import type { Resource } from "../../resources/resource.ts";
-import { issueText, readManifest } from "../../resources/validate.ts";
+import { formatIssue, tryValidateManifest } from "../../resources/validate-manifest.ts";
 import type { PlanView } from "../../resources/wire/apps.ts";
 import type { ModelPlanView } from "../../resources/wire/models.ts";
-import { ApplyAnswer, ApplyBody } from "../../resources/wire/resources.ts";
-import { closed } from "../../resources/wire/schema.ts";
+import { ApplyBody, ApplyResponse } from "../../resources/wire/resources.ts";
+import { closed } from "../../resources/wire/wire-schema.ts";
 import type { ApplyResult } from "../../store/store.ts";
-import { answers, writeQueryFields } from "../answers.ts";
-import { assertAllDomainsFree, plannedResource, waitUntilReady } from "../app-writes.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
-import { refuseServerFile, refuseServerFolder } from "../server-folders.ts";
-import { fieldChangeView, planView } from "../views/changes.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { assertAllDomainsFree, toPlannedResource, waitUntilReady } from "../app-writes.ts";
+import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
+import { responses, writeQueryFields } from "../route-schemas.ts";
+import { assertNoNewServerFolder, assertServerFileAllowed } from "../server-paths.ts";
 import { modelPlanView } from "../views/models.ts";
+import { fieldChangeView, planView } from "../views/plans.ts";
 
 const ApplyQuery = Type.Object({ ...writeQueryFields }, closed);
 
@@ -34,16 +34,16 @@ export function applyRoutes(api: Api, context: ApiContext): void {
         tags: ["resources"],
         body: ApplyBody,
         querystring: ApplyQuery,
-        response: answers({ 200: ApplyAnswer, 202: ApplyAnswer }),
+        response: responses({ 200: ApplyResponse, 202: ApplyResponse }),
       },
     },
     async (request, reply) => {
       const { manager = "api" } = request.body;
       const isDryRun = request.body.dry_run === true || request.query.dry_run === true;
       const force = request.body.force === true || request.query.force === true;
-      const timeoutMs = waitTimeoutMs(request.query.timeout);
+      const timeoutMs = parseWaitTimeoutMs(request.query.timeout);
       const manifests = validateAll(request.body.manifests);
-      const actor = actorOf(request);
+      const actor = getActor(request);
       const intents = manifests.map((manifest) => ({
         kind: manifest.kind,
         name: manifest.metadata.name,
@@ -58,21 +58,23 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       for (const manifest of manifests) {
         const { name } = manifest.metadata;
         if (isManifest(manifest, "App")) {
-          refuseServerFolder({ ...manifest.spec }, store.get("App", name));
+          assertNoNewServerFolder({ ...manifest.spec }, store.get("App", name));
         } else if (isManifest(manifest, "Model")) {
-          refuseServerFile(manifest.spec, store.get("Model", name), request.caller?.scope);
+          assertServerFileAllowed(manifest.spec, store.get("Model", name), request.caller?.scope);
         }
       }
       const alongside: PlannedResource[] = [];
       const planned = intents.map((intent) => {
         const result = store.apply({ ...intent, dryRun: true });
-        alongside.push(plannedResource(intent, result));
+        alongside.push(toPlannedResource(intent, result));
         return result;
       });
       assertAllDomainsFree(context, alongside);
-      const signal = requestSignal(reply, context.closing);
+      const signal = createRequestSignal(reply, context.closing);
       const plans = isDryRun
-        ? await Promise.all(planned.map(({ resource }) => planOf(resource, alongside, signal)))
+        ? await Promise.all(
+            planned.map(({ resource }) => planResource(resource, alongside, signal)),
+          )
         : [];
       const results = isDryRun ? planned : intents.map((intent) => store.apply(intent));
       if (!isDryRun && request.query.wait === true) {
@@ -90,7 +92,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
         results: results.map((result, index) => ({
           kind: result.resource.kind,
           name: result.resource.metadata.name,
-          action: actionOf(result),
+          action: getApplyAction(result),
           generation: result.resource.metadata.generation,
           changes: result.changes.map((change) => fieldChangeView(change)),
           plan: plans[index]?.plan ?? null,
@@ -102,7 +104,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
   );
 
   /** What differs in the specs is worth an answer even while the engine is away. */
-  async function planOf(
+  async function planResource(
     resource: Resource,
     alongside: readonly PlannedResource[],
     signal: AbortSignal,
@@ -119,13 +121,13 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       const plan = await control.planModel(name, resource.spec, signal, alongside);
       return { modelPlan: modelPlanView(plan) };
     } catch (error) {
-      if (!(error instanceof BerthError) || isAbort(error)) throw error;
+      if (!(error instanceof BerthError) || isAbortError(error)) throw error;
       return { message: error.message };
     }
   }
 }
 
-function actionOf(result: ApplyResult): "created" | "configured" | "unchanged" {
+function getApplyAction(result: ApplyResult): "created" | "configured" | "unchanged" {
   if (result.created) return "created";
   return result.changes.length > 0 ? "configured" : "unchanged";
 }
@@ -150,12 +152,12 @@ function validateAll(values: readonly unknown[]): Manifest[] {
   const seen = new Set<string>();
   for (const [index, value] of values.entries()) {
     const at = `manifests[${index}]`;
-    const read = readManifest(value);
+    const read = tryValidateManifest(value);
     if ("issues" in read) {
       issues.push(
         ...read.issues.map((issue) => ({ ...issue, path: `/manifests/${index}${issue.path}` })),
       );
-      lines.push(...read.issues.map((issue) => `${at}: ${issueText(issue)}`));
+      lines.push(...read.issues.map((issue) => `${at}: ${formatIssue(issue)}`));
       continue;
     }
     const { kind, metadata } = read.manifest;

@@ -1,33 +1,33 @@
 import { Type } from "typebox";
 import { BerthError } from "../../base/errors.ts";
-import type { AppSpec } from "../../resources/app.ts";
-import { phases } from "../../resources/status.ts";
-import { validatePartialSpec } from "../../resources/validate.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
+import { appPhases } from "../../resources/app-status.ts";
+import { validatePartialSpec } from "../../resources/validate-manifest.ts";
 import { AppDetails, AppList, CreateAppBody, PatchAppBody } from "../../resources/wire/apps.ts";
-import { closed, OneOf } from "../../resources/wire/schema.ts";
-import {
-  AppWriteAnswer,
-  answers,
-  appWriteAnswers,
-  NameParams,
-  untyped,
-  WriteQueryParams,
-  writeQueryFields,
-} from "../answers.ts";
+import { closed, OneOf } from "../../resources/wire/wire-schema.ts";
+import type { Api, ApiContext } from "../api-context.ts";
 import { AppListCache } from "../app-list-cache.ts";
-import { waitForApp } from "../app-wait.ts";
 import {
-  detailsOf,
-  dryRunOfDelete,
-  noSuchApp,
+  appNotFoundError,
+  createDeleteDryRun,
+  getAppDetails,
   requireApp,
   waitUntilReady,
   writeApp,
 } from "../app-writes.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { flatPaths } from "../flat-paths.ts";
-import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
-import { refuseServerFolder } from "../server-folders.ts";
+import { withFlatIssuePaths } from "../flat-issue-paths.ts";
+import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
+import {
+  AppWriteResponse,
+  appWriteResponses,
+  NameParams,
+  responses,
+  unserialized,
+  WriteQueryParams,
+  writeQueryFields,
+} from "../route-schemas.ts";
+import { assertNoNewServerFolder } from "../server-paths.ts";
+import { waitForApp } from "../wait-for-app.ts";
 
 const ListQuery = Type.Object(
   {
@@ -35,7 +35,7 @@ const ListQuery = Type.Object(
       Type.Integer({ minimum: 1, maximum: 10_000, description: "default: every app" }),
     ),
     offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
-    status: Type.Optional(OneOf(phases)),
+    status: Type.Optional(OneOf(appPhases)),
   },
   closed,
 );
@@ -79,12 +79,14 @@ export function appRoutes(api: Api, context: ApiContext): void {
         summary: "List apps, by name",
         tags: ["apps"],
         querystring: ListQuery,
-        response: answers({ 200: untyped(AppList) }),
+        response: responses({ 200: unserialized(AppList) }),
       },
     },
     async (request, reply) => {
       reply.type("application/json; charset=utf-8");
-      const list = cache.answer(request.query, (apps) => String(reply.serializeInput(apps, "200")));
+      const list = cache.getResponse(request.query, (apps) =>
+        String(reply.serializeInput(apps, "200")),
+      );
       return reply.send(list);
     },
   );
@@ -99,24 +101,24 @@ export function appRoutes(api: Api, context: ApiContext): void {
         tags: ["apps"],
         body: CreateAppBody,
         querystring: WriteQueryParams,
-        response: answers({ 200: AppWriteAnswer, 201: AppDetails, 202: AppDetails }),
+        response: responses({ 200: AppWriteResponse, 201: AppDetails, 202: AppDetails }),
       },
     },
     async (request, reply) => {
       const { name, labels, ...spec } = request.body;
-      refuseServerFolder(spec, undefined);
+      assertNoNewServerFolder(spec, undefined);
       const intent = {
         kind: "App",
         name,
         manager: "api",
-        actor: actorOf(request),
+        actor: getActor(request),
         mode: "replace",
         spec: spec satisfies AppSpec,
         ...(labels === undefined ? {} : { labels }),
         createOnly: true,
       } as const;
       const wouldDo = `create app "${name}"`;
-      return flatPaths(() =>
+      return withFlatIssuePaths(() =>
         writeApp(context, request, reply, { intent, wouldDo, status: 201 }, request.query),
       );
     },
@@ -131,20 +133,20 @@ export function appRoutes(api: Api, context: ApiContext): void {
         tags: ["apps"],
         params: NameParams,
         querystring: DetailsQuery,
-        response: answers({ 200: AppDetails, 202: AppDetails }),
+        response: responses({ 200: AppDetails, 202: AppDetails }),
       },
     },
     async (request, reply) => {
       const { name } = request.params;
       const { wait, timeout, generation } = request.query;
       const app = requireApp(context, name);
-      if (wait === undefined || wait === "false") return detailsOf(context, app);
+      if (wait === undefined || wait === "false") return getAppDetails(context, app);
       const wanted = generation ?? app.metadata.generation;
-      const timeoutMs = waitTimeoutMs(timeout);
+      const timeoutMs = parseWaitTimeoutMs(timeout);
       if (wait === "true") {
         await waitUntilReady(context, reply, app, wanted, timeoutMs, 200);
       } else {
-        const signal = requestSignal(reply, context.closing);
+        const signal = createRequestSignal(reply, context.closing);
         const target = {
           name,
           uid: app.metadata.uid,
@@ -152,10 +154,10 @@ export function appRoutes(api: Api, context: ApiContext): void {
           until: "deleted",
         } as const;
         const outcome = await waitForApp(context, target, timeoutMs, signal);
-        if (outcome.type === "deleted") throw noSuchApp(name);
+        if (outcome.type === "deleted") throw appNotFoundError(name);
         reply.code(202).header("x-berth-wait", "timed-out");
       }
-      return detailsOf(context, requireApp(context, name));
+      return getAppDetails(context, requireApp(context, name));
     },
   );
 
@@ -171,27 +173,27 @@ export function appRoutes(api: Api, context: ApiContext): void {
         params: NameParams,
         body: PatchAppBody,
         querystring: WriteQueryParams,
-        response: appWriteAnswers,
+        response: appWriteResponses,
       },
     },
     async (request, reply) => {
       const { name } = request.params;
       const stored = requireApp(context, name);
       const { labels, ...fields } = request.body;
-      refuseServerFolder(fields, stored);
+      assertNoNewServerFolder(fields, stored);
       const intent = {
         kind: "App",
         name,
         manager: "api",
-        actor: actorOf(request),
+        actor: getActor(request),
         mode: "merge",
-        spec: await flatPaths(() => validatePartialSpec("App", fields)),
-        ...(labels === undefined ? {} : { labels: labelsOf(labels) }),
+        spec: await withFlatIssuePaths(() => validatePartialSpec("App", fields)),
+        ...(labels === undefined ? {} : { labels: parseLabels(labels) }),
         force: request.query.force === true,
         updateOnly: true,
       } as const;
       const wouldDo = `change app "${name}"`;
-      return flatPaths(() =>
+      return withFlatIssuePaths(() =>
         writeApp(context, request, reply, { intent, wouldDo, status: 202 }, request.query),
       );
     },
@@ -207,31 +209,31 @@ export function appRoutes(api: Api, context: ApiContext): void {
         tags: ["apps"],
         params: NameParams,
         querystring: DeleteQuery,
-        response: appWriteAnswers,
+        response: appWriteResponses,
       },
     },
     async (request, reply) => {
       const { name } = request.params;
       const { wait, timeout, force, dry_run, delete_volumes } = request.query;
-      const timeoutMs = waitTimeoutMs(timeout);
+      const timeoutMs = parseWaitTimeoutMs(timeout);
       const app = requireApp(context, name);
-      const before = detailsOf(context, app);
+      const before = getAppDetails(context, app);
       const intent = {
-        actor: actorOf(request),
+        actor: getActor(request),
         manager: "api",
         force: force === true,
         deleteVolumes: delete_volumes === true,
       };
       if (dry_run === true) {
         store.delete("App", name, { ...intent, dryRun: true });
-        return dryRunOfDelete(app, [], delete_volumes === true);
+        return createDeleteDryRun(app, [], delete_volumes === true);
       }
       store.delete("App", name, intent);
       context.control.wake("App", name);
       const details = () => {
         const now = store.get("App", name);
         return now?.metadata.uid === before.id
-          ? detailsOf(context, now)
+          ? getAppDetails(context, now)
           : { ...before, status: "deleting" as const, ready: false, message: "deleted" };
       };
       if (wait !== true) {
@@ -240,7 +242,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       }
       const { uid, generation } = app.metadata;
       const target = { name, uid, generation, until: "deleted" } as const;
-      const signal = requestSignal(reply, context.closing);
+      const signal = createRequestSignal(reply, context.closing);
       const outcome = await waitForApp(context, target, timeoutMs, signal);
       if (outcome.type !== "deleted") reply.code(202).header("x-berth-wait", "timed-out");
       return details();
@@ -248,7 +250,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
   );
 }
 
-function labelsOf(labels: unknown): Record<string, string | null> {
+function parseLabels(labels: unknown): Record<string, string | null> {
   const entries = typeof labels === "object" && labels !== null ? Object.entries(labels) : null;
   const isGood = entries?.every(([, value]) => value === null || typeof value === "string");
   if (!entries || !isGood || Array.isArray(labels)) {

@@ -6,17 +6,17 @@ import { parseDuration } from "../../base/units.ts";
 import {
   CreatedToken,
   CreateTokenBody,
-  LoginAnswer,
   LoginBody,
+  LoginResponse,
   TokenList,
   TokenView,
 } from "../../resources/wire/auth.ts";
-import { closed } from "../../resources/wire/schema.ts";
-import { answers, EmptyBody, NoQuery } from "../answers.ts";
-import { LoginLimiter } from "../auth/login-limiter.ts";
+import { closed } from "../../resources/wire/wire-schema.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { AttemptLimiter } from "../auth/attempt-limiter.ts";
 import { verifyPassword } from "../auth/password.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { actorOf } from "../request-scope.ts";
+import { getActor } from "../request-parameters.ts";
+import { EmptyBody, NoQuery, responses } from "../route-schemas.ts";
 import { tokenView } from "../views/resources.ts";
 
 const SESSION_MS = 24 * 3_600_000;
@@ -25,7 +25,7 @@ const TOKEN_LIFETIME_MAX_MS = 10 * 365 * 24 * 3_600_000;
 
 export function authRoutes(api: Api, context: ApiContext): void {
   const { store, clock } = context;
-  const limiter = new LoginLimiter(clock);
+  const limiter = new AttemptLimiter(clock);
 
   api.post(
     "/api/auth/login",
@@ -39,7 +39,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
         tags: ["auth"],
         body: LoginBody,
         querystring: NoQuery,
-        response: answers({ 200: LoginAnswer }),
+        response: responses({ 200: LoginResponse }),
       },
     },
     async (request, reply) => {
@@ -81,7 +81,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
         tags: ["auth"],
         body: EmptyBody,
         querystring: NoQuery,
-        response: answers({ 204: Type.Null() }),
+        response: responses({ 204: Type.Null() }),
       },
     },
     async (request, reply) => {
@@ -104,7 +104,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
         summary: "What the token that is used may do",
         tags: ["auth"],
         querystring: NoQuery,
-        response: answers({ 200: TokenView }),
+        response: responses({ 200: TokenView }),
       },
     },
     async (request) => {
@@ -122,7 +122,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
         summary: "List tokens and sessions",
         tags: ["auth"],
         querystring: NoQuery,
-        response: answers({ 200: TokenList }),
+        response: responses({ 200: TokenList }),
       },
     },
     async () => {
@@ -141,7 +141,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
         tags: ["auth"],
         body: CreateTokenBody,
         querystring: NoQuery,
-        response: answers({ 201: CreatedToken }),
+        response: responses({ 201: CreatedToken }),
       },
     },
     async (request, reply) => {
@@ -154,7 +154,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
         );
       }
       const { token, record } = store.tokens.create({ name, scope, kind: "named", lifetimeMs });
-      store.audit.append({ ...audited(actorOf(request)), action: "token_create", name });
+      store.audit.append({ ...createAuditFields(getActor(request)), action: "token_create", name });
       reply.code(201).header("cache-control", "no-store");
       return { token, ...tokenView(record) };
     },
@@ -169,7 +169,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
         tags: ["auth"],
         params: Type.Object({ id: Type.String() }, closed),
         querystring: NoQuery,
-        response: answers({ 204: Type.Null() }),
+        response: responses({ 204: Type.Null() }),
       },
     },
     async (request, reply) => {
@@ -181,13 +181,13 @@ export function authRoutes(api: Api, context: ApiContext): void {
       if (!record || !store.tokens.revoke(record.id)) {
         throw new NotFoundError(`there is no token ${JSON.stringify(id.slice(0, 80))}`);
       }
-      const actor = audited(actorOf(request));
+      const actor = createAuditFields(getActor(request));
       store.audit.append({ ...actor, action: "token_revoke", name: record.name });
       return reply.code(204).send(null);
     },
   );
 }
 
-function audited(actor: { name: string; requestId?: string }) {
+function createAuditFields(actor: { name: string; requestId?: string }) {
   return { actor: actor.name, requestId: actor.requestId ?? null, kind: null, changes: [] };
 }

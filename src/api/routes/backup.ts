@@ -4,8 +4,8 @@ import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Type } from "typebox";
 import { timestamp } from "../../base/clock.ts";
-import { answers, EmptyBody, NoQuery, untyped } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { EmptyBody, NoQuery, responses, unserialized } from "../route-schemas.ts";
 
 export function backupRoutes(api: Api, context: ApiContext): void {
   const { store, clock, config, logger } = context;
@@ -32,7 +32,7 @@ export function backupRoutes(api: Api, context: ApiContext): void {
         body: EmptyBody,
         querystring: NoQuery,
         produces: ["application/octet-stream"],
-        response: answers({ 200: untyped(Type.String({ format: "binary" })) }),
+        response: responses({ 200: unserialized(Type.String({ format: "binary" })) }),
       },
     },
     async (request, reply) => {

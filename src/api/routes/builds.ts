@@ -1,15 +1,22 @@
 import { Type } from "typebox";
-import { ConflictError, isAbort, NotFoundError } from "../../base/errors.ts";
+import { ConflictError, isAbortError, NotFoundError } from "../../base/errors.ts";
 import { BuildList, BuildLogView, BuildView } from "../../resources/wire/builds.ts";
-import { closed } from "../../resources/wire/schema.ts";
+import { closed } from "../../resources/wire/wire-schema.ts";
 import type { BuildRecord } from "../../store/store.ts";
-import { answers, EmptyBody, LimitField, NameParams, NoQuery, untyped } from "../answers.ts";
+import type { Api, ApiContext } from "../api-context.ts";
 import { requireApp } from "../app-writes.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { errorAnswer } from "../error-answer.ts";
+import { toErrorResponse } from "../error-response.ts";
 import { EventStream, type StreamSlots } from "../event-stream.ts";
-import { collectLines, sendText } from "../line-stream.ts";
-import { requestSignal } from "../request-scope.ts";
+import { collectLines, sendText } from "../line-responses.ts";
+import { createRequestSignal } from "../request-parameters.ts";
+import {
+  EmptyBody,
+  LimitField,
+  NameParams,
+  NoQuery,
+  responses,
+  unserialized,
+} from "../route-schemas.ts";
 import { buildView } from "../views/builds.ts";
 
 const ListQuery = Type.Object({ limit: LimitField }, closed);
@@ -41,7 +48,7 @@ export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
         tags,
         params: NameParams,
         querystring: ListQuery,
-        response: answers({ 200: BuildList }),
+        response: responses({ 200: BuildList }),
       },
     },
     async (request) => {
@@ -62,7 +69,7 @@ export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
         tags,
         params: BuildParams,
         querystring: NoQuery,
-        response: answers({ 200: BuildView }),
+        response: responses({ 200: BuildView }),
       },
     },
     async (request) => buildView(requireBuild(request.params)),
@@ -80,15 +87,15 @@ export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
         params: BuildParams,
         querystring: LogQuery,
         produces: ["application/json", "text/plain", "text/event-stream"],
-        response: answers({ 200: untyped(BuildLogView) }),
+        response: responses({ 200: unserialized(BuildLogView) }),
       },
     },
     async (request, reply) => {
       const { id, app } = requireBuild(request.params);
       const accept = request.headers.accept ?? "";
-      const signal = requestSignal(reply, context.closing);
+      const signal = createRequestSignal(reply, context.closing);
       if (request.query.follow === true || accept.startsWith("text/event-stream")) {
-        const stream = new EventStream(context.clock, context.closing, slots.take());
+        const stream = new EventStream(context.clock, context.closing, slots.acquire());
         void follow(stream, id, AbortSignal.any([signal, stream.signal]), request.id);
         return stream.open(reply);
       }
@@ -110,7 +117,7 @@ export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
         params: BuildParams,
         body: EmptyBody,
         querystring: NoQuery,
-        response: answers({ 202: BuildView }),
+        response: responses({ 202: BuildView }),
       },
     },
     async (request, reply) => {
@@ -144,13 +151,16 @@ export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
     try {
       for await (const line of builds.log(id, { follow: true }, signal)) {
         if (stream.signal.aborted) return;
-        await stream.sendSlowly({ event: "line", data: JSON.stringify({ message: line }) });
+        await stream.sendWithBackpressure({
+          event: "line",
+          data: JSON.stringify({ message: line }),
+        });
       }
       const build = store.builds.get(id);
       if (build) stream.send({ event: "end", data: JSON.stringify(buildView(build)) });
     } catch (error) {
-      if (stream.signal.aborted || isAbort(error)) return;
-      const { message, unexpected } = errorAnswer(error, requestId);
+      if (stream.signal.aborted || isAbortError(error)) return;
+      const { message, unexpected } = toErrorResponse(error, requestId);
       if (unexpected) context.logger.error({ err: error, requestId }, "a log stream failed");
       stream.send({ event: "error", data: JSON.stringify({ error: message }) });
     } finally {

@@ -6,14 +6,14 @@ import type { UploadedArchive } from "../../controller/builds/port.ts";
 import type { SourceDeployConfig } from "../../resources/wire/apps.ts";
 import { UploadedArchiveView } from "../../resources/wire/builds.ts";
 import type { Actor, ApplyIntent } from "../../store/store.ts";
-import { AppWriteAnswer, answers, NoQuery, WriteQueryParams } from "../answers.ts";
-import { checkDomains, writeApp } from "../app-writes.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { archiveChange } from "../deploy-intents.ts";
-import { CONFIG_BYTES_MAX, deployParts } from "../deploy-parts.ts";
-import { flatPaths } from "../flat-paths.ts";
-import { archiveTooLarge, limitedBody } from "../limited-body.ts";
-import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { assertAppDomainsFree, writeApp } from "../app-writes.ts";
+import { CONFIG_BYTES_MAX, readDeployForm } from "../deploy-form.ts";
+import { createArchivePatch } from "../deploy-patches.ts";
+import { withFlatIssuePaths } from "../flat-issue-paths.ts";
+import { archiveTooLargeError, limitBody } from "../limited-body.ts";
+import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
+import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
 
 /** What a form has around its parts. */
 const FORM_BYTES_MAX = 1024 * 1024;
@@ -49,26 +49,26 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
           tags: ["apps"],
           consumes: ["multipart/form-data"],
           querystring: WriteQueryParams,
-          response: answers({ 200: AppWriteAnswer, 202: AppWriteAnswer }),
+          response: responses({ 200: AppWriteResponse, 202: AppWriteResponse }),
         },
       },
       async (request, reply) => {
-        waitTimeoutMs(request.query.timeout);
+        parseWaitTimeoutMs(request.query.timeout);
         assertLength(request, uploadBytesMax + FORM_BYTES_MAX);
-        const signal = requestSignal(reply, context.closing);
-        const actor = actorOf(request);
+        const signal = createRequestSignal(reply, context.closing);
+        const actor = getActor(request);
         const force = request.query.force === true;
         const intentOf = (config: SourceDeployConfig, digest: string) =>
-          deployIntent(config, digest, { actor, force });
+          createDeployIntent(config, digest, { actor, force });
         let config: SourceDeployConfig | undefined;
         let archive: UploadedArchive | undefined;
-        for await (const part of deployParts(request)) {
+        for await (const part of readDeployForm(request)) {
           if (part.type === "config") {
             config = part.config;
             // Nobody should wait for an upload to hear that it was for nothing.
-            await flatPaths(() => check(intentOf(part.config, UNKNOWN_DIGEST)));
+            await withFlatIssuePaths(() => validateIntent(intentOf(part.config, UNKNOWN_DIGEST)));
           } else {
-            archive = await context.builds.upload(limitedBody(part.stream, uploadBytesMax), signal);
+            archive = await context.builds.upload(limitBody(part.stream, uploadBytesMax), signal);
           }
         }
         if (config === undefined || archive === undefined) {
@@ -78,7 +78,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
         const intent = intentOf(config, archive.digest);
         const wouldDo = `deploy the archive ${archive.digest.slice(0, 12)} to app "${name}"`;
         const write = { intent, wouldDo, status: 202, wake: true } as const;
-        return flatPaths(() => writeApp(context, request, reply, write, request.query));
+        return withFlatIssuePaths(() => writeApp(context, request, reply, write, request.query));
       },
     );
   });
@@ -101,20 +101,20 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
           tags: ["apps"],
           consumes: ["application/gzip"],
           querystring: NoQuery,
-          response: answers({ 200: UploadedArchiveView }),
+          response: responses({ 200: UploadedArchiveView }),
         },
       },
       async (request, reply) => {
         assertLength(request, uploadBytesMax);
         const { body } = request;
         const stream = body instanceof Readable ? body : Readable.from([]);
-        const signal = requestSignal(reply, context.closing);
-        return context.builds.upload(limitedBody(stream, uploadBytesMax), signal);
+        const signal = createRequestSignal(reply, context.closing);
+        return context.builds.upload(limitBody(stream, uploadBytesMax), signal);
       },
     );
   });
 
-  function deployIntent(
+  function createDeployIntent(
     { name, ...fields }: SourceDeployConfig,
     digest: string,
     by: { readonly actor: Actor; readonly force: boolean },
@@ -124,17 +124,18 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
       name,
       manager: "api",
       mode: "merge",
-      ...archiveChange(digest, fields, context.clock.now()),
+      ...createArchivePatch(digest, fields, context.clock.now()),
       ...by,
     };
   }
 
-  function check(intent: ApplyIntent<"App">): void {
+  function validateIntent(intent: ApplyIntent<"App">): void {
     context.store.apply({ ...intent, dryRun: true });
-    checkDomains(context, intent);
+    assertAppDomainsFree(context, intent);
   }
 
   function assertLength(request: FastifyRequest, bytesMax: number): void {
-    if (Number(request.headers["content-length"]) > bytesMax) throw archiveTooLarge(uploadBytesMax);
+    if (Number(request.headers["content-length"]) > bytesMax)
+      throw archiveTooLargeError(uploadBytesMax);
   }
 }

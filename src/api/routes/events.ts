@@ -2,17 +2,17 @@ import { Type } from "typebox";
 import { BerthError } from "../../base/errors.ts";
 import { kinds } from "../../resources/kinds.ts";
 import { AuditList, EventList } from "../../resources/wire/events.ts";
-import { closed, OneOf } from "../../resources/wire/schema.ts";
-import type { Change } from "../../store/store.ts";
-import { answers, LimitField, untyped } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
+import { closed, OneOf } from "../../resources/wire/wire-schema.ts";
+import type { StoreChange } from "../../store/store.ts";
+import type { Api, ApiContext } from "../api-context.ts";
 import { EventStream, type ServerSentEvent, type StreamSlots } from "../event-stream.ts";
+import { LimitField, responses, unserialized } from "../route-schemas.ts";
 import { auditView, changeView, eventView } from "../views/events.ts";
 
 const LIMIT_DEFAULT = 100;
 /** A reader that missed more lists again, which is cheaper than being told everything. */
-const RESUMED_MAX = 5_000;
-const RESUME_PAGE = 500;
+const RESUMED_CHANGES_MAX = 5_000;
+const RESUME_PAGE_SIZE = 500;
 
 const filterFields = {
   kind: Type.Optional(OneOf(kinds)),
@@ -36,8 +36,8 @@ const AuditQuery = Type.Object(
   closed,
 );
 
-interface Filter {
-  readonly kind?: Change["kind"];
+interface ChangeFilter {
+  readonly kind?: StoreChange["kind"];
   readonly name?: string;
 }
 
@@ -55,7 +55,7 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
         tags: ["events"],
         produces: ["text/event-stream", "application/json"],
         querystring: EventsQuery,
-        response: answers({ 200: untyped(EventList) }),
+        response: responses({ 200: unserialized(EventList) }),
       },
     },
     async (request, reply) => {
@@ -69,12 +69,13 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
         const events = store.events.list({ ...filter, limit }).map((event) => eventView(event));
         return { events, total: events.length };
       }
-      const since = lastEventId(request.headers["last-event-id"]) ?? request.query.last_event_id;
-      const stream = new EventStream(clock, context.closing, slots.take());
+      const since =
+        parseLastEventId(request.headers["last-event-id"]) ?? request.query.last_event_id;
+      const stream = new EventStream(clock, context.closing, slots.acquire());
       // Everything up to here and the subscription happen in one turn: no change fits in between.
       if (since !== undefined) resume(stream, since, filter);
       const stop = hub.onChange((change) => {
-        if (matches(change, filter)) stream.send(eventOf(change));
+        if (matchesFilter(change, filter)) stream.send(toServerSentEvent(change));
       });
       stream.signal.addEventListener("abort", stop, { once: true });
       if (stream.signal.aborted) stop();
@@ -90,7 +91,7 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
         summary: "Who wrote what, newest first",
         tags: ["events"],
         querystring: AuditQuery,
-        response: answers({ 200: AuditList }),
+        response: responses({ 200: AuditList }),
       },
     },
     async (request) => {
@@ -101,15 +102,15 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
     },
   );
 
-  function resume(stream: EventStream, since: number, filter: Filter): void {
-    const isFar = store.lastSequence - since > RESUMED_MAX;
+  function resume(stream: EventStream, since: number, filter: ChangeFilter): void {
+    const isFar = store.lastSequence - since > RESUMED_CHANGES_MAX;
     let after = since;
     for (;;) {
-      const changes = isFar ? undefined : store.changesSince(after, RESUME_PAGE);
+      const changes = isFar ? undefined : store.changesSince(after, RESUME_PAGE_SIZE);
       if (changes === undefined) break;
       const last = changes.at(-1);
       for (const change of changes) {
-        if (matches(change, filter)) stream.send(eventOf(change));
+        if (matchesFilter(change, filter)) stream.send(toServerSentEvent(change));
       }
       if (last === undefined) return;
       after = last.sequence;
@@ -119,7 +120,7 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
   }
 }
 
-function matches(change: Change, filter: Filter): boolean {
+function matchesFilter(change: StoreChange, filter: ChangeFilter): boolean {
   return (
     (filter.kind === undefined || change.kind === filter.kind) &&
     (filter.name === undefined || change.name === filter.name)
@@ -127,21 +128,21 @@ function matches(change: Change, filter: Filter): boolean {
 }
 
 /** Changes are frozen and shared by all streams, so each is put into words once. */
-const texts = new WeakMap<Change, ServerSentEvent>();
+const serializedChanges = new WeakMap<StoreChange, ServerSentEvent>();
 
-function eventOf(change: Change): ServerSentEvent {
-  const known = texts.get(change);
+function toServerSentEvent(change: StoreChange): ServerSentEvent {
+  const known = serializedChanges.get(change);
   if (known) return known;
   const event = {
     id: change.sequence,
     event: change.type,
     data: JSON.stringify(changeView(change)),
   };
-  texts.set(change, event);
+  serializedChanges.set(change, event);
   return event;
 }
 
-function lastEventId(header: string | string[] | undefined): number | undefined {
+function parseLastEventId(header: string | string[] | undefined): number | undefined {
   if (header === undefined || header === "") return undefined;
   const text = Array.isArray(header) ? (header[0] ?? "") : header;
   if (!/^[0-9]{1,15}$/.test(text)) {

@@ -1,12 +1,12 @@
 import type { FastifyInstance } from "fastify";
 import { BerthError, NotFoundError } from "../../base/errors.ts";
-import type { GitSource } from "../../resources/app.ts";
-import { GitHookAnswer } from "../../resources/wire/builds.ts";
-import { answers, NameParams, NoQuery } from "../answers.ts";
+import type { GitSource } from "../../resources/app-spec.ts";
+import { GitHookResponse } from "../../resources/wire/builds.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { AttemptLimiter } from "../auth/attempt-limiter.ts";
 import { isSignedHook } from "../auth/hook-signature.ts";
-import { LoginLimiter } from "../auth/login-limiter.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { readGitHook } from "../git-push.ts";
+import { parseGitHook } from "../git-hook-event.ts";
+import { NameParams, NoQuery, responses } from "../route-schemas.ts";
 
 /** GitHub sends at most 25 MiB, of which all but the commits' lists of files is a few KiB. */
 const BODY_BYTES_MAX = 5 * 1024 * 1024;
@@ -18,7 +18,7 @@ const BODY_BYTES_MAX = 5 * 1024 * 1024;
  */
 export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void> {
   const { store, builds, clock, logger } = context;
-  const limiter = new LoginLimiter(clock, "calls with a wrong signature");
+  const limiter = new AttemptLimiter(clock, "calls with a wrong signature");
 
   await api.register(async (plugin: FastifyInstance) => {
     const scope: Api = plugin.withTypeProvider();
@@ -41,7 +41,7 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
           consumes: ["application/json", "application/x-www-form-urlencoded"],
           params: NameParams,
           querystring: NoQuery,
-          response: answers({ 200: GitHookAnswer, 202: GitHookAnswer }),
+          response: responses({ 200: GitHookResponse, 202: GitHookResponse }),
         },
       },
       async (request, reply) => {
@@ -51,7 +51,7 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
         let isGenuine = false;
         let git: GitSource;
         try {
-          const hook = hookOf(name);
+          const hook = requireHook(name);
           git = hook.git;
           isGenuine = isSignedHook(request.headers, body, hook.secret);
         } finally {
@@ -62,20 +62,20 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
             hint: "give the webhook the value of the Secret that source.git.hookSecret names",
           });
         }
-        const event = readGitHook(request.headers, body);
+        const event = parseGitHook(request.headers, body);
         if (event.type === "ping") return { apps: [] };
         reply.code(202);
         if (event.type === "other") return { apps: [] };
         // Whatever name the server has for the repository: it is this app's that was pushed to.
-        const apps = builds.pushed({ urls: [git.url, ...event.urls], ref: event.ref });
-        logger.info({ app: name, ref: event.ref, apps }, "told of a push");
+        const apps = builds.refreshFollowers({ urls: [git.url, ...event.urls], ref: event.ref });
+        logger.info({ app: name, ref: event.ref, apps }, "received a push notification");
         return { apps };
       },
     );
   });
 
   /** One answer for everything that is not there, so that nobody can find out which apps are. */
-  function hookOf(name: string): { git: GitSource; secret: string } {
+  function requireHook(name: string): { git: GitSource; secret: string } {
     const nothing = new NotFoundError("there is no hook of this name");
     const source = store.get("App", name)?.spec.source;
     const git = source && "git" in source ? source.git : undefined;
@@ -84,7 +84,7 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
     const [only, ...others] = Object.values(values);
     const secret = values["value"] ?? (others.length === 0 ? only : undefined);
     if (secret === undefined || secret === "") {
-      logger.warn({ app: name, secret: git.hookSecret }, "the hook secret has no value to use");
+      logger.warn({ app: name, secret: git.hookSecret }, "the hook secret has no usable value");
       throw nothing;
     }
     return { git, secret };

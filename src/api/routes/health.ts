@@ -1,6 +1,6 @@
-import { Health } from "../../resources/wire/system.ts";
-import { answers, NoQuery } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
+import { HealthView } from "../../resources/wire/system.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { NoQuery, responses } from "../route-schemas.ts";
 
 export function healthRoutes(api: Api, context: ApiContext): void {
   const { control, clock, version, startedAtMs } = context;
@@ -13,7 +13,7 @@ export function healthRoutes(api: Api, context: ApiContext): void {
         description: "200 for as long as the process lives; needs no token.",
         tags: ["system"],
         querystring: NoQuery,
-        response: answers({ 200: Health }),
+        response: responses({ 200: HealthView }),
       },
     },
     async () => {

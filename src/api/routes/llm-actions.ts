@@ -7,14 +7,14 @@ import {
   StartModelBody,
   StopModelBody,
 } from "../../resources/wire/models.ts";
-import { Component, closed } from "../../resources/wire/schema.ts";
-import { answers, EmptyBody, WriteQueryParams } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { downloadModel, startModel } from "../models/actions.ts";
-import { stopModels } from "../models/stop.ts";
+import { Component, closed } from "../../resources/wire/wire-schema.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { downloadModel, startModel } from "../models/model-actions.ts";
+import { stopModels } from "../models/stop-models.ts";
+import { EmptyBody, responses, WriteQueryParams } from "../route-schemas.ts";
 
-const WriteAnswer = Component<ModelView | ModelDryRunReport>("ModelWriteAnswer");
-const StopAnswer = Component<ModelList | ModelStopDryRun>("ModelStopAnswer");
+const WriteResponse = Component<ModelView | ModelDryRunReport>("ModelWriteAnswer");
+const StopResponse = Component<ModelList | ModelStopDryRun>("ModelStopAnswer");
 
 const IdParams = Type.Object({ id: Type.String() }, closed);
 const RepositoryParams = Type.Object({ id: Type.String(), repository: Type.String() }, closed);
@@ -22,7 +22,7 @@ const RepositoryParams = Type.Object({ id: Type.String(), repository: Type.Strin
 /** What is done to models: each is a write of desired state. */
 export function llmActionRoutes(api: Api, context: ApiContext): void {
   const tags = ["models"];
-  const writeAnswers = answers({ 200: WriteAnswer, 202: WriteAnswer });
+  const writeResponses = responses({ 200: WriteResponse, 202: WriteResponse });
   const download = {
     summary: "Bring a model onto the disk",
     description:
@@ -30,7 +30,7 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
     tags,
     body: EmptyBody,
     querystring: WriteQueryParams,
-    response: writeAnswers,
+    response: writeResponses,
   } as const;
 
   api.post(
@@ -61,7 +61,7 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
         tags,
         body: StartModelBody,
         querystring: WriteQueryParams,
-        response: writeAnswers,
+        response: writeResponses,
       },
     },
     async (request, reply) =>
@@ -78,7 +78,7 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
         tags,
         body: StopModelBody,
         querystring: WriteQueryParams,
-        response: answers({ 200: StopAnswer, 202: StopAnswer }),
+        response: responses({ 200: StopResponse, 202: StopResponse }),
       },
     },
     async (request, reply) =>

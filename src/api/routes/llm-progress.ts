@@ -1,17 +1,17 @@
 import { Type } from "typebox";
 import type { Resource } from "../../resources/resource.ts";
 import { ModelProgressView, type ModelView } from "../../resources/wire/models.ts";
-import { closed } from "../../resources/wire/schema.ts";
-import { answers, NoQuery, untyped } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
+import { closed } from "../../resources/wire/wire-schema.ts";
+import type { Api, ApiContext } from "../api-context.ts";
 import { EventStream, type StreamSlots } from "../event-stream.ts";
 import { findKnownModel } from "../models/find-model.ts";
-import { itemOf } from "../models/known-models.ts";
-import { isSettled } from "../models/wait.ts";
-import { catalogModelView, modelProgressView, ownModelView } from "../views/models.ts";
+import { getModelView } from "../models/list-models.ts";
+import { isSettled } from "../models/wait-for-model.ts";
+import { NoQuery, responses, unserialized } from "../route-schemas.ts";
+import { assistantModelView, catalogModelView, modelProgressView } from "../views/models.ts";
 
 /** Four times a second is as often as an eye can use. */
-const TICK_MS = 250;
+const PROGRESS_INTERVAL_MS = 250;
 
 const IdParams = Type.Object({ id: Type.String() }, closed);
 
@@ -31,18 +31,18 @@ export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSl
         params: IdParams,
         querystring: NoQuery,
         produces: ["text/event-stream"],
-        response: answers({ 200: untyped(ModelProgressView) }),
+        response: responses({ 200: unserialized(ModelProgressView) }),
       },
     },
     async (request, reply) => {
       const found = findKnownModel(context, request.params.id);
-      const stream = new EventStream(clock, context.closing, slots.take());
+      const stream = new EventStream(clock, context.closing, slots.acquire());
       switch (found.type) {
         case "catalog":
-          finish(stream, catalogModelView(found.entry));
+          endStream(stream, catalogModelView(found.entry));
           break;
         case "assistant":
-          finish(stream, ownModelView(found.file));
+          endStream(stream, assistantModelView(found.file));
           break;
         case "resource":
           follow(stream, found.model);
@@ -55,13 +55,13 @@ export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSl
     const timer: { cancel?: () => void } = {};
     let sent = "";
     let isReading = true;
-    const tell = async (data: string) => {
+    const sendProgress = async (data: string) => {
       sent = data;
       isReading = false;
-      await stream.sendSlowly({ event: "progress", data });
+      await stream.sendWithBackpressure({ event: "progress", data });
       isReading = true;
     };
-    const look = () => {
+    const sendUpdate = () => {
       const model = store.get("Model", name);
       if (model?.metadata.uid !== uid) {
         const error = `model "${name}" was deleted`;
@@ -69,23 +69,23 @@ export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSl
         stream.end();
         return;
       }
-      const item = itemOf(context, model);
+      const item = getModelView(context, model);
       if (isSettled(model, context.control)) {
-        finish(stream, item, sent);
+        endStream(stream, item, sent);
         return;
       }
       const data = JSON.stringify(modelProgressView(item));
       // A slow reader misses what is in between, and nothing else.
-      if (data !== sent && isReading) void tell(data);
-      timer.cancel = clock.setTimer(TICK_MS, look);
+      if (data !== sent && isReading) void sendProgress(data);
+      timer.cancel = clock.setTimer(PROGRESS_INTERVAL_MS, sendUpdate);
     };
     stream.signal.addEventListener("abort", () => timer.cancel?.(), { once: true });
-    if (!stream.signal.aborted) look();
+    if (!stream.signal.aborted) sendUpdate();
   }
 }
 
 /** The last progress, where it is not told yet, and the end. */
-function finish(stream: EventStream, item: ModelView, sent = ""): void {
+function endStream(stream: EventStream, item: ModelView, sent = ""): void {
   const data = JSON.stringify(modelProgressView(item));
   if (data !== sent) stream.send({ event: "progress", data });
   stream.send({ event: "end", data: JSON.stringify(item) });

@@ -9,20 +9,20 @@ import {
   ModelPlanView,
   type ModelView,
 } from "../../resources/wire/models.ts";
-import { Component, closed, OneOf } from "../../resources/wire/schema.ts";
-import { answers, NoQuery, writeQueryFields } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { findKnownModel, manifestOf } from "../models/find-model.ts";
-import { itemOf, listModels } from "../models/known-models.ts";
-import { waitForModel } from "../models/wait.ts";
-import { waitUntil } from "../models/writes.ts";
-import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
+import { Component, closed, OneOf } from "../../resources/wire/wire-schema.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { createModelManifest, findKnownModel } from "../models/find-model.ts";
+import { getModelView, listModels } from "../models/list-models.ts";
+import { waitForModelState } from "../models/model-writes.ts";
+import { waitForModel } from "../models/wait-for-model.ts";
+import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
+import { NoQuery, responses, writeQueryFields } from "../route-schemas.ts";
 import {
+  assistantModelView,
   catalogModelView,
   modelDetails,
   modelPlanView,
-  ownModelView,
-  plainModelDetails,
+  unmanagedModelDetails,
 } from "../views/models.ts";
 
 const EVENTS_SHOWN = 20;
@@ -68,7 +68,7 @@ const DeleteQuery = Type.Object(
   closed,
 );
 
-const WriteAnswer = Component<ModelView | ModelDryRunReport>("ModelWriteAnswer");
+const WriteResponse = Component<ModelView | ModelDryRunReport>("ModelWriteAnswer");
 
 /** Language models: what there is, and how it is doing. */
 export function llmRoutes(api: Api, context: ApiContext): void {
@@ -85,7 +85,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
           "Every Model by name, then files in the assistant's own folder, then what the catalog offers besides. total counts all that the filter lets through.",
         tags,
         querystring: ListQuery,
-        response: answers({ 200: ModelList }),
+        response: responses({ 200: ModelList }),
       },
     },
     async (request) => {
@@ -107,27 +107,27 @@ export function llmRoutes(api: Api, context: ApiContext): void {
         tags,
         params: IdParams,
         querystring: DetailsQuery,
-        response: answers({ 200: ModelDetails, 202: ModelDetails }),
+        response: responses({ 200: ModelDetails, 202: ModelDetails }),
       },
     },
     async (request, reply) => {
       const { wait, timeout } = request.query;
-      const timeoutMs = waitTimeoutMs(timeout);
+      const timeoutMs = parseWaitTimeoutMs(timeout);
       const found = findKnownModel(context, request.params.id);
       switch (found.type) {
         case "catalog":
-          return plainModelDetails(catalogModelView(found.entry), found.entry.spec);
+          return unmanagedModelDetails(catalogModelView(found.entry), found.entry.spec);
         case "assistant":
-          return plainModelDetails(ownModelView(found.file), null);
+          return unmanagedModelDetails(assistantModelView(found.file), null);
         case "resource":
           break;
       }
       const { model } = found;
       if (wait !== undefined && wait !== "false") {
         const until = wait === "true" ? "settled" : "deleted";
-        await waitUntil(context, reply, model, until, timeoutMs);
+        await waitForModelState(context, reply, model, until, timeoutMs);
       }
-      return detailsOf(store.get("Model", model.metadata.name) ?? model);
+      return getModelDetails(store.get("Model", model.metadata.name) ?? model);
     },
   );
 
@@ -141,17 +141,17 @@ export function llmRoutes(api: Api, context: ApiContext): void {
         tags,
         params: IdParams,
         querystring: NoQuery,
-        response: answers({ 200: ModelPlanView }),
+        response: responses({ 200: ModelPlanView }),
       },
     },
     async (request, reply) => {
       const found = findKnownModel(context, request.params.id);
-      const signal = requestSignal(reply, context.closing);
+      const signal = createRequestSignal(reply, context.closing);
       if (found.type === "resource") {
         const { name } = found.model.metadata;
         return modelPlanView(await control.planModel(name, undefined, signal));
       }
-      const { metadata, spec } = manifestOf(context, found);
+      const { metadata, spec } = createModelManifest(context, found);
       return modelPlanView(await control.planModel(metadata.name, spec, signal));
     },
   );
@@ -166,17 +166,17 @@ export function llmRoutes(api: Api, context: ApiContext): void {
         tags,
         params: IdParams,
         querystring: DeleteQuery,
-        response: answers({ 200: WriteAnswer, 202: WriteAnswer }),
+        response: responses({ 200: WriteResponse, 202: WriteResponse }),
       },
     },
     async (request, reply) => {
       const { wait, timeout, force, dry_run, files } = request.query;
-      const timeoutMs = waitTimeoutMs(timeout);
+      const timeoutMs = parseWaitTimeoutMs(timeout);
       const model = requireResource(request.params.id);
       const { name, uid, generation } = model.metadata;
-      const before = itemOf(context, model);
+      const before = getModelView(context, model);
       const intent = {
-        actor: actorOf(request),
+        actor: getActor(request),
         manager: "api",
         force: force === true,
         deleteFiles: files === true,
@@ -198,7 +198,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       control.wake("Model", name);
       reply.code(202);
       if (wait === true) {
-        const signal = requestSignal(reply, context.closing);
+        const signal = createRequestSignal(reply, context.closing);
         const target = { name, uid, generation, until: "deleted" } as const;
         const outcome = await waitForModel(context, target, timeoutMs, signal);
         if (outcome.type === "deleted") reply.code(200);
@@ -206,7 +206,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       }
       const now = store.get("Model", name);
       return now?.metadata.uid === uid
-        ? itemOf(context, now)
+        ? getModelView(context, now)
         : {
             ...before,
             status: "deleting" as const,
@@ -218,10 +218,10 @@ export function llmRoutes(api: Api, context: ApiContext): void {
     },
   );
 
-  function detailsOf(model: Resource<"Model">): ModelDetails {
+  function getModelDetails(model: Resource<"Model">): ModelDetails {
     const { name } = model.metadata;
     const events = store.events.list({ kind: "Model", name, limit: EVENTS_SHOWN });
-    return modelDetails(itemOf(context, model), model, events);
+    return modelDetails(getModelView(context, model), model, events);
   }
 
   /** Throws as `findKnownModel`, and ConflictError `wrong_state` for what nobody made here. */

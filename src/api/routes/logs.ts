@@ -1,16 +1,16 @@
 import { Type } from "typebox";
-import { BerthError, isAbort } from "../../base/errors.ts";
+import { BerthError, isAbortError } from "../../base/errors.ts";
 import { durationPattern, parseDuration } from "../../base/units.ts";
 import type { AppLogLine, AppLogOptions } from "../../controller/port.ts";
 import { AppLogs } from "../../resources/wire/apps.ts";
-import { closed } from "../../resources/wire/schema.ts";
-import { answers, NameParams, untyped } from "../answers.ts";
+import { closed } from "../../resources/wire/wire-schema.ts";
+import type { Api, ApiContext } from "../api-context.ts";
 import { requireApp } from "../app-writes.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { errorAnswer } from "../error-answer.ts";
+import { toErrorResponse } from "../error-response.ts";
 import { EventStream, type StreamSlots } from "../event-stream.ts";
-import { collectLines, sendText } from "../line-stream.ts";
-import { requestSignal } from "../request-scope.ts";
+import { collectLines, sendText } from "../line-responses.ts";
+import { createRequestSignal } from "../request-parameters.ts";
+import { NameParams, responses, unserialized } from "../route-schemas.ts";
 
 const TAIL_DEFAULT = 100;
 const TAIL_MAX = 10_000;
@@ -50,7 +50,7 @@ export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): vo
         params: NameParams,
         querystring: LogsQuery,
         produces: ["application/json", "text/plain", "text/event-stream"],
-        response: answers({ 200: untyped(AppLogs) }),
+        response: responses({ 200: unserialized(AppLogs) }),
       },
     },
     async (request, reply) => {
@@ -63,15 +63,15 @@ export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): vo
         follow: follow === true || accept.startsWith("text/event-stream"),
         ...(since === undefined ? {} : { sinceMs: parseSince(since, clock.now()) }),
       };
-      const signal = requestSignal(reply, context.closing);
+      const signal = createRequestSignal(reply, context.closing);
       if (options.follow) {
-        const stream = new EventStream(clock, context.closing, slots.take());
+        const stream = new EventStream(clock, context.closing, slots.acquire());
         const ended = AbortSignal.any([signal, stream.signal]);
-        void pump(stream, control.appLogs(name, options, ended), request.id, context);
+        void streamLines(stream, control.appLogs(name, options, ended), request.id, context);
         return stream.open(reply);
       }
       const lines = control.appLogs(name, options, signal);
-      if (accept.startsWith("text/plain")) return sendText(reply, messagesOf(lines));
+      if (accept.startsWith("text/plain")) return sendText(reply, mapToMessages(lines));
       const { kept, isCut } = await collectLines(lines, (line) => line.message);
       if (isCut) reply.header("x-berth-truncated", "true");
       return { name, lines: kept };
@@ -92,7 +92,7 @@ export function parseSince(text: string, nowMs: number): number {
   return time;
 }
 
-async function pump(
+async function streamLines(
   stream: EventStream,
   lines: AsyncIterable<AppLogLine>,
   requestId: string,
@@ -101,11 +101,11 @@ async function pump(
   try {
     for await (const line of lines) {
       if (stream.signal.aborted) return;
-      await stream.sendSlowly({ event: "line", data: JSON.stringify(line) });
+      await stream.sendWithBackpressure({ event: "line", data: JSON.stringify(line) });
     }
   } catch (error) {
-    if (stream.signal.aborted || isAbort(error)) return;
-    const { message, unexpected } = errorAnswer(error, requestId);
+    if (stream.signal.aborted || isAbortError(error)) return;
+    const { message, unexpected } = toErrorResponse(error, requestId);
     if (unexpected) context.logger.error({ err: error, requestId }, "a log stream failed");
     stream.send({ event: "error", data: JSON.stringify({ error: message }) });
   } finally {
@@ -113,6 +113,6 @@ async function pump(
   }
 }
 
-async function* messagesOf(lines: AsyncIterable<AppLogLine>): AsyncGenerator<string> {
+async function* mapToMessages(lines: AsyncIterable<AppLogLine>): AsyncGenerator<string> {
   for await (const { message } of lines) yield message;
 }

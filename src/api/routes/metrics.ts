@@ -1,6 +1,6 @@
 import { Type } from "typebox";
-import { NoQuery } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { NoQuery } from "../route-schemas.ts";
 
 export function metricsRoutes(api: Api, context: ApiContext): void {
   api.get(

@@ -1,12 +1,12 @@
 import { Type } from "typebox";
 import { NotFoundError } from "../../base/errors.ts";
-import { nearest } from "../../base/nearest.ts";
+import { findNearest } from "../../base/spelling-suggestions.ts";
 import { type Kind, kinds, plurals } from "../../resources/kinds.ts";
 import { DeletedView, ResourceList, ResourceView } from "../../resources/wire/resources.ts";
-import { closed } from "../../resources/wire/schema.ts";
-import { answers, NoQuery } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { actorOf } from "../request-scope.ts";
+import { closed } from "../../resources/wire/wire-schema.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { getActor } from "../request-parameters.ts";
+import { NoQuery, responses } from "../route-schemas.ts";
 import { resourceView } from "../views/resources.ts";
 
 const KindParams = Type.Object({ kind: Type.String() }, closed);
@@ -35,11 +35,11 @@ export function resourceRoutes(api: Api, context: ApiContext): void {
         tags,
         params: KindParams,
         querystring: NoQuery,
-        response: answers({ 200: ResourceList }),
+        response: responses({ 200: ResourceList }),
       },
     },
     async (request) => {
-      const items = store.list(kindOf(request.params.kind)).map((item) => resourceView(item));
+      const items = store.list(parseKind(request.params.kind)).map((item) => resourceView(item));
       return { items, total: items.length };
     },
   );
@@ -53,11 +53,11 @@ export function resourceRoutes(api: Api, context: ApiContext): void {
         tags,
         params: ResourceParams,
         querystring: NoQuery,
-        response: answers({ 200: ResourceView }),
+        response: responses({ 200: ResourceView }),
       },
     },
     async (request) => {
-      const kind = kindOf(request.params.kind);
+      const kind = parseKind(request.params.kind);
       return resourceView(requireResource(kind, request.params.name));
     },
   );
@@ -72,16 +72,16 @@ export function resourceRoutes(api: Api, context: ApiContext): void {
         tags,
         params: ResourceParams,
         querystring: DeleteQuery,
-        response: answers({ 200: DeletedView, 202: DeletedView }),
+        response: responses({ 200: DeletedView, 202: DeletedView }),
       },
     },
     async (request, reply) => {
-      const kind = kindOf(request.params.kind);
+      const kind = parseKind(request.params.kind);
       const { name } = request.params;
       const { force, delete_volumes, dry_run } = request.query;
       const { uid } = requireResource(kind, name).metadata;
       const after = store.delete(kind, name, {
-        actor: actorOf(request),
+        actor: getActor(request),
         manager: "api",
         force: force === true,
         deleteVolumes: delete_volumes === true,
@@ -104,12 +104,12 @@ export function resourceRoutes(api: Api, context: ApiContext): void {
 }
 
 /** `apps`, `app` or `App`. Throws NotFoundError. */
-function kindOf(text: string): Kind {
+function parseKind(text: string): Kind {
   const wanted = text.toLowerCase();
   const kind = kinds.find((known) => plurals[known] === wanted || known.toLowerCase() === wanted);
   if (kind) return kind;
   const names = kinds.map((known) => plurals[known]);
-  const meant = nearest(wanted.slice(0, 100), names);
+  const meant = findNearest(wanted.slice(0, 100), names);
   throw new NotFoundError(
     `there is no kind ${JSON.stringify(text.slice(0, 80))}`,
     meant === undefined ? `kinds are ${names.join(", ")}` : `did you mean "${meant}"?`,

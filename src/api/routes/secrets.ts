@@ -9,9 +9,9 @@ import {
   SecretList,
   SecretView,
 } from "../../resources/wire/resources.ts";
-import { answers, ForceQuery, NameParams, NoQuery } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { actorOf } from "../request-scope.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { getActor } from "../request-parameters.ts";
+import { ForceQuery, NameParams, NoQuery, responses } from "../route-schemas.ts";
 import { secretView } from "../views/resources.ts";
 
 /** Values go in and never come out: every answer shows keys only. */
@@ -33,7 +33,7 @@ export function secretRoutes(api: Api, context: ApiContext): void {
         summary: "List secrets: their names and keys",
         tags,
         querystring: NoQuery,
-        response: answers({ 200: SecretList }),
+        response: responses({ 200: SecretList }),
       },
     },
     async () => {
@@ -51,7 +51,7 @@ export function secretRoutes(api: Api, context: ApiContext): void {
         tags,
         params: NameParams,
         querystring: NoQuery,
-        response: answers({ 200: SecretView }),
+        response: responses({ 200: SecretView }),
       },
     },
     async (request) => secretView(requireSecret(request.params.name)),
@@ -66,12 +66,12 @@ export function secretRoutes(api: Api, context: ApiContext): void {
         tags,
         body: CreateSecretBody,
         querystring: NoQuery,
-        response: answers({ 201: SecretView }),
+        response: responses({ 201: SecretView }),
       },
     },
     async (request, reply) => {
       const { name, ...spec } = request.body;
-      const intent = intentOf(request, name, false);
+      const intent = createIntentBase(request, name, false);
       const { resource } = store.apply({ ...intent, mode: "replace", spec, createOnly: true });
       reply.code(201);
       return secretView(resource);
@@ -88,12 +88,12 @@ export function secretRoutes(api: Api, context: ApiContext): void {
         params: NameParams,
         body: PutSecretBody,
         querystring: ForceQuery,
-        response: answers({ 200: SecretView, 201: SecretView }),
+        response: responses({ 200: SecretView, 201: SecretView }),
       },
     },
     async (request, reply) => {
       const { name } = request.params;
-      const intent = intentOf(request, name, request.query.force);
+      const intent = createIntentBase(request, name, request.query.force);
       const known = store.get("Secret", name);
       // A key that another manager set would outlive a replacement by this one.
       const gone = Object.keys(known?.spec.data ?? {})
@@ -126,13 +126,13 @@ export function secretRoutes(api: Api, context: ApiContext): void {
         params: NameParams,
         body: PatchSecretBody,
         querystring: ForceQuery,
-        response: answers({ 200: SecretView }),
+        response: responses({ 200: SecretView }),
       },
     },
     async (request) => {
       const { name } = request.params;
       requireSecret(name);
-      const intent = intentOf(request, name, request.query.force);
+      const intent = createIntentBase(request, name, request.query.force);
       const { resource } = store.apply({
         ...intent,
         mode: "merge",
@@ -152,25 +152,25 @@ export function secretRoutes(api: Api, context: ApiContext): void {
         tags,
         params: NameParams,
         querystring: ForceQuery,
-        response: answers({ 200: DeletedView }),
+        response: responses({ 200: DeletedView }),
       },
     },
     async (request) => {
       const { name } = request.params;
       requireSecret(name);
-      const { actor, manager, force } = intentOf(request, name, request.query.force);
+      const { actor, manager, force } = createIntentBase(request, name, request.query.force);
       store.delete("Secret", name, { actor, manager, force });
       return { kind: "Secret" as const, name, state: "deleted" as const };
     },
   );
 }
 
-function intentOf(request: FastifyRequest, name: string, force: boolean | undefined) {
+function createIntentBase(request: FastifyRequest, name: string, force: boolean | undefined) {
   return {
     kind: "Secret",
     name,
     manager: "api",
-    actor: actorOf(request),
+    actor: getActor(request),
     force: force === true,
   } as const;
 }

@@ -1,12 +1,12 @@
 import { BerthError } from "../../base/errors.ts";
 import type { SpecsGitReport } from "../../controller/port.ts";
-import { PruneAnswer, PruneBody, SpecsGitView, SpecsView } from "../../resources/wire/system.ts";
-import { answers, EmptyBody, NoQuery } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { actorOf, requestSignal } from "../request-scope.ts";
+import { PruneBody, PruneResponse, SpecsGitView, SpecsView } from "../../resources/wire/system.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { createRequestSignal, getActor } from "../request-parameters.ts";
+import { EmptyBody, NoQuery, responses } from "../route-schemas.ts";
 
 /** HTTP clients give up on an answer after five minutes. */
-const SYNC_MS_MAX = 240_000;
+const SYNC_TIMEOUT_MS = 240_000;
 
 export function specRoutes(api: Api, context: ApiContext): void {
   const { control, store } = context;
@@ -19,7 +19,7 @@ export function specRoutes(api: Api, context: ApiContext): void {
         summary: "The watched folder: its files, their errors, and prunes that wait",
         tags: ["specs"],
         querystring: NoQuery,
-        response: answers({ 200: SpecsView }),
+        response: responses({ 200: SpecsView }),
       },
     },
     async () => {
@@ -57,12 +57,12 @@ export function specRoutes(api: Api, context: ApiContext): void {
         tags: ["specs"],
         body: EmptyBody,
         querystring: NoQuery,
-        response: answers({ 200: SpecsGitView }),
+        response: responses({ 200: SpecsGitView }),
       },
     },
     async (request, reply) => {
-      const gone = requestSignal(reply, context.closing);
-      const limit = AbortSignal.timeout(SYNC_MS_MAX);
+      const gone = createRequestSignal(reply, context.closing);
+      const limit = AbortSignal.timeout(SYNC_TIMEOUT_MS);
       const report = await control
         .syncSpecs(AbortSignal.any([gone, limit]))
         .catch((error: unknown) => {
@@ -71,7 +71,7 @@ export function specRoutes(api: Api, context: ApiContext): void {
             hint: "it goes on; berth specs shows how it went",
           });
         });
-      const actor = actorOf(request);
+      const actor = getActor(request);
       store.audit.append({
         actor: actor.name,
         requestId: actor.requestId ?? null,
@@ -93,12 +93,12 @@ export function specRoutes(api: Api, context: ApiContext): void {
         tags: ["specs"],
         body: PruneBody,
         querystring: NoQuery,
-        response: answers({ 200: PruneAnswer }),
+        response: responses({ 200: PruneResponse }),
       },
     },
     async (request) => {
       const pruned = control.confirmPrune().map(({ kind, name, file }) => ({ kind, name, file }));
-      const actor = actorOf(request);
+      const actor = getActor(request);
       for (const { kind, name } of pruned) {
         store.audit.append({
           actor: actor.name,

@@ -1,8 +1,8 @@
 import { statfs } from "node:fs/promises";
 import { arch, availableParallelism, freemem, hostname, totalmem, type, uptime } from "node:os";
 import { SystemConfig, SystemInfo } from "../../resources/wire/system.ts";
-import { answers, NoQuery } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { NoQuery, responses } from "../route-schemas.ts";
 import { listTemplates } from "../template-catalog.ts";
 import { isReady } from "../views/app.ts";
 import { isModelReady } from "../views/models.ts";
@@ -18,7 +18,7 @@ export function systemRoutes(api: Api, context: ApiContext): void {
         summary: "The machine, the engine, and how much there is of everything",
         tags: ["system"],
         querystring: NoQuery,
-        response: answers({ 200: SystemInfo }),
+        response: responses({ 200: SystemInfo }),
       },
     },
     async () => {
@@ -77,7 +77,7 @@ export function systemRoutes(api: Api, context: ApiContext): void {
         description: "Secrets are redacted.",
         tags: ["system"],
         querystring: NoQuery,
-        response: answers({ 200: SystemConfig }),
+        response: responses({ 200: SystemConfig }),
       },
     },
     async () => ({

@@ -1,15 +1,20 @@
 import { Type } from "typebox";
 import { NotFoundError } from "../../base/errors.ts";
-import { nearest } from "../../base/nearest.ts";
+import { findNearest } from "../../base/spelling-suggestions.ts";
 import { renderTemplate } from "../../resources/template-render.ts";
 import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
-import { closed } from "../../resources/wire/schema.ts";
-import { AppWriteAnswer, answers, NoQuery, WriteQueryParams } from "../answers.ts";
-import { answerWrite, assertAllDomainsFree, plannedResource, writeApp } from "../app-writes.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { actorOf, waitTimeoutMs } from "../request-scope.ts";
-import { refuseServerFolder } from "../server-folders.ts";
+import { closed } from "../../resources/wire/wire-schema.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import {
+  assertAllDomainsFree,
+  respondToWrite,
+  toPlannedResource,
+  writeApp,
+} from "../app-writes.ts";
+import { getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
+import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
+import { assertNoNewServerFolder } from "../server-paths.ts";
 import { findTemplate, listTemplates } from "../template-catalog.ts";
 import { templateView } from "../views/resources.ts";
 
@@ -25,7 +30,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
         description: "Needs no token.",
         tags: ["templates"],
         querystring: NoQuery,
-        response: answers({ 200: TemplateList }),
+        response: responses({ 200: TemplateList }),
       },
     },
     async () => {
@@ -45,11 +50,11 @@ export function templateRoutes(api: Api, context: ApiContext): void {
         tags: ["templates"],
         params: Type.Object({ id: Type.String() }, closed),
         querystring: NoQuery,
-        response: answers({ 200: TemplateView }),
+        response: responses({ 200: TemplateView }),
       },
     },
     async (request) => {
-      const { template, isBuiltIn } = require(request.params.id);
+      const { template, isBuiltIn } = requireTemplate(request.params.id);
       return templateView(template, isBuiltIn);
     },
   );
@@ -65,15 +70,15 @@ export function templateRoutes(api: Api, context: ApiContext): void {
         tags: ["templates"],
         body: FromTemplateBody,
         querystring: WriteQueryParams,
-        response: answers({ 200: AppWriteAnswer, 201: AppDetails, 202: AppDetails }),
+        response: responses({ 200: AppWriteResponse, 201: AppDetails, 202: AppDetails }),
       },
     },
     async (request, reply) => {
       const { template_id, name, parameters = {} } = request.body;
-      const { template } = require(template_id);
-      const timeoutMs = waitTimeoutMs(request.query.timeout);
+      const { template } = requireTemplate(template_id);
+      const timeoutMs = parseWaitTimeoutMs(request.query.timeout);
       const { manifests } = renderTemplate(template.spec, { name, parameters });
-      const actor = actorOf(request);
+      const actor = getActor(request);
       const intents = manifests.map((manifest) => ({
         kind: manifest.kind,
         name: manifest.metadata.name,
@@ -85,11 +90,11 @@ export function templateRoutes(api: Api, context: ApiContext): void {
         createOnly: true,
       }));
       for (const { kind, spec } of intents) {
-        if (kind === "App") refuseServerFolder({ ...spec }, undefined);
+        if (kind === "App") assertNoNewServerFolder({ ...spec }, undefined);
       }
       // The last one may fail, a name being taken, and then nothing must have been made.
       const alongside = intents.map((intent) =>
-        plannedResource(intent, store.apply({ ...intent, dryRun: true })),
+        toPlannedResource(intent, store.apply({ ...intent, dryRun: true })),
       );
       assertAllDomainsFree(context, alongside);
       if (request.query.dry_run === true) {
@@ -118,7 +123,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       const app = store.get("App", name);
       if (!app) throw new NotFoundError(`the template ${template_id} makes no app "${name}"`);
       const waitMs = request.query.wait === true ? timeoutMs : null;
-      const details = await answerWrite(context, reply, app, 201, waitMs);
+      const details = await respondToWrite(context, reply, app, 201, waitMs);
       return {
         ...details,
         created: intents.map((intent) => ({ kind: intent.kind, name: intent.name })),
@@ -126,11 +131,11 @@ export function templateRoutes(api: Api, context: ApiContext): void {
     },
   );
 
-  function require(id: string) {
+  function requireTemplate(id: string) {
     const found = findTemplate(context, id);
     if (found) return found;
     const known = listTemplates(context).map(({ template }) => template.metadata.name);
-    const meant = nearest(id.slice(0, 100), known);
+    const meant = findNearest(id.slice(0, 100), known);
     throw new NotFoundError(
       `there is no template ${JSON.stringify(id.slice(0, 80))}`,
       meant === undefined ? "see GET /api/templates" : `did you mean "${meant}"?`,

@@ -4,7 +4,6 @@ import { Type } from "typebox";
 import { timestamp } from "../../base/clock.ts";
 import { NotFoundError } from "../../base/errors.ts";
 import { checkWebhookUrl } from "../../resources/webhook-url.ts";
-import { closed } from "../../resources/wire/schema.ts";
 import {
   CreatedWebhook,
   CreateWebhookBody,
@@ -13,10 +12,11 @@ import {
   WebhookList,
   WebhookView,
 } from "../../resources/wire/webhooks.ts";
+import { closed } from "../../resources/wire/wire-schema.ts";
 import type { AuditEntry, DeliveryRecord, FieldChange, WebhookRecord } from "../../store/store.ts";
-import { answers, EmptyBody, LimitField, NoQuery } from "../answers.ts";
-import type { Api, ApiContext } from "../context.ts";
-import { actorOf } from "../request-scope.ts";
+import type { Api, ApiContext } from "../api-context.ts";
+import { getActor } from "../request-parameters.ts";
+import { EmptyBody, LimitField, NoQuery, responses } from "../route-schemas.ts";
 
 /** As strong as the HMAC that it is the key of. */
 const SECRET_BYTES = 32;
@@ -28,7 +28,7 @@ const tags = ["webhooks"];
 /** All for admins: many receivers take whoever knows their URL for a friend. */
 export function webhookRoutes(api: Api, context: ApiContext): void {
   const { store, webhooks } = context;
-  const find = (id: string): WebhookRecord => {
+  const requireWebhook = (id: string): WebhookRecord => {
     const found = store.webhooks.get(id);
     if (!found) throw new NotFoundError("there is no such webhook", "berth webhooks lists them");
     return found;
@@ -39,7 +39,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
     name: string,
     changes: readonly FieldChange[] = [],
   ) => {
-    const actor = actorOf(request);
+    const actor = getActor(request);
     const requestId = actor.requestId ?? null;
     store.audit.append({ actor: actor.name, requestId, action, kind: null, name, changes });
   };
@@ -52,7 +52,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
         summary: "List the receivers of events",
         tags,
         querystring: NoQuery,
-        response: answers({ 200: WebhookList }),
+        response: responses({ 200: WebhookList }),
       },
     },
     async () => {
@@ -73,13 +73,13 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
         tags,
         body: CreateWebhookBody,
         querystring: NoQuery,
-        response: answers({ 201: CreatedWebhook }),
+        response: responses({ 201: CreatedWebhook }),
       },
     },
     async (request, reply) => {
       const { events = [], apps = [] } = request.body;
       const url = checkWebhookUrl(request.body.url);
-      const made = request.body.secret === undefined ? newSecret() : undefined;
+      const made = request.body.secret === undefined ? generateSecret() : undefined;
       const secret = request.body.secret ?? made ?? "";
       const webhook = store.batch(() => {
         const created = store.webhooks.create({ url, events, apps, secret });
@@ -104,10 +104,10 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
         tags,
         params: IdParams,
         querystring: NoQuery,
-        response: answers({ 200: WebhookView }),
+        response: responses({ 200: WebhookView }),
       },
     },
-    async (request) => webhookView(find(request.params.id)),
+    async (request) => webhookView(requireWebhook(request.params.id)),
   );
 
   api.delete(
@@ -119,11 +119,11 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
         tags,
         params: IdParams,
         querystring: NoQuery,
-        response: answers({ 204: Type.Null() }),
+        response: responses({ 204: Type.Null() }),
       },
     },
     async (request, reply) => {
-      const { id, url } = find(request.params.id);
+      const { id, url } = requireWebhook(request.params.id);
       store.batch(() => {
         store.webhooks.remove(id);
         audit(request, "webhook_delete", id, [{ path: "/url", before: url, after: undefined }]);
@@ -143,7 +143,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
         params: IdParams,
         body: EmptyBody,
         querystring: NoQuery,
-        response: answers({ 202: DeliveryView }),
+        response: responses({ 202: DeliveryView }),
       },
     },
     async (request, reply) => {
@@ -163,13 +163,13 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
         tags,
         params: IdParams,
         querystring: Type.Object({ limit: LimitField }, closed),
-        response: answers({ 200: DeliveryList }),
+        response: responses({ 200: DeliveryList }),
       },
     },
     async (request) => {
-      const { id } = find(request.params.id);
+      const { id } = requireWebhook(request.params.id);
       const limit = request.query.limit ?? DELIVERIES_SHOWN;
-      const deliveries = store.webhooks.deliveries(id, limit).map((one) => deliveryView(one));
+      const deliveries = store.webhooks.listDeliveries(id, limit).map((one) => deliveryView(one));
       return { deliveries, total: deliveries.length };
     },
   );
@@ -184,7 +184,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
         params: Type.Object({ id: Type.String(), delivery: Type.String() }, closed),
         body: EmptyBody,
         querystring: NoQuery,
-        response: answers({ 202: DeliveryView }),
+        response: responses({ 202: DeliveryView }),
       },
     },
     async (request, reply) => {
@@ -198,7 +198,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
   );
 }
 
-function newSecret(): string {
+function generateSecret(): string {
   return randomBytes(SECRET_BYTES).toString("hex");
 }
 

@@ -1,11 +1,11 @@
-import type { AppSource } from "../../resources/app.ts";
-import type { Resource } from "../../resources/resource.ts";
+import type { AppSource } from "../../resources/app-spec.ts";
 import {
+  type AppPhase,
   type AppStatus,
   type ContainerStatus,
   findCondition,
-  type Phase,
-} from "../../resources/status.ts";
+} from "../../resources/app-status.ts";
+import type { Resource } from "../../resources/resource.ts";
 import type {
   AppDetails,
   AppItem,
@@ -16,7 +16,7 @@ import type { BuildRecord, EventRecord, Revision } from "../../store/store.ts";
 import { buildView } from "./builds.ts";
 import { conditionView } from "./conditions.ts";
 import { eventView } from "./events.ts";
-import { managerOf } from "./managers.ts";
+import { getDeclaringManager } from "./managers.ts";
 
 /** An App as a list shows it. Pure: the same resource gives the same item. */
 export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
@@ -24,10 +24,10 @@ export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
   return {
     id: metadata.uid,
     name: metadata.name,
-    status: phaseOf(app),
+    status: getVisiblePhase(app),
     domain: spec.domain ?? `${metadata.name}.${baseDomain}`,
-    image: spec.image ?? runningImage(status?.containers ?? []),
-    source: sourceText(spec.source),
+    image: spec.image ?? getRunningImage(status?.containers ?? []),
+    source: describeSource(spec.source),
     domains: [spec.domain ?? `${metadata.name}.${baseDomain}`, ...(spec.ingress?.domains ?? [])],
     created_at: metadata.creationTimestamp,
     port: spec.port ?? null,
@@ -35,13 +35,13 @@ export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
     ready: isReady(app),
     generation: metadata.generation,
     observed_generation: status?.observedGeneration ?? 0,
-    message: messageOf(app),
-    managed_by: managerOf(app),
+    message: getStatusMessage(app),
+    managed_by: getDeclaringManager(app),
   };
 }
 
 /** Of what serves: a version that ends its last requests, or is not healthy yet, may stand before it. */
-function runningImage(containers: readonly ContainerStatus[]): string {
+function getRunningImage(containers: readonly ContainerStatus[]): string {
   const serving = containers.find(({ role }) => role === "active");
   return (serving ?? containers[0])?.image ?? "";
 }
@@ -74,7 +74,7 @@ export function appDetails(
 }
 
 /** A folder of the server is named in the spec, for who may see that. */
-function sourceText(source: AppSource | undefined): string | null {
+function describeSource(source: AppSource | undefined): string | null {
   if (source === undefined) return null;
   if ("archive" in source) return `archive ${source.archive.slice(0, 12)}`;
   if ("local" in source) return "folder";
@@ -93,7 +93,7 @@ export function isReady(app: Resource<"App">): boolean {
  * The phase, as far as it is true: what a status says of an older generation is not said of the
  * newest one.
  */
-function phaseOf(app: Resource<"App">): Phase {
+function getVisiblePhase(app: Resource<"App">): AppPhase {
   if (app.metadata.deletionTimestamp !== null) return "deleting";
   if (app.status === null) return "pending";
   if (isObserved(app, app.status)) return app.status.phase;
@@ -103,7 +103,7 @@ function phaseOf(app: Resource<"App">): Phase {
     : app.status.phase;
 }
 
-function messageOf(app: Resource<"App">): string {
+function getStatusMessage(app: Resource<"App">): string {
   const { metadata, status } = app;
   if (metadata.deletionTimestamp !== null) return "being deleted";
   if (status === null) return "accepted, not looked at yet";

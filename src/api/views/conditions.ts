@@ -1,4 +1,4 @@
-import type { Condition } from "../../resources/status.ts";
+import type { Condition } from "../../resources/app-status.ts";
 import type { ConditionView } from "../../resources/wire/apps.ts";
 
 export function conditionView(condition: Condition): ConditionView {

@@ -1,6 +1,6 @@
 import type { AuditView, ChangeView, EventView } from "../../resources/wire/events.ts";
-import type { AuditEntry, Change, EventRecord } from "../../store/store.ts";
-import { fieldChangeView } from "./changes.ts";
+import type { AuditEntry, EventRecord, StoreChange } from "../../store/store.ts";
+import { fieldChangeView } from "./plans.ts";
 
 export function eventView(event: EventRecord): EventView {
   return {
@@ -16,7 +16,7 @@ export function eventView(event: EventRecord): EventView {
   };
 }
 
-export function changeView(change: Change): ChangeView {
+export function changeView(change: StoreChange): ChangeView {
   return {
     sequence: change.sequence,
     type: change.type,

@@ -1,11 +1,11 @@
 import { formatBytes } from "../../base/units.ts";
 import type { ModelProgress } from "../../controller/port.ts";
+import { findCondition } from "../../resources/app-status.ts";
 import type { ModelPhase, ModelStatus } from "../../resources/model-status.ts";
 import type { Resource } from "../../resources/resource.ts";
-import { findCondition } from "../../resources/status.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 
-export type ModelState = Pick<
+export type ModelStateView = Pick<
   ModelView,
   | "status"
   | "step"
@@ -18,10 +18,10 @@ export type ModelState = Pick<
 >;
 
 /** What is so with a Model now: its status, and what `progress` tells that is newer. Pure. */
-export function modelState(
+export function modelStateView(
   model: Resource<"Model">,
   progress: ModelProgress | undefined,
-): ModelState {
+): ModelStateView {
   const { status } = model;
   const transfer =
     progress?.step === "downloading" || progress?.step === "verifying" ? progress : undefined;
@@ -33,17 +33,18 @@ export function modelState(
       : transfer.step === "downloading"
         ? transfer.doneBytes
         : (size ?? transfer.doneBytes);
-  const phase = phaseOf(model, progress);
+  const phase = getVisiblePhase(model, progress);
   const isWhole = transfer === undefined && isOnDisk(model);
   return {
     status: phase,
     step: progress?.step ?? null,
     size_bytes: size,
     downloaded_bytes: downloaded,
-    progress: isWhole ? 1 : part(transfer?.doneBytes ?? stored, size),
+    progress: isWhole ? 1 : getFraction(transfer?.doneBytes ?? stored, size),
     bytes_per_second: transfer?.bytesPerSecond ?? null,
-    message: transfer && isObserved(model) ? transferText(transfer, size) : messageOf(model),
-    error: errorOf(model),
+    message:
+      transfer && isObserved(model) ? describeTransfer(transfer, size) : getStatusMessage(model),
+    error: getErrorText(model),
   };
 }
 
@@ -63,7 +64,10 @@ export function isObserved(
 }
 
 /** The phase, as far as it is true: what a status says of an older generation is not said of the newest one. */
-function phaseOf(model: Resource<"Model">, progress: ModelProgress | undefined): ModelPhase {
+function getVisiblePhase(
+  model: Resource<"Model">,
+  progress: ModelProgress | undefined,
+): ModelPhase {
   const { metadata, spec, status } = model;
   if (metadata.deletionTimestamp !== null) return "deleting";
   const phase = status?.phase ?? "absent";
@@ -74,7 +78,7 @@ function phaseOf(model: Resource<"Model">, progress: ModelProgress | undefined):
   return isOnDisk(model) ? "ready" : "absent";
 }
 
-function messageOf(model: Resource<"Model">): string {
+function getStatusMessage(model: Resource<"Model">): string {
   const { metadata, status } = model;
   if (metadata.deletionTimestamp !== null) return "being deleted";
   if (status === null) return "accepted, not looked at yet";
@@ -85,9 +89,9 @@ function messageOf(model: Resource<"Model">): string {
 }
 
 /** Newer than what the status says, which is not written for each percent. */
-function transferText({ step, doneBytes }: ModelProgress, size: number | null): string {
+function describeTransfer({ step, doneBytes }: ModelProgress, size: number | null): string {
   const done =
-    size === null ? formatBytes(doneBytes) : `${Math.floor(100 * part(doneBytes, size))} %`;
+    size === null ? formatBytes(doneBytes) : `${Math.floor(100 * getFraction(doneBytes, size))} %`;
   const all = size === null ? "" : ` of ${formatBytes(size)}`;
   return step === "verifying"
     ? `${done}${all} compared with its digest`
@@ -95,7 +99,7 @@ function transferText({ step, doneBytes }: ModelProgress, size: number | null): 
 }
 
 /** Why it failed, or what is tried again; null while all goes well. */
-function errorOf(model: Resource<"Model">): string | null {
+function getErrorText(model: Resource<"Model">): string | null {
   if (!isObserved(model) || model.metadata.deletionTimestamp !== null) return null;
   const { conditions, nextRetryAt } = model.status;
   const stalled = findCondition(conditions, "Stalled");
@@ -103,6 +107,6 @@ function errorOf(model: Resource<"Model">): string | null {
   return nextRetryAt === null ? null : (findCondition(conditions, "Ready")?.message ?? null);
 }
 
-function part(bytes: number, of: number | null): number {
+function getFraction(bytes: number, of: number | null): number {
   return of === null || of <= 0 ? 0 : Math.min(1, bytes / of);
 }

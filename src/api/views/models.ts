@@ -1,12 +1,12 @@
 import type { AssistantModel } from "../../controller/models/assistant/port.ts";
 import type { ModelPlanReport, ModelProgress } from "../../controller/port.ts";
+import { findCondition } from "../../resources/app-status.ts";
 import type { Manifest } from "../../resources/kinds.ts";
-import type { ModelSpec } from "../../resources/model.ts";
-import { modelAliases, repositoryOf } from "../../resources/model-aliases.ts";
+import { getRepository, listModelAliases } from "../../resources/model-aliases.ts";
 import { parseModelSource } from "../../resources/model-source.ts";
+import type { ModelSpec } from "../../resources/model-spec.ts";
 import type { ModelPhase } from "../../resources/model-status.ts";
 import type { Resource } from "../../resources/resource.ts";
-import { findCondition } from "../../resources/status.ts";
 import type {
   ModelDetails,
   ModelPlanView,
@@ -14,11 +14,11 @@ import type {
   ModelView,
 } from "../../resources/wire/models.ts";
 import type { EventRecord } from "../../store/store.ts";
-import { fieldChangeView } from "./changes.ts";
 import { conditionView } from "./conditions.ts";
 import { eventView } from "./events.ts";
-import { managerOf } from "./managers.ts";
-import { modelState } from "./model-state.ts";
+import { getDeclaringManager } from "./managers.ts";
+import { modelStateView } from "./model-state.ts";
+import { fieldChangeView } from "./plans.ts";
 
 /** A Model as a list shows it. `all`: every Model, some of which may have names that would else be its own. */
 export function modelView(
@@ -31,9 +31,9 @@ export function modelView(
   const facts = status?.facts ?? null;
   const quantization =
     status?.memory.pin?.model.quantization ?? facts?.quantization ?? spec.quantization ?? null;
-  const state = modelState(model, progress);
+  const state = modelStateView(model, progress);
   return {
-    ...identity(metadata.name, spec, "resource"),
+    ...createIdentityFields(metadata.name, spec, "resource"),
     description: metadata.annotations["description"] ?? null,
     ...state,
     ready: isModelReady(model),
@@ -49,8 +49,8 @@ export function modelView(
       status?.loaded?.contextTokens ?? spec.contextSize ?? facts?.contextTokens ?? null,
     max_context_length: facts?.contextTokens ?? null,
     memory_bytes: status?.loaded?.memoryBytes ?? facts?.memoryBytes.wanted ?? null,
-    aliases: modelAliases({ name: metadata.name, spec, quantization }, all),
-    managed_by: managerOf(model),
+    aliases: listModelAliases({ name: metadata.name, spec, quantization }, all),
+    managed_by: getDeclaringManager(model),
     created_at: metadata.creationTimestamp,
     loaded_at: status?.loaded?.since ?? null,
     generation: metadata.generation,
@@ -61,8 +61,8 @@ export function modelView(
 /** What the catalog offers, and nobody has asked for yet. */
 export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelView {
   return {
-    ...nothingKnown,
-    ...identity(metadata.name, spec, "catalog"),
+    ...unknownFields,
+    ...createIdentityFields(metadata.name, spec, "catalog"),
     description: metadata.annotations?.["description"] ?? null,
     status: "absent",
     message: "known from the catalog, not downloaded",
@@ -70,7 +70,7 @@ export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelVi
     sha256: spec.sha256 ?? null,
     quantization: spec.quantization ?? null,
     context_length: spec.contextSize ?? null,
-    aliases: modelAliases(
+    aliases: listModelAliases(
       { name: metadata.name, spec, quantization: spec.quantization ?? null },
       [],
     ),
@@ -79,10 +79,10 @@ export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelVi
 }
 
 /** A file that a person put into the assistant's own folder. */
-export function ownModelView(model: AssistantModel): ModelView {
-  const status = ownPhases[model.state];
+export function assistantModelView(model: AssistantModel): ModelView {
+  const status = phaseByAssistantState[model.state];
   return {
-    ...nothingKnown,
+    ...unknownFields,
     id: model.id,
     name: model.id,
     origin: "assistant",
@@ -104,7 +104,7 @@ export function ownModelView(model: AssistantModel): ModelView {
   };
 }
 
-const ownPhases: Readonly<Record<AssistantModel["state"], ModelPhase>> = {
+const phaseByAssistantState: Readonly<Record<AssistantModel["state"], ModelPhase>> = {
   unloaded: "ready",
   loading: "starting",
   resident: "running",
@@ -112,7 +112,7 @@ const ownPhases: Readonly<Record<AssistantModel["state"], ModelPhase>> = {
   failed: "failed",
 };
 
-const nothingKnown = {
+const unknownFields = {
   description: null,
   step: null,
   size_bytes: null,
@@ -139,18 +139,18 @@ const nothingKnown = {
   error: null,
 } as const;
 
-function identity(name: string, spec: ModelSpec, origin: "resource" | "catalog") {
+function createIdentityFields(name: string, spec: ModelSpec, origin: "resource" | "catalog") {
   return {
-    id: repositoryOf(spec) ?? name,
+    id: getRepository(spec) ?? name,
     name,
     origin,
-    source: sourceText(spec),
+    source: describeSource(spec),
     revision: spec.revision ?? null,
   };
 }
 
 /** Of a URL what is no secret; a file of the server is named in the spec, for who may see that. */
-function sourceText(spec: ModelSpec): string {
+function describeSource(spec: ModelSpec): string {
   const parsed = parseModelSource(spec.source);
   if ("problem" in parsed || parsed.source.type === "local") return "file";
   const { source } = parsed;
@@ -186,7 +186,7 @@ export function modelDetails(
 }
 
 /** The details of what is no Model: `spec` is what one would be made of. */
-export function plainModelDetails(item: ModelView, spec: ModelSpec | null): ModelDetails {
+export function unmanagedModelDetails(item: ModelView, spec: ModelSpec | null): ModelDetails {
   return {
     ...item,
     spec,

@@ -3,7 +3,7 @@ import type { Resource } from "../../resources/resource.ts";
 import type { TokenView } from "../../resources/wire/auth.ts";
 import type { ResourceView, SecretView, TemplateView } from "../../resources/wire/resources.ts";
 import type { TokenRecord } from "../../store/store.ts";
-import { managerOf } from "./managers.ts";
+import { getDeclaringManager } from "./managers.ts";
 
 /** Any resource in the form of its manifest. What a reconciler keeps for itself in a status stays there. */
 export function resourceView(resource: Resource): ResourceView {
@@ -23,11 +23,11 @@ export function resourceView(resource: Resource): ResourceView {
       owners: { ...metadata.owners },
     },
     spec: resource.spec,
-    status: publicStatus(resource.status),
+    status: withoutReconcileState(resource.status),
   };
 }
 
-function publicStatus(status: Resource["status"]): Resource["status"] {
+function withoutReconcileState(status: Resource["status"]): Resource["status"] {
   if (status === null || !("memory" in status)) return status;
   const { memory: _memory, ...rest } = status;
   return rest;
@@ -40,7 +40,7 @@ export function secretView(secret: Resource<"Secret">): SecretView {
     keys: Object.keys(secret.spec.data).toSorted(),
     created_at: secret.metadata.creationTimestamp,
     generation: secret.metadata.generation,
-    managed_by: managerOf(secret),
+    managed_by: getDeclaringManager(secret),
   };
 }
 
@@ -51,19 +51,19 @@ export function templateView(template: Manifest<"Template">, isBuiltIn: boolean)
   const defaults = new Map(
     parameters.map((parameter) => [parameter.name, String(parameter.default ?? "")]),
   );
-  const filled = (value: unknown): string =>
+  const fillDefaults = (value: unknown): string =>
     typeof value === "string" || typeof value === "number"
       ? String(value).replaceAll(/\$\{([A-Za-z0-9_]+)\}/g, (whole, name: string) =>
           name === "name" ? whole : (defaults.get(name) ?? whole),
         )
       : "";
-  const port = Number(filled(spec.app["port"]));
+  const port = Number(fillDefaults(spec.app["port"]));
   return {
     id: metadata.name,
     name: spec.title,
     description: spec.description,
     category: spec.category,
-    image: filled(spec.app["image"]),
+    image: fillDefaults(spec.app["image"]),
     port: Number.isInteger(port) && port > 0 ? port : null,
     parameters: parameters.map((parameter) => ({
       name: parameter.name,

@@ -1,7 +1,7 @@
 import type { BusValue } from "../../dbus/port.ts";
-import { readOptions } from "../bus/options.ts";
+import { AssistantError } from "../assistant-error.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
-import { AssistantError } from "../errors.ts";
+import { readOptions } from "../bus/read-options.ts";
 import { trustedProvenance } from "./policy.ts";
 import type { AgentService, CallDetail } from "./port.ts";
 
@@ -11,7 +11,7 @@ const INTERFACE_VERSION = 1;
 
 const callOptions = { actor: "s", provenance: "as" } as const;
 
-export interface AgentOnTheBus {
+export interface ServeAgentOptions {
   readonly bus: Bus;
   readonly service: AgentService;
   /** What Ping answers: `berth 0.1.0`. */
@@ -19,9 +19,9 @@ export interface AgentOnTheBus {
 }
 
 /** Puts the agent on the bus. The function that it returns takes it off. */
-export function serveAgent(options: AgentOnTheBus): () => void {
+export function serveAgent(options: ServeAgentOptions): () => void {
   const { bus, service } = options;
-  const remove = bus.serve(PATH, agentInterface(options));
+  const remove = bus.serve(PATH, buildAgentInterface(options));
   const unsubscribe = service.subscribe({
     confirmationRequested: (callId, spec) => {
       emit(bus, "ConfirmationRequested", [BigInt(callId), JSON.stringify(spec)]);
@@ -39,7 +39,7 @@ function emit(bus: Bus, name: string, args: readonly BusValue[]): void {
   bus.emit({ path: PATH, interface: INTERFACE, name, args }, undefined);
 }
 
-function agentInterface({ bus, service, daemon }: AgentOnTheBus): ServedInterface {
+function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): ServedInterface {
   /** Connections that have asked to confirm, and whose leaving is waited for. */
   const confirmers = new Set<string>();
   return {
@@ -48,14 +48,14 @@ function agentInterface({ bus, service, daemon }: AgentOnTheBus): ServedInterfac
       Ping: () => [daemon],
       ListTools: () => [JSON.stringify(service.listTools())],
       Discover: async ({ args: [query], signal }) => [
-        JSON.stringify(await service.discover(text(query), signal)),
+        JSON.stringify(await service.discover(toText(query), signal)),
       ],
       RequestCall: async ({ args: [appId, tool, argsJson, given], caller, signal }) => {
         const { actor, provenance } = readOptions(callOptions, given);
         const request = {
-          appId: text(appId),
-          tool: text(tool),
-          argsJson: text(argsJson),
+          appId: toText(appId),
+          tool: toText(tool),
+          argsJson: toText(argsJson),
           actor,
           provenance,
         };
@@ -64,15 +64,15 @@ function agentInterface({ bus, service, daemon }: AgentOnTheBus): ServedInterfac
       },
       ListParked: ({ caller }) => [JSON.stringify(service.listParked(caller))],
       Confirm: async ({ args: [callId, approve], caller }) => {
-        const id = callIdOf(callId);
-        if (id === undefined) return ["failed", JSON.stringify(unknownCall)];
+        const id = parseCallId(callId);
+        if (id === undefined) return ["failed", JSON.stringify(unknownCallDetail)];
         const { status, detail } = await service.confirm(id, approve === true, caller);
         return [status, JSON.stringify(detail)];
       },
       Undo: async ({ caller }) => [JSON.stringify(await service.undo(caller))],
       UndoSkip: async ({ args: [callId], caller }) => {
-        const id = callIdOf(callId);
-        if (id === undefined) throw noSuchCall();
+        const id = parseCallId(callId);
+        if (id === undefined) throw noSuchCallError();
         return [JSON.stringify(await service.undoSkip(id, caller))];
       },
       RegisterConfirmer: ({ caller }) => {
@@ -80,14 +80,14 @@ function agentInterface({ bus, service, daemon }: AgentOnTheBus): ServedInterfac
         const { connection } = caller;
         if (confirmers.has(connection)) return [];
         confirmers.add(connection);
-        bus.whenGone(connection, () => {
+        bus.onDisconnect(connection, () => {
           confirmers.delete(connection);
-          service.callerGone(connection);
+          service.handleDisconnect(connection);
         });
         return [];
       },
       ApproveTool: async ({ args: [appId, tool, digest], caller }) => {
-        await service.approveTool(text(appId), text(tool), text(digest), caller);
+        await service.approveTool(toText(appId), toText(tool), toText(digest), caller);
         return [];
       },
     },
@@ -99,13 +99,13 @@ function agentInterface({ bus, service, daemon }: AgentOnTheBus): ServedInterfac
 }
 
 /** Call ids are numbers that JSON holds exactly; what is larger has never been one. */
-function callIdOf(value: BusValue | undefined): number | undefined {
+function parseCallId(value: BusValue | undefined): number | undefined {
   return typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)
     ? Number(value)
     : undefined;
 }
 
-const unknownCall: CallDetail = {
+const unknownCallDetail: CallDetail = {
   v: 1,
   code: "unknown_call",
   message: "there has never been a call of this number",
@@ -113,11 +113,11 @@ const unknownCall: CallDetail = {
   tool: "",
 };
 
-function noSuchCall(): AssistantError {
-  return new AssistantError("not_found", unknownCall.message);
+function noSuchCallError(): AssistantError {
+  return new AssistantError("not_found", unknownCallDetail.message);
 }
 
 /** The bus has checked the types. */
-function text(value: BusValue | undefined): string {
+function toText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

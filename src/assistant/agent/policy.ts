@@ -17,7 +17,7 @@ export type Trust =
   /** Nobody has said anything. */
   | "unknown";
 
-export interface Decision {
+export interface PolicyDecision {
   readonly trust: Trust;
   /** What the tool's tier comes to for this chain. */
   readonly effective: Tier;
@@ -31,30 +31,31 @@ export interface Decision {
 const HOLD_MS = 1_500;
 
 /** From the weakest to the strongest, in each row and in each column: no cell is weaker than its neighbours before it. */
-const table: Readonly<Record<Tier, Readonly<Record<Trust, Omit<Decision, "trust">>>>> = {
-  read: {
-    trusted: { effective: "read", disposition: "run", holdMs: 0 },
-    unknown: { effective: "write", disposition: "confirm-chip", holdMs: 0 },
-    untrusted: { effective: "write", disposition: "confirm-chip", holdMs: 0 },
-  },
-  write: {
-    trusted: { effective: "write", disposition: "confirm-chip", holdMs: 0 },
-    unknown: { effective: "destructive", disposition: "confirm-modal", holdMs: 0 },
-    untrusted: { effective: "destructive", disposition: "confirm-modal", holdMs: 0 },
-  },
-  destructive: {
-    trusted: { effective: "destructive", disposition: "confirm-modal", holdMs: 0 },
-    unknown: { effective: "destructive", disposition: "confirm-modal", holdMs: 0 },
-    untrusted: { effective: "destructive", disposition: "confirm-modal", holdMs: HOLD_MS },
-  },
-};
+const policyTable: Readonly<Record<Tier, Readonly<Record<Trust, Omit<PolicyDecision, "trust">>>>> =
+  {
+    read: {
+      trusted: { effective: "read", disposition: "run", holdMs: 0 },
+      unknown: { effective: "write", disposition: "confirm-chip", holdMs: 0 },
+      untrusted: { effective: "write", disposition: "confirm-chip", holdMs: 0 },
+    },
+    write: {
+      trusted: { effective: "write", disposition: "confirm-chip", holdMs: 0 },
+      unknown: { effective: "destructive", disposition: "confirm-modal", holdMs: 0 },
+      untrusted: { effective: "destructive", disposition: "confirm-modal", holdMs: 0 },
+    },
+    destructive: {
+      trusted: { effective: "destructive", disposition: "confirm-modal", holdMs: 0 },
+      unknown: { effective: "destructive", disposition: "confirm-modal", holdMs: 0 },
+      untrusted: { effective: "destructive", disposition: "confirm-modal", holdMs: HOLD_MS },
+    },
+  };
 
-export function decide(tier: Tier, chain: readonly string[]): Decision {
-  const trust = trustOf(chain);
-  return { trust, ...table[tier][trust] };
+export function decideCall(tier: Tier, chain: readonly string[]): PolicyDecision {
+  const trust = assessTrust(chain);
+  return { trust, ...policyTable[tier][trust] };
 }
 
-export function trustOf(chain: readonly string[]): Trust {
+export function assessTrust(chain: readonly string[]): Trust {
   if (chain.length === 0) return "unknown";
   return chain.every(isTrustedLabel) ? "trusted" : "untrusted";
 }
@@ -69,7 +70,7 @@ function isTrustedLabel(label: string): boolean {
  * The chain that decides: the claim, extended by what the bus saw, and never shortened. A sandboxed
  * program cannot speak for the user, whatever it claims.
  */
-export function decidingChain(
+export function extendChain(
   claimed: readonly string[] | undefined,
   sandboxedApp: string | undefined,
 ): readonly string[] {
@@ -87,7 +88,7 @@ const LABEL_BYTES_MAX = 128;
  * Why a claimed chain is not taken; undefined: it is. One that is too long is refused and never cut: the
  * label that was left out could have been the one that mattered.
  */
-export function chainFault(claimed: readonly string[] | undefined): string | undefined {
+export function findChainProblem(claimed: readonly string[] | undefined): string | undefined {
   if (claimed === undefined) return undefined;
   if (claimed.length > LABELS_MAX)
     return `the provenance has ${claimed.length} labels, and may have ${LABELS_MAX}`;

@@ -28,14 +28,14 @@ export interface AgentService {
    * same answer with `replayed`. Rejects with `forbidden` where this caller may not confirm this call. A call
    * that there is not is `failed` with `unknown_call`.
    */
-  confirm(callId: number, approve: boolean, caller: Caller): Promise<CallEnd>;
+  confirm(callId: number, approve: boolean, caller: Caller): Promise<CallResult>;
 
   /**
    * Takes a parked call back in the name of whoever asked for it, who needs no right to confirm for that: it
    * ends as one that was declined. One that somebody else is answering is waited for, and keeps that end. Resolves
    * to how the call ended, whoever ended it. Rejects with `forbidden` where somebody else has asked for the call.
    */
-  withdraw(callId: number, requester: Caller): Promise<CallEnd>;
+  withdraw(callId: number, requester: Caller): Promise<CallResult>;
 
   /** Reverts the last call that can be. Rejects with `forbidden` for an app that did not ask for that call. */
   undo(caller: Caller): Promise<UndoReport>;
@@ -49,7 +49,7 @@ export interface AgentService {
   /** Accepts what the app's tool has become; `not_found` where it is not what `digest` names. */
   approveTool(appId: string, tool: string, digest: string, caller: Caller): Promise<void>;
 
-  callerGone(connection: string): void;
+  handleDisconnect(connection: string): void;
 
   /** The function that it returns ends the subscription. */
   subscribe(listener: AgentListener): () => void;
@@ -93,7 +93,7 @@ export interface CallAnswer {
   readonly detail: CallDetail;
 }
 
-export interface CallEnd {
+export interface CallResult {
   readonly status: CallStatus;
   readonly detail: CallDetail;
 }
@@ -156,7 +156,7 @@ export interface CallDetail {
   /** The digest that ApproveTool takes, where the code is `manifest_changed`. */
   readonly digest?: string;
   /** The entry that stands before the act; absent where it could not be written. */
-  readonly ledger?: LedgerPlace;
+  readonly ledger?: LedgerReference;
   /** From the dispatch to the result. */
   readonly ms?: number;
   /** This answer was given before. */
@@ -168,7 +168,7 @@ export interface ArgumentError {
   readonly message: string;
 }
 
-export interface LedgerPlace {
+export interface LedgerReference {
   readonly seq: number;
   readonly leaf: string;
 }
@@ -227,5 +227,5 @@ export interface UndoReport {
   readonly attempts: number;
   /** Calls that can still be undone. */
   readonly remaining: number;
-  readonly ledger: LedgerPlace | null;
+  readonly ledger: LedgerReference | null;
 }

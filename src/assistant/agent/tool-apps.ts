@@ -11,7 +11,7 @@ export interface ToolApps {
    * says that its list has changed. Rejects with ToolAppError: `app_unavailable`, `activation_timeout`,
    * `transport_closed`, `timeout`, `bad_result`.
    */
-  definition(app: AppAddress, name: string, signal: AbortSignal): Promise<LiveTool | undefined>;
+  getDefinition(app: AppAddress, name: string, signal: AbortSignal): Promise<LiveTool | undefined>;
 
   /**
    * Calls the tool, after `definition` has been asked. Never sent twice: a connection that is lost on the way
@@ -27,7 +27,7 @@ export interface ToolApps {
    * Whether a call has anybody to go to: a connection, a socket, or a way to start the app. Connects to nobody
    * and starts nothing, so that a person is not asked about what cannot happen.
    */
-  mayBeReached(app: AppAddress): Promise<boolean>;
+  isReachable(app: AppAddress): Promise<boolean>;
 }
 
 export interface AppAddress {

@@ -1,6 +1,6 @@
-import { AssistantError } from "../errors.ts";
-import { BusFault } from "./bus-fault.ts";
-import { busErrorTable, FAILED } from "./error-table.ts";
+import { AssistantError } from "../assistant-error.ts";
+import { busErrorTable, FAILED } from "./bus-error-table.ts";
+import { BusReplyError } from "./bus-reply-error.ts";
 
 /** Enough for a sentence; callers show it to people. */
 const TEXT_LENGTH_MAX = 1_000;
@@ -13,14 +13,14 @@ export interface ErrorReply {
 }
 
 /** What a caller is told of what was thrown. */
-export function errorReplyOf(error: unknown): ErrorReply {
-  if (error instanceof BusFault) {
-    return { busName: error.busName, text: oneLine(error.message), isUnexpected: false };
+export function toErrorReply(error: unknown): ErrorReply {
+  if (error instanceof BusReplyError) {
+    return { busName: error.busName, text: toSingleLine(error.message), isUnexpected: false };
   }
   if (error instanceof AssistantError) {
     return {
       busName: busErrorTable[error.code],
-      text: error.code === "internal" ? UNEXPECTED : oneLine(error.message),
+      text: error.code === "internal" ? UNEXPECTED : toSingleLine(error.message),
       isUnexpected: error.code === "internal",
     };
   }
@@ -29,7 +29,7 @@ export function errorReplyOf(error: unknown): ErrorReply {
 
 const UNEXPECTED = "something went wrong that nobody expected; the companion's log has it";
 
-function oneLine(text: string): string {
+function toSingleLine(text: string): string {
   // oxlint-disable-next-line no-control-regex -- it is control characters that have to go
   const line = text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\s]+/g, " ").trim();
   return line.length > TEXT_LENGTH_MAX ? `${line.slice(0, TEXT_LENGTH_MAX - 1)}…` : line;

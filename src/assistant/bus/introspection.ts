@@ -6,7 +6,7 @@ const DOCTYPE =
   ' "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">\n';
 
 /** What Introspect answers: the interfaces as their files have them, the standard ones, and what is below. */
-export function introspectionOf(node: ObjectNode): string {
+export function buildIntrospection(node: ObjectNode): string {
   const interfaces = [...node.interfaces.values()].map(({ description }) => description.xml);
   const standard = standardInterfaces.map(({ xml }) => xml);
   const children = [...node.children].toSorted().map((name) => `  <node name="${name}"/>`);

@@ -1,4 +1,4 @@
-import type { InterfaceDescription } from "./interface-file.ts";
+import type { InterfaceDescription } from "./parse-interface-file.ts";
 import type { ServedInterface } from "./port.ts";
 
 export interface ServedObject {
@@ -13,7 +13,7 @@ export interface ObjectNode {
   readonly children: Iterable<string>;
 }
 
-interface Node {
+interface TreeNode {
   readonly interfaces: Map<string, ServedObject>;
   /** How many objects are below each child. */
   readonly children: Map<string, number>;
@@ -21,7 +21,7 @@ interface Node {
 
 /** The objects on the bus, by their paths. */
 export class ObjectTree {
-  readonly #nodes = new Map<string, Node>();
+  readonly #nodes = new Map<string, TreeNode>();
 
   /** Throws a TypeError where the path has this interface already. The function takes it off, once. */
   add(path: string, object: ServedObject): () => void {
@@ -30,7 +30,7 @@ export class ObjectTree {
       throw new TypeError(`${path} has the interface ${name} already`);
     }
     this.#node(path).interfaces.set(name, object);
-    for (const [parent, child] of ancestorsOf(path)) {
+    for (const [parent, child] of listAncestors(path)) {
       const { children } = this.#node(parent);
       children.set(child, (children.get(child) ?? 0) + 1);
     }
@@ -48,7 +48,7 @@ export class ObjectTree {
 
   #remove(path: string, name: string): void {
     this.#node(path).interfaces.delete(name);
-    for (const [parent, child] of ancestorsOf(path)) {
+    for (const [parent, child] of listAncestors(path)) {
       const { children } = this.#node(parent);
       const left = (children.get(child) ?? 1) - 1;
       if (left > 0) children.set(child, left);
@@ -58,10 +58,10 @@ export class ObjectTree {
     this.#forget(path);
   }
 
-  #node(path: string): Node {
+  #node(path: string): TreeNode {
     const known = this.#nodes.get(path);
     if (known) return known;
-    const node: Node = { interfaces: new Map(), children: new Map() };
+    const node: TreeNode = { interfaces: new Map(), children: new Map() };
     this.#nodes.set(path, node);
     return node;
   }
@@ -73,7 +73,7 @@ export class ObjectTree {
 }
 
 /** Every path above, with the part that leads on: `/a/b` has [/a, b] and [/, a]. */
-function ancestorsOf(path: string): [string, string][] {
+function listAncestors(path: string): [string, string][] {
   const parts = path.split("/").filter((part) => part !== "");
   return parts.map((part, index) => [`/${parts.slice(0, index).join("/")}`, part]);
 }

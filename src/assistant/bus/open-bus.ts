@@ -1,24 +1,24 @@
 import { readFile } from "node:fs/promises";
-import { untilAborted } from "../../base/aborting.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
-import { timeLimit } from "../../base/time-limit.ts";
-import { openConnection } from "../../dbus/connect.ts";
-import type { BusConnection } from "../../dbus/connection.ts";
+import { raceWithAbort } from "../../base/race-with-abort.ts";
+import { createTimeLimit } from "../../base/time-limit.ts";
+import type { BusConnection } from "../../dbus/bus-connection.ts";
+import { toText } from "../../dbus/bus-values.ts";
+import { openConnection } from "../../dbus/connect-session-bus.ts";
 import type { Frame } from "../../dbus/frame-reader.ts";
 import { messageTypes } from "../../dbus/outgoing-message.ts";
-import { textOf } from "../../dbus/values.ts";
+import { AssistantError } from "../assistant-error.ts";
 import type { Caller } from "../caller.ts";
-import { AssistantError } from "../errors.ts";
-import { BUS_NAME, BUS_PATH, callTheBus } from "./bus-calls.ts";
-import { identify } from "./identity/caller-identity.ts";
+import { BUS_NAME, BUS_PATH, callBusDaemon } from "./call-bus-daemon.ts";
 import { ConnectionTimes } from "./identity/connection-times.ts";
+import { identifyCaller } from "./identity/identify-caller.ts";
 import { ProcessFiles } from "./identity/process-files.ts";
-import type { InterfaceDescription } from "./interface-file.ts";
-import { readInterfaces } from "./interface-files.ts";
 import { ObjectTree } from "./object-tree.ts";
-import { Peer, type PeerLimits } from "./peers.ts";
+import type { InterfaceDescription } from "./parse-interface-file.ts";
+import { Peer, type PeerLimits } from "./peer.ts";
 import type { Bus, BusSignal, ServedInterface } from "./port.ts";
+import { readInterfaces } from "./read-interfaces.ts";
 import { Router } from "./router.ts";
 
 /** As much as the HTTP endpoint takes. */
@@ -26,13 +26,13 @@ const BODY_BYTES_MAX = 4 * 2 ** 20;
 /** Read in about 50 ms. Texts to embed and options are far fewer. */
 const VALUES_MAX = 128 * 1024;
 /** A person, or a program that does a person's work, stays far below; a loop without a pause does not. */
-const limits: PeerLimits = {
+const defaultPeerLimits: PeerLimits = {
   calls: { burst: 400, perSecond: 200 },
   runningMax: 64,
   heldBytesMax: 32 * 2 ** 20,
 };
 /** How long calls that are under way may take to end, once they have been told to. */
-const ENDING_MS = 2_000;
+const SHUTDOWN_TIMEOUT_MS = 2_000;
 
 const DO_NOT_QUEUE = 4;
 const PRIMARY_OWNER = 1;
@@ -63,7 +63,7 @@ export interface OpenBus extends Bus, AsyncDisposable {
    * Who a connection is that is called, and may never call. Rejects with BusFault `AccessDenied` for another user's
    * and for one that cannot be looked at, with BusCallError where the bus does not answer.
    */
-  identityOf(connection: string): Promise<Caller>;
+  identifyConnection(connection: string): Promise<Caller>;
 }
 
 /**
@@ -85,7 +85,7 @@ class ServingBus implements OpenBus {
   readonly #watchers = new Map<string, Set<() => void>>();
   readonly #router: Router;
   readonly #options: OpenBusOptions;
-  readonly #ending = new AbortController();
+  readonly #shutdown = new AbortController();
   #connection: BusConnection | undefined;
   #onClosed: () => void = () => {};
 
@@ -94,7 +94,7 @@ class ServingBus implements OpenBus {
     this.#interfaces = readInterfaces();
     this.#router = new Router({
       objects: this.#objects,
-      peerOf: (connection) => this.#peerOf(connection),
+      peerOf: (connection) => this.#getPeer(connection),
       machineId: readMachineId,
       logger: options.logger,
     });
@@ -120,24 +120,24 @@ class ServingBus implements OpenBus {
       },
     });
     this.#connection = connection;
-    void this.#untilLost(connection);
+    void this.#handleLoss(connection);
     // One rule for everybody who leaves: one for each caller would cost a question before each first answer.
     const rule = `type='signal',sender='${BUS_NAME}',path='${BUS_PATH}',interface='${BUS_NAME}',member='NameOwnerChanged'`;
     for (const who of ["arg1=''", "arg2=''"])
-      await callTheBus(connection, "AddMatch", [`${rule},${who}`], this.#ending.signal);
-    this.#times.watched();
+      await callBusDaemon(connection, "AddMatch", [`${rule},${who}`], this.#shutdown.signal);
+    this.#times.startRecording();
   }
 
   get uniqueName(): string {
-    return this.#open().uniqueName;
+    return this.#getConnection().uniqueName;
   }
 
   async requestName(name: string): Promise<void> {
-    const [answer] = await callTheBus(
-      this.#open(),
+    const [answer] = await callBusDaemon(
+      this.#getConnection(),
       "RequestName",
       [name, DO_NOT_QUEUE],
-      this.#ending.signal,
+      this.#shutdown.signal,
     );
     if (answer === PRIMARY_OWNER || answer === ALREADY_OWNER) return;
     throw new AssistantError(
@@ -146,9 +146,9 @@ class ServingBus implements OpenBus {
     );
   }
 
-  async identityOf(connection: string): Promise<Caller> {
+  async identifyConnection(connection: string): Promise<Caller> {
     return await (this.#peers.get(connection)?.caller() ??
-      this.#identify(connection, this.#ending.signal));
+      this.#identify(connection, this.#shutdown.signal));
   }
 
   serve(path: string, served: ServedInterface): () => void {
@@ -170,7 +170,7 @@ class ServingBus implements OpenBus {
     try {
       const signature = this.#interfaces.get(signal.interface)?.signals.get(signal.name);
       if (signature === undefined) throw new TypeError("no file describes the signal");
-      this.#open().send({
+      this.#getConnection().send({
         type: messageTypes.signal,
         path: signal.path,
         interface: signal.interface,
@@ -187,13 +187,13 @@ class ServingBus implements OpenBus {
     }
   }
 
-  whenGone(connection: string, callback: () => void): () => void {
+  onDisconnect(connection: string, callback: () => void): () => void {
     const watchers = this.#watchers.get(connection) ?? new Set();
     this.#watchers.set(connection, watchers);
     const watcher = () => callback();
     watchers.add(watcher);
-    if (this.#ending.signal.aborted) queueMicrotask(() => this.#onGone(connection));
-    else if (!this.#peers.has(connection)) void this.#lookFor(connection);
+    if (this.#shutdown.signal.aborted) queueMicrotask(() => this.#handleDisconnect(connection));
+    else if (!this.#peers.has(connection)) void this.#checkPresence(connection);
     return () => {
       watchers.delete(watcher);
       if (watchers.size === 0 && this.#watchers.get(connection) === watchers) {
@@ -203,27 +203,27 @@ class ServingBus implements OpenBus {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#end(new DOMException("the companion is ending", "AbortError"));
-    using limit = timeLimit(new AbortController().signal, ENDING_MS);
-    await untilAborted(this.#router.settled(), limit.signal).catch(() => {}); // they had their time
+    this.#shutDown(new DOMException("the companion is ending", "AbortError"));
+    using limit = createTimeLimit(new AbortController().signal, SHUTDOWN_TIMEOUT_MS);
+    await raceWithAbort(this.#router.waitUntilIdle(), limit.signal).catch(() => {}); // they had their time
     await this.#connection?.[Symbol.asyncDispose]();
   }
 
-  #open(): BusConnection {
+  #getConnection(): BusConnection {
     if (!this.#connection) throw new TypeError("the bus is not connected");
     return this.#connection;
   }
 
-  #peerOf(connection: string): Peer {
+  #getPeer(connection: string): Peer {
     const known = this.#peers.get(connection);
     if (known) return known;
     const peer = new Peer({
       connection,
-      limits: this.#options.limits ?? limits,
+      limits: this.#options.limits ?? defaultPeerLimits,
       clock: this.#options.clock,
       identify: (signal) => this.#identify(connection, signal),
     });
-    if (this.#ending.signal.aborted) peer.leave(reasonOf(this.#ending.signal));
+    if (this.#shutdown.signal.aborted) peer.disconnect(getAbortReason(this.#shutdown.signal));
     else this.#peers.set(connection, peer);
     return peer;
   }
@@ -231,14 +231,20 @@ class ServingBus implements OpenBus {
   #identify(connection: string, signal: AbortSignal): Promise<Caller> {
     const { processFiles: files = new ProcessFiles(), uid = process.getuid?.() ?? 0 } =
       this.#options;
-    return identify(connection, { bus: this.#open(), files, times: this.#times, uid, signal });
+    return identifyCaller(connection, {
+      bus: this.#getConnection(),
+      files,
+      times: this.#times,
+      uid,
+      signal,
+    });
   }
 
-  async #untilLost(connection: BusConnection): Promise<void> {
+  async #handleLoss(connection: BusConnection): Promise<void> {
     await connection.closed;
     const err = connection.lossError;
     if (err) this.#options.logger.warn({ err }, "the connection to the session bus has failed");
-    this.#end(new DOMException("the session bus was lost", "AbortError"));
+    this.#shutDown(new DOMException("the session bus was lost", "AbortError"));
     this.#onClosed();
   }
 
@@ -246,14 +252,14 @@ class ServingBus implements OpenBus {
     const isFromBus = frame.sender === BUS_NAME && frame.interface === BUS_NAME;
     if (!isFromBus || frame.member !== "NameOwnerChanged" || frame.signature !== "sss") return;
     const [name, , owner] = bus.read(frame, []);
-    const connection = textOf(name);
-    if (owner === "") this.#onGone(connection);
-    else if (owner === connection) this.#times.came(connection);
+    const connection = toText(name);
+    if (owner === "") this.#handleDisconnect(connection);
+    else if (owner === connection) this.#times.recordConnect(connection);
   }
 
-  #onGone(connection: string): void {
-    this.#times.left(connection);
-    this.#peers.get(connection)?.leave(new DOMException("the caller has gone", "AbortError"));
+  #handleDisconnect(connection: string): void {
+    this.#times.recordDisconnect(connection);
+    this.#peers.get(connection)?.disconnect(new DOMException("the caller has gone", "AbortError"));
     this.#peers.delete(connection);
     const watchers = this.#watchers.get(connection) ?? [];
     this.#watchers.delete(connection);
@@ -267,25 +273,30 @@ class ServingBus implements OpenBus {
   }
 
   /** For a connection that has never called: it may have left before anybody asked for it. */
-  async #lookFor(connection: string): Promise<void> {
+  async #checkPresence(connection: string): Promise<void> {
     try {
-      const { signal } = this.#ending;
-      const [isThere] = await callTheBus(this.#open(), "NameHasOwner", [connection], signal);
-      if (isThere === false) this.#onGone(connection);
+      const { signal } = this.#shutdown;
+      const [isThere] = await callBusDaemon(
+        this.#getConnection(),
+        "NameHasOwner",
+        [connection],
+        signal,
+      );
+      if (isThere === false) this.#handleDisconnect(connection);
     } catch {
       // The bus is lost or left, and with it goes everybody.
     }
   }
 
-  #end(reason: Error): void {
-    this.#ending.abort(reason);
-    for (const peer of this.#peers.values()) peer.leave(reason);
+  #shutDown(reason: Error): void {
+    this.#shutdown.abort(reason);
+    for (const peer of this.#peers.values()) peer.disconnect(reason);
     this.#peers.clear();
-    for (const connection of this.#watchers.keys()) this.#onGone(connection);
+    for (const connection of this.#watchers.keys()) this.#handleDisconnect(connection);
   }
 }
 
-function reasonOf(signal: AbortSignal): Error {
+function getAbortReason(signal: AbortSignal): Error {
   return signal.reason instanceof Error ? signal.reason : new Error("it is ending");
 }
 

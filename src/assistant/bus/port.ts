@@ -20,7 +20,7 @@ export interface Bus {
   emit(signal: BusSignal, to: string | undefined): void;
 
   /** Calls back once, when this connection has left the bus; soon where it has left already. */
-  whenGone(connection: string, callback: () => void): () => void;
+  onDisconnect(connection: string, callback: () => void): () => void;
 }
 
 export interface ServedInterface {

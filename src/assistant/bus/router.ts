@@ -1,21 +1,25 @@
-import { isAbort } from "../../base/errors.ts";
+import { isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import {
   type BusConnection,
   type IncomingCall,
   MessageTooLongError,
-} from "../../dbus/connection.ts";
+} from "../../dbus/bus-connection.ts";
+import {
+  findDescriptors,
+  NoSuchDescriptorError,
+  TooManyValuesError,
+} from "../../dbus/bus-values.ts";
 import { closeFds } from "../../dbus/descriptors.ts";
 import type { Frame } from "../../dbus/frame-reader.ts";
 import { messageTypes, NO_REPLY_EXPECTED } from "../../dbus/outgoing-message.ts";
 import type { BusValue } from "../../dbus/port.ts";
-import { descriptorsIn, NoSuchDescriptorError, TooManyValuesError } from "../../dbus/values.ts";
-import { BusFault } from "./bus-fault.ts";
-import { type CallTarget, targetOf } from "./call-target.ts";
-import { type ErrorReply, errorReplyOf } from "./error-reply.ts";
-import { CANCELLED } from "./error-table.ts";
+import { CANCELLED } from "./bus-error-table.ts";
+import { BusReplyError } from "./bus-reply-error.ts";
+import { type CallTarget, findCallTarget } from "./call-target.ts";
+import { type ErrorReply, toErrorReply } from "./error-reply.ts";
 import type { ObjectTree } from "./object-tree.ts";
-import type { Peer } from "./peers.ts";
+import type { Peer } from "./peer.ts";
 
 /**
  * Answers calls. In this order: how fast the caller calls; what is called, and whether the types fit; who
@@ -24,7 +28,7 @@ import type { Peer } from "./peers.ts";
  */
 export class Router {
   readonly #objects: ObjectTree;
-  readonly #peerOf: (connection: string) => Peer;
+  readonly #getPeer: (connection: string) => Peer;
   readonly #machineId: () => Promise<string>;
   readonly #logger: Logger;
   readonly #running = new Set<Promise<void>>();
@@ -36,23 +40,23 @@ export class Router {
     readonly logger: Logger;
   }) {
     this.#objects = options.objects;
-    this.#peerOf = options.peerOf;
+    this.#getPeer = options.peerOf;
     this.#machineId = options.machineId;
     this.#logger = options.logger;
   }
 
   onCall({ frame, fds }: IncomingCall, connection: BusConnection): void {
-    const call: RoutedCall = { frame, connection, peer: this.#peerOf(frame.sender ?? "") };
+    const call: RoutedCall = { frame, connection, peer: this.#getPeer(frame.sender ?? "") };
     let target: CallTarget;
     let held: Disposable;
     try {
-      call.peer.admit();
-      target = targetOf(frame, this.#objects, this.#machineId);
-      if (!frame.body) throw tooLong();
-      held = call.peer.hold(frame.body.length);
+      call.peer.checkRate();
+      target = findCallTarget(frame, this.#objects, this.#machineId);
+      if (!frame.body) throw tooLongError();
+      held = call.peer.reserveBytes(frame.body.length);
     } catch (error) {
       closeFds(fds);
-      this.#refuse(call, error);
+      this.#replyError(call, error);
       return;
     }
     // Nobody would close what a method does not know of.
@@ -66,43 +70,43 @@ export class Router {
   }
 
   /** Resolves when no call is running. */
-  async settled(): Promise<void> {
+  async waitUntilIdle(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
   /** Never rejects. */
   async #run(call: RoutedCall, fds: readonly number[], target: CallTarget): Promise<void> {
     const { peer } = call;
-    let unread = fds;
-    let place: Disposable | undefined;
+    let unreadFds = fds;
+    let runningSlot: Disposable | undefined;
     const onAnswered: (() => void)[] = [];
     try {
       const caller = await peer.caller();
       // A caller that asks for much at once must not cost the daemon its connection. Here too, or the
       // answers would be made and wait in memory.
-      while (call.connection.isFull && !peer.signal.aborted) await call.connection.room();
-      place = peer.run();
+      while (call.connection.isFull && !peer.signal.aborted) await call.connection.waitForDrain();
+      runningSlot = peer.startCall();
       peer.signal.throwIfAborted();
-      const args = argumentsOf(call, fds);
-      unread = [];
+      const args = readArguments(call, fds);
+      unreadFds = [];
       const whenAnswered = (callback: () => void) => void onAnswered.push(callback);
       const outcome = target.run({ caller, args, signal: peer.signal, whenAnswered });
       // What is there at once has no need to wait, and so never counts as running beside others.
       const values = outcome instanceof Promise ? await outcome : outcome;
-      while (call.connection.isFull && !peer.signal.aborted) await call.connection.room();
-      answer(call, target.description.outSignature, values);
+      while (call.connection.isFull && !peer.signal.aborted) await call.connection.waitForDrain();
+      sendAnswer(call, target.description.outSignature, values);
     } catch (error) {
-      closeFds(unread);
-      this.#refuse(call, error);
+      closeFds(unreadFds);
+      this.#replyError(call, error);
     } finally {
-      place?.[Symbol.dispose]();
+      runningSlot?.[Symbol.dispose]();
     }
     for (const callback of onAnswered) callback();
   }
 
-  #refuse({ frame, connection, peer }: RoutedCall, error: unknown): void {
-    const isEnding = peer.signal.aborted && (isAbort(error) || error === peer.signal.reason);
-    const reply = isEnding ? ending : errorReplyOf(error);
+  #replyError({ frame, connection, peer }: RoutedCall, error: unknown): void {
+    const isEnding = peer.signal.aborted && (isAbortError(error) || error === peer.signal.reason);
+    const reply = isEnding ? shutdownReply : toErrorReply(error);
     const { interface: interfaceName, member, path } = frame;
     if (reply.isUnexpected) {
       this.#logger.error(
@@ -128,33 +132,33 @@ interface RoutedCall {
   readonly peer: Peer;
 }
 
-const ending: ErrorReply = {
+const shutdownReply: ErrorReply = {
   busName: CANCELLED,
   text: "the companion is ending",
   isUnexpected: false,
 };
 
-function argumentsOf({ frame, connection }: RoutedCall, fds: readonly number[]): BusValue[] {
+function readArguments({ frame, connection }: RoutedCall, fds: readonly number[]): BusValue[] {
   try {
     return connection.read(frame, fds);
   } catch (error) {
-    if (error instanceof TooManyValuesError) throw tooLong();
+    if (error instanceof TooManyValuesError) throw tooLongError();
     if (error instanceof NoSuchDescriptorError) {
-      throw new BusFault("InvalidArgs", "a file descriptor stands where none is taken");
+      throw new BusReplyError("InvalidArgs", "a file descriptor stands where none is taken");
     }
     throw error;
   }
 }
 
 /** Throws a TypeError where the method's values do not fit what its interface says, and BusFault `LimitsExceeded`. */
-function answer(
+function sendAnswer(
   { frame, connection }: RoutedCall,
   signature: string,
   args: readonly BusValue[],
 ): void {
   // Full still: the caller has gone, or the daemon ends.
   if (frame.flags & NO_REPLY_EXPECTED || connection.isFull) {
-    closeFds(descriptorsIn(signature, args));
+    closeFds(findDescriptors(signature, args));
     return;
   }
   try {
@@ -167,10 +171,13 @@ function answer(
     });
   } catch (error) {
     if (!(error instanceof MessageTooLongError)) throw error;
-    throw new BusFault("LimitsExceeded", "the answer is longer than the 64 MiB of a message");
+    throw new BusReplyError("LimitsExceeded", "the answer is longer than the 64 MiB of a message");
   }
 }
 
-function tooLong(): BusFault {
-  return new BusFault("LimitsExceeded", "the arguments are longer than the 4 MiB that are taken");
+function tooLongError(): BusReplyError {
+  return new BusReplyError(
+    "LimitsExceeded",
+    "the arguments are longer than the 4 MiB that are taken",
+  );
 }

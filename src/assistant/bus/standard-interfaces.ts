@@ -1,4 +1,4 @@
-import { readInterfaceFile } from "./interface-file.ts";
+import { parseInterfaceFile } from "./parse-interface-file.ts";
 
 /** What every object has beside its own interfaces. */
 export const PROPERTIES = "org.freedesktop.DBus.Properties";
@@ -40,4 +40,4 @@ const text = `
   </interface>
 `;
 
-export const standardInterfaces = readInterfaceFile(text);
+export const standardInterfaces = parseInterfaceFile(text);

@@ -1,6 +1,6 @@
 import type { BusValue } from "../../dbus/port.ts";
-import { readOptions } from "../bus/options.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
+import { readOptions } from "../bus/read-options.ts";
 import type { ContextService } from "./port.ts";
 
 const PATH = "/dev/assistant/Context1";
@@ -10,7 +10,7 @@ const LIMIT_DEFAULT = 3;
 
 const searchOptions = { limit: "u", hybrid: "b", scopes: "as" } as const;
 
-export interface ContextOnTheBus {
+export interface ContextBusDependencies {
   readonly bus: Bus;
   readonly service: ContextService;
   /** What Ping answers: `berth 0.1.0`. */
@@ -18,11 +18,11 @@ export interface ContextOnTheBus {
 }
 
 /** Puts search and memory on the bus. The function that it returns takes them off. */
-export function serveContext({ bus, service, daemon }: ContextOnTheBus): () => void {
-  return bus.serve(PATH, contextInterface(service, daemon));
+export function serveContext({ bus, service, daemon }: ContextBusDependencies): () => void {
+  return bus.serve(PATH, createContextInterface(service, daemon));
 }
 
-function contextInterface(service: ContextService, daemon: string): ServedInterface {
+function createContextInterface(service: ContextService, daemon: string): ServedInterface {
   const { memory } = service;
   return {
     name: "dev.assistant.Context1",

@@ -53,10 +53,10 @@ export interface IndexState {
   readonly state: "empty" | "indexing" | "ready" | "degraded";
   readonly documents: number;
   readonly chunks: number;
-  readonly sources: readonly SourceState[];
+  readonly sources: readonly ContextSourceState[];
 }
 
-export interface SourceState {
+export interface ContextSourceState {
   readonly name: string;
   readonly documents: number;
   /** Files that are there and not indexed: pictures, PDFs, archives, what is too large, what looks secret. */

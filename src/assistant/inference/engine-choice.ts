@@ -1,5 +1,5 @@
 import { MUSL_NOTICE } from "../../base/c-library.ts";
-import { AssistantError } from "../errors.ts";
+import { AssistantError } from "../assistant-error.ts";
 
 export interface EngineChoice {
   readonly engine: "llama" | "stub";

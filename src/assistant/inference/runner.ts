@@ -27,7 +27,7 @@ export interface Runner extends AsyncDisposable {
    * Begins to generate on a sequence. `last` is the one token of the prompt that was not prefilled; the
    * first step evaluates it. Nothing is evaluated before that. What it throws ends this job alone.
    */
-  start(sequence: number, last: Token, sampling: Sampling): Stream;
+  start(sequence: number, last: Token, sampling: Sampling): TokenStream;
 
   /**
    * One token for each stream, evaluated together as one batch; streams in the order of their
@@ -35,14 +35,14 @@ export interface Runner extends AsyncDisposable {
    * that steps without end starves nobody. A stream that fails fails alone; a rejection means
    * that the whole model is broken.
    */
-  step(streams: readonly Stream[]): Promise<readonly StepOutcome[]>;
+  step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]>;
 
   /**
    * Unit vectors and how many tokens each text had; an abort ends it between texts. Rejects with
    * TextTooLongError, and has to stay usable then. Touches no sequence; the scheduler calls it between
    * steps and never twice at once, with few texts at a time where a generation waits.
    */
-  embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded>;
+  embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult>;
 }
 
 export type Token = number;
@@ -51,7 +51,7 @@ export type Token = number;
  * A generation under way; made by `Runner.start`, of no use to another runner. A stream that is left out
  * of steps for a while loses nothing: its sequence stays as it is until the scheduler suspends it.
  */
-export interface Stream {
+export interface TokenStream {
   /** Where it evaluates; while it is suspended, where it did so last. */
   readonly sequence: number;
   /**
@@ -179,7 +179,7 @@ export interface Sampling {
   readonly showControlTokens: boolean;
 }
 
-export interface Embedded {
+export interface EmbeddingResult {
   /** One for each text, of length 1. */
   readonly vectors: readonly Float32Array[];
   readonly tokens: readonly number[];

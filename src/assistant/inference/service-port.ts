@@ -1,5 +1,5 @@
 import type { Egress } from "../data-class.ts";
-import type { Priority } from "./engine.ts";
+import type { RequestPriority } from "./inference-engine.ts";
 import type { Prompt, Sampling, TokenLogprob } from "./runner.ts";
 
 /**
@@ -34,7 +34,7 @@ export interface InferenceService {
   /** By id or alias. */
   model(name: string): Promise<ModelInfo | undefined>;
 
-  health(): Health;
+  health(): InferenceHealth;
 }
 
 /** Of an answer where the request does not say, as the runtime's contract has it. */
@@ -50,12 +50,12 @@ export interface GenerateRequest {
   readonly prompts: readonly Prompt[];
   /** Choices for each prompt, 1 or more. */
   readonly n: number;
-  readonly sampling: SamplingWish;
+  readonly sampling: SamplingParams;
   /** Undefined: 1,024. Infinity: to the end of the context. Never past the context in any case. */
   readonly maxTokens: number | undefined;
   /** The answer ends before the first of these; none is empty. */
   readonly stop: readonly string[];
-  readonly priority: Priority;
+  readonly priority: RequestPriority;
   readonly guide: Guide;
   /** What the model may do with the tools of a chat prompt; without meaning where it has none. */
   readonly toolChoice: ToolChoice;
@@ -75,11 +75,11 @@ export interface GenerateRequest {
    * What a client said that means nothing to a local model and may to a provider (`reasoning_effort`, `user`,
    * ...): sent on as it is to a remote one.
    */
-  readonly further?: Readonly<Record<string, unknown>> | undefined;
+  readonly passthrough?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** What a client said of sampling; the rest is the model's, or the engine's, default. */
-export type SamplingWish = {
+export type SamplingParams = {
   readonly [Name in
     | "temperature"
     | "topP"
@@ -153,11 +153,11 @@ export interface EmbedRequest {
   readonly model: string | undefined;
   /** At least one; none is empty. */
   readonly texts: readonly string[];
-  readonly priority: Priority;
+  readonly priority: RequestPriority;
   readonly keepAliveMs: number | undefined;
   /** As of a GenerateRequest. */
   readonly egress?: Egress | undefined;
-  readonly further?: Readonly<Record<string, unknown>> | undefined;
+  readonly passthrough?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface EmbedAnswer {
@@ -184,7 +184,7 @@ export interface ModelInfo {
   readonly embeddingLength: number | undefined;
 }
 
-export interface Health {
+export interface InferenceHealth {
   /** `llama.cpp`, or `stub`. */
   readonly engine: string;
   /** False while nothing can be appended, so that every request would be refused. */

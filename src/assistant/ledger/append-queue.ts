@@ -1,4 +1,4 @@
-import type { DraftEntry } from "./entry.ts";
+import type { DraftEntry } from "./ledger-entry.ts";
 import type { Receipt } from "./port.ts";
 
 /** In one commit: what takes longer keeps the first ones waiting. */
@@ -8,7 +8,7 @@ const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 const QUEUE_ENTRIES_MAX = 16_384;
 const QUEUE_BYTES_MAX = 64 * 1024 * 1024;
 
-interface Waiting {
+interface QueuedEntry {
   readonly draft: DraftEntry;
   readonly bytes: number;
   readonly resolve: (receipt: Receipt) => void;
@@ -24,35 +24,35 @@ export interface Batch {
 
 /** Entries that wait for the next commit, first come first served. */
 export class AppendQueue {
-  #waiting: Waiting[] = [];
+  #entries: QueuedEntry[] = [];
   #bytes = 0;
 
   get length(): number {
-    return this.#waiting.length;
+    return this.#entries.length;
   }
 
   /** Undefined where no more can wait. */
   add(draft: DraftEntry): Promise<Receipt> | undefined {
     const bytes = draft.fields.length + (draft.sealed?.length ?? 0);
-    if (this.#waiting.length >= QUEUE_ENTRIES_MAX) return undefined;
+    if (this.#entries.length >= QUEUE_ENTRIES_MAX) return undefined;
     if (this.#bytes > 0 && this.#bytes + bytes > QUEUE_BYTES_MAX) return undefined;
     this.#bytes += bytes;
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ draft, bytes, resolve, reject });
+      this.#entries.push({ draft, bytes, resolve, reject });
     });
   }
 
   /** The next commit: at least one entry, and then as many as fit. Undefined where nothing waits. */
-  take(): Batch | undefined {
+  takeBatch(): Batch | undefined {
     let [count, bytes] = [0, 0];
-    for (const item of this.#waiting) {
+    for (const item of this.#entries) {
       if (count === BATCH_ENTRIES_MAX) break;
       if (count > 0 && bytes + item.bytes > BATCH_BYTES_MAX) break;
       count += 1;
       bytes += item.bytes;
     }
     if (count === 0) return undefined;
-    const taken = this.#waiting.splice(0, count);
+    const taken = this.#entries.splice(0, count);
     this.#bytes -= bytes;
     return {
       drafts: taken.map(({ draft }) => draft),
@@ -69,8 +69,8 @@ export class AppendQueue {
     };
   }
 
-  reject(error: Error): void {
+  rejectAll(error: Error): void {
     this.#bytes = 0;
-    for (const item of this.#waiting.splice(0)) item.reject(error);
+    for (const item of this.#entries.splice(0)) item.reject(error);
   }
 }

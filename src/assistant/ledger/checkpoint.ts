@@ -1,5 +1,11 @@
-import { HASH_BYTES } from "./merkle.ts";
-import { type NoteFault, type NoteSigner, type NoteVerifier, openNote, signNote } from "./note.ts";
+import { HASH_BYTES } from "./merkle-tree.ts";
+import {
+  type NoteFault,
+  type NoteSigner,
+  type NoteVerifier,
+  openNote,
+  signNote,
+} from "./signed-note.ts";
 
 /** The head of the tree at some size (C2SP tlog-checkpoint): origin, size and root, signed. */
 export interface Checkpoint {
@@ -31,7 +37,7 @@ export function openCheckpoint(
   return origin === verifier.name ? { origin, size, root } : { fault: "unknown" };
 }
 
-export const faultWords: Readonly<Record<NoteFault, string>> = {
+export const faultDescriptions: Readonly<Record<NoteFault, string>> = {
   malformed: "is damaged",
   unknown: "is not signed by this ledger's key",
   forged: "has a signature that does not fit it",

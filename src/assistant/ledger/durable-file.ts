@@ -8,10 +8,10 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import { syncDirectory } from "../../base/sqlite.ts";
+import { fsyncDirectorySync } from "../../base/sqlite.ts";
 
 /** Replaces a file so that after a power cut it is the old or the new one, whole. Two flushes. */
-export function writeDurably(file: string, text: string, mode: number): void {
+export function replaceFileDurably(file: string, text: string, mode: number): void {
   const draft = `${file}.new`;
   rmSync(draft, { force: true });
   const handle = openSync(draft, "wx", mode);
@@ -22,11 +22,11 @@ export function writeDurably(file: string, text: string, mode: number): void {
     closeSync(handle);
   }
   renameSync(draft, file);
-  syncDirectory(dirname(file));
+  fsyncDirectorySync(dirname(file));
 }
 
 /** Undefined where there is no such file. */
-export function readIfThere(file: string): string | undefined {
+export function readFileIfExists(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {

@@ -1,9 +1,9 @@
 import type { SqliteDatabase } from "../../base/sqlite.ts";
-import { commitmentOf, type EntryBody, NO_LEAF, parseBody } from "./entry.ts";
-import { emptyRoot, leafHash, TreeEdge } from "./merkle.ts";
+import { computeCommitment, type EntryBody, FIRST_ENTRY_PREV, parseBody } from "./ledger-entry.ts";
 import { TILE_HEIGHT, TILE_WIDTH } from "./merkle-proof.ts";
+import { emptyRoot, hashLeaf, TreeEdge } from "./merkle-tree.ts";
 
-export interface Problem {
+export interface LedgerProblem {
   /** The first entry that it is about. */
   readonly seq: number;
   readonly message: string;
@@ -17,29 +17,29 @@ type Row = [seq: number, body: string, leaf: Buffer, salt: Buffer | null, plain:
  * What follows a bad entry is compared with what was stored, so that one bad entry is one problem.
  */
 export class EntryScan {
-  readonly problems: Problem[] = [];
+  readonly problems: LedgerProblem[] = [];
   /** What may follow from a bad entry elsewhere, such as one that said that a text was erased. */
-  readonly consequences: Problem[] = [];
+  readonly secondaryProblems: LedgerProblem[] = [];
   /** The root at each size that was asked for, as far as there are entries. */
   readonly roots = new Map<number, Buffer>();
   sealed = 0;
   erased = 0;
   readonly #db: SqliteDatabase;
   readonly #edge = new TreeEdge();
-  readonly #sizes: ReadonlySet<number>;
+  readonly #checkpointSizes: ReadonlySet<number>;
   /** Stored roots of subtrees by `level/index`; what the scan has met is taken out. */
   readonly #nodes: Map<string, Buffer>;
-  readonly #nodeProblems: Problem[] = [];
+  readonly #nodeProblems: LedgerProblem[] = [];
   /** Entries that commit to a text that is not there, until an entry says that it was erased. */
-  readonly #missing = new Set<number>();
+  readonly #missingSealed = new Set<number>();
   /** Entries whose text is there. */
-  readonly #present = new Set<number>();
+  readonly #presentSealed = new Set<number>();
   readonly #openDispatches = new Set<number>();
 
   constructor(db: SqliteDatabase, sizes: readonly number[]) {
     this.#db = db;
-    this.#sizes = new Set(sizes);
-    if (this.#sizes.has(0)) this.roots.set(0, emptyRoot);
+    this.#checkpointSizes = new Set(sizes);
+    if (this.#checkpointSizes.has(0)) this.roots.set(0, emptyRoot);
     const nodes = db.prepare<[], [number, number, Buffer]>("SELECT level, ix, hash FROM node");
     this.#nodes = new Map(
       nodes
@@ -66,73 +66,73 @@ export class EntryScan {
       .raw();
     let expected = 0;
     /** Of the entry before, as its text has it and as it is stored: they differ where that one is bad. */
-    let [prev, storedPrev] = [NO_LEAF, NO_LEAF];
+    let [prev, storedPrev] = [FIRST_ENTRY_PREV, FIRST_ENTRY_PREV];
     for (const row of rows.iterate()) {
       const [seq, text, stored] = row;
-      const leaf = leafHash(text);
+      const leaf = hashLeaf(text);
       const hex = leaf.toString("hex");
       const body = parseBody(text);
-      if (seq > expected) this.#blame(expected, `entry ${expected} is missing`);
+      if (seq > expected) this.#addProblem(expected, `entry ${expected} is missing`);
       const isIntact = leaf.equals(stored);
-      if (!isIntact) this.#blame(seq, `entry ${seq} is not the text that was hashed`);
-      else if (body === undefined) this.#blame(seq, `entry ${seq} is no entry`);
-      else if (body.seq !== seq) this.#displaced(seq, body);
+      if (!isIntact) this.#addProblem(seq, `entry ${seq} is not the text that was hashed`);
+      else if (body === undefined) this.#addProblem(seq, `entry ${seq} is no entry`);
+      else if (body.seq !== seq) this.#addDisplacedProblem(seq, body);
       else if (seq === expected && body.prev !== prev && body.prev !== storedPrev)
-        this.#blame(
+        this.#addProblem(
           Math.max(0, seq - 1),
           seq === 0
             ? "entry 0 does not begin the ledger"
             : `entry ${seq - 1} is not the one that entry ${seq} was written after`,
         );
-      if (body) this.#follow(seq, body, row[3], row[4]);
-      this.#grow(leaf);
+      if (body) this.#trackEntry(seq, body, row[3], row[4]);
+      this.#addLeaf(leaf);
       [prev, storedPrev, expected] = [hex, isIntact ? hex : stored.toString("hex"), seq + 1];
     }
     this.#finish();
   }
 
-  #blame(seq: number, message: string): void {
+  #addProblem(seq: number, message: string): void {
     this.problems.push({ seq, message });
   }
 
   /** An entry that calls itself an earlier one was pushed back by what was put before it. */
-  #displaced(seq: number, body: EntryBody): void {
+  #addDisplacedProblem(seq: number, body: EntryBody): void {
     const first = body.seq >= 0 ? Math.min(seq, body.seq) : seq;
-    this.#blame(first, `entry ${seq} was written as entry ${body.seq}`);
+    this.#addProblem(first, `entry ${seq} was written as entry ${body.seq}`);
   }
 
-  #follow(seq: number, body: EntryBody, salt: Buffer | null, plain: string | null): void {
+  #trackEntry(seq: number, body: EntryBody, salt: Buffer | null, plain: string | null): void {
     if (salt !== null && plain !== null) {
       this.sealed += 1;
-      this.#present.add(seq);
+      this.#presentSealed.add(seq);
       if (body.sealed === undefined)
-        this.#blame(seq, `entry ${seq} has a sealed text and sealed none`);
-      else if (commitmentOf(salt, plain) !== body.sealed)
-        this.#blame(seq, `the sealed text of entry ${seq} is not the one that it commits to`);
-    } else if (body.sealed !== undefined) this.#missing.add(seq);
+        this.#addProblem(seq, `entry ${seq} has a sealed text and sealed none`);
+      else if (computeCommitment(salt, plain) !== body.sealed)
+        this.#addProblem(seq, `the sealed text of entry ${seq} is not the one that it commits to`);
+    } else if (body.sealed !== undefined) this.#missingSealed.add(seq);
 
     const about = body.fields[body.name === "ledger.erased" ? "seq" : "dispatch"];
     if (body.name === "ledger.erased" && typeof about === "number") {
-      if (this.#missing.delete(about)) this.erased += 1;
-      else if (this.#present.has(about))
-        this.#blame(about, `the sealed text of entry ${about} was erased, and is there again`);
+      if (this.#missingSealed.delete(about)) this.erased += 1;
+      else if (this.#presentSealed.has(about))
+        this.#addProblem(about, `the sealed text of entry ${about} was erased, and is there again`);
     } else if (typeof about === "number") this.#openDispatches.delete(about);
     if (body.name.endsWith(".dispatch")) this.#openDispatches.add(seq);
   }
 
-  #grow(leaf: Buffer): void {
+  #addLeaf(leaf: Buffer): void {
     this.#edge.add(leaf, (height, index, hash) => {
       if (height % TILE_HEIGHT !== 0) return;
       const level = height / TILE_HEIGHT;
       const stored = this.#nodes.get(`${level}/${index}`);
       this.#nodes.delete(`${level}/${index}`);
-      if (stored?.equals(hash) !== true) this.#wrongNode(level, index);
+      if (stored?.equals(hash) !== true) this.#addNodeProblem(level, index);
     });
     const { size } = this.#edge;
-    if (this.#sizes.has(size)) this.roots.set(size, this.#edge.root());
+    if (this.#checkpointSizes.has(size)) this.roots.set(size, this.#edge.root());
   }
 
-  #wrongNode(level: number, index: number): void {
+  #addNodeProblem(level: number, index: number): void {
     const width = TILE_WIDTH ** level;
     const [from, to] = [index * width, (index + 1) * width - 1];
     this.#nodeProblems.push({
@@ -143,27 +143,27 @@ export class EntryScan {
 
   #finish(): void {
     const suspect = (seq: number, message: string) =>
-      this.consequences.push({ seq: Math.max(0, seq), message });
-    for (const seq of this.#missing)
+      this.secondaryProblems.push({ seq: Math.max(0, seq), message });
+    for (const seq of this.#missingSealed)
       suspect(seq, `the sealed text of entry ${seq} is gone, and no entry says that it was erased`);
-    for (const seq of this.#strayRows("sealed"))
+    for (const seq of this.#findOrphanRows("sealed"))
       suspect(seq, `a sealed text stands at entry ${seq}, which is not there`);
-    const open = new Set(this.#strayRows("open_dispatch", true));
-    for (const seq of differences(this.#openDispatches, open))
+    const open = new Set(this.#findOrphanRows("open_dispatch", true));
+    for (const seq of symmetricDifference(this.#openDispatches, open))
       suspect(seq, `whether entry ${seq} has a result is noted wrongly`);
     // Bad entries make every hash above them wrong.
     if (this.problems.length > 0) return;
-    this.consequences.push(...this.#nodeProblems);
+    this.secondaryProblems.push(...this.#nodeProblems);
     for (const key of this.#nodes.keys())
       suspect(0, `the stored hash ${key} is of entries that are not there`);
   }
 
-  #strayRows(table: "sealed" | "open_dispatch", all = false): number[] {
+  #findOrphanRows(table: "sealed" | "open_dispatch", all = false): number[] {
     const where = all ? "" : "WHERE seq NOT IN (SELECT seq FROM entry)";
     return this.#db.prepare<[], number>(`SELECT seq FROM ${table} ${where}`).pluck().all();
   }
 }
 
-function differences(a: ReadonlySet<number>, b: ReadonlySet<number>): number[] {
+function symmetricDifference(a: ReadonlySet<number>, b: ReadonlySet<number>): number[] {
   return [...[...a].filter((item) => !b.has(item)), ...[...b].filter((item) => !a.has(item))];
 }

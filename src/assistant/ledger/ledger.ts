@@ -1,10 +1,10 @@
 import { type Clock, timestamp } from "../../base/clock.ts";
 import { type Logger, silentLogger } from "../../base/logger.ts";
-import { packageVersion } from "../../base/package-version.ts";
-import { AssistantError } from "../errors.ts";
+import { readPackageVersion } from "../../base/package-version.ts";
+import { AssistantError } from "../assistant-error.ts";
 import { AppendQueue } from "./append-queue.ts";
-import { draftEntry } from "./entry.ts";
-import { type FailureKind, LedgerFailure } from "./failure.ts";
+import { draftEntry } from "./ledger-entry.ts";
+import { LedgerFailure, type LedgerFailureKind } from "./ledger-failure.ts";
 import type { Ledger, NewEntry, Receipt } from "./port.ts";
 import type { FailedAnswer, WriterAnswer, WriterRequest } from "./writer-protocol.ts";
 import { WriterThread } from "./writer-thread.ts";
@@ -32,7 +32,7 @@ export interface LedgerState {
   readonly commits: number;
   /** Why the ledger was last unavailable; kept when it is back. The message names no path. */
   readonly lastError:
-    | { readonly kind: FailureKind; readonly message: string; readonly atMs: number }
+    | { readonly kind: LedgerFailureKind; readonly message: string; readonly atMs: number }
     | undefined;
 }
 
@@ -48,9 +48,9 @@ export interface OpenLedger extends Ledger, AsyncDisposable {
 }
 
 /** A checkpoint goes beside the database at most so often, and at the end: it costs two flushes. */
-const SAVE_CHECKPOINT_MS = 1_000;
+const CHECKPOINT_SAVE_DELAY_MS = 1_000;
 /** How long an entry that nobody waits for stays without a commit to go with. */
-const MAY_WAIT_MS = 50;
+const DEFERRED_COMMIT_DELAY_MS = 50;
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5_000;
 
@@ -84,12 +84,12 @@ class ThreadedLedger implements OpenLedger {
   #lastError: LedgerState["lastError"];
   #retryMs = RETRY_MS_MIN;
   #retryAtMs = 0;
-  #cancelTimer: (() => void) | undefined;
+  #cancelRetry: (() => void) | undefined;
   #cancelSave: (() => void) | undefined;
-  #cancelWait: (() => void) | undefined;
+  #cancelDeferredCommit: (() => void) | undefined;
   /** Everything that is asked of the thread, one after the other. */
-  #turn: Promise<unknown> = Promise.resolve();
-  #isPumping = false;
+  #lastTask: Promise<unknown> = Promise.resolve();
+  #isCommitting = false;
 
   constructor(options: LedgerOptions) {
     this.#options = options;
@@ -109,7 +109,7 @@ class ThreadedLedger implements OpenLedger {
   }
 
   start(): Promise<FailedAnswer | undefined> {
-    return this.#inTurn(() => this.#open());
+    return this.#runExclusive(() => this.#open());
   }
 
   async append(
@@ -117,7 +117,7 @@ class ThreadedLedger implements OpenLedger {
     { mayWait = false }: { readonly mayWait?: boolean } = {},
   ): Promise<Receipt> {
     const draft = draftEntry(entry, timestamp(this.#clock.now()));
-    if (this.#phase !== "ok") throw this.#unavailable();
+    if (this.#phase !== "ok") throw this.#unavailableError();
     const receipt = this.#queue.add(draft);
     if (receipt === undefined)
       throw new AssistantError(
@@ -125,8 +125,11 @@ class ThreadedLedger implements OpenLedger {
         "the ledger has too many entries to write; nothing was done",
         { retryAfterSeconds: 1 },
       );
-    if (mayWait) this.#cancelWait ??= this.#clock.setTimer(MAY_WAIT_MS, () => this.#pumpSoon());
-    else this.#pumpSoon();
+    if (mayWait)
+      this.#cancelDeferredCommit ??= this.#clock.setTimer(DEFERRED_COMMIT_DELAY_MS, () =>
+        this.#scheduleCommit(),
+      );
+    else this.#scheduleCommit();
     return receipt;
   }
 
@@ -134,17 +137,17 @@ class ThreadedLedger implements OpenLedger {
     const entry: NewEntry = { name: "ledger.erased", fields: { seq } };
     const draft = draftEntry(entry, timestamp(this.#clock.now()));
     const answer = await this.#request({ type: "erase", seq, draft });
-    if (answer.type !== "erase") throw this.#unavailable();
+    if (answer.type !== "erase") throw this.#unavailableError();
     if (answer.receipt === undefined)
       throw new AssistantError("not_found", `entry ${seq} of the ledger has no sealed text`);
     this.#size = answer.receipt.seq + 1;
-    this.#saveSoon();
+    this.#scheduleCheckpointSave();
     return answer.receipt;
   }
 
   async checkpoint(): Promise<string> {
     const answer = await this.#request({ type: "save_checkpoint" });
-    if (answer.type !== "save_checkpoint") throw this.#unavailable();
+    if (answer.type !== "save_checkpoint") throw this.#unavailableError();
     return answer.note;
   }
 
@@ -153,56 +156,56 @@ class ThreadedLedger implements OpenLedger {
     // What was handed over is written; what comes from now on is refused.
     const wasOk = this.#phase === "ok";
     this.#phase = "closed";
-    this.#cancelTimer?.();
+    this.#cancelRetry?.();
     this.#cancelSave?.();
-    this.#cancelWait?.();
-    await this.#inTurn(async () => {
-      if (wasOk) await this.#pump();
-      this.#queue.reject(this.#unavailable());
+    this.#cancelDeferredCommit?.();
+    await this.#runExclusive(async () => {
+      if (wasOk) await this.#commitQueued();
+      this.#queue.rejectAll(this.#unavailableError());
       const answer = await this.#thread?.ask({ type: "close" });
       if (answer?.type === "failed") this.#logFailure(answer);
-      await this.#thread?.end();
+      await this.#thread?.terminate();
     });
   }
 
-  #pumpSoon(): void {
-    this.#cancelWait?.();
-    this.#cancelWait = undefined;
-    if (this.#isPumping) return;
-    this.#isPumping = true;
+  #scheduleCommit(): void {
+    this.#cancelDeferredCommit?.();
+    this.#cancelDeferredCommit = undefined;
+    if (this.#isCommitting) return;
+    this.#isCommitting = true;
     // Whoever is in this same turn of the loop comes along.
-    queueMicrotask(() => void this.#inTurn(() => this.#pump()));
+    queueMicrotask(() => void this.#runExclusive(() => this.#commitQueued()));
   }
 
   /** Commits until nothing waits: what arrives while one runs is the next. */
-  async #pump(): Promise<void> {
-    for (let batch = this.#queue.take(); batch; batch = this.#queue.take()) {
+  async #commitQueued(): Promise<void> {
+    for (let batch = this.#queue.takeBatch(); batch; batch = this.#queue.takeBatch()) {
       const answer = await this.#ask({ type: "append", drafts: batch.drafts });
       if (answer.type !== "append") {
-        batch.reject(this.#unavailable());
+        batch.reject(this.#unavailableError());
         break;
       }
       this.#size = (answer.receipts.at(-1)?.seq ?? this.#size - 1) + 1;
       this.#commits += 1;
       batch.resolve(answer.receipts);
-      this.#saveSoon();
+      this.#scheduleCheckpointSave();
     }
-    this.#isPumping = false;
+    this.#isCommitting = false;
   }
 
   async #request(request: WriterRequest): Promise<WriterAnswer> {
-    return this.#inTurn(async () => {
-      if (this.#phase !== "ok") throw this.#unavailable();
+    return this.#runExclusive(async () => {
+      if (this.#phase !== "ok") throw this.#unavailableError();
       return this.#ask(request);
     });
   }
 
   async #ask(request: WriterRequest): Promise<WriterAnswer> {
-    if (!this.#thread) throw this.#unavailable();
+    if (!this.#thread) throw this.#unavailableError();
     const answer = await this.#thread.ask(request);
     if (answer.type === "failed") {
       this.#mustRecordFull ||= answer.kind === "full";
-      this.#fall(answer);
+      this.#markDown(answer);
     }
     return answer;
   }
@@ -214,11 +217,11 @@ class ThreadedLedger implements OpenLedger {
       this.#thread?.ask({ type: "open", time: timestamp(this.#clock.now()), isFull });
     let answer = await ask(this.#mustRecordFull);
     if (answer?.type === "failed" && answer.kind === "full" && !this.#mustRecordFull) {
-      this.#note(answer);
+      this.#recordFailure(answer);
       answer = await ask(true);
     }
     if (answer?.type === "failed") {
-      this.#fall(answer);
+      this.#markDown(answer);
       return answer;
     }
     if (answer?.type !== "open" || this.#isClosed()) return undefined;
@@ -226,7 +229,7 @@ class ThreadedLedger implements OpenLedger {
     this.#isFull = answer.isFull;
     this.#mustRecordFull = false;
     if (answer.isFull) {
-      this.#fall({
+      this.#markDown({
         type: "failed",
         kind: "full",
         message: "the disk is full",
@@ -244,25 +247,28 @@ class ThreadedLedger implements OpenLedger {
   #startThread(): WriterThread {
     const data = {
       stateDir: this.#options.dir,
-      version: this.#options.version ?? packageVersion(),
+      version: this.#options.version ?? readPackageVersion(),
     };
-    return new WriterThread(data, ({ failure }) => this.#fall(failure));
+    return new WriterThread(data, ({ failure }) => this.#markDown(failure));
   }
 
   /** Nothing is accepted from here on until it has been opened and checked anew. */
-  #fall(failure: FailedAnswer): void {
-    this.#note(failure);
+  #markDown(failure: FailedAnswer): void {
+    this.#recordFailure(failure);
     if (this.#phase === "closed") return;
     this.#phase = "down";
-    this.#queue.reject(this.#unavailable());
-    this.#cancelTimer?.();
+    this.#queue.rejectAll(this.#unavailableError());
+    this.#cancelRetry?.();
     const delayMs = this.#retryMs;
     this.#retryMs = Math.min(RETRY_MS_MAX, this.#retryMs * 2);
     this.#retryAtMs = this.#clock.now() + delayMs;
-    this.#cancelTimer = this.#clock.setTimer(delayMs, () => void this.#inTurn(() => this.#open()));
+    this.#cancelRetry = this.#clock.setTimer(
+      delayMs,
+      () => void this.#runExclusive(() => this.#open()),
+    );
   }
 
-  #note(failure: FailedAnswer): void {
+  #recordFailure(failure: FailedAnswer): void {
     const isNew =
       this.#phase !== "down" ||
       this.#lastError?.kind !== failure.kind ||
@@ -276,7 +282,7 @@ class ThreadedLedger implements OpenLedger {
     this.#logger.error({ kind, reason: message, hint, detail }, "ledger is unavailable");
   }
 
-  #unavailable(): AssistantError {
+  #unavailableError(): AssistantError {
     if (this.#phase === "closed" || this.#phase === "opening")
       return new AssistantError(
         "ledger_unavailable",
@@ -294,14 +300,15 @@ class ThreadedLedger implements OpenLedger {
     );
   }
 
-  #saveSoon(): void {
+  #scheduleCheckpointSave(): void {
     if (this.#cancelSave || this.#phase !== "ok") return;
-    this.#cancelSave = this.#clock.setTimer(SAVE_CHECKPOINT_MS, () => {
+    this.#cancelSave = this.#clock.setTimer(CHECKPOINT_SAVE_DELAY_MS, () => {
       this.#cancelSave = undefined;
-      void this.#inTurn(async () => {
+      void this.#runExclusive(async () => {
         if (this.#phase !== "ok") return;
         const answer = await this.#ask({ type: "save_checkpoint" });
-        if (answer.type === "save_checkpoint" && answer.mustRest) this.#saveSoon();
+        if (answer.type === "save_checkpoint" && answer.needsMaintenance)
+          this.#scheduleCheckpointSave();
       });
     });
   }
@@ -310,9 +317,9 @@ class ThreadedLedger implements OpenLedger {
     return this.#phase === "closed";
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(() => undefined);
+  #runExclusive<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#lastTask.then(work);
+    this.#lastTask = done.catch(() => undefined);
     return done;
   }
 }

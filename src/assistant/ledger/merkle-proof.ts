@@ -1,4 +1,11 @@
-import { emptyRoot, foldFull, fullSubtrees, nodeHash, splitOf, TreeEdge } from "./merkle.ts";
+import {
+  emptyRoot,
+  findSplitPoint,
+  fullSubtrees,
+  hashFullSubtree,
+  hashNode,
+  TreeEdge,
+} from "./merkle-tree.ts";
 
 /**
  * Proofs of RFC 6962, sections 2.1.1 and 2.1.2, out of stored hashes. A tree keeps every leaf hash and
@@ -18,7 +25,7 @@ function subtreeRoot(hashes: TreeHashes, start: number, height: number): Buffer 
   const level = Math.floor(height / TILE_HEIGHT);
   const width = TILE_WIDTH ** level;
   const from = start / width;
-  return foldFull(hashes.read(level, from, from + 2 ** (height - level * TILE_HEIGHT)));
+  return hashFullSubtree(hashes.read(level, from, from + 2 ** (height - level * TILE_HEIGHT)));
 }
 
 /** Root over the leaves `from` up to `to`, where `from` is where a subtree of that size could begin. */
@@ -26,13 +33,13 @@ function rangeRoot(hashes: TreeHashes, from: number, to: number): Buffer {
   const roots = fullSubtrees(to - from).map(({ start, height }) =>
     subtreeRoot(hashes, from + start, height),
   );
-  return TreeEdge.of(to - from, roots).root();
+  return TreeEdge.fromSubtreeRoots(to - from, roots).root();
 }
 
 /** The right edge of the tree over the first `size` leaves. */
 export function edgeAt(hashes: TreeHashes, size: number): TreeEdge {
   const roots = fullSubtrees(size).map(({ start, height }) => subtreeRoot(hashes, start, height));
-  return TreeEdge.of(size, roots);
+  return TreeEdge.fromSubtreeRoots(size, roots);
 }
 
 export function rootAt(hashes: TreeHashes, size: number): Buffer {
@@ -40,12 +47,12 @@ export function rootAt(hashes: TreeHashes, size: number): Buffer {
 }
 
 /** The audit path of leaf `seq` in the tree over the first `size` leaves; from the leaf's sibling up. */
-export function inclusionProof(hashes: TreeHashes, seq: number, size: number): Buffer[] {
+export function proveInclusion(hashes: TreeHashes, seq: number, size: number): Buffer[] {
   if (seq < 0 || seq >= size) throw new RangeError(`there is no leaf ${seq} in a tree of ${size}`);
   const path: Buffer[] = [];
   let [from, to] = [0, size];
   while (to - from > 1) {
-    const middle = from + splitOf(to - from);
+    const middle = from + findSplitPoint(to - from);
     const isLeft = seq < middle;
     path.push(isLeft ? rangeRoot(hashes, middle, to) : rangeRoot(hashes, from, middle));
     [from, to] = isLeft ? [from, middle] : [middle, to];
@@ -54,7 +61,7 @@ export function inclusionProof(hashes: TreeHashes, seq: number, size: number): B
 }
 
 /** That the tree over `size` leaves begins with that over `oldSize`. Empty where they are the same. */
-export function consistencyProof(hashes: TreeHashes, oldSize: number, size: number): Buffer[] {
+export function proveConsistency(hashes: TreeHashes, oldSize: number, size: number): Buffer[] {
   if (oldSize < 0 || oldSize > size) throw new RangeError(`${oldSize} is past a tree of ${size}`);
   if (oldSize === 0 || oldSize === size) return [];
   const path: Buffer[] = [];
@@ -62,7 +69,7 @@ export function consistencyProof(hashes: TreeHashes, oldSize: number, size: numb
   // Whether what is left is a full subtree of the old tree that the verifier knows the root of.
   let isKnown = true;
   while (to !== oldSize) {
-    const middle = from + splitOf(to - from);
+    const middle = from + findSplitPoint(to - from);
     if (oldSize <= middle) {
       path.push(rangeRoot(hashes, middle, to));
       to = middle;
@@ -91,10 +98,10 @@ export function verifyInclusion(options: {
   for (const sibling of proof) {
     if (last === 0) return false;
     if (at % 2 === 1 || at === last) {
-      hashed = nodeHash(sibling, hashed);
+      hashed = hashNode(sibling, hashed);
       while (at % 2 === 0 && at !== 0) [at, last] = [at / 2, Math.floor(last / 2)];
     } else {
-      hashed = nodeHash(hashed, sibling);
+      hashed = hashNode(hashed, sibling);
     }
     [at, last] = [Math.floor(at / 2), Math.floor(last / 2)];
   }
@@ -123,11 +130,11 @@ export function verifyConsistency(options: {
   for (const sibling of rest) {
     if (last === 0) return false;
     if (at % 2 === 1 || at === last) {
-      oldHash = nodeHash(sibling, oldHash);
-      newHash = nodeHash(sibling, newHash);
+      oldHash = hashNode(sibling, oldHash);
+      newHash = hashNode(sibling, newHash);
       while (at % 2 === 0 && at !== 0) [at, last] = [at / 2, Math.floor(last / 2)];
     } else {
-      newHash = nodeHash(newHash, sibling);
+      newHash = hashNode(newHash, sibling);
     }
     [at, last] = [Math.floor(at / 2), Math.floor(last / 2)];
   }

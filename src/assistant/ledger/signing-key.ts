@@ -1,31 +1,34 @@
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
-import { readIfThere, writeDurably } from "./durable-file.ts";
-import { LedgerFailure } from "./failure.ts";
-import type { LedgerFiles } from "./files.ts";
+import { readFileIfExists, replaceFileDurably } from "./durable-file.ts";
+import { LedgerFailure } from "./ledger-failure.ts";
+import type { LedgerPaths } from "./ledger-paths.ts";
 import {
+  createNoteSigner,
   type NoteSigner,
   type NoteVerifier,
-  noteSigner,
   parseSigner,
   parseVerifier,
-} from "./note.ts";
+} from "./signed-note.ts";
 
 /**
  * The ledger's key, made where the ledger is new. A ledger that is there never gets another key
  * silently: whoever can take the key away could otherwise begin a second history. Throws LedgerFailure `key`.
  */
-export function takeSigner(files: LedgerFiles, isNew: boolean): NoteSigner {
-  const text = readIfThere(files.signerKey);
+export function loadOrCreateSigner(files: LedgerPaths, isNew: boolean): NoteSigner {
+  const text = readFileIfExists(files.signerKey);
   if (text === undefined) {
     if (!isNew)
       throw keyFailure(
         "the ledger's private key is missing",
         "bring ledger.key back into the assistant's data directory from a backup",
       );
-    const signer = noteSigner(`berth.local/${randomBytes(8).toString("hex")}`, randomBytes(32));
-    writeDurably(files.signerKey, `${signer.text}\n`, 0o600);
-    writeDurably(files.verifierKey, `${signer.verifier.text}\n`, 0o600);
+    const signer = createNoteSigner(
+      `berth.local/${randomBytes(8).toString("hex")}`,
+      randomBytes(32),
+    );
+    replaceFileDurably(files.signerKey, `${signer.text}\n`, 0o600);
+    replaceFileDurably(files.verifierKey, `${signer.verifier.text}\n`, 0o600);
     return signer;
   }
   if ((statSync(files.signerKey).mode & 0o077) !== 0)
@@ -35,16 +38,17 @@ export function takeSigner(files: LedgerFiles, isNew: boolean): NoteSigner {
     );
   const signer = parseSigner(text);
   if (!signer) throw keyFailure("the ledger's private key is damaged", "restore ledger.key");
-  const known = readIfThere(files.verifierKey);
-  if (known === undefined) writeDurably(files.verifierKey, `${signer.verifier.text}\n`, 0o600);
+  const known = readFileIfExists(files.verifierKey);
+  if (known === undefined)
+    replaceFileDurably(files.verifierKey, `${signer.verifier.text}\n`, 0o600);
   else if (known.trim() !== signer.verifier.text)
     throw keyFailure("the ledger's private and public key do not belong together", "restore both");
   return signer;
 }
 
 /** The key that a reader verifies with. Throws LedgerFailure `key`. */
-export function readVerifier(files: LedgerFiles): NoteVerifier {
-  const text = readIfThere(files.verifierKey);
+export function readVerifier(files: LedgerPaths): NoteVerifier {
+  const text = readFileIfExists(files.verifierKey);
   if (text === undefined)
     throw keyFailure("the ledger's public key is missing", "restore ledger.vkey, or give --key");
   const verifier = parseVerifier(text);

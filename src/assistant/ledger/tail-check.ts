@@ -1,11 +1,11 @@
 import type { SqliteDatabase } from "../../base/sqlite.ts";
-import { type Checkpoint, faultWords, openCheckpoint } from "./checkpoint.ts";
-import { NO_LEAF, parseBody } from "./entry.ts";
-import { LedgerFailure } from "./failure.ts";
-import { leafHash, type TreeEdge } from "./merkle.ts";
+import { type Checkpoint, faultDescriptions, openCheckpoint } from "./checkpoint.ts";
+import { FIRST_ENTRY_PREV, parseBody } from "./ledger-entry.ts";
+import { LedgerFailure } from "./ledger-failure.ts";
+import { storedHashes, storedSize } from "./ledger-schema.ts";
 import { edgeAt, rootAt } from "./merkle-proof.ts";
-import type { NoteVerifier } from "./note.ts";
-import { storedHashes, storedSize } from "./schema.ts";
+import { hashLeaf, type TreeEdge } from "./merkle-tree.ts";
+import type { NoteVerifier } from "./signed-note.ts";
 
 /** Entries that are hashed anew at each open. All of them are by `berth ledger verify`. */
 const TAIL_ENTRIES = 256;
@@ -15,8 +15,8 @@ export interface TailState {
   /** Leaf hash of the last entry, in hexadecimal. */
   readonly lastLeaf: string;
   /** Size of the newest checkpoint, and of the one before it; -1 where there is none. */
-  readonly newest: number;
-  readonly before: number;
+  readonly newestCheckpointSize: number;
+  readonly previousCheckpointSize: number;
 }
 
 /**
@@ -34,7 +34,7 @@ export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState
   if (newest !== undefined) {
     const opened = openCheckpoint(newest.note, verifier);
     if (opened.fault !== undefined) {
-      const words = `its newest checkpoint ${faultWords[opened.fault]}`;
+      const words = `its newest checkpoint ${faultDescriptions[opened.fault]}`;
       throw opened.fault === "unknown" ? new LedgerFailure("key", words) : tampered(words);
     }
     if (opened.size !== newest.size || opened.size !== size)
@@ -44,8 +44,8 @@ export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState
   return {
     edge: edgeAt(storedHashes(db), size),
     lastLeaf: checkEntries(db, Math.max(0, size - TAIL_ENTRIES), size),
-    newest: newest?.size ?? -1,
-    before: before?.size ?? -1,
+    newestCheckpointSize: newest?.size ?? -1,
+    previousCheckpointSize: before?.size ?? -1,
   };
 }
 
@@ -63,10 +63,10 @@ function checkEntries(db: SqliteDatabase, from: number, size: number): string {
   const rows = db
     .prepare<[number], [string, Buffer]>("SELECT body, leaf FROM entry WHERE seq = ?")
     .raw();
-  let prev = from === 0 ? NO_LEAF : (leafOf.get(from - 1)?.toString("hex") ?? "");
+  let prev = from === 0 ? FIRST_ENTRY_PREV : (leafOf.get(from - 1)?.toString("hex") ?? "");
   for (let seq = from; seq < size; seq += 1) {
     const [text = "", stored] = rows.get(seq) ?? [];
-    const [body, leaf] = [parseBody(text), leafHash(text)];
+    const [body, leaf] = [parseBody(text), hashLeaf(text)];
     if (body?.seq !== seq || body.prev !== prev || !stored?.equals(leaf))
       throw tampered(`entry ${seq} is not the one that was written there`);
     prev = leaf.toString("hex");
@@ -78,11 +78,15 @@ function checkEntries(db: SqliteDatabase, from: number, size: number): string {
  * Compares with a checkpoint from outside the database. Throws LedgerFailure `rolled_back`: then the
  * database was replaced by an older copy, or by another history.
  */
-export function checkAgainst(db: SqliteDatabase, size: number, seen: Checkpoint): void {
-  if (seen.size > size)
-    throw rolledBack(`it has ${size} entries, and had ${seen.size} when it was last seen`);
-  if (!rootAt(storedHashes(db), seen.size).equals(seen.root))
-    throw rolledBack(`its first ${seen.size} entries are others than when it was last seen`);
+export function checkAgainstCheckpoint(
+  db: SqliteDatabase,
+  size: number,
+  checkpoint: Checkpoint,
+): void {
+  if (checkpoint.size > size)
+    throw rolledBack(`it has ${size} entries, and had ${checkpoint.size} when it was last seen`);
+  if (!rootAt(storedHashes(db), checkpoint.size).equals(checkpoint.root))
+    throw rolledBack(`its first ${checkpoint.size} entries are others than when it was last seen`);
 }
 
 function tampered(why: string): LedgerFailure {

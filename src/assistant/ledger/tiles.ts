@@ -1,4 +1,4 @@
-import { BODY_BYTES_MAX } from "./entry.ts";
+import { BODY_BYTES_MAX } from "./ledger-entry.ts";
 import { TILE_WIDTH, type TreeHashes } from "./merkle-proof.ts";
 
 /** Files of a log in the layout of C2SP tlog-tiles, by their path below the export's folder. */
@@ -19,7 +19,7 @@ export function tilePath(level: number | "entries", index: number, width: number
 /** Every tile of hashes of a tree of this size, the partial ones on its right edge included. */
 export function* hashTiles(hashes: TreeHashes, size: number): Generator<TileFile> {
   for (let level = 0, width = size; width > 0; level += 1, width = Math.floor(width / TILE_WIDTH)) {
-    for (const { index, from, to } of slices(width)) {
+    for (const { index, from, to } of tileRanges(width)) {
       const bytes = Buffer.concat(hashes.read(level, from, to));
       yield { path: tilePath(level, index, to - from), bytes };
     }
@@ -31,18 +31,18 @@ export function* entryTiles(
   bodies: (from: number, to: number) => readonly string[],
   size: number,
 ): Generator<TileFile> {
-  for (const { index, from, to } of slices(size)) {
-    const bytes = Buffer.concat(bodies(from, to).flatMap(withLength));
+  for (const { index, from, to } of tileRanges(size)) {
+    const bytes = Buffer.concat(bodies(from, to).flatMap(prefixWithLength));
     yield { path: tilePath("entries", index, to - from), bytes };
   }
 }
 
-function* slices(width: number): Generator<{ index: number; from: number; to: number }> {
+function* tileRanges(width: number): Generator<{ index: number; from: number; to: number }> {
   for (let from = 0; from < width; from += TILE_WIDTH)
     yield { index: from / TILE_WIDTH, from, to: Math.min(from + TILE_WIDTH, width) };
 }
 
-function withLength(body: string): Buffer[] {
+function prefixWithLength(body: string): Buffer[] {
   const bytes = Buffer.from(body);
   if (bytes.length > BODY_BYTES_MAX) throw new RangeError("an entry is too large for a bundle");
   const length = Buffer.alloc(2);

@@ -1,5 +1,5 @@
 import Database from "better-sqlite3";
-import { LedgerFailure } from "./failure.ts";
+import { LedgerFailure } from "./ledger-failure.ts";
 
 export interface WriterLock {
   release(): void;
@@ -10,7 +10,7 @@ export interface WriterLock {
  * own, held open. The system takes it back when the process ends, however it ends. Throws LedgerFailure
  * `locked`.
  */
-export function takeWriterLock(file: string): WriterLock {
+export function acquireWriterLock(file: string): WriterLock {
   let db: Database.Database | undefined;
   try {
     db = new Database(file, { timeout: 0 });

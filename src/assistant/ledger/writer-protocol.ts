@@ -1,5 +1,5 @@
-import type { DraftEntry } from "./entry.ts";
-import type { FailureKind } from "./failure.ts";
+import type { DraftEntry } from "./ledger-entry.ts";
+import type { LedgerFailureKind } from "./ledger-failure.ts";
 import type { Receipt } from "./port.ts";
 
 /** What is said between the ledger and its writer's thread: one question at a time, one answer each. */
@@ -17,13 +17,13 @@ export type WriterAnswer =
   /** Undefined: there is no sealed text at that entry. */
   | { readonly type: "erase"; readonly receipt: Receipt | undefined }
   /** `mustRest`: a reader keeps an erased text in the write-ahead log; it is to be asked again soon. */
-  | { readonly type: "save_checkpoint"; readonly note: string; readonly mustRest: boolean }
+  | { readonly type: "save_checkpoint"; readonly note: string; readonly needsMaintenance: boolean }
   | { readonly type: "close" }
   | FailedAnswer;
 
 export interface FailedAnswer {
   readonly type: "failed";
-  readonly kind: FailureKind;
+  readonly kind: LedgerFailureKind;
   readonly message: string;
   readonly hint: string | undefined;
   /** What the system or the library said, for the log alone: it may name paths. */
@@ -31,8 +31,8 @@ export interface FailedAnswer {
 }
 
 /** What the writer does of its own accord, after an answer, failed. */
-export interface Fallen {
-  readonly type: "fallen";
+export interface WriterFailedEvent {
+  readonly type: "writer_failed";
   readonly failure: FailedAnswer;
 }
 

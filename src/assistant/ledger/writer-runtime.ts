@@ -1,12 +1,12 @@
-import { canonicalJson } from "../../base/canonical.ts";
-import { messageOf } from "../../base/errors.ts";
-import type { DraftEntry } from "./entry.ts";
-import { LedgerFailure, ledgerFailure } from "./failure.ts";
-import { type LedgerFiles, ledgerFiles } from "./files.ts";
+import { canonicalJson } from "../../base/canonical-json.ts";
+import { getErrorMessage } from "../../base/errors.ts";
+import { allocateReserve, releaseReserve } from "./disk-reserve.ts";
+import type { DraftEntry } from "./ledger-entry.ts";
+import { LedgerFailure, toLedgerFailure } from "./ledger-failure.ts";
+import { type LedgerPaths, resolveLedgerPaths } from "./ledger-paths.ts";
+import { LedgerWriter } from "./ledger-writer.ts";
 import type { EntryName, EntryValue, Receipt } from "./port.ts";
-import { freeReserve, takeReserve } from "./reserve.ts";
-import { LedgerWriter } from "./writer.ts";
-import { takeWriterLock, type WriterLock } from "./writer-lock.ts";
+import { acquireWriterLock, type WriterLock } from "./writer-lock.ts";
 import type { FailedAnswer, WriterAnswer, WriterData, WriterRequest } from "./writer-protocol.ts";
 
 /**
@@ -14,7 +14,7 @@ import type { FailedAnswer, WriterAnswer, WriterData, WriterRequest } from "./wr
  * failure means. After a failure nothing is accepted until `open` has succeeded.
  */
 export class WriterRuntime {
-  readonly #files: LedgerFiles;
+  readonly #files: LedgerPaths;
   readonly #version: string;
   #lock: WriterLock | undefined;
   #writer: LedgerWriter | undefined;
@@ -26,7 +26,7 @@ export class WriterRuntime {
   #isFull = false;
 
   constructor({ stateDir, version }: WriterData) {
-    this.#files = ledgerFiles(stateDir);
+    this.#files = resolveLedgerPaths(stateDir);
     this.#version = version;
   }
 
@@ -34,19 +34,19 @@ export class WriterRuntime {
     try {
       return this.#perform(request);
     } catch (error) {
-      this.#drop();
-      return failedAnswer(error);
+      this.#closeWriter();
+      return toFailedAnswer(error);
     }
   }
 
   /** To be called after each answer is out. Undefined: all is well. */
-  rest(): FailedAnswer | undefined {
+  runMaintenance(): FailedAnswer | undefined {
     try {
-      this.#writer?.rest();
+      this.#writer?.runMaintenance();
       return undefined;
     } catch (error) {
-      this.#drop();
-      return failedAnswer(error);
+      this.#closeWriter();
+      return toFailedAnswer(error);
     }
   }
 
@@ -55,19 +55,19 @@ export class WriterRuntime {
       case "open":
         return this.#open(request.time, request.isFull);
       case "append":
-        return { type: "append", receipts: this.#append(this.#opened(), request.drafts) };
+        return { type: "append", receipts: this.#append(this.#requireWriter(), request.drafts) };
       case "erase": {
-        const writer = this.#opened();
+        const writer = this.#requireWriter();
         if (!writer.hasSealed(request.seq)) return { type: "erase", receipt: undefined };
         const receipt = writer.erase(request.seq, request.draft);
         this.#acknowledged = receipt;
         return { type: "erase", receipt };
       }
       case "save_checkpoint": {
-        const writer = this.#opened();
+        const writer = this.#requireWriter();
         const note = writer.saveCheckpoint();
-        writer.rest();
-        return { type: "save_checkpoint", note, mustRest: writer.mustRest };
+        writer.runMaintenance();
+        return { type: "save_checkpoint", note, needsMaintenance: writer.needsMaintenance };
       }
       default:
         this.#close();
@@ -76,41 +76,41 @@ export class WriterRuntime {
   }
 
   #open(time: string, isFull: boolean): WriterAnswer {
-    this.#lock ??= this.#takeLock();
+    this.#lock ??= this.#acquireLock();
     if (isFull) {
-      this.#drop();
-      freeReserve(this.#files.reserve);
+      this.#closeWriter();
+      releaseReserve(this.#files.reserve);
     }
-    const writer = (this.#writer ??= this.#connect());
+    const writer = (this.#writer ??= this.#openWriter());
     if (isFull && !this.#isFull) {
-      this.#append(writer, [ownEntry("ledger.disk_full", time, {})]);
+      this.#append(writer, [createInternalEntry("ledger.disk_full", time, {})]);
       this.#isFull = true;
     }
     try {
-      takeReserve(this.#files.reserve);
+      allocateReserve(this.#files.reserve);
       this.#isFull = false;
     } catch (error) {
-      const failure = ledgerFailure(error);
+      const failure = toLedgerFailure(error);
       if (failure.kind !== "full" || !this.#isFull) throw failure;
       return { type: "open", size: writer.size, isFull: true };
     }
     if (!this.#isStarted) {
-      this.#append(writer, this.#startEntries(writer, time));
+      this.#append(writer, this.#createStartEntries(writer, time));
       this.#isStarted = true;
     }
     writer.saveCheckpoint();
     return { type: "open", size: writer.size, isFull: false };
   }
 
-  #takeLock(): WriterLock {
+  #acquireLock(): WriterLock {
     LedgerWriter.makeFolder(this.#files);
-    return takeWriterLock(this.#files.lock);
+    return acquireWriterLock(this.#files.lock);
   }
 
-  #connect(): LedgerWriter {
+  #openWriter(): LedgerWriter {
     const writer = LedgerWriter.open(this.#files);
     const known = this.#acknowledged;
-    if (known !== undefined && writer.leafOf(known.seq) !== known.leaf) {
+    if (known !== undefined && writer.readLeaf(known.seq) !== known.leaf) {
       writer.close();
       throw new LedgerFailure("rolled_back", `entry ${known.seq}, which was written, is gone`, {
         hint: "keep the ledger's files for an inquiry; restart the assistant to go on",
@@ -120,7 +120,7 @@ export class WriterRuntime {
   }
 
   /** Who begins to write, and what the last one left open. */
-  #startEntries(writer: LedgerWriter, time: string): DraftEntry[] {
+  #createStartEntries(writer: LedgerWriter, time: string): DraftEntry[] {
     const fields: Record<string, EntryValue> = {
       key: writer.verifierKey,
       size: writer.size,
@@ -128,10 +128,10 @@ export class WriterRuntime {
     };
     if (!writer.hadCheckpoint) fields["checkpoint"] = "missing";
     return [
-      ownEntry("ledger.opened", time, fields),
+      createInternalEntry("ledger.opened", time, fields),
       ...writer
-        .openDispatches()
-        .map((dispatch) => ownEntry("ledger.indeterminate", time, { dispatch })),
+        .listOpenDispatches()
+        .map((dispatch) => createInternalEntry("ledger.indeterminate", time, { dispatch })),
     ];
   }
 
@@ -141,7 +141,7 @@ export class WriterRuntime {
     return receipts;
   }
 
-  #opened(): LedgerWriter {
+  #requireWriter(): LedgerWriter {
     if (!this.#writer) throw new LedgerFailure("io", "the ledger is not open");
     return this.#writer;
   }
@@ -150,14 +150,14 @@ export class WriterRuntime {
     try {
       this.#writer?.saveCheckpoint();
     } finally {
-      this.#drop();
+      this.#closeWriter();
       this.#lock?.release();
       this.#lock = undefined;
     }
   }
 
   /** The connection has failed, or is about to be replaced: what it says at its end does not count. */
-  #drop(): void {
+  #closeWriter(): void {
     const writer = this.#writer;
     this.#writer = undefined;
     try {
@@ -168,7 +168,11 @@ export class WriterRuntime {
   }
 }
 
-function ownEntry(name: EntryName, time: string, fields: Record<string, EntryValue>): DraftEntry {
+function createInternalEntry(
+  name: EntryName,
+  time: string,
+  fields: Record<string, EntryValue>,
+): DraftEntry {
   const { dispatch } = fields;
   return {
     name,
@@ -179,8 +183,8 @@ function ownEntry(name: EntryName, time: string, fields: Record<string, EntryVal
   };
 }
 
-function failedAnswer(error: unknown): FailedAnswer {
-  const { kind, message, hint, cause } = ledgerFailure(error);
+function toFailedAnswer(error: unknown): FailedAnswer {
+  const { kind, message, hint, cause } = toLedgerFailure(error);
   const root = cause instanceof Error && cause.cause !== undefined ? cause.cause : cause;
-  return { type: "failed", kind, message, hint, detail: messageOf(root ?? error) };
+  return { type: "failed", kind, message, hint, detail: getErrorMessage(root ?? error) };
 }

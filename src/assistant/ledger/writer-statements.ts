@@ -2,7 +2,7 @@ import type Database from "better-sqlite3";
 import type { SqliteDatabase } from "../../base/sqlite.ts";
 
 /** The statements of a writer, prepared once for each connection. */
-export interface Writes {
+export interface WriterStatements {
   readonly begin: Database.Statement<[]>;
   readonly commit: Database.Statement<[]>;
   readonly rollback: Database.Statement<[]>;
@@ -21,10 +21,10 @@ export interface Writes {
   readonly addDispatch: Database.Statement<[number]>;
   readonly endDispatch: Database.Statement<[number]>;
   readonly openDispatches: Database.Statement<[], number>;
-  readonly leafOf: Database.Statement<[number], Buffer>;
+  readonly findLeaf: Database.Statement<[number], Buffer>;
 }
 
-export function prepareWrites(db: SqliteDatabase): Writes {
+export function prepareWriterStatements(db: SqliteDatabase): WriterStatements {
   return {
     // At once the only writer, rather than at the first insert: a foreign one fails the whole batch.
     begin: db.prepare("BEGIN IMMEDIATE"),
@@ -43,6 +43,6 @@ export function prepareWrites(db: SqliteDatabase): Writes {
     addDispatch: db.prepare("INSERT INTO open_dispatch (seq) VALUES (?)"),
     endDispatch: db.prepare("DELETE FROM open_dispatch WHERE seq = ?"),
     openDispatches: db.prepare<[], number>("SELECT seq FROM open_dispatch ORDER BY seq").pluck(),
-    leafOf: db.prepare<[number], Buffer>("SELECT leaf FROM entry WHERE seq = ?").pluck(),
+    findLeaf: db.prepare<[number], Buffer>("SELECT leaf FROM entry WHERE seq = ?").pluck(),
   };
 }

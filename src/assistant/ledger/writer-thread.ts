@@ -1,6 +1,11 @@
 import type { Worker } from "node:worker_threads";
 import { startWorker } from "../../base/start-worker.ts";
-import type { Fallen, WriterAnswer, WriterData, WriterRequest } from "./writer-protocol.ts";
+import type {
+  WriterAnswer,
+  WriterData,
+  WriterFailedEvent,
+  WriterRequest,
+} from "./writer-protocol.ts";
 
 /**
  * The writer's thread as promises. One request at a time. A thread that ends answers what is open with
@@ -8,22 +13,22 @@ import type { Fallen, WriterAnswer, WriterData, WriterRequest } from "./writer-p
  */
 export class WriterThread {
   readonly #worker: Worker;
-  readonly #onFallen: (fallen: Fallen) => void;
-  #waiting: ((answer: WriterAnswer) => void) | undefined;
+  readonly #onFailed: (fallen: WriterFailedEvent) => void;
+  #pending: ((answer: WriterAnswer) => void) | undefined;
   #hasEnded = false;
   readonly #ended: Promise<void>;
 
-  constructor(data: WriterData, onFallen: (fallen: Fallen) => void) {
+  constructor(data: WriterData, onFallen: (fallen: WriterFailedEvent) => void) {
     this.#worker = startWorker("writer-worker", import.meta.url, { workerData: data });
-    this.#onFallen = onFallen;
-    this.#worker.on("message", (message: WriterAnswer | Fallen) => {
-      if (message.type === "fallen") onFallen(message);
+    this.#onFailed = onFallen;
+    this.#worker.on("message", (message: WriterAnswer | WriterFailedEvent) => {
+      if (message.type === "writer_failed") onFallen(message);
       else this.#settle(message);
     });
-    this.#worker.on("error", (error) => this.#end(error.message));
+    this.#worker.on("error", (error) => this.#onEnded(error.message));
     this.#ended = new Promise((resolve) => {
       this.#worker.once("exit", (code) => {
-        this.#end(`exit code ${code}`);
+        this.#onEnded(`exit code ${code}`);
         resolve();
       });
     });
@@ -38,7 +43,7 @@ export class WriterThread {
   ask(request: WriterRequest): Promise<WriterAnswer> {
     if (this.#hasEnded) return Promise.resolve(threadEnded("it is not running"));
     return new Promise((resolve) => {
-      this.#waiting = resolve;
+      this.#pending = resolve;
       this.#worker.ref();
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
       this.#worker.postMessage(request);
@@ -46,25 +51,25 @@ export class WriterThread {
   }
 
   /** After `close` was answered, or at once where it is not to be waited for. */
-  async end(): Promise<void> {
+  async terminate(): Promise<void> {
     this.#hasEnded = true;
     await this.#worker.terminate();
     await this.#ended;
   }
 
   #settle(answer: WriterAnswer): void {
-    const resolve = this.#waiting;
-    this.#waiting = undefined;
+    const resolve = this.#pending;
+    this.#pending = undefined;
     this.#worker.unref();
     resolve?.(answer);
   }
 
-  #end(detail: string): void {
+  #onEnded(detail: string): void {
     if (this.#hasEnded) return this.#settle(threadEnded(detail));
     this.#hasEnded = true;
     const failure = threadEnded(detail);
     this.#settle(failure);
-    this.#onFallen({ type: "fallen", failure });
+    this.#onFailed({ type: "writer_failed", failure });
   }
 }
 

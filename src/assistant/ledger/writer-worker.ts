@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parentPort, workerData } from "node:worker_threads";
-import type { Fallen, WriterData, WriterRequest } from "./writer-protocol.ts";
+import type { WriterData, WriterFailedEvent, WriterRequest } from "./writer-protocol.ts";
 import { WriterRuntime } from "./writer-runtime.ts";
 
 /** The entry of the writer's thread: answers one request after the other. */
@@ -15,6 +15,6 @@ port.on("message", (request: WriterRequest) => {
     port.close();
     return;
   }
-  const failure = runtime.rest();
-  if (failure) port.postMessage({ type: "fallen", failure } satisfies Fallen);
+  const failure = runtime.runMaintenance();
+  if (failure) port.postMessage({ type: "writer_failed", failure } satisfies WriterFailedEvent);
 });

@@ -1,16 +1,16 @@
 import type { BusValue } from "../../dbus/port.ts";
+import { AssistantError } from "../assistant-error.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
-import { AssistantError } from "../errors.ts";
-import { askRequestOf } from "./bus-options.ts";
 import { HeldSignals } from "./held-signals.ts";
+import { parseAskRequest } from "./parse-ask-request.ts";
 import type { OverlayService } from "./port.ts";
-import { statusVariants } from "./status-variants.ts";
+import { toStatusVariants } from "./status-variants.ts";
 
 const PATH = "/dev/assistant/Overlay1";
 const INTERFACE = "dev.assistant.Overlay1";
 const INTERFACE_VERSION = 1;
 
-export interface OverlayOnTheBus {
+export interface ServeOverlayOptions {
   readonly bus: Bus;
   readonly service: OverlayService;
   /** What Ping answers: `berth 0.1.0`. */
@@ -18,10 +18,10 @@ export interface OverlayOnTheBus {
 }
 
 /** Puts the overlay on the bus. The function that it returns takes it off. */
-export function serveOverlay(options: OverlayOnTheBus): () => void {
+export function serveOverlay(options: ServeOverlayOptions): () => void {
   const { bus, service } = options;
   const held = new HeldSignals();
-  const remove = bus.serve(PATH, overlayInterface(options, held));
+  const remove = bus.serve(PATH, buildOverlayInterface(options, held));
   const emit = (name: string, queryId: number, args: readonly BusValue[], to: string) =>
     held.send(queryId, () => {
       bus.emit({ path: PATH, interface: INTERFACE, name, args: [BigInt(queryId), ...args] }, to);
@@ -40,8 +40,8 @@ export function serveOverlay(options: OverlayOnTheBus): () => void {
   };
 }
 
-function overlayInterface(
-  { bus, service, daemon }: OverlayOnTheBus,
+function buildOverlayInterface(
+  { bus, service, daemon }: ServeOverlayOptions,
   held: HeldSignals,
 ): ServedInterface {
   /** Connections that have asked, and whose leaving is waited for. */
@@ -49,9 +49,9 @@ function overlayInterface(
   const watch = (connection: string) => {
     if (askers.has(connection)) return;
     askers.add(connection);
-    bus.whenGone(connection, () => {
+    bus.onDisconnect(connection, () => {
       askers.delete(connection);
-      service.callerGone(connection);
+      service.handleDisconnect(connection);
     });
   };
   return {
@@ -59,27 +59,27 @@ function overlayInterface(
     methods: {
       Ping: () => [daemon],
       Ask: ({ args: [prompt, options], caller, whenAnswered }) => {
-        const queryId = service.ask(askRequestOf(text(prompt), options), caller);
+        const queryId = service.ask(parseAskRequest(toText(prompt), options), caller);
         held.hold(queryId);
         whenAnswered(() => held.release(queryId));
         watch(caller.connection);
         return [BigInt(queryId)];
       },
       Cancel: ({ args: [queryId], caller }) => {
-        service.cancel(queryIdOf(queryId), caller);
+        service.cancel(parseQueryId(queryId), caller);
         return [];
       },
       Respond: ({ args: [queryId, approve], caller }) => {
-        service.respond(queryIdOf(queryId), approve === true, caller);
+        service.respond(parseQueryId(queryId), approve === true, caller);
         return [];
       },
       RespondTo: ({ args: [queryId, question, approve], caller }) => {
-        service.respond(queryIdOf(queryId), approve === true, caller, Number(question));
+        service.respond(parseQueryId(queryId), approve === true, caller, Number(question));
         return [];
       },
-      GetStatus: async () => [statusVariants(await service.status())],
+      GetStatus: async () => [toStatusVariants(await service.status())],
       Summon: async ({ args: [prompt] }) => {
-        await service.summon(text(prompt));
+        await service.summon(toText(prompt));
         return [];
       },
       Hide: async () => {
@@ -92,12 +92,12 @@ function overlayInterface(
 }
 
 /** Ids are numbers that JSON holds exactly; what is larger has never been one. */
-function queryIdOf(value: BusValue | undefined): number {
+function parseQueryId(value: BusValue | undefined): number {
   if (typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
   throw new AssistantError("not_found", "there has never been a query of this number");
 }
 
 /** The bus has checked the types. */
-function text(value: BusValue | undefined): string {
+function toText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

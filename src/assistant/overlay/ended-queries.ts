@@ -1,5 +1,5 @@
 /** A frontend that cancels late is at most this far behind. */
-const REMEMBERED = 1_024;
+const QUERIES_MAX = 1_024;
 
 /** Whose the last queries were that have ended: to cancel one of them is no mistake. */
 export class EndedQueries {
@@ -8,10 +8,10 @@ export class EndedQueries {
   add(queryId: number, connection: string): void {
     this.#owners.set(queryId, connection);
     const [oldest] = this.#owners.keys();
-    if (this.#owners.size > REMEMBERED && oldest !== undefined) this.#owners.delete(oldest);
+    if (this.#owners.size > QUERIES_MAX && oldest !== undefined) this.#owners.delete(oldest);
   }
 
-  ownerOf(queryId: number): string | undefined {
+  findOwner(queryId: number): string | undefined {
     return this.#owners.get(queryId);
   }
 

@@ -26,7 +26,7 @@ export interface OverlayService {
   summon(prompt: string): Promise<void>;
   hide(): Promise<void>;
 
-  callerGone(connection: string): void;
+  handleDisconnect(connection: string): void;
 
   /** The function that it returns ends the subscription. */
   subscribe(listener: OverlayListener): () => void;
@@ -88,12 +88,12 @@ export interface SourceMeta {
 }
 
 /** spec_json of ConfirmationNeeded: what is asked, and the how manieth question of the query it is, from 1 on. */
-export type OverlaySpec = Wish & { readonly question: number };
+export type OverlaySpec = ConfirmationRequest & { readonly question: number };
 
 /** A tool call as Agent1 tells of it, or data that would leave the machine. */
-export type Wish = (ConfirmationSpec & { readonly kind: "call" }) | ConsentWish;
+export type ConfirmationRequest = (ConfirmationSpec & { readonly kind: "call" }) | ConsentRequest;
 
-export interface ConsentWish {
+export interface ConsentRequest {
   readonly v: 1;
   readonly kind: "consent";
   readonly provider: string;

@@ -1,8 +1,8 @@
 import type { Caller } from "../caller.ts";
-import { DeniedError } from "./denied.ts";
+import { DeniedError } from "./denied-error.ts";
 
 /** What one query asks a person. Answered once; whatever comes after the first answer changes nothing. */
-export class Question {
+export class UserQuestion {
   /** Of the query's questions, from 1 on: by the time that an answer comes, another one may be open. */
   readonly number: number;
   /** Who said yes; rejects with DeniedError. */

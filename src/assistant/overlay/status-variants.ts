@@ -8,7 +8,7 @@ const b = (value: boolean): BusVariant => ({ signature: "b", value });
 const as = (value: readonly string[]): BusVariant => ({ signature: "as", value });
 
 /** GetStatus, each value with the type that the interface's file says. */
-export function statusVariants(status: OverlayStatus): ReadonlyMap<string, BusVariant> {
+export function toStatusVariants(status: OverlayStatus): ReadonlyMap<string, BusVariant> {
   const variants: { readonly [Name in keyof OverlayStatus]: BusVariant } = {
     version: s(status.version),
     state: s(status.state),

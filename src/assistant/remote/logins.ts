@@ -1,5 +1,4 @@
 import type { Ledger } from "../ledger/port.ts";
-import type { Credentials } from "./credentials.ts";
 import type {
   BuiltInProvider,
   LoginDetail,
@@ -7,6 +6,7 @@ import type {
   Provider,
   RemoteListener,
 } from "./port.ts";
+import type { ProviderCredentials } from "./provider-credentials.ts";
 import type { SignInSink, SignIns } from "./sign-in/port.ts";
 import type { OAuthSession } from "./vault/port.ts";
 
@@ -23,7 +23,9 @@ export class Logins {
   readonly #listeners = new Set<RemoteListener>();
   /** The session of each provider that was kept last, or is being kept. */
   readonly #keeping = new Map<BuiltInProvider, Promise<void>>();
-  #into: { readonly credentials: Credentials; find(id: string): Provider | undefined } | undefined;
+  #destination:
+    | { readonly credentials: ProviderCredentials; find(id: string): Provider | undefined }
+    | undefined;
 
   constructor(options: LoginsOptions) {
     this.#ledger = options.ledger;
@@ -38,15 +40,15 @@ export class Logins {
   }
 
   /** Where sessions go; said before the first sign-in begins. Credentials renew by way of the sign-ins. */
-  keepIn(into: {
-    readonly credentials: Credentials;
+  setDestination(into: {
+    readonly credentials: ProviderCredentials;
     find(id: string): Provider | undefined;
   }): void {
-    this.#into = into;
+    this.#destination = into;
   }
 
   async begin(provider: BuiltInProvider): Promise<string> {
-    await this.note(provider, "begin");
+    await this.appendEntry(provider, "begin");
     return this.signIns.begin(provider);
   }
 
@@ -64,7 +66,7 @@ export class Logins {
     return this.signIns.revoke(provider, session);
   }
 
-  async note(provider: BuiltInProvider, step: "begin" | "keep" | "logout"): Promise<void> {
+  async appendEntry(provider: BuiltInProvider, step: "begin" | "keep" | "logout"): Promise<void> {
     await this.#ledger.append({ name: "remote.login", fields: { provider, step } });
   }
 
@@ -75,10 +77,11 @@ export class Logins {
   }
 
   async #keep(provider: BuiltInProvider, session: OAuthSession): Promise<void> {
-    const known = this.#into?.find(provider);
-    if (!this.#into || !known) throw new Error("a sign-in ended before there was a place for it");
-    await this.note(provider, "keep");
-    await this.#into.credentials.keep(known, session);
+    const known = this.#destination?.find(provider);
+    if (!this.#destination || !known)
+      throw new Error("a sign-in ended before there was a place for it");
+    await this.appendEntry(provider, "keep");
+    await this.#destination.credentials.keep(known, session);
   }
 
   #completed(provider: BuiltInProvider, isOk: boolean, detail: LoginDetail): void {

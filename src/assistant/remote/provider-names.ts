@@ -1,10 +1,10 @@
-import { AssistantError } from "../errors.ts";
+import { AssistantError } from "../assistant-error.ts";
 
 const ID = /^[a-z0-9][a-z0-9_-]{0,31}$/;
 const NAME_CHARACTERS_MAX = 100;
 
 /** Throws `invalid_request`. It is a part of `remote:<provider>:<model>`, so it holds no colon. */
-export function checkedProviderId(id: string): string {
+export function validateProviderId(id: string): string {
   if (ID.test(id)) return id;
   throw new AssistantError(
     "invalid_request",
@@ -14,7 +14,7 @@ export function checkedProviderId(id: string): string {
 }
 
 /** Throws `invalid_request`. It is shown to people. */
-export function checkedName(name: string): string {
+export function validateDisplayName(name: string): string {
   const trimmed = name.trim();
   if (
     trimmed !== "" &&

@@ -51,7 +51,7 @@ export class Providers {
     this.#status.delete(id);
   }
 
-  statusOf(id: string): ProviderStatus {
+  getStatus(id: string): ProviderStatus {
     return this.#status.get(id) ?? "unknown";
   }
 

@@ -1,6 +1,6 @@
 import { BerthError, NotFoundError } from "../../base/errors.ts";
-import { suggestion } from "../../base/nearest.ts";
-import type { ServedModel } from "../../client/rest/chat.ts";
+import { formatSuggestion } from "../../base/spelling-suggestions.ts";
+import type { ServedModel } from "../../client/rest/chat-client.ts";
 
 /**
  * The model to talk to: the one of that id or alias, or the one that the assistant would take by itself.
@@ -10,13 +10,13 @@ export function chooseModel(
   models: readonly ServedModel[],
   wanted: string | undefined,
 ): ServedModel {
-  if (wanted === undefined) return standardModel(models);
-  const found = modelCalled(models, wanted);
+  if (wanted === undefined) return chooseDefaultModel(models);
+  const found = findServedModel(models, wanted);
   if (found === undefined)
     throw new NotFoundError(
-      `the assistant has no model "${wanted}"${suggestion(wanted, namesOf(models))}`,
+      `the assistant has no model "${wanted}"${formatSuggestion(wanted, listNames(models))}`,
       models.length === 0
-        ? getOne
+        ? noModelHint
         : `\`berth models start ${wanted}\` where it is one of \`berth models ls\`; the assistant has ${models.map(({ id }) => id).join(", ")}`,
     );
   if (found.kind === "embedding")
@@ -30,28 +30,32 @@ export function chooseModel(
   return found;
 }
 
-export function modelCalled(models: readonly ServedModel[], word: string): ServedModel | undefined {
+export function findServedModel(
+  models: readonly ServedModel[],
+  word: string,
+): ServedModel | undefined {
   const lower = word.toLowerCase();
   return (
-    models.find((model) => namesOf([model]).includes(word)) ??
-    models.find((model) => namesOf([model]).some((name) => name.toLowerCase() === lower))
+    models.find((model) => listNames([model]).includes(word)) ??
+    models.find((model) => listNames([model]).some((name) => name.toLowerCase() === lower))
   );
 }
 
-const getOne =
+const noModelHint =
   "`berth models start NAME` starts one of `berth models ls --all`; `berth models pull ORG/NAME` gets one";
 
-function standardModel(models: readonly ServedModel[]): ServedModel {
+function chooseDefaultModel(models: readonly ServedModel[]): ServedModel {
   const able = models.filter(({ kind }) => kind !== "embedding");
   const best =
     able.find(({ state }) => state === "resident") ??
     able.find(({ state }) => state === "loading") ??
     able.find(({ state }) => state !== "failed") ??
     able[0];
-  if (best === undefined) throw new NotFoundError("the assistant has no model to talk to", getOne);
+  if (best === undefined)
+    throw new NotFoundError("the assistant has no model to talk to", noModelHint);
   return best;
 }
 
-function namesOf(models: readonly ServedModel[]): string[] {
+function listNames(models: readonly ServedModel[]): string[] {
   return models.flatMap(({ id, aliases }) => [id, ...aliases]);
 }

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { assistantDataDir } from "../../base/assistant-paths.ts";
-import type { Environment } from "../../base/environment.ts";
+import { resolveAssistantDataDir } from "../../base/assistant-paths.ts";
+import type { Environment } from "../../base/process-environment.ts";
 import { loadConfig } from "../../config/config.ts";
-import { isAlive } from "../process.ts";
+import { isProcessRunning } from "../process-running.ts";
 
 export interface FindAssistantOptions {
   /** --assistant-url */
@@ -17,7 +17,7 @@ export interface FindAssistantOptions {
   readonly workingDirectory: string;
 }
 
-const PORT_STANDARD = 7777;
+const DEFAULT_PORT = 7777;
 
 /**
  * Where the assistant of this machine answers: --assistant-url, --port, BERTH_ASSISTANT_URL; else where a
@@ -27,7 +27,7 @@ const PORT_STANDARD = 7777;
 export function findAssistant(options: FindAssistantOptions): string {
   const { environment } = options;
   if (options.url !== undefined) return options.url;
-  if (options.port !== undefined) return loopback(options.port);
+  if (options.port !== undefined) return loopbackUrl(options.port);
   const url = environment["BERTH_ASSISTANT_URL"];
   if (url) return url;
   const { assistant } = loadConfig({
@@ -38,22 +38,22 @@ export function findAssistant(options: FindAssistantOptions): string {
   const running = [
     options.dataDir,
     assistant?.dataDir,
-    assistantDataDir({ environment, workingDirectory: options.workingDirectory }),
-  ].flatMap((dir) => (dir === undefined ? [] : (runningAt(dir) ?? [])));
-  return running[0] ?? loopback(assistant?.port || PORT_STANDARD);
+    resolveAssistantDataDir({ environment, workingDirectory: options.workingDirectory }),
+  ].flatMap((dir) => (dir === undefined ? [] : (readRunningUrl(dir) ?? [])));
+  return running[0] ?? loopbackUrl(assistant?.port || DEFAULT_PORT);
 }
 
 /** Undefined where none runs on that data directory, or it cannot be read by this user. */
-function runningAt(dataDir: string): string | undefined {
+function readRunningUrl(dataDir: string): string | undefined {
   try {
     const ready: unknown = JSON.parse(readFileSync(join(dataDir, "run/assistant.json"), "utf8"));
-    return isReady(ready) && isAlive(ready.pid) ? ready.url : undefined;
+    return isReadyFile(ready) && isProcessRunning(ready.pid) ? ready.url : undefined;
   } catch {
     return undefined;
   }
 }
 
-function isReady(value: unknown): value is { url: string; pid: number } {
+function isReadyFile(value: unknown): value is { url: string; pid: number } {
   return (
     typeof value === "object" &&
     value !== null &&
@@ -64,6 +64,6 @@ function isReady(value: unknown): value is { url: string; pid: number } {
   );
 }
 
-function loopback(port: number): string {
+function loopbackUrl(port: number): string {
   return `http://127.0.0.1:${port}`;
 }

@@ -3,7 +3,7 @@ import type { Readable } from "node:stream";
 import { Writable } from "node:stream";
 
 /** What a person did at the prompt. */
-export type Typed =
+export type LineReaderEvent =
   | { readonly type: "line"; readonly text: string; readonly isPasted: boolean }
   /** Ctrl-C; `hadText`: something stood on the line, which is gone now. */
   | { readonly type: "interrupt"; readonly hadText: boolean }
@@ -28,7 +28,7 @@ const PASTE_MARKS_OFF = "\u001b[?2004l";
 export class LineReader implements Disposable {
   readonly #options: LineReaderOptions;
   readonly #reader: Interface;
-  readonly #ready: { readonly typed: Typed; readonly wasShown: boolean }[] = [];
+  readonly #typed: { readonly typed: LineReaderEvent; readonly wasShown: boolean }[] = [];
   readonly #onKey = (_text: unknown, key: { readonly name?: string } | undefined) => {
     if (key?.name === "paste-start") this.#isPasting = true;
     if (key?.name === "paste-end") this.#isPasting = false;
@@ -37,11 +37,11 @@ export class LineReader implements Disposable {
   #isMuted = true;
   #hasEnded = false;
   #wake: (() => void) | undefined;
-  #interrupted: (() => void) | undefined;
+  #interruptListener: (() => void) | undefined;
 
   constructor(options: LineReaderOptions) {
     this.#options = options;
-    const output = new Terminal(
+    const output = new ReadlineOutput(
       (text) => {
         if (!this.#isMuted) options.write(text);
       },
@@ -52,18 +52,18 @@ export class LineReader implements Disposable {
     this.#reader.on("line", (text) => {
       this.#add({ type: "line", text, isPasted: this.#isPasting });
     });
-    this.#reader.on("SIGINT", () => this.#onInterrupt());
+    this.#reader.on("SIGINT", () => this.#handleInterrupt());
     this.#reader.on("close", () => {
       this.#hasEnded = true;
-      this.#interrupted?.();
+      this.#interruptListener?.();
       this.#add({ type: "end" });
     });
     options.write(PASTE_MARKS_ON);
   }
 
   /** Shows the prompt, and resolves with what a person does there. */
-  async next(prompt: string): Promise<Typed> {
-    if (this.#ready.length === 0 && !this.#hasEnded) {
+  async next(prompt: string): Promise<LineReaderEvent> {
+    if (this.#typed.length === 0 && !this.#hasEnded) {
       this.#isMuted = false;
       this.#reader.setPrompt(prompt);
       this.#reader.prompt(true);
@@ -73,7 +73,7 @@ export class LineReader implements Disposable {
       this.#wake = undefined;
     }
     this.#isMuted = true;
-    const first = this.#ready.shift();
+    const first = this.#typed.shift();
     if (first === undefined) return { type: "end" };
     // Typed while the answer came: it is shown where it is taken up.
     if (!first.wasShown && first.typed.type === "line")
@@ -82,13 +82,13 @@ export class LineReader implements Disposable {
   }
 
   /** What has been typed, and was not taken up yet, is gone. */
-  forget(): void {
-    this.#ready.length = 0;
+  discardTyped(): void {
+    this.#typed.length = 0;
     this.#clearLine();
   }
 
   /** Ends a `next` that waits, as if the terminal had gone. */
-  giveUp(): void {
+  cancel(): void {
     if (this.#wake === undefined) return;
     this.#clearLine();
     this.#wake();
@@ -96,9 +96,9 @@ export class LineReader implements Disposable {
 
   /** Calls back at each Ctrl-C, and when the terminal goes, until what it returns is called. */
   onInterrupt(listener: () => void): () => void {
-    this.#interrupted = listener;
+    this.#interruptListener = listener;
     return () => {
-      this.#interrupted = undefined;
+      this.#interruptListener = undefined;
     };
   }
 
@@ -108,9 +108,9 @@ export class LineReader implements Disposable {
     this.#options.write(PASTE_MARKS_OFF);
   }
 
-  #onInterrupt(): void {
+  #handleInterrupt(): void {
     if (this.#isMuted) {
-      this.#interrupted?.();
+      this.#interruptListener?.();
       return;
     }
     const hadText = this.#reader.line !== "";
@@ -124,14 +124,14 @@ export class LineReader implements Disposable {
     this.#reader.write("", { ctrl: true, name: "u" });
   }
 
-  #add(typed: Typed): void {
-    this.#ready.push({ typed, wasShown: !this.#isMuted });
+  #add(typed: LineReaderEvent): void {
+    this.#typed.push({ typed, wasShown: !this.#isMuted });
     this.#wake?.();
   }
 }
 
 /** As much of a terminal as readline asks for. */
-class Terminal extends Writable {
+class ReadlineOutput extends Writable {
   readonly #show: (text: string) => void;
   readonly #columns: () => number | undefined;
 

@@ -16,15 +16,15 @@ export class MessageLines {
 
   /** The message that this line ends; undefined where more has to come. */
   add(line: string, isPasted = false): string | undefined {
-    if (this.#isFenced) return this.#inFence(line);
+    if (this.#isFenced) return this.#addFencedLine(line);
     if (!this.isOpen && line.trimStart().startsWith(FENCE)) {
       this.#isFenced = true;
       const rest = line.trimStart().slice(FENCE.length);
-      return rest === "" ? undefined : this.#inFence(rest);
+      return rest === "" ? undefined : this.#addFencedLine(rest);
     }
     const isContinued = line.endsWith("\\") && !isPasted;
     this.#lines.push(isContinued ? line.slice(0, -1) : line);
-    return isContinued || isPasted ? undefined : this.#taken();
+    return isContinued || isPasted ? undefined : this.#takeMessage();
   }
 
   /** Forgets what has been begun. */
@@ -33,7 +33,7 @@ export class MessageLines {
     this.#isFenced = false;
   }
 
-  #inFence(line: string): string | undefined {
+  #addFencedLine(line: string): string | undefined {
     const end = line.trimEnd();
     if (!end.endsWith(FENCE)) {
       this.#lines.push(line);
@@ -41,10 +41,10 @@ export class MessageLines {
     }
     const last = end.slice(0, -FENCE.length);
     if (last !== "") this.#lines.push(last);
-    return this.#taken();
+    return this.#takeMessage();
   }
 
-  #taken(): string {
+  #takeMessage(): string {
     const text = this.#lines.join("\n");
     this.clear();
     return text;

@@ -1,17 +1,17 @@
-import type { ServedModel } from "../../client/rest/chat.ts";
+import type { ServedModel } from "../../client/rest/chat-client.ts";
 import type { Cli } from "../cli.ts";
+import { exitCodes } from "../cli-errors.ts";
 import { callExitCodes } from "../companion/show-result.ts";
-import { shownJson } from "../companion/untrusted-text.ts";
-import { exitCodes } from "../failure.ts";
-import { printAnswer } from "./answer.ts";
-import { withHint } from "./chat-failure.ts";
-import { type ChatSettings, requestOf } from "./settings.ts";
-import type { Talk } from "./talk.ts";
+import { sanitizeJson } from "../companion/untrusted-text.ts";
+import type { ChatBackend } from "./chat-backend.ts";
+import { addChatHint } from "./chat-error-hints.ts";
+import { type ChatSettings, createChatRequest } from "./chat-settings.ts";
+import { printAnswer } from "./print-answer.ts";
 
 /** One message and its answer, alone on standard output. */
 export async function askOnce(
   cli: Cli,
-  talk: Talk,
+  talk: ChatBackend,
   model: ServedModel,
   message: string,
   settings: ChatSettings,
@@ -21,14 +21,14 @@ export async function askOnce(
   const stay = cli.io.onInterrupt(() => leaving.abort());
   try {
     const said = [{ role: "user", content: message } as const];
-    const request = requestOf(model.id, said, settings.system, settings);
+    const request = createChatRequest(model.id, said, settings.system, settings);
     const { text, thoughts, end, denied } = await printAnswer(
       cli,
       talk.answer(request, leaving.signal),
       {
-        thoughts: settings.thoughts,
+        shouldShowThoughts: settings.shouldShowThoughts,
         isSilent: isJson,
-        waiting: model.state === "resident" ? "..." : `loading ${model.id} ...`,
+        waitingText: model.state === "resident" ? "..." : `loading ${model.id} ...`,
       },
       leaving.signal,
     );
@@ -42,7 +42,7 @@ export async function askOnce(
     }
     if (isJson)
       return await cli.print(
-        shownJson({
+        sanitizeJson({
           model: end.model ?? model.id,
           content: text,
           thoughts: thoughts === "" ? null : thoughts,
@@ -50,16 +50,16 @@ export async function askOnce(
           usage: end.usage,
         }),
       );
-    if (end.finishReason === "length") cli.note(cli.errorColours.dim(cutOff(settings)));
+    if (end.finishReason === "length") cli.note(cli.errorColours.dim(describeCutOff(settings)));
   } catch (error) {
-    throw withHint(error, false);
+    throw addChatHint(error, false);
   } finally {
     stay();
   }
 }
 
 /** What is said of an answer that a limit ended. */
-export function cutOff({ maxTokens }: ChatSettings): string {
+export function describeCutOff({ maxTokens }: ChatSettings): string {
   return maxTokens === undefined || maxTokens === -1
     ? "(cut off: the context is full)"
     : `(cut off after ${maxTokens} tokens: --max-tokens)`;

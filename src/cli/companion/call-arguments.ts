@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { BerthError, messageOf } from "../../base/errors.ts";
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
+import { UsageError } from "../cli-errors.ts";
 import { readAll } from "../read-input.ts";
 
 /** As much as a frame to an app may hold. */
-const BYTES_MAX = 4 * 1024 * 1024;
+const ARGUMENTS_BYTES_MAX = 4 * 1024 * 1024;
 const example = `'{"title": "Milk"}', title=Milk, count:=2, @FILE or -`;
 
 /**
@@ -14,18 +14,19 @@ const example = `'{"title": "Milk"}', title=Milk, count:=2, @FILE or -`;
  * `key=text` is a string and `key:=json` anything. Without words there are none. What JSON says is the
  * companion's to judge, which knows the tool. Throws UsageError.
  */
-export async function callArguments(cli: Cli, words: readonly string[]): Promise<string> {
+export async function readCallArguments(cli: Cli, words: readonly string[]): Promise<string> {
   const [first] = words;
   if (first === undefined) return "{}";
   if (words.length === 1) {
-    if (first === "-") return textOf(await readAll(cli.io.input, BYTES_MAX), "standard input");
+    if (first === "-")
+      return decodeUtf8(await readAll(cli.io.input, ARGUMENTS_BYTES_MAX), "standard input");
     if (first.startsWith("@")) return readArgumentFile(cli, first.slice(1));
     if (/^\s*[{[]/.test(first)) return first;
   }
-  return JSON.stringify(fromPairs(words));
+  return JSON.stringify(parsePairs(words));
 }
 
-function fromPairs(words: readonly string[]): Record<string, unknown> {
+function parsePairs(words: readonly string[]): Record<string, unknown> {
   const found = new Map<string, unknown>();
   for (const word of words) {
     const match = /^([^=:]+)(:?=)(.*)$/s.exec(word);
@@ -33,12 +34,12 @@ function fromPairs(words: readonly string[]): Record<string, unknown> {
     if (match === null)
       throw new UsageError(`"${word}" is neither JSON nor KEY=TEXT`, `write ${example}`);
     if (found.has(key)) throw new UsageError(`"${key}" is given twice`);
-    found.set(key, sign === "=" ? value : parsed(word, value));
+    found.set(key, sign === "=" ? value : parseJsonValue(word, value));
   }
   return Object.fromEntries(found);
 }
 
-function parsed(word: string, value: string): unknown {
+function parseJsonValue(word: string, value: string): unknown {
   try {
     return JSON.parse(value);
   } catch {
@@ -54,12 +55,12 @@ function readArgumentFile(cli: Cli, path: string): string {
   try {
     bytes = readFileSync(resolve(cli.io.workingDirectory, path));
   } catch (error) {
-    throw new BerthError("invalid_request", `cannot read ${path}: ${messageOf(error)}`);
+    throw new BerthError("invalid_request", `cannot read ${path}: ${getErrorMessage(error)}`);
   }
-  return textOf(bytes, path);
+  return decodeUtf8(bytes, path);
 }
 
-function textOf(bytes: Buffer, origin: string): string {
+function decodeUtf8(bytes: Buffer, origin: string): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {

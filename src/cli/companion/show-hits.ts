@@ -1,6 +1,6 @@
 import type { HitRow } from "../../client/bus/context-wire.ts";
 import type { Colors } from "../colours.ts";
-import { shownBlock, shownLine } from "./untrusted-text.ts";
+import { sanitizeBlock, sanitizeLine } from "./untrusted-text.ts";
 
 const INDENT = "  ";
 const words = /[\p{L}\p{N}]+/gu;
@@ -19,25 +19,27 @@ export function showHits(
     .map(({ title, uri, source, snippet }) => {
       const passage = snippet.replace(/\s+/g, " ").trim();
       const lines =
-        width === undefined ? `${INDENT}${shownLine(passage)}` : shownBlock(passage, INDENT, width);
+        width === undefined
+          ? `${INDENT}${sanitizeLine(passage)}`
+          : sanitizeBlock(passage, INDENT, width);
       return [
-        colours.bold(shownLine(title === "" ? uri : title)),
-        `${INDENT}${colours.dim(`${shownLine(uri)} (${shownLine(source)})`)}`,
-        highlighted(lines, wanted, colours),
+        colours.bold(sanitizeLine(title === "" ? uri : title)),
+        `${INDENT}${colours.dim(`${sanitizeLine(uri)} (${sanitizeLine(source)})`)}`,
+        highlightWords(lines, wanted, colours),
       ].join("\n");
     })
     .join("\n\n");
 }
 
-function highlighted(text: string, wanted: readonly string[], colours: Colors): string {
+function highlightWords(text: string, wanted: readonly string[], colours: Colors): string {
   return text.replace(words, (word) =>
-    wanted.some((term) => isLike(word.toLowerCase(), term))
+    wanted.some((term) => hasSameStem(word.toLowerCase(), term))
       ? colours.bold(colours.yellow(word))
       : word,
   );
 }
 
-function isLike(word: string, term: string): boolean {
+function hasSameStem(word: string, term: string): boolean {
   if (word === term) return true;
   const length = Math.min(word.length, term.length);
   return length >= STEM_LENGTH && word.slice(0, length) === term.slice(0, length);

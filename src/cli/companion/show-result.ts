@@ -1,58 +1,59 @@
 import type { CallStatus } from "../../client/bus/agent-client.ts";
 import type { CallDetail } from "../../client/bus/agent-wire.ts";
 import type { Cli } from "../cli.ts";
-import { shownLine, shownText } from "./untrusted-text.ts";
+import { sanitizeLine, sanitizeText } from "./untrusted-text.ts";
 
 /** What a call ends the command line with, beside those of every verb. */
 export const callExitCodes = { executed: 0, failed: 4, denied: 5, parked: 6 } as const;
 
 /** The result on standard output; all else about the call, also why there is none, on standard error. */
-export async function showEnd(
+export async function showCallResult(
   cli: Cli,
   callId: bigint,
   status: CallStatus,
   detail: CallDetail,
 ): Promise<void> {
   cli.exitCode = callExitCodes[status];
-  if (status !== "executed") return explainEnd(cli, callId, status, detail);
+  if (status !== "executed") return explainFailure(cli, callId, status, detail);
   const { toYaml } = await import("../output/yaml.ts");
-  const text = resultText(detail, toYaml);
+  const text = formatResult(detail, toYaml);
   if (text !== "") await cli.print(text);
   if (!cli.io.errorIsTerminal) return;
   const undo = detail.isUndoable ? "; `berth undo` takes it back" : "";
   cli.note(cli.errorColours.dim(`call ${callId} is done${undo}`));
 }
 
-function explainEnd(cli: Cli, callId: bigint, status: CallStatus, detail: CallDetail): void {
+function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: CallDetail): void {
   // Somebody wanted it so, mostly whoever sits here: no error to them.
   if (detail.code === "declined") return cli.note(`call ${callId} is declined; nothing was done`);
   const { red, cyan } = cli.errorColours;
-  const reason = shownLine(detail.message === "" ? detail.code : detail.message);
-  const code = shownLine(detail.code);
+  const reason = sanitizeLine(detail.message === "" ? detail.code : detail.message);
+  const code = sanitizeLine(detail.code);
   cli.note(
     `${red("error:")} call ${callId} ${status === "denied" ? "was denied" : "failed"} (${code}): ${reason}`,
   );
   const faults = detail.errors.map(
-    ({ path, message }) => `${path === "" ? "" : `${shownLine(path)}: `}${shownLine(message)}`,
+    ({ path, message }) =>
+      `${path === "" ? "" : `${sanitizeLine(path)}: `}${sanitizeLine(message)}`,
   );
   // One alone is the message already.
   for (const fault of faults) if (fault !== reason) cli.note(`  ${fault}`);
-  const hint = hintFor(detail);
+  const hint = findHint(detail);
   if (hint !== undefined) cli.note(`${cyan("try:")}   ${hint}`);
 }
 
-function hintFor({ code, appId, tool, digest }: CallDetail): string | undefined {
+function findHint({ code, appId, tool, digest }: CallDetail): string | undefined {
   switch (code) {
     case "unknown_app":
       return "`berth tools` lists what there is";
     case "unknown_tool":
-      return `\`berth tools ${shownLine(appId)}\` lists those that there are`;
+      return `\`berth tools ${sanitizeLine(appId)}\` lists those that there are`;
     case "bad_json":
       return "arguments are one JSON object, or KEY=TEXT and KEY:=JSON pairs";
     case "manifest_changed":
       return digest === undefined
         ? undefined
-        : `if the app was to change: berth tools approve ${shownLine(appId)} ${shownLine(tool)} ${shownLine(digest)}`;
+        : `if the app was to change: berth tools approve ${sanitizeLine(appId)} ${sanitizeLine(tool)} ${sanitizeLine(digest)}`;
     case "ledger_unavailable":
       return "nothing was done; `berth ledger verify --user` looks at the ledger";
     case "timeout":
@@ -64,16 +65,16 @@ function hintFor({ code, appId, tool, digest }: CallDetail): string | undefined 
 }
 
 /** The text of a tool for people where it gave one, else its structured result as YAML; terminal-safe. */
-function resultText(
+function formatResult(
   { result, content }: CallDetail,
   toYaml: (document: unknown) => string,
 ): string {
-  const blocks = content.map((block) => blockText(block));
+  const blocks = content.map((block) => formatContentBlock(block));
   // By the convention of MCP a structured result comes a second time, as the JSON text of it.
   const isSame = blocks.length === 1 && isJsonOf(blocks[0] ?? "", result);
-  if (blocks.length > 0 && !isSame) return shownText(blocks.join("\n")).trimEnd();
+  if (blocks.length > 0 && !isSame) return sanitizeText(blocks.join("\n")).trimEnd();
   if (result === undefined) return "";
-  return shownText(typeof result === "string" ? result : toYaml(result)).trimEnd();
+  return sanitizeText(typeof result === "string" ? result : toYaml(result)).trimEnd();
 }
 
 function isJsonOf(text: string, result: unknown): boolean {
@@ -84,7 +85,7 @@ function isJsonOf(text: string, result: unknown): boolean {
   }
 }
 
-function blockText(block: unknown): string {
+function formatContentBlock(block: unknown): string {
   const field = (name: string): string => {
     const value: unknown =
       typeof block === "object" && block !== null

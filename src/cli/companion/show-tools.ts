@@ -2,7 +2,7 @@ import type { ToolRow } from "../../client/bus/agent-wire.ts";
 import type { Colors } from "../colours.ts";
 import { displayWidth } from "../output/display-width.ts";
 import { type Column, formatTable } from "../output/table.ts";
-import { shownBlock, shownLine } from "./untrusted-text.ts";
+import { sanitizeBlock, sanitizeLine } from "./untrusted-text.ts";
 
 /** With less room a description says nothing, and goes below its tool. */
 const DESCRIPTION_WIDTH_MIN = 60;
@@ -20,39 +20,40 @@ export function showTools(
   width: number | undefined,
 ): string {
   const columns: Column<ToolRow>[] = [
-    { header: "APP", value: ({ appId }) => shownLine(appId) },
-    { header: "TOOL", value: ({ name }) => shownLine(name) },
+    { header: "APP", value: ({ appId }) => sanitizeLine(appId) },
+    { header: "TOOL", value: ({ name }) => sanitizeLine(name) },
     {
       header: "TIER",
-      value: ({ tier }) => shownLine(tier),
-      colour: (text, { tier }) => colourOfTier(colours, tier)(text),
+      value: ({ tier }) => sanitizeLine(tier),
+      colour: (text, { tier }) => chooseTierColour(colours, tier)(text),
     },
     { header: "UNDO", value: ({ isUndoable }) => (isUndoable ? "yes" : "no") },
   ];
   const described = (value: (tool: ToolRow) => string): Column<ToolRow>[] => [
     ...columns,
-    { header: "DESCRIPTION", value, shrinks: true },
+    { header: "DESCRIPTION", value, canShrink: true },
   ];
-  if (width === undefined) return formatTable(tools, described(textOf));
-  const shortOf = (tool: ToolRow) => (isFull ? textOf(tool) : firstSentence(textOf(tool)));
-  const whole = formatTable(tools, described(shortOf));
+  if (width === undefined) return formatTable(tools, described(formatDescription));
+  const describe = (tool: ToolRow) =>
+    isFull ? formatDescription(tool) : firstSentence(formatDescription(tool));
+  const whole = formatTable(tools, described(describe));
   const isFitting = whole.split("\n").every((line) => displayWidth(line) <= width);
-  if (isFitting) return formatTable(tools, described(shortOf));
+  if (isFitting) return formatTable(tools, described(describe));
   const narrow = formatTable(tools, columns);
   const used = Math.max(...narrow.split("\n").map((line) => displayWidth(line)));
   if (!isFull && width - used >= DESCRIPTION_WIDTH_MIN)
-    return formatTable(tools, described(shortOf), { width });
+    return formatTable(tools, described(describe), { width });
   const [header = "", ...lines] = narrow.trimEnd().split("\n");
   const rows = tools.map((tool, index) => {
-    const text = shortOf(tool);
-    const below = text === "" ? "" : `${colours.dim(shownBlock(text, INDENT, width))}\n`;
+    const text = describe(tool);
+    const below = text === "" ? "" : `${colours.dim(sanitizeBlock(text, INDENT, width))}\n`;
     return `${lines[index] ?? ""}\n${below}`;
   });
   return [`${header}\n`, ...rows].join("");
 }
 
-function textOf({ description }: ToolRow): string {
-  return shownLine(description);
+function formatDescription({ description }: ToolRow): string {
+  return sanitizeLine(description);
 }
 
 function firstSentence(text: string): string {
@@ -60,7 +61,7 @@ function firstSentence(text: string): string {
   return end === undefined ? text : text.slice(0, end + 1);
 }
 
-function colourOfTier(colours: Colors, tier: string): (text: string) => string {
+function chooseTierColour(colours: Colors, tier: string): (text: string) => string {
   if (tier === "read") return colours.green;
   return tier === "write" ? colours.yellow : colours.red;
 }

@@ -1,5 +1,5 @@
-import { safeText } from "../../base/safe-text.ts";
-import { displayWidth, onOneLine } from "../output/display-width.ts";
+import { stripControlCharacters } from "../../base/strip-control-characters.ts";
+import { displayWidth, toSingleLine } from "../output/display-width.ts";
 
 /**
  * Characters that are not seen and change what is: they turn the direction of text around, break lines,
@@ -16,53 +16,53 @@ const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 const WIDTH_MIN = 20;
 
 /** Text of an app, a caller or a document, fit for one line of a terminal. */
-export function shownLine(text: string): string {
-  return writtenOut(onOneLine(text));
+export function sanitizeLine(text: string): string {
+  return escapeInvisible(toSingleLine(text));
 }
 
 /** The same with its line breaks and tabs: only for what stands alone, such as a result. Colours go. */
-export function shownText(text: string): string {
-  return writtenOut(safeText(text.replace(colour, "")));
+export function sanitizeText(text: string): string {
+  return escapeInvisible(stripControlCharacters(text.replace(colour, "")));
 }
 
 /**
  * Text with a mark before each line, for whoever decides about it: nothing of it is left out. Broken by hand where the terminal would: a line that the terminal breaks
  * goes on in its first column, where it could pass for one of ours.
  */
-export function shownBlock(text: string, prefix: string, width: number): string {
+export function sanitizeBlock(text: string, prefix: string, width: number): string {
   const available = Math.max(WIDTH_MIN, width - displayWidth(prefix));
-  return writtenOut(text.replace(control, codePoint))
+  return escapeInvisible(text.replace(control, formatCodePoint))
     .replaceAll("\t", "    ")
     .split("\n")
-    .flatMap((line) => broken(line, available))
+    .flatMap((line) => wrapLine(line, available))
     .map((line) => `${prefix}${line}`)
     .join("\n");
 }
 
 /** JSON for scripts, in which everything that a terminal obeys, or does not show, is escaped. */
-export function shownJson(document: unknown): string {
+export function sanitizeJson(document: unknown): string {
   return JSON.stringify(document, null, 2)
-    .replace(/[\u007F-\u009F]/g, escaped)
-    .replace(invisible, escaped);
+    .replace(/[\u007F-\u009F]/g, escapeCodeUnits)
+    .replace(invisible, escapeCodeUnits);
 }
 
-function escaped(character: string): string {
+function escapeCodeUnits(character: string): string {
   return character
     .split("")
     .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
     .join("");
 }
 
-function writtenOut(text: string): string {
-  return text.replace(invisible, codePoint);
+function escapeInvisible(text: string): string {
+  return text.replace(invisible, formatCodePoint);
 }
 
-function codePoint(character: string): string {
+function formatCodePoint(character: string): string {
   return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
 }
 
 /** At blanks where there are some, else anywhere. */
-function broken(line: string, width: number): string[] {
+function wrapLine(line: string, width: number): string[] {
   const lines: string[] = [];
   let current = "";
   let used = 0;

@@ -1,24 +1,24 @@
-import { toolRows, waitingCalls } from "../../client/bus/agent-wire.ts";
-import { remoteReport } from "../../client/bus/remote-wire.ts";
+import { parseParkedCalls, parseToolRows } from "../../client/bus/agent-wire.ts";
+import { parseRemoteReport } from "../../client/bus/remote-wire.ts";
 import type { Cli } from "../cli.ts";
-import { connectCompanion } from "../companion/connect.ts";
-import { shownLine } from "../companion/untrusted-text.ts";
-import type { Candidate, Source } from "./candidates.ts";
+import { connectCompanion } from "../companion/connect-companion.ts";
+import { sanitizeLine } from "../companion/untrusted-text.ts";
+import type { CandidateSource, CompletionCandidate } from "./complete-command-line.ts";
 
 const COMPANION = "dev.assistant.Agent1";
 
 /** What the companion is asked for. */
 export type CompanionSource = Extract<
-  Source,
+  CandidateSource,
   { type: "tool-apps" | "tools" | "parked-calls" | "providers" }
 >;
 
 /** What a companion that runs knows: nobody's Tab starts one. Rejects where there is no bus. */
-export async function companionCandidates(
+export async function listCompanionCandidates(
   cli: Cli,
   source: CompanionSource,
   signal: AbortSignal,
-): Promise<Candidate[]> {
+): Promise<CompletionCandidate[]> {
   const { bus, agent, remote } = await connectCompanion(cli, signal);
   await using _ = bus;
   const [isRunning] = await bus.call(
@@ -34,27 +34,27 @@ export async function companionCandidates(
   );
   if (isRunning !== true) return [];
   if (source.type === "parked-calls")
-    return waitingCalls(await agent.listParked(signal)).map(({ callId, spec }) => ({
+    return parseParkedCalls(await agent.listParked(signal)).map(({ callId, spec }) => ({
       value: String(callId),
-      description: shownLine(`${spec.appName}: ${spec.title}`),
+      description: sanitizeLine(`${spec.appName}: ${spec.title}`),
     }));
   if (source.type === "providers")
-    return remoteReport(await remote.state(signal)).providers.map(({ id, displayName }) => ({
-      value: shownLine(id),
-      description: shownLine(displayName),
+    return parseRemoteReport(await remote.state(signal)).providers.map(({ id, displayName }) => ({
+      value: sanitizeLine(id),
+      description: sanitizeLine(displayName),
     }));
-  const tools = toolRows(await agent.listTools(signal));
+  const tools = parseToolRows(await agent.listTools(signal));
   if (source.type === "tools")
     return tools
       .filter(({ appId }) => appId === source.appId)
       .map(({ name, tier, description }) => ({
-        value: shownLine(name),
-        description: shownLine(`${tier}: ${description}`),
+        value: sanitizeLine(name),
+        description: sanitizeLine(`${tier}: ${description}`),
       }));
   const counts = new Map<string, number>();
   for (const { appId } of tools) counts.set(appId, (counts.get(appId) ?? 0) + 1);
   return [...counts].map(([appId, count]) => ({
-    value: shownLine(appId),
+    value: sanitizeLine(appId),
     description: `${count} ${count === 1 ? "tool" : "tools"}`,
   }));
 }

@@ -2,7 +2,7 @@
  * The port that a Dockerfile says its image listens on: the first TCP port of the EXPOSE lines of its
  * last stage. Undefined where there is none, or where it is a variable. Pure.
  */
-export function exposedPort(dockerfile: string): number | undefined {
+export function parseExposedPort(dockerfile: string): number | undefined {
   let port: number | undefined;
   for (const line of dockerfile.replaceAll(/\\[ \t]*\r?\n/g, " ").split(/\r?\n/)) {
     // Each stage is another image.

@@ -1,7 +1,7 @@
 /** Wide in a terminal: East Asian wide and fullwidth forms, and characters shown as pictures. */
-const wide =
+const wideGrapheme =
   /^(?:\p{Emoji_Presentation}|\p{Extended_Pictographic}\uFE0F|[\u1100-\u115F\u2E80-\u303E\u3041-\u33FF\u3400-\u4DBF\u4E00-\u9FFF\uA000-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6]|[\u{20000}-\u{3FFFD}])/u;
-const zero = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
+const zeroWidthGrapheme = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
 const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 // oxlint-disable-next-line no-control-regex -- it is control sequences that have to be found
 const colour = /\u001B\[[0-9;]*m/g;
@@ -34,7 +34,7 @@ export function truncateToWidth(text: string, width: number): string {
  * Text from elsewhere, fit for one cell: line breaks become spaces, and control characters, which
  * could move the cursor or recolour the terminal, are shown as ?.
  */
-export function onOneLine(text: string): string {
+export function toSingleLine(text: string): string {
   return (
     text
       .replace(/\s*[\r\n]+\s*/g, " ")
@@ -45,6 +45,6 @@ export function onOneLine(text: string): string {
 }
 
 function graphemeWidth(grapheme: string): number {
-  if (zero.test(grapheme)) return 0;
-  return wide.test(grapheme) ? 2 : 1;
+  if (zeroWidthGrapheme.test(grapheme)) return 0;
+  return wideGrapheme.test(grapheme) ? 2 : 1;
 }

@@ -1,5 +1,5 @@
 import type { Cli } from "../cli.ts";
-import type { OutputFormat } from "../options.ts";
+import type { OutputFormat } from "../command-options.ts";
 import { type Column, formatTable } from "./table.ts";
 
 export interface ListingInput<T> {
@@ -26,14 +26,14 @@ export interface Listing {
   table(format: OutputFormat | undefined, width: number | undefined, widthsMin?: number[]): string;
 }
 
-export function listing<T>(input: ListingInput<T>): Listing {
-  const steady = [...input.columns, ...(input.wideColumns ?? [])].filter(
-    (column) => column.volatile !== true,
+export function createListing<T>(input: ListingInput<T>): Listing {
+  const comparedColumns = [...input.columns, ...(input.wideColumns ?? [])].filter(
+    (column) => column.isVolatile !== true,
   );
   return {
     names: input.rows.map(input.name),
     fingerprints: input.rows.map((row) =>
-      steady.map((column) => (column.steady ?? column.value)(row)).join("\u0000"),
+      comparedColumns.map((column) => (column.comparedValue ?? column.value)(row)).join("\u0000"),
     ),
     document: input.document,
     empty: input.empty,
@@ -41,7 +41,7 @@ export function listing<T>(input: ListingInput<T>): Listing {
       formatTable(
         input.rows,
         format === "wide" ? [...input.columns, ...(input.wideColumns ?? [])] : input.columns,
-        { width, ...(widthsMin === undefined ? {} : { widthsMin }) },
+        { width, ...(widthsMin === undefined ? {} : { columnWidthsMin: widthsMin }) },
       ),
   };
 }

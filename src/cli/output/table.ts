@@ -1,4 +1,4 @@
-import { displayWidth, onOneLine, truncateToWidth } from "./display-width.ts";
+import { displayWidth, toSingleLine, truncateToWidth } from "./display-width.ts";
 
 export interface Column<T> {
   readonly header: string;
@@ -6,19 +6,19 @@ export interface Column<T> {
   /** Colours the padded cell; gets the row, so that a status decides. */
   readonly colour?: (text: string, row: T) => string;
   /** On a terminal that is too narrow, these columns give way, the widest first. */
-  readonly shrinks?: boolean;
-  readonly alignRight?: boolean;
+  readonly canShrink?: boolean;
+  readonly isRightAligned?: boolean;
   /** Changes by itself, as an age does: --watch prints no line for it. */
-  readonly volatile?: boolean;
+  readonly isVolatile?: boolean;
   /** What --watch compares, where the cell also holds what changes all the time. */
-  readonly steady?: (row: T) => string;
+  readonly comparedValue?: (row: T) => string;
 }
 
 export interface TableOptions {
   /** Columns of the terminal; undefined: nothing is cut. */
   readonly width?: number | undefined;
   /** Columns get no narrower than this; widened in place, so that later tables line up with this one. */
-  readonly widthsMin?: number[];
+  readonly columnWidthsMin?: number[];
 }
 
 const GAP = "   ";
@@ -31,16 +31,16 @@ export function formatTable<T>(
   columns: readonly Column<T>[],
   options: TableOptions = {},
 ): string {
-  const cells = rows.map((row) => columns.map((column) => onOneLine(column.value(row)) || "-"));
+  const cells = rows.map((row) => columns.map((column) => toSingleLine(column.value(row)) || "-"));
   const widths = columns.map((column, index) =>
     Math.max(
       displayWidth(column.header),
-      options.widthsMin?.[index] ?? 0,
+      options.columnWidthsMin?.[index] ?? 0,
       ...cells.map((row) => displayWidth(row[index] ?? "")),
     ),
   );
-  if (options.width !== undefined) shrink(widths, columns, options.width);
-  options.widthsMin?.splice(0, widths.length, ...widths);
+  if (options.width !== undefined) shrinkColumns(widths, columns, options.width);
+  options.columnWidthsMin?.splice(0, widths.length, ...widths);
 
   const line = (texts: readonly string[], row: T | undefined) =>
     texts
@@ -51,7 +51,7 @@ export function formatTable<T>(
         const padding = " ".repeat(Math.max(0, width - displayWidth(cut)));
         const coloured =
           row !== undefined && column?.colour !== undefined ? column.colour(cut, row) : cut;
-        return column?.alignRight === true ? padding + coloured : coloured + padding;
+        return column?.isRightAligned === true ? padding + coloured : coloured + padding;
       })
       .join(GAP)
       .trimEnd();
@@ -66,7 +66,11 @@ export function formatTable<T>(
   return lines.map((text) => `${text}\n`).join("");
 }
 
-function shrink<T>(widths: number[], columns: readonly Column<T>[], available: number): void {
+function shrinkColumns<T>(
+  widths: number[],
+  columns: readonly Column<T>[],
+  available: number,
+): void {
   const total = () => widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1));
   for (;;) {
     const excess = total() - available;
@@ -74,13 +78,13 @@ function shrink<T>(widths: number[], columns: readonly Column<T>[], available: n
     let widest = -1;
     for (const [index, column] of columns.entries()) {
       const width = widths[index] ?? 0;
-      if (column.shrinks === true && width > SHRUNK_WIDTH_MIN && width > (widths[widest] ?? 0))
+      if (column.canShrink === true && width > SHRUNK_WIDTH_MIN && width > (widths[widest] ?? 0))
         widest = index;
     }
     if (widest === -1) return;
     const next = Math.max(
       0,
-      ...widths.filter((_, index) => index !== widest && columns[index]?.shrinks === true),
+      ...widths.filter((_, index) => index !== widest && columns[index]?.canShrink === true),
     );
     const width = widths[widest] ?? 0;
     // Down to the next widest at most, so that two long columns share what is missing.

@@ -1,14 +1,14 @@
 import { setTimeout } from "node:timers/promises";
 import type { Cli } from "../cli.ts";
-import { fields } from "../output/sections.ts";
+import { formatFields } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 
 /** Large models on slow disks take minutes; a person wants to read something before that. */
-const LOADING_LOOKS_MAX = 150;
-const LOOK_MS = 200;
+const LOADING_POLLS_MAX = 150;
+const POLL_MS = 200;
 
 /** What the ready line says, as far as it is shown. */
-interface Ready {
+interface AssistantReadyLine {
   readonly url: string;
   readonly engine: string;
   readonly data_dir: string;
@@ -29,10 +29,10 @@ interface ListedModel {
 /** What a person wants to know after a start: which models there are, where, and what to try. */
 export async function printAssistantSummary(
   cli: Cli,
-  ready: Ready,
+  ready: AssistantReadyLine,
   signal: AbortSignal,
 ): Promise<void> {
-  const models = await settledModels(ready.url, signal);
+  const models = await waitForModels(ready.url, signal);
   if (signal.aborted) return;
   const { colours } = cli;
   await cli.print(
@@ -43,14 +43,14 @@ export async function printAssistantSummary(
       models.length === 0
         ? `No models yet: put a GGUF file into ${ready.data_dir}/models, or start with --model FILE.gguf.\n`
         : modelsText(cli, models),
-      fields([
+      formatFields([
         ["OpenAI clients", `base URL ${ready.url}/v1, any API key`],
         ["Engine", ready.engine],
         ["Ledger", `${ready.data_dir}/ledger`],
       ]),
       "",
       colours.bold("Try next:"),
-      ...(models.some((model) => answers(model)) ? [`  ${trial(ready.url)}`] : []),
+      ...(models.some((model) => canAnswer(model)) ? [`  ${curlExample(ready.url)}`] : []),
       `  bin/berth ledger tail --data-dir ${ready.data_dir}`,
       `  bin/berth ledger verify --data-dir ${ready.data_dir}`,
       "",
@@ -60,11 +60,11 @@ export async function printAssistantSummary(
 }
 
 /** Whether the request without a model that is shown would be answered, as far as is known. */
-function answers({ kind, state }: ListedModel): boolean {
+function canAnswer({ kind, state }: ListedModel): boolean {
   return kind !== "embedding" && state !== "failed";
 }
 
-function trial(url: string): string {
+function curlExample(url: string): string {
   const body = { messages: [{ role: "user", content: "Hello!" }], stream: true };
   return `curl -N ${url}/v1/chat/completions -H 'content-type: application/json' -d '${JSON.stringify(body)}'`;
 }
@@ -74,13 +74,13 @@ function modelsText(cli: Cli, models: readonly ListedModel[]): string {
     models,
     [
       { header: "MODEL", value: ({ id }) => id },
-      { header: "ALIASES", value: ({ aliases }) => aliases.join(", "), shrinks: true },
+      { header: "ALIASES", value: ({ aliases }) => aliases.join(", "), canShrink: true },
       { header: "KIND", value: ({ kind }) => kind },
       { header: "STATE", value: ({ state }) => state },
       {
         header: "CONTEXT",
         value: ({ context_length: tokens }) => (tokens === null ? "" : String(tokens)),
-        alignRight: true,
+        isRightAligned: true,
       },
     ],
     { width: cli.io.columns },
@@ -91,11 +91,11 @@ function modelsText(cli: Cli, models: readonly ListedModel[]): string {
   return failures.length === 0 ? table : `${table}\n${cli.colours.red(failures.join("\n"))}\n`;
 }
 
-async function settledModels(url: string, signal: AbortSignal): Promise<readonly ListedModel[]> {
-  for (let look = 1; ; look++) {
+async function waitForModels(url: string, signal: AbortSignal): Promise<readonly ListedModel[]> {
+  for (let poll = 1; ; poll++) {
     const response = await fetch(`${url}/v1/models`, { signal });
     const { data }: { data: readonly ListedModel[] } = JSON.parse(await response.text());
-    if (look === LOADING_LOOKS_MAX || data.every(({ state }) => state !== "loading")) return data;
-    await setTimeout(LOOK_MS, undefined, { signal });
+    if (poll === LOADING_POLLS_MAX || data.every(({ state }) => state !== "loading")) return data;
+    await setTimeout(POLL_MS, undefined, { signal });
   }
 }

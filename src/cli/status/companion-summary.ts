@@ -1,8 +1,8 @@
 import type { Cli } from "../cli.ts";
-import { fields } from "../output/sections.ts";
+import { formatFields } from "../output/format-sections.ts";
 
 /** What the ready line says, as far as it is shown. */
-interface Ready {
+interface CompanionReadyLine {
   readonly url: string;
   readonly engine: string;
   readonly upstream: string | null;
@@ -13,14 +13,14 @@ interface Ready {
 }
 
 /** What a person wants to know after a start: where the companion is met, and what to try. */
-export async function printCompanionSummary(cli: Cli, ready: Ready): Promise<void> {
+export async function printCompanionSummary(cli: Cli, ready: CompanionReadyLine): Promise<void> {
   const { colours } = cli;
   await cli.print(
     [
       "",
       colours.bold(`Berth's companion ${ready.version} is up.`),
       "",
-      fields([
+      formatFields([
         ["Session bus", ready.bus_names.join(", ")],
         ["OpenAI clients", `base URL ${ready.url}/v1, any API key`],
         ["Models", ready.upstream === null ? ready.engine : `those of ${ready.upstream}`],

@@ -5,22 +5,22 @@ import type { AppItem } from "../../resources/wire/apps.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
 import type { Cli } from "../cli.ts";
-import { colourOfStatus } from "../colours.ts";
-import { localToken, type ReadyFile } from "../connect.ts";
-import { allModels } from "../models/all-models.ts";
-import { fields } from "../output/sections.ts";
+import { getStatusColour } from "../colours.ts";
+import { listAllModels } from "../models/list-all-models.ts";
+import { formatFields } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
-import { statusText } from "../views/models.ts";
+import { type ReadyFile, readLocalToken } from "../server-target.ts";
+import { formatModelStatus } from "../views/models.ts";
 
 const APPS_READY_MS_MAX = 60_000;
 /** Without an ingress that leads to them they do not get Ready: this is for what else may be wrong. */
 const UNROUTED_READY_MS_MAX = 3_000;
-const LOOK_MS = 200;
-const ENGINE_LOOKS_MAX = 15;
+const POLL_MS = 200;
+const ENGINE_POLLS_MAX = 15;
 /** Caddy is up in half a second; a container of it on a busy machine takes seconds. */
-const INGRESS_LOOKS_MAX = 25;
+const INGRESS_POLLS_MAX = 25;
 /** It opens its ledger first, which takes longer where that is long. */
-const ASSISTANT_LOOKS_MAX = 25;
+const ASSISTANT_POLLS_MAX = 25;
 const DOCS_PATH = "/api/docs";
 
 type Ingress = SystemInfo["ingress"];
@@ -31,16 +31,16 @@ type Companion = SystemInfo["companion"];
  * What a person wants to know after a start: which apps run and where, how to reach and log in to the
  * server, and what to try. Waits until each app that a file declares is Ready or has failed.
  */
-export async function printSummary(
+export async function printUpSummary(
   cli: Cli,
   ready: ReadyFile,
   password: string | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const client = createClient({ baseUrl: ready.api, token: localToken(ready.data_dir) });
+  const client = createClient({ baseUrl: ready.api, token: readLocalToken(ready.data_dir) });
   const { colours } = cli;
-  const hasEngine = await engineAnswers(client, signal);
-  const ingress = await settledIngress(client, signal);
+  const hasEngine = await waitForEngine(client, signal);
+  const ingress = await waitForIngress(client, signal);
   const isRouting = ingress.ready || ingress.mode === "off";
   const specs = await client.specs();
   const declared = [
@@ -73,8 +73,8 @@ export async function printSummary(
       ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
     ),
   );
-  const info = await settledDaemons(client, signal);
-  const models = (await allModels(client)).filter(({ origin }) => origin !== "catalog");
+  const info = await waitForDaemons(client, signal);
+  const models = (await listAllModels(client)).filter(({ origin }) => origin !== "catalog");
   await cli.print(
     [
       "",
@@ -84,7 +84,7 @@ export async function printSummary(
       appsText(cli, apps),
       modelsText(cli, models),
       ...(problems.length === 0 ? [] : [colours.red(problems.join("\n")), ""]),
-      fields([
+      formatFields([
         ["API", ready.api],
         ["Try it in a browser", `${ready.api}${DOCS_PATH}`],
         ["Ingress", ingressText(info.ingress, cli)],
@@ -103,33 +103,33 @@ export async function printSummary(
 }
 
 /** The server looks for its engine while it starts; that look may still be under way. */
-async function engineAnswers(client: Client, signal: AbortSignal): Promise<boolean> {
-  for (let look = 0; look < ENGINE_LOOKS_MAX; look += 1) {
+async function waitForEngine(client: Client, signal: AbortSignal): Promise<boolean> {
+  for (let poll = 0; poll < ENGINE_POLLS_MAX; poll += 1) {
     const { runtime } = await client.health(signal);
     if (runtime === "connected") return true;
-    await setTimeout(LOOK_MS, undefined, { signal });
+    await setTimeout(POLL_MS, undefined, { signal });
   }
   return false;
 }
 
 /** Caddy is started, or taken over, while the server is up already. */
-async function settledIngress(client: Client, signal: AbortSignal): Promise<Ingress> {
-  for (let look = 1; ; look += 1) {
+async function waitForIngress(client: Client, signal: AbortSignal): Promise<Ingress> {
+  for (let poll = 1; ; poll += 1) {
     const { ingress } = await client.system.info();
-    if (ingress.ready || ingress.mode === "off" || look === INGRESS_LOOKS_MAX) return ingress;
-    await setTimeout(LOOK_MS, undefined, { signal });
+    if (ingress.ready || ingress.mode === "off" || poll === INGRESS_POLLS_MAX) return ingress;
+    await setTimeout(POLL_MS, undefined, { signal });
   }
 }
 
 /** The assistant is started beside the server, and takes a second; the companion is started after it. */
-async function settledDaemons(client: Client, signal: AbortSignal): Promise<SystemInfo> {
-  for (let look = 1; ; look += 1) {
+async function waitForDaemons(client: Client, signal: AbortSignal): Promise<SystemInfo> {
+  for (let poll = 1; ; poll += 1) {
     const info = await client.system.info();
     const { assistant, companion } = info;
     const isSettled =
       assistant.state !== "starting" && (assistant.url === null || companion.state !== "starting");
-    if (isSettled || look === ASSISTANT_LOOKS_MAX) return info;
-    await setTimeout(LOOK_MS, undefined, { signal });
+    if (isSettled || poll === ASSISTANT_POLLS_MAX) return info;
+    await setTimeout(POLL_MS, undefined, { signal });
   }
 }
 
@@ -161,12 +161,12 @@ function modelsText(cli: Cli, models: readonly ModelView[]): string {
       { header: "MODEL", value: ({ name }) => name },
       {
         header: "STATUS",
-        value: (model) => statusText(model),
-        colour: (text, { status }) => colourOfStatus(cli.colours, status)(text),
+        value: (model) => formatModelStatus(model),
+        colour: (text, { status }) => getStatusColour(cli.colours, status)(text),
       },
-      { header: "ID", value: ({ id, name }) => (id === name ? "" : id), shrinks: true },
+      { header: "ID", value: ({ id, name }) => (id === name ? "" : id), canShrink: true },
       ...(models.some(({ error }) => error !== null)
-        ? [{ header: "MESSAGE", value: (model: ModelView) => model.error ?? "", shrinks: true }]
+        ? [{ header: "MESSAGE", value: (model: ModelView) => model.error ?? "", canShrink: true }]
         : []),
     ],
     { width: cli.io.columns },
@@ -192,7 +192,7 @@ function appsText(cli: Cli, apps: readonly AppItem[]): string {
       {
         header: "STATUS",
         value: (app) => app.status,
-        colour: (text, app) => colourOfStatus(cli.colours, app.status)(text),
+        colour: (text, app) => getStatusColour(cli.colours, app.status)(text),
       },
       { header: "URL", value: (app) => app.url ?? "" },
       ...(apps.some((app) => !app.ready)
@@ -200,7 +200,7 @@ function appsText(cli: Cli, apps: readonly AppItem[]): string {
             {
               header: "MESSAGE",
               value: (app: AppItem) => (app.ready ? "" : app.message),
-              shrinks: true,
+              canShrink: true,
             },
           ]
         : []),
@@ -226,10 +226,10 @@ function loginText(ready: ReadyFile, password: string | undefined, cli: Cli): st
 }
 
 /** The command line looks where the environment says; a server that was started with a flag is not there. */
-function elsewhere({ io }: Cli, { data_dir: dataDir }: ReadyFile): [string, string][] {
+function dataDirStep({ io }: Cli, { data_dir: dataDir }: ReadyFile): [string, string][] {
   const { environment, workingDirectory } = io;
-  const usual = loadConfig({ flags: {}, environment, workingDirectory }).dataDir;
-  return dataDir === usual
+  const defaultDataDir = loadConfig({ flags: {}, environment, workingDirectory }).dataDir;
+  return dataDir === defaultDataDir
     ? []
     : [["in other terminals, so that berth is found", `export BERTH_DATA_DIR=${dataDir}`]];
 }
@@ -242,7 +242,7 @@ function nextSteps(
 ): string {
   const app = apps.find(({ ready: isReady, url }) => isReady && url !== null) ?? apps[0];
   const steps = [
-    ...elsewhere(cli, ready),
+    ...dataDirStep(cli, ready),
     ...(app?.url ? [["see the app answer", `curl ${app.url}`]] : []),
     ["all that runs", "bin/berth get apps"],
     ...(app === undefined ? [] : [["what it writes", `bin/berth logs ${app.name} -f`]]),
@@ -259,10 +259,10 @@ function nextSteps(
 }
 
 function modelStep(models: readonly ModelView[]): [string, string] {
-  const able = models.filter(({ kind }) => kind !== "embedding");
-  const running = able.find(({ running: isRunning }) => isRunning);
+  const chatModels = models.filter(({ kind }) => kind !== "embedding");
+  const running = chatModels.find(({ running: isRunning }) => isRunning);
   if (running !== undefined) return ["talk to a model", `bin/berth chat ${running.name}`];
-  const whole = able.find(({ status }) => status === "ready");
-  if (whole !== undefined) return ["load a model", `bin/berth models start ${whole.name}`];
+  const loadable = chatModels.find(({ status }) => status === "ready");
+  if (loadable !== undefined) return ["load a model", `bin/berth models start ${loadable.name}`];
   return ["models to have", "bin/berth models ls --all"];
 }

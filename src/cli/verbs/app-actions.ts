@@ -1,18 +1,18 @@
 import type { Command } from "commander";
-import type { AppWrite, WriteOptions } from "../../client/rest/app-calls.ts";
+import type { AppWriteResult, WriteOptions } from "../../client/rest/app-calls.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { Cli } from "../cli.ts";
-import { reportWrite, type WriteFlags } from "../deploy/app-write.ts";
-import { appName } from "../kind-names.ts";
-import { integerBetween, outputOption, withExamples, withWait } from "../options.ts";
+import { addExamples, addWaitOptions, integerBetween, outputOption } from "../command-options.ts";
+import { type AppWriteFlags, reportAppWrite } from "../deploy/report-app-write.ts";
+import { parseAppName } from "../resource-references.ts";
 
-interface ActionFlags extends WriteFlags {
+interface ActionFlags extends AppWriteFlags {
   readonly dryRun?: boolean;
   readonly force?: boolean;
   readonly to?: number;
 }
 
-interface Action {
+interface AppAction {
   readonly verb: string;
   readonly summary: string;
   readonly description: string;
@@ -24,10 +24,10 @@ interface Action {
     name: string,
     options: WriteOptions,
     flags: ActionFlags,
-  ) => Promise<AppWrite>;
+  ) => Promise<AppWriteResult>;
 }
 
-const actions: readonly Action[] = [
+const actions: readonly AppAction[] = [
   {
     verb: "start",
     summary: "start a stopped app",
@@ -70,17 +70,17 @@ const actions: readonly Action[] = [
 
 export function addAppVerbs(program: Command, cli: Cli): void {
   for (const action of actions) {
-    const command = common(
+    const command = addCommonOptions(
       program.command(action.verb).summary(action.summary).description(action.description),
     );
-    withExamples(command, [
+    addExamples(command, [
       [`berth ${action.verb} hello`, `${action.verb} the app hello`],
       [`berth ${action.verb} hello --wait`, action.example],
     ]).action(async (words: string[], flags: ActionFlags) => {
-      await perform(cli, words, action, flags);
+      await performAction(cli, words, action, flags);
     });
   }
-  const rollback = common(
+  const rollback = addCommonOptions(
     program
       .command("rollback")
       .summary("go back to an earlier revision of an app")
@@ -88,11 +88,11 @@ export function addAppVerbs(program: Command, cli: Cli): void {
         "Goes back to an earlier revision of an app; without --to, to the last one before this that was stable (Ready for 10 s). `berth describe NAME` lists them.",
       ),
   ).option("--to <revision>", "number of the revision", integerBetween(1, 2 ** 31));
-  withExamples(rollback, [
+  addExamples(rollback, [
     ["berth rollback hello", "to the last stable revision"],
     ["berth rollback hello --to 3 --wait", "to revision 3, and wait until it serves"],
   ]).action(async (words: string[], flags: ActionFlags) => {
-    await perform(
+    await performAction(
       cli,
       words,
       {
@@ -105,8 +105,8 @@ export function addAppVerbs(program: Command, cli: Cli): void {
   });
 }
 
-function common(command: Command): Command {
-  return withWait(
+function addCommonOptions(command: Command): Command {
+  return addWaitOptions(
     command
       .argument("<app...>", "names of apps")
       .option("--dry-run", "tell what would happen, and change nothing")
@@ -115,13 +115,13 @@ function common(command: Command): Command {
   );
 }
 
-async function perform(
+async function performAction(
   cli: Cli,
   words: readonly string[],
-  action: Pick<Action, "call" | "done" | "already">,
+  action: Pick<AppAction, "call" | "done" | "already">,
   flags: ActionFlags,
 ): Promise<void> {
-  const names = words.map((word) => appName(word));
+  const names = words.map((word) => parseAppName(word));
   const client = await cli.connect();
   for (const name of names) {
     const write = await action.call(
@@ -130,6 +130,6 @@ async function perform(
       { dryRun: flags.dryRun === true, force: flags.force === true },
       flags,
     );
-    await reportWrite(cli, client, name, write, action, flags);
+    await reportAppWrite(cli, client, name, write, action, flags);
   }
 }

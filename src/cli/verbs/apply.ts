@@ -2,20 +2,20 @@ import type { Command } from "commander";
 import type { Client } from "../../client/rest/client.ts";
 import type { ApplyResultView } from "../../resources/wire/resources.ts";
 import type { Cli } from "../cli.ts";
-import { colourOfStatus } from "../colours.ts";
-import { waitForReady } from "../deploy/wait.ts";
-import { UsageError } from "../failure.ts";
-import { referenceOf } from "../kind-names.ts";
+import { UsageError } from "../cli-errors.ts";
+import { getStatusColour } from "../colours.ts";
 import {
-  collect,
+  addExamples,
+  addWaitOptions,
+  collectValues,
   type OutputFormat,
   outputOption,
   type WaitFlags,
-  withExamples,
-  withWait,
-} from "../options.ts";
-import { changeLines, planSection } from "../output/changes.ts";
+} from "../command-options.ts";
+import { waitForAppReady } from "../deploy/wait-for-app-ready.ts";
+import { formatChanges, formatPlanSection } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
+import { formatReference } from "../resource-references.ts";
 
 interface ApplyOptions extends WaitFlags {
   readonly filename?: readonly string[];
@@ -35,12 +35,12 @@ export function addApply(program: Command, cli: Cli): void {
     .option(
       "-f, --filename <path>",
       "file, folder or - for standard input; can be repeated",
-      collect,
+      collectValues,
     )
     .option("--dry-run", "tell what would change, and change nothing")
     .option("--force", "take over fields that spec files own")
     .addOption(outputOption());
-  withExamples(withWait(command), [
+  addExamples(addWaitOptions(command), [
     ["berth apply -f hello.yaml", "apply one file"],
     [
       "berth apply -f specs/ --wait",
@@ -51,12 +51,12 @@ export function addApply(program: Command, cli: Cli): void {
   ]).action(async (files: string[], options: ApplyOptions) => {
     const { readManifestFiles, requireManifests } = await import("../manifest-files.ts");
     const manifests = requireManifests(
-      await readManifestFiles(cli, filesOf(files, options, "apply")),
+      await readManifestFiles(cli, requireFiles(files, options, "apply")),
     );
-    const { withUploads } = await import("../deploy/local-sources.ts");
+    const { uploadLocalSources } = await import("../deploy/upload-local-sources.ts");
     const client = await cli.connect();
     const answer = await client.apply({
-      manifests: await withUploads(cli, client, manifests, options.dryRun === true),
+      manifests: await uploadLocalSources(cli, client, manifests, options.dryRun === true),
       manager: "cli",
       ...(options.dryRun === true ? { dry_run: true } : {}),
       ...(options.force === true ? { force: true } : {}),
@@ -65,7 +65,7 @@ export function addApply(program: Command, cli: Cli): void {
       await printDocument(cli, answer, options.output);
     else
       for (const result of answer.results)
-        await cli.print(resultText(cli, result, options.output, answer.dry_run));
+        await cli.print(formatResult(cli, result, options.output, answer.dry_run));
     if (options.wait !== true || answer.dry_run) return;
     await waitForAll(cli, client, answer.results, options);
   });
@@ -79,46 +79,49 @@ async function waitForAll(
   { timeout, output }: ApplyOptions,
 ): Promise<void> {
   const deadlineMs = cli.io.now() + timeout;
-  const leftMs = () => Math.max(0, deadlineMs - cli.io.now());
+  const remainingMs = () => Math.max(0, deadlineMs - cli.io.now());
   const models = results.filter(({ kind }) => kind === "Model");
-  if (models.length > 0) await waitForModels(cli, client, models, leftMs);
+  if (models.length > 0) await waitForModels(cli, client, models, remainingMs);
   const apps = results.filter(({ kind }) => kind === "App");
   const outcomes = await Promise.allSettled(
     apps.map(({ name, generation }) =>
-      waitForReady(cli, client, name, { timeoutMs: leftMs(), generation }),
+      waitForAppReady(cli, client, name, { timeoutMs: remainingMs(), generation }),
     ),
   );
   for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   if (output !== undefined) return;
-  const told = [...countOf(apps.length, "app"), ...countOf(models.length, "model")];
-  if (told.length > 0) await cli.print(cli.colours.green(told.join("\n")));
+  const lines = [
+    ...formatReadyCount(apps.length, "app"),
+    ...formatReadyCount(models.length, "model"),
+  ];
+  if (lines.length > 0) await cli.print(cli.colours.green(lines.join("\n")));
 }
 
 async function waitForModels(
   cli: Cli,
   client: Client,
   models: readonly ApplyResultView[],
-  leftMs: () => number,
+  remainingMs: () => number,
 ): Promise<void> {
-  const { followModel } = await import("../models/follow.ts");
+  const { followModel } = await import("../models/follow-model.ts");
   for (const { name } of models) {
     const { spec } = await client.models.get(name);
     await followModel(cli, client, name, {
       until: spec?.running === true ? "memory" : "disk",
-      timeoutMs: leftMs(),
+      timeoutMs: remainingMs(),
       isQuiet: !cli.io.errorIsTerminal,
       signal: new AbortController().signal,
     });
   }
 }
 
-function countOf(count: number, noun: string): string[] {
+function formatReadyCount(count: number, noun: string): string[] {
   if (count === 0) return [];
   return [count === 1 ? `the ${noun} is ready` : `all ${count} ${noun}s are ready`];
 }
 
 /** -f and plain arguments alike. Throws UsageError where there is none. */
-export function filesOf(
+export function requireFiles(
   files: readonly string[],
   options: { readonly filename?: readonly string[] },
   verb: string,
@@ -132,23 +135,23 @@ export function filesOf(
   return all;
 }
 
-function resultText(
+function formatResult(
   cli: Cli,
   result: ApplyResultView,
   format: OutputFormat | undefined,
   isDryRun: boolean,
 ): string {
-  const reference = referenceOf(result.kind, result.name);
+  const reference = formatReference(result.kind, result.name);
   if (format === "name") return reference;
   const { colours } = cli;
-  const action = colourOfStatus(colours, result.action)(result.action);
+  const action = getStatusColour(colours, result.action)(result.action);
   const lines = [`${reference} ${action}${isDryRun ? " (dry run)" : ""}`];
   if (isDryRun || format === "wide" || result.action === "configured")
     lines.push(
       ...(result.action === "created" && format !== "wide" && !isDryRun
         ? []
-        : changeLines(result.changes, colours).map((line) => `  ${line}`)),
+        : formatChanges(result.changes, colours).map((line) => `  ${line}`)),
     );
-  if (isDryRun) lines.push(...planSection(result, colours));
+  if (isDryRun) lines.push(...formatPlanSection(result, colours));
   return lines.join("\n");
 }

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { withExamples } from "../options.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
 
 interface AskFlags {
   readonly myStuff?: boolean;
@@ -12,7 +12,7 @@ interface AskFlags {
 const example = 'berth ask --my-stuff "When was the boiler serviced?"';
 
 export function addAsk(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("ask")
       .summary("have your companion answer, with your things and the tools of apps")
@@ -30,11 +30,11 @@ export function addAsk(program: Command, cli: Cli): void {
       ["berth ask -m remote:openrouter:openai/gpt-4o Why is the sky blue", "of a provider"],
     ],
   ).action(async (words: string[], flags: AskFlags) => {
-    const { withInput } = await import("../chat/message-input.ts");
+    const { readMessage } = await import("../chat/read-message.ts");
     const question = words.length === 1 && words[0] === "-" ? "" : words.join(" ");
-    const prompt = await withInput(cli, question.trim(), example);
+    const prompt = await readMessage(cli, question.trim(), example);
     if (prompt === undefined) throw new UsageError("there is no question", example);
-    const { withCompanion } = await import("../companion/connect.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     const { askCompanion } = await import("../chat/overlay/ask-companion.ts");
     await withCompanion(cli, (companion, signal) =>
       askCompanion(

@@ -1,12 +1,12 @@
 import { type Command, Option } from "commander";
-import type { CompanionReady } from "../../assistant/companion.ts";
-import type { Running } from "../../assistant/running.ts";
-import type { AssistantReady } from "../../assistant/system.ts";
-import { BerthError, messageOf } from "../../base/errors.ts";
+import type { CompanionReady } from "../../assistant/companion-daemon.ts";
+import type { RunningDaemon } from "../../assistant/daemon-lifetime.ts";
+import type { AssistantReady } from "../../assistant/system-instance.ts";
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import type { CompanionFlags } from "../../config/companion-config.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { collect, withExamples } from "../options.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples, collectValues } from "../command-options.ts";
 
 /** SIGTERM ends the daemon within five seconds; what has not ended by then is safe to cut off. */
 const CLOSE_MS_MAX = 4500;
@@ -18,7 +18,7 @@ export function addAssistant(program: Command, cli: Cli): void {
     .description(
       "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). With --user it starts one person's companion: the same endpoint on 7778, and the names dev.assistant.* on the session bus: tools of apps with confirmation and undo, search, and memory for each app. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it. --data-dir is the daemon's data directory here (also BERTH_ASSISTANT_DATA_DIR): models, ledger and sockets; --config is the file of a companion's settings, default: ~/.config/berth/companion.yaml.",
     );
-  withExamples(
+  addExamples(
     command
       .option("--system", "the instance of this machine: local models, port 7777 (the default)")
       .option("--user", "the companion of one person: the session bus, and port 7778")
@@ -29,9 +29,9 @@ export function addAssistant(program: Command, cli: Cli): void {
       .option(
         "--model <[id=]file>",
         "load this GGUF file, or this model of DATA_DIR/models, and keep it; can be given again",
-        collect,
+        collectValues,
       )
-      .option("--alias <name=model>", "another name for a model; can be given again", collect)
+      .option("--alias <name=model>", "another name for a model; can be given again", collectValues)
       .option("--port <port>", "on 127.0.0.1; 0: any (BERTH_ASSISTANT_PORT)")
       // For whoever looks after the daemon, and wants to know it again.
       .addOption(new Option("--started-by <program>").hideHelp())
@@ -70,44 +70,44 @@ export function addAssistant(program: Command, cli: Cli): void {
       ["berth assistant install", "the companion, at each login and for whoever calls it"],
     ],
   ).action(async (flags: CompanionFlags) => {
-    refuseElsewhere(cli);
+    assertLocal(cli);
     if (flags.user !== true && (flags.upstream !== undefined || cli.globals.config !== undefined))
       throw new UsageError("--upstream and --config are the companion's: add --user");
-    const { tellParent } = await import("../../base/parent-message.ts");
-    const isLookedAfter = flags.startedBy !== undefined;
+    const { sendToParent } = await import("../../base/parent-message.ts");
+    const isSupervised = flags.startedBy !== undefined;
     // The system's outlives whoever started it, with its models; a companion is there with them, or not at all.
-    const isBound = isLookedAfter && flags.user === true;
-    const leaving = new AbortController();
-    const leave = () => {
-      if (leaving.signal.aborted) return;
-      leaving.abort();
+    const endsWithParent = isSupervised && flags.user === true;
+    const shutdown = new AbortController();
+    const beginShutdown = () => {
+      if (shutdown.signal.aborted) return;
+      shutdown.abort();
       setTimeout(() => process.exit(cli.exitCode), CLOSE_MS_MAX).unref();
     };
     // Also while it is still starting: it ends as soon as it is up.
     // SIGTERM to a whole group arrives twice if another process passes it on as well; a second Ctrl-C ends at once.
-    process.on("SIGTERM", leave);
-    process.once("SIGINT", leave);
-    if (isBound) process.once("disconnect", leave);
-    if (isBound && process.send && !process.connected) leave();
+    process.on("SIGTERM", beginShutdown);
+    process.once("SIGINT", beginShutdown);
+    if (endsWithParent) process.once("disconnect", beginShutdown);
+    if (endsWithParent && process.send && !process.connected) beginShutdown();
     try {
       const daemon = await startDaemon(cli, flags);
-      leaving.signal.addEventListener("abort", () => void daemon.close());
-      if (leaving.signal.aborted) {
+      shutdown.signal.addEventListener("abort", () => void daemon.close());
+      if (shutdown.signal.aborted) {
         await daemon.close();
         return;
       }
-      if (isLookedAfter) await tellParent({ type: "ready", url: daemon.ready.url });
+      if (isSupervised) await sendToParent({ type: "ready", url: daemon.ready.url });
       await cli.print(`berth ready ${JSON.stringify(daemon.ready)}`);
-      if (cli.io.outputIsTerminal) await tell(cli, daemon.ready, leaving.signal);
+      if (cli.io.outputIsTerminal) await printReadySummary(cli, daemon.ready, shutdown.signal);
       await daemon.closed;
     } catch (error) {
-      const failure = failureOf(error);
-      if (isLookedAfter && failure) await tellParent({ type: "failed", ...failure });
+      const failure = describeStartFailure(error);
+      if (isSupervised && failure) await sendToParent({ type: "failed", ...failure });
       throw error;
     } finally {
-      process.off("SIGTERM", leave);
-      process.off("SIGINT", leave);
-      process.off("disconnect", leave);
+      process.off("SIGTERM", beginShutdown);
+      process.off("SIGINT", beginShutdown);
+      process.off("disconnect", beginShutdown);
     }
   });
   addInstall(command, cli);
@@ -115,7 +115,7 @@ export function addAssistant(program: Command, cli: Cli): void {
 }
 
 function addInstall(assistant: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     assistant
       .command("install")
       .summary("have the companion started at each login, and by whoever calls it")
@@ -128,19 +128,19 @@ function addInstall(assistant: Command, cli: Cli): void {
       ["berth assistant install --engine llama --model ./some-model.gguf", "with one of its own"],
     ],
   ).action(async ({ start }: { start: boolean }) => {
-    refuseElsewhere(cli);
+    assertLocal(cli);
     const { loadCompanionConfig } = await import("../../config/companion-config.ts");
-    const { daemonFlags } = await import("../companion/install/daemon-flags.ts");
-    const { installCompanion } = await import("../companion/install/install.ts");
-    const flags = daemonFlags(assistant, cli.globals, cli.io.workingDirectory);
+    const { collectDaemonFlags } = await import("../companion/install/daemon-flags.ts");
+    const { installCompanion } = await import("../companion/install/install-companion.ts");
+    const flags = collectDaemonFlags(assistant, cli.globals, cli.io.workingDirectory);
     // What it could not start with is not written down.
-    loadCompanionConfig(daemonInput(cli, assistant.opts<CompanionFlags>()));
-    await installCompanion(cli, { flags, starts: start });
+    loadCompanionConfig(createDaemonInput(cli, assistant.opts<CompanionFlags>()));
+    await installCompanion(cli, { flags, shouldStart: start });
   });
 }
 
 function addUninstall(assistant: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     assistant
       .command("uninstall")
       .summary("take away what install has written, and end the companion")
@@ -149,18 +149,18 @@ function addUninstall(assistant: Command, cli: Cli): void {
       ),
     [["berth assistant uninstall", "as if it had never been installed"]],
   ).action(async () => {
-    refuseElsewhere(cli);
-    const { uninstallCompanion } = await import("../companion/install/install.ts");
+    assertLocal(cli);
+    const { uninstallCompanion } = await import("../companion/install/install-companion.ts");
     await uninstallCompanion(cli);
   });
 }
 
-function refuseElsewhere(cli: Cli): void {
+function assertLocal(cli: Cli): void {
   if (cli.globals.url !== undefined)
     throw new UsageError("assistant starts a daemon here; --url names a server elsewhere");
 }
 
-function daemonInput(cli: Cli, flags: CompanionFlags) {
+function createDaemonInput(cli: Cli, flags: CompanionFlags) {
   return {
     flags: { ...flags, dataDir: cli.globals.dataDir, config: cli.globals.config },
     environment: cli.io.environment,
@@ -170,7 +170,7 @@ function daemonInput(cli: Cli, flags: CompanionFlags) {
 }
 
 /** For a person at the terminal; that it does not work is no reason to end. */
-async function tell(
+async function printReadySummary(
   cli: Cli,
   ready: AssistantReady | CompanionReady,
   signal: AbortSignal,
@@ -184,29 +184,31 @@ async function tell(
       await printAssistantSummary(cli, ready, signal);
     }
   } catch (error) {
-    if (!signal.aborted) cli.note(`the summary is missing: ${messageOf(error)}`);
+    if (!signal.aborted) cli.note(`the summary is missing: ${getErrorMessage(error)}`);
   }
 }
 
 async function startDaemon(
   cli: Cli,
   flags: CompanionFlags,
-): Promise<Running<AssistantReady | CompanionReady>> {
-  const input = daemonInput(cli, flags);
+): Promise<RunningDaemon<AssistantReady | CompanionReady>> {
+  const input = createDaemonInput(cli, flags);
   if (flags.user === true) {
     if (flags.system === true) throw new UsageError("--system and --user exclude each other");
     const { loadCompanionConfig } = await import("../../config/companion-config.ts");
-    const { runCompanion } = await import("../../assistant/companion.ts");
+    const { runCompanion } = await import("../../assistant/companion-daemon.ts");
     return runCompanion(loadCompanionConfig(input));
   }
   const { loadAssistantConfig } = await import("../../config/assistant-config.ts");
-  const { runSystemAssistant } = await import("../../assistant/system.ts");
-  return runSystemAssistant(loadAssistantConfig(input));
+  const { runSystemInstance } = await import("../../assistant/system-instance.ts");
+  return runSystemInstance(loadAssistantConfig(input));
 }
 
 /** What was foreseen, in words for people; undefined for what the system says, which names paths. */
-function failureOf(error: unknown): { message: string; hint: string | null } | undefined {
+function describeStartFailure(
+  error: unknown,
+): { message: string; hint: string | null } | undefined {
   if (error instanceof BerthError) return { message: error.message, hint: error.hint ?? null };
-  const isForeseen = error instanceof Error && error.name === "AssistantError";
-  return isForeseen ? { message: error.message, hint: null } : undefined;
+  const isExpected = error instanceof Error && error.name === "AssistantError";
+  return isExpected ? { message: error.message, hint: null } : undefined;
 }

@@ -1,10 +1,15 @@
 import type { Command } from "commander";
-import { formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
-import { parseReferences, referenceOf } from "../kind-names.ts";
-import { integerBetween, type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { listing, printListing } from "../output/print.ts";
-import { shortValue } from "../output/sections.ts";
+import {
+  addExamples,
+  integerBetween,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
+import { formatTime } from "../format-time.ts";
+import { formatShortValue } from "../output/format-sections.ts";
+import { createListing, printListing } from "../output/print.ts";
+import { formatReference, parseReferences } from "../resource-references.ts";
 
 interface AuditFlags {
   readonly limit: number;
@@ -13,7 +18,7 @@ interface AuditFlags {
 }
 
 export function addAudit(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("audit")
       .summary("show who changed what, and when")
@@ -42,24 +47,24 @@ export function addAudit(program: Command, cli: Cli): void {
     const now = cli.io.now();
     await printListing(
       cli,
-      listing({
+      createListing({
         rows: entries,
         columns: [
-          { header: "TIME", value: (entry) => formatTime(entry.time, now), volatile: true },
+          { header: "TIME", value: (entry) => formatTime(entry.time, now), isVolatile: true },
           { header: "WHO", value: (entry) => entry.actor },
           { header: "ACTION", value: (entry) => entry.action },
           {
             header: "OBJECT",
             value: (entry) =>
-              entry.kind === null ? entry.name : referenceOf(entry.kind, entry.name),
+              entry.kind === null ? entry.name : formatReference(entry.kind, entry.name),
           },
           {
             header: "CHANGES",
             value: (entry) =>
               entry.changes
-                .map(({ path, after }) => `${path.slice(1)}=${shortValue(after)}`)
+                .map(({ path, after }) => `${path.slice(1)}=${formatShortValue(after)}`)
                 .join(" "),
-            shrinks: true,
+            canShrink: true,
           },
         ],
         wideColumns: [

@@ -4,10 +4,10 @@ import type { Command } from "commander";
 import { BerthError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Cli } from "../cli.ts";
-import { withExamples } from "../options.ts";
+import { addExamples } from "../command-options.ts";
 
 export function addBackup(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("backup")
       .summary("save everything that the server knows, while it runs")
@@ -29,9 +29,9 @@ export function addBackup(program: Command, cli: Cli): void {
     const target = resolve(cli.io.workingDirectory, file);
     const draft = join(dirname(target), `.berth-backup-${process.pid}`);
     try {
-      const bytes = await save(stream, draft);
+      const bytes = await saveStream(stream, draft);
       if (flags.force === true) await rename(draft, target);
-      else await renameOverNothing(draft, target, file);
+      else await renameWithoutReplacing(draft, target, file);
       await cli.print(`${file}: ${formatBytes(bytes)}`);
     } finally {
       await rm(draft, { force: true });
@@ -40,7 +40,7 @@ export function addBackup(program: Command, cli: Cli): void {
 }
 
 /** On disk before it counts: a backup that is gone after a power cut was none. */
-async function save(stream: ReadableStream<Uint8Array>, file: string): Promise<number> {
+async function saveStream(stream: ReadableStream<Uint8Array>, file: string): Promise<number> {
   const handle = await open(file, "wx", 0o600);
   let bytes = 0;
   try {
@@ -56,7 +56,11 @@ async function save(stream: ReadableStream<Uint8Array>, file: string): Promise<n
   return bytes;
 }
 
-async function renameOverNothing(draft: string, target: string, asWritten: string): Promise<void> {
+async function renameWithoutReplacing(
+  draft: string,
+  target: string,
+  asWritten: string,
+): Promise<void> {
   try {
     const handle = await open(target, "wx", 0o600);
     await handle.close();

@@ -2,10 +2,10 @@ import { open } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { BerthError } from "../../base/errors.ts";
-import type { Language } from "../../resources/recipe/choose.ts";
+import type { Language } from "../../resources/recipe/choose-dockerfile.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { withExamples } from "../options.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
 
 interface BuildFlags {
   readonly printDockerfile?: boolean;
@@ -20,7 +20,7 @@ const LIMITS = { bytesMax: 8 * 2 ** 30, filesMax: 1_000_000 };
 
 /** Needs no server: a folder is built by the rules that the server follows. */
 export function addBuild(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("build")
       .summary("show what a folder would be built with")
@@ -54,7 +54,7 @@ export function addBuild(program: Command, cli: Cli): void {
         `\`berth deploy ${dir}\`, or \`berth build ${dir} --print-dockerfile\``,
       );
     const folder = resolve(cli.io.workingDirectory, dir);
-    const chosen = await choose(folder, flags);
+    const chosen = await chooseForFolder(folder, flags);
     if (chosen.type === "found") {
       if (flags.eject === true)
         throw new BerthError("conflict", `${dir} has ${chosen.path} already: nothing was written`, {
@@ -64,20 +64,20 @@ export function addBuild(program: Command, cli: Cli): void {
       return await cli.print(chosen.text);
     }
     if (flags.printDockerfile === true) {
-      cli.note(`generated from ${chosen.from.join(", ")}: ${chosen.what}`);
+      cli.note(`generated from ${chosen.decidingFiles.join(", ")}: ${chosen.description}`);
       await cli.print(chosen.text);
     }
     if (flags.eject !== true) return;
-    await writeNew(join(folder, chosen.path), chosen.text, `${dir} has ${chosen.path} already`);
+    await writeNewFile(join(folder, chosen.path), chosen.text, `${dir} has ${chosen.path} already`);
     cli.note(`wrote ${join(dir, chosen.path)}; the app listens on PORT, by default ${chosen.port}`);
   });
 }
 
-async function choose(folder: string, flags: BuildFlags) {
+async function chooseForFolder(folder: string, flags: BuildFlags) {
   const [{ listSource }, { TreeReader }, { chooseDockerfile }] = await Promise.all([
-    import("../../source-tree/list.ts"),
+    import("../../source-tree/list-source.ts"),
     import("../../source-tree/tree-reader.ts"),
-    import("../../resources/recipe/choose.ts"),
+    import("../../resources/recipe/choose-dockerfile.ts"),
   ]);
   const { file: dockerfile, language, baseImage } = flags;
   // Ctrl-C ends the process: a look writes nothing.
@@ -90,10 +90,10 @@ async function choose(folder: string, flags: BuildFlags) {
 }
 
 /** Also where two of them run at once, nothing that is there is overwritten. */
-async function writeNew(path: string, text: string, taken: string): Promise<void> {
+async function writeNewFile(path: string, text: string, conflictMessage: string): Promise<void> {
   const file = await open(path, "wx", 0o644).catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "EEXIST")
-      throw new BerthError("conflict", `${taken}: nothing was written`, {
+      throw new BerthError("conflict", `${conflictMessage}: nothing was written`, {
         hint: "rename it first, or change it by hand",
       });
     throw new BerthError("invalid_request", "the Dockerfile cannot be written there", {

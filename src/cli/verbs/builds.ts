@@ -2,10 +2,15 @@ import type { Command } from "commander";
 import type { Client } from "../../client/rest/client.ts";
 import type { BuildView } from "../../resources/wire/builds.ts";
 import type { Cli } from "../cli.ts";
-import { exitCodes, UsageError } from "../failure.ts";
-import { appName } from "../kind-names.ts";
-import { integerBetween, type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { exitCodes, UsageError } from "../cli-errors.ts";
+import {
+  addExamples,
+  integerBetween,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { printDocument, printListing } from "../output/print.ts";
+import { parseAppName } from "../resource-references.ts";
 
 interface BuildsFlags {
   readonly log?: boolean;
@@ -16,7 +21,7 @@ interface BuildsFlags {
 }
 
 export function addBuilds(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("builds")
       .summary("list the builds of an app, show the log of one, or end it")
@@ -38,24 +43,28 @@ export function addBuilds(program: Command, cli: Cli): void {
       ["berth builds shop 12 --cancel", "end one that waits or runs"],
     ],
   ).action(async (word: string, number: string | undefined, flags: BuildsFlags) => {
-    const app = appName(word);
-    const shows = flags.log === true || flags.follow === true;
-    if (shows && flags.cancel === true)
+    const app = parseAppName(word);
+    const shouldShowLog = flags.log === true || flags.follow === true;
+    if (shouldShowLog && flags.cancel === true)
       throw new UsageError("--cancel does not go with --log and --follow");
-    const id = number === undefined ? undefined : idOf(number);
+    const id = number === undefined ? undefined : parseBuildId(number);
     const client = await cli.connect();
-    const { buildListing, describeBuild } = await import("../views/builds.ts");
-    if (id === undefined && !shows && flags.cancel !== true) {
+    const { createBuildListing, describeBuild } = await import("../views/builds.ts");
+    if (id === undefined && !shouldShowLog && flags.cancel !== true) {
       const query = flags.limit === undefined ? {} : { limit: flags.limit };
       const list = await client.builds.list(app, query);
-      return printListing(cli, buildListing(app, list, cli.colours, cli.io.now()), flags.output);
+      return printListing(
+        cli,
+        createBuildListing(app, list, cli.colours, cli.io.now()),
+        flags.output,
+      );
     }
-    const build = await oneOf(client, app, id);
+    const build = await findBuild(client, app, id);
     if (flags.cancel === true) {
       const ended = await client.builds.cancel(app, build.id);
       return cli.print(`build ${ended.id} of app/${app} ${ended.state}`);
     }
-    if (flags.follow === true) return follow(cli, client, build);
+    if (flags.follow === true) return followBuildLog(cli, client, build);
     if (flags.log === true) {
       const { lines } = await client.builds.log(app, build.id);
       if (lines.length === 0) cli.note(`build ${build.id} has written nothing`);
@@ -64,18 +73,18 @@ export function addBuilds(program: Command, cli: Cli): void {
     }
     if (flags.output === "json" || flags.output === "yaml")
       return printDocument(cli, build, flags.output);
-    const look = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
-    await cli.print(flags.output === "name" ? String(build.id) : describeBuild(build, look));
+    const options = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
+    await cli.print(flags.output === "name" ? String(build.id) : describeBuild(build, options));
   });
 }
 
-function idOf(text: string): number {
+function parseBuildId(text: string): number {
   if (!/^[1-9]\d{0,14}$/.test(text))
     throw new UsageError(`"${text}" is not the number of a build`, "berth builds APP lists them");
   return Number(text);
 }
 
-async function oneOf(client: Client, app: string, id: number | undefined): Promise<BuildView> {
+async function findBuild(client: Client, app: string, id: number | undefined): Promise<BuildView> {
   if (id !== undefined) return client.builds.get(app, id);
   const [newest] = (await client.builds.list(app, { limit: 1 })).builds;
   if (newest !== undefined) return newest;
@@ -85,7 +94,7 @@ async function oneOf(client: Client, app: string, id: number | undefined): Promi
   );
 }
 
-async function follow(cli: Cli, client: Client, build: BuildView): Promise<void> {
+async function followBuildLog(cli: Cli, client: Client, build: BuildView): Promise<void> {
   const log = client.builds.followLog(build.app, build.id);
   for (;;) {
     const line = await log.next();

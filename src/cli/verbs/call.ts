@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import type { Companion } from "../companion/connect.ts";
-import { collect, withExamples } from "../options.ts";
-import { canAsk } from "../prompt.ts";
+import { addExamples, collectValues } from "../command-options.ts";
+import type { Companion } from "../companion/connect-companion.ts";
+import { canPrompt } from "../prompt.ts";
 
 interface CallFlags {
   readonly provenance?: readonly string[];
@@ -11,10 +11,11 @@ interface CallFlags {
   readonly json?: boolean;
 }
 
-const left = "left; the call may be done all the same: `berth ledger tail --user` tells";
+const interruptedMessage =
+  "left; the call may be done all the same: `berth ledger tail --user` tells";
 
 export function addCall(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("call")
       .summary("call a tool of an app, and confirm it where that is asked for")
@@ -30,7 +31,7 @@ export function addCall(program: Command, cli: Cli): void {
       .option(
         "--provenance <label>",
         "what led to this call, such as file:inbox; can be given again. Default: user at a terminal, else unknown, which asks for more",
-        collect,
+        collectValues,
       )
       .option("--actor <text>", "who wants it, in words; shown to whoever confirms")
       .option("-y, --yes", "confirm it without asking")
@@ -42,22 +43,22 @@ export function addCall(program: Command, cli: Cli): void {
       ["berth call dev.berth.apps deploy_app - --json < app.json", "for scripts"],
     ],
   ).action(async (appId: string, tool: string, words: string[], flags: CallFlags) => {
-    const { callArguments } = await import("../companion/call-arguments.ts");
-    const argsJson = await callArguments(cli, words);
+    const { readCallArguments } = await import("../companion/call-arguments.ts");
+    const argsJson = await readCallArguments(cli, words);
     // With standard input read to its end there is nobody left to be asked.
-    const isAsking = flags.yes !== true && words[0] !== "-" && canAsk(cli);
+    const isAsking = flags.yes !== true && words[0] !== "-" && canPrompt(cli);
     const provenance = flags.provenance ?? (cli.io.inputIsTerminal ? ["user"] : undefined);
     const request = { appId, tool, argsJson, actor: flags.actor, provenance };
-    const { withCompanion } = await import("../companion/connect.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(
       cli,
-      (companion, signal) => perform(cli, companion, request, flags, isAsking, signal),
-      left,
+      (companion, signal) => performCall(cli, companion, request, flags, isAsking, signal),
+      interruptedMessage,
     );
   });
 }
 
-async function perform(
+async function performCall(
   cli: Cli,
   companion: Companion,
   request: Parameters<Companion["agent"]["requestCall"]>[0],
@@ -65,19 +66,19 @@ async function perform(
   isAsking: boolean,
   signal: AbortSignal,
 ): Promise<void> {
-  const { ParkedCalls } = await import("../companion/parked-calls.ts");
-  const { callDetail } = await import("../../client/bus/agent-wire.ts");
-  const { shownJson } = await import("../companion/untrusted-text.ts");
-  const { callExitCodes, showEnd } = await import("../companion/show-result.ts");
-  const { confirmCall, decide, lookOf } = await import("../companion/decide.ts");
+  const { ParkedCallWatcher } = await import("../companion/parked-call-watcher.ts");
+  const { parseCallDetail } = await import("../../client/bus/agent-wire.ts");
+  const { sanitizeJson } = await import("../companion/untrusted-text.ts");
+  const { callExitCodes, showCallResult } = await import("../companion/show-result.ts");
+  const { confirmCall, decideCall, getErrorStyle } = await import("../companion/decide-call.ts");
   const { agent } = companion;
-  using parked = await ParkedCalls.watch(agent);
+  using parked = await ParkedCallWatcher.watch(agent);
   const { callId, disposition, detail } = await agent.requestCall(request, signal);
   const finish = async (status: "executed" | "failed" | "denied", document: unknown) => {
-    if (flags.json !== true) return showEnd(cli, callId, status, callDetail(document));
+    if (flags.json !== true) return showCallResult(cli, callId, status, parseCallDetail(document));
     cli.exitCode = callExitCodes[status];
     await cli.print(
-      shownJson({ v: 1, call_id: Number(callId), disposition, status, detail: document }),
+      sanitizeJson({ v: 1, call_id: Number(callId), disposition, status, detail: document }),
     );
   };
   if (disposition !== "confirm-chip" && disposition !== "confirm-modal")
@@ -86,21 +87,27 @@ async function perform(
     const end = await confirmCall(cli, agent, callId, true, signal);
     return finish(end.status, end.detail);
   }
-  const spec = await parked.spec(callId, signal);
+  const spec = await parked.waitForSpec(callId, signal);
   if (isAsking && spec !== undefined) {
     const kind = disposition === "confirm-chip" ? "chip" : "modal";
-    const { end } = await decide(cli, companion, parked, { callId, kind, spec }, signal);
+    const { result: end } = await decideCall(
+      cli,
+      companion,
+      parked,
+      { callId, kind, spec },
+      signal,
+    );
     return finish(end.status, end.detail);
   }
   cli.exitCode = callExitCodes.parked;
   if (spec !== undefined) {
-    const { showSpec } = await import("../companion/show-spec.ts");
-    cli.note(showSpec(callId, spec, lookOf(cli)));
+    const { showConfirmationSpec } = await import("../companion/show-confirmation-spec.ts");
+    cli.note(showConfirmationSpec(callId, spec, getErrorStyle(cli)));
   }
   const hint = `berth confirm ${callId}`;
   if (flags.json === true)
     return cli.print(
-      shownJson({ v: 1, call_id: Number(callId), disposition, status: "parked", detail }),
+      sanitizeJson({ v: 1, call_id: Number(callId), disposition, status: "parked", detail }),
     );
   await cli.print(`call ${callId} waits to be confirmed: ${hint}, or ${hint} --decline`);
 }

@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { BerthError } from "../../base/errors.ts";
-import type { ServedModel } from "../../client/rest/chat.ts";
-import type { Talk } from "../chat/talk.ts";
+import type { ServedModel } from "../../client/rest/chat-client.ts";
+import type { ChatBackend } from "../chat/chat-backend.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { integerBetween, withExamples } from "../options.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples, integerBetween } from "../command-options.ts";
 
 const example = 'berth chat small "Name three rivers"';
 
@@ -32,15 +32,19 @@ export function addChat(program: Command, cli: Cli): void {
     .argument("[message...]", "what to say")
     .option("-m, --model <name>", "the model; all words are the message then")
     .option("--system <text>", "tell the model how to be")
-    .option("--temperature <number>", "0 to 2", temperature)
-    .option("--max-tokens <number>", "end the answer after so many; -1: when it is done", maxTokens)
+    .option("--temperature <number>", "0 to 2", parseTemperature)
+    .option(
+      "--max-tokens <number>",
+      "end the answer after so many; -1: when it is done",
+      parseMaxTokens,
+    )
     .option("--thoughts", "show what a model thinks before it answers")
     .option("--json", "print the answer of one message as JSON; so does -o json")
     .addOption(new Option("-o, --output <format>", "print in another form").choices(["json"]))
     .option("--port <port>", "of the assistant", integerBetween(1, 65_535))
     .option("--assistant-url <address>", "of the assistant (also BERTH_ASSISTANT_URL)")
     .option("--user", "by way of your companion, over the session bus");
-  withExamples(command, [
+  addExamples(command, [
     ["berth chat", "talk to the model that is loaded"],
     ["berth chat small", "talk to the model small"],
     ['berth chat small "Name three rivers"', "one answer"],
@@ -54,12 +58,12 @@ export function addChat(program: Command, cli: Cli): void {
         "ssh -L 7777:127.0.0.1:7777 HOST, and then berth chat --port 7777",
       );
     const words = [...(first === undefined ? [] : [first]), ...rest];
-    const { name, message } = partsOf(words, flags.model);
-    const { withInput } = await import("../chat/message-input.ts");
-    const { isRemote } = await import("../chat/talk.ts");
+    const { name, message } = splitModelAndMessage(words, flags.model);
+    const { readMessage } = await import("../chat/read-message.ts");
+    const { isRemote } = await import("../chat/chat-backend.ts");
     const isOverBus = flags.user === true || (name !== undefined && isRemote(name));
-    if (isOverBus) refuseHttpFlags(flags);
-    const text = await withInput(cli, message, example);
+    if (isOverBus) assertNoHttpFlags(flags);
+    const text = await readMessage(cli, message, example);
     const isJson = flags.json === true || flags.output === "json";
     if (text === undefined && isJson)
       throw new UsageError("--json goes with one message", 'berth chat "Name three rivers" --json');
@@ -67,24 +71,24 @@ export function addChat(program: Command, cli: Cli): void {
       system: flags.system,
       temperature: flags.temperature,
       maxTokens: flags.maxTokens,
-      thoughts: flags.thoughts === true,
+      shouldShowThoughts: flags.thoughts === true,
     };
-    const { runTalk } = await import("../chat/run-talk.ts");
+    const { runChat } = await import("../chat/run-chat.ts");
     const parts = { message: text, settings, isJson };
     if (isOverBus) {
-      const { withCompanion } = await import("../companion/connect.ts");
-      const { talkOverBus } = await import("../chat/overlay/bus-talk.ts");
+      const { withCompanion } = await import("../companion/connect-companion.ts");
+      const { createBusChatBackend } = await import("../chat/overlay/bus-chat-backend.ts");
       return withCompanion(cli, (companion, signal) =>
-        runTalk(cli, {
+        runChat(cli, {
           ...parts,
-          open: (person) => talkOverBus(cli, companion, person, signal),
-          choose: (talk) => talk.choose(name),
+          openBackend: (person) => createBusChatBackend(cli, companion, person, signal),
+          chooseModel: (talk) => talk.chooseModel(name),
         }),
       );
     }
     const { findAssistant } = await import("../chat/find-assistant.ts");
-    const { ChatClient } = await import("../../client/rest/chat.ts");
-    const { talkOverHttp } = await import("../chat/talk.ts");
+    const { ChatClient } = await import("../../client/rest/chat-client.ts");
+    const { createHttpChatBackend } = await import("../chat/chat-backend.ts");
     const client = new ChatClient({
       url: findAssistant({
         url: flags.assistantUrl,
@@ -95,16 +99,17 @@ export function addChat(program: Command, cli: Cli): void {
         workingDirectory: cli.io.workingDirectory,
       }),
     });
-    await runTalk(cli, {
+    await runChat(cli, {
       ...parts,
-      open: () => talkOverHttp(client),
-      choose: (talk) => modelFor(cli, talk, name, flags.model === undefined ? words : []),
+      openBackend: () => createHttpChatBackend(client),
+      chooseModel: (talk) =>
+        chooseOrStartModel(cli, talk, name, flags.model === undefined ? words : []),
     });
   });
 }
 
 /** The companion has its own settings for these, or none. Throws UsageError. */
-function refuseHttpFlags(flags: ChatFlags): void {
+function assertNoHttpFlags(flags: ChatFlags): void {
   const wrong = [
     [flags.port, "--port"],
     [flags.assistantUrl, "--assistant-url"],
@@ -121,7 +126,7 @@ function refuseHttpFlags(flags: ChatFlags): void {
 }
 
 /** Which of the words name the model, and which are the message. */
-function partsOf(
+function splitModelAndMessage(
   words: readonly string[],
   model: string | undefined,
 ): { name: string | undefined; message: string } {
@@ -132,19 +137,19 @@ function partsOf(
 }
 
 /** `words`: all that was said, where its first word was taken for the model. */
-async function modelFor(
+async function chooseOrStartModel(
   cli: Cli,
-  talk: Talk,
+  talk: ChatBackend,
   name: string | undefined,
   words: readonly string[],
 ): Promise<ServedModel> {
   try {
-    return await talk.choose(name);
+    return await talk.chooseModel(name);
   } catch (error) {
-    if (name === undefined || !isUnknown(error)) throw error;
-    const { startKnown } = await import("../chat/start-known.ts");
-    const started = await startKnown(cli, name);
-    if (started !== undefined) return talk.choose(started);
+    if (name === undefined || !isNotFound(error)) throw error;
+    const { startStoppedModel } = await import("../chat/start-stopped-model.ts");
+    const started = await startStoppedModel(cli, name);
+    if (started !== undefined) return talk.chooseModel(started);
     if (words.length < 2) throw error;
     // As likely somebody has left the quotes away.
     const hint = `where it is part of what you say: berth chat ${JSON.stringify(words.join(" "))}`;
@@ -152,17 +157,17 @@ async function modelFor(
   }
 }
 
-function isUnknown(error: unknown): error is BerthError {
+function isNotFound(error: unknown): error is BerthError {
   return error instanceof BerthError && error.code === "not_found";
 }
 
-function temperature(text: string): number {
+function parseTemperature(text: string): number {
   const value = Number(text);
   if (!/^\d*\.?\d+$/.test(text) || value > 2)
     throw new InvalidArgumentError("it must be a number from 0 to 2");
   return value;
 }
 
-function maxTokens(text: string): number {
+function parseMaxTokens(text: string): number {
   return text === "-1" ? -1 : integerBetween(1, 10_000_000)(text);
 }

@@ -1,13 +1,13 @@
 import { Argument, type Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { complete } from "../completion/candidates.ts";
+import { addExamples } from "../command-options.ts";
+import { fetchCandidates } from "../completion/candidate-sources.ts";
+import { complete } from "../completion/complete-command-line.ts";
 import { completionScripts, type Shell, shells } from "../completion/scripts.ts";
-import { candidatesFrom } from "../completion/sources.ts";
-import { withExamples } from "../options.ts";
-import { onOneLine } from "../output/display-width.ts";
+import { toSingleLine } from "../output/display-width.ts";
 
 export function addCompletion(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("completion")
       .summary("print a script that completes verbs, flags and names in your shell")
@@ -28,11 +28,11 @@ export function addCompletion(program: Command, cli: Cli): void {
     .option("--current <word>", "the word under the cursor", "")
     .action(async (words: string[], flags: { current: string }) => {
       const { candidates, source, paths } = complete(program, words, flags.current);
-      const dynamic = source === undefined ? [] : await candidatesFrom(cli, source);
+      const dynamic = source === undefined ? [] : await fetchCandidates(cli, source);
       const lines = [
         ...candidates,
         ...dynamic.filter(({ value }) => value.startsWith(flags.current)),
-      ].map(({ value, description }) => `${onOneLine(value)}\t${onOneLine(description)}`);
+      ].map(({ value, description }) => `${toSingleLine(value)}\t${toSingleLine(description)}`);
       await cli.print([...lines, `:${paths}`].join("\n"));
     });
 }

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { listing, printListing } from "../output/print.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import { createListing, printListing } from "../output/print.ts";
 
 interface Row {
   readonly key: string;
@@ -10,7 +10,7 @@ interface Row {
 }
 
 export function addConfig(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("config")
       .summary("show each setting, and where its value comes from")
@@ -28,12 +28,12 @@ export function addConfig(program: Command, cli: Cli): void {
     const rows = flags.server === true ? await serverRows(cli) : await localRows(cli);
     await printListing(
       cli,
-      listing<Row>({
+      createListing<Row>({
         rows,
         columns: [
           { header: "KEY", value: (row) => row.key },
-          { header: "VALUE", value: (row) => row.value, shrinks: true },
-          { header: "SOURCE", value: (row) => row.source, shrinks: true },
+          { header: "VALUE", value: (row) => row.value, canShrink: true },
+          { header: "SOURCE", value: (row) => row.source, canShrink: true },
         ],
         name: (row) => row.key,
         document: { config: rows },

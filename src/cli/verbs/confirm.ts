@@ -1,10 +1,10 @@
 import type { Command } from "commander";
-import type { CallEnd } from "../../client/bus/agent-client.ts";
+import type { CallResult } from "../../client/bus/agent-client.ts";
 import type { Cli } from "../cli.ts";
-import type { Companion } from "../companion/connect.ts";
-import { UsageError } from "../failure.ts";
-import { withExamples } from "../options.ts";
-import { canAsk } from "../prompt.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
+import type { Companion } from "../companion/connect-companion.ts";
+import { canPrompt } from "../prompt.ts";
 
 interface ConfirmFlags {
   readonly list?: boolean;
@@ -14,11 +14,11 @@ interface ConfirmFlags {
   readonly json?: boolean;
 }
 
-const left =
+const interruptedMessage =
   "left; a call that was confirmed may be done all the same: `berth ledger tail --user` tells";
 
 export function addConfirm(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("confirm")
       .summary("decide about calls of tools that wait for a person")
@@ -32,28 +32,32 @@ export function addConfirm(program: Command, cli: Cli): void {
       .option("--only", "without a number: while this runs, nobody else may decide")
       .option("--json", "with --list or a number: print what the companion says, as JSON"),
     [
-      ["berth confirm", "see each one and decide, while assistants are at work"],
+      ["berth confirm", "see each one and decideCall, while assistants are at work"],
       ["berth confirm --list", "what waits"],
       ["berth confirm 17", "see it and decide"],
       ["berth confirm 17 --decline", "never run it"],
     ],
   ).action(async (word: string | undefined, flags: ConfirmFlags) => {
-    const mode = modeOf(cli, word, flags);
-    const { withCompanion } = await import("../companion/connect.ts");
+    const mode = parseMode(cli, word, flags);
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(
       cli,
       async (companion, signal) => {
-        if (mode === "list") return list(cli, companion, flags, signal);
+        if (mode === "list") return listWaiting(cli, companion, flags, signal);
         if (mode === "each") return decideEach(cli, companion, flags.only === true, signal);
         return decideOne(cli, companion, mode, flags, signal);
       },
-      mode === "list" || mode === "each" ? "left" : left,
+      mode === "list" || mode === "each" ? "left" : interruptedMessage,
     );
   });
 }
 
 /** What is to be done: a number is that of a call. Throws UsageError where nothing can come of it. */
-function modeOf(cli: Cli, word: string | undefined, flags: ConfirmFlags): "list" | "each" | bigint {
+function parseMode(
+  cli: Cli,
+  word: string | undefined,
+  flags: ConfirmFlags,
+): "list" | "each" | bigint {
   const { list: isList = false, only = false, yes = false, decline = false, json = false } = flags;
   if (isList) {
     if (word !== undefined || only || yes || decline)
@@ -61,7 +65,7 @@ function modeOf(cli: Cli, word: string | undefined, flags: ConfirmFlags): "list"
     return "list";
   }
   if (word === undefined) {
-    if (yes || decline || json || !canAsk(cli))
+    if (yes || decline || json || !canPrompt(cli))
       throw new UsageError(
         "confirm needs the number of a call, unless a person sits at a terminal to be asked",
         "berth confirm NUMBER; `berth confirm --list` has the numbers",
@@ -75,28 +79,28 @@ function modeOf(cli: Cli, word: string | undefined, flags: ConfirmFlags): "list"
     );
   if (only) throw new UsageError("--only goes without a number");
   if (yes && decline) throw new UsageError("--yes and --decline are two answers");
-  if (!yes && !decline && !canAsk(cli))
+  if (!yes && !decline && !canPrompt(cli))
     throw new UsageError("there is no terminal to ask at", "add --yes, or --decline");
   return BigInt(word);
 }
 
-async function list(
+async function listWaiting(
   cli: Cli,
   { agent }: Companion,
   flags: ConfirmFlags,
   signal: AbortSignal,
 ): Promise<void> {
-  const { waitingCalls } = await import("../../client/bus/agent-wire.ts");
+  const { parseParkedCalls } = await import("../../client/bus/agent-wire.ts");
   const document = await agent.listParked(signal);
-  const calls = waitingCalls(document);
+  const calls = parseParkedCalls(document);
   if (flags.json === true) {
-    const { shownJson } = await import("../companion/untrusted-text.ts");
-    return cli.print(shownJson(document));
+    const { sanitizeJson } = await import("../companion/untrusted-text.ts");
+    return cli.print(sanitizeJson(document));
   }
   if (calls.length === 0) return cli.note("no call waits");
-  const { showWaiting } = await import("../companion/show-waiting.ts");
+  const { showParkedCalls } = await import("../companion/show-parked-calls.ts");
   await cli.print(
-    showWaiting(calls, { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns }),
+    showParkedCalls(calls, { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns }),
   );
 }
 
@@ -107,43 +111,43 @@ async function decideOne(
   flags: ConfirmFlags,
   signal: AbortSignal,
 ): Promise<void> {
-  const { callExitCodes, showEnd } = await import("../companion/show-result.ts");
-  const { callDetail } = await import("../../client/bus/agent-wire.ts");
+  const { callExitCodes, showCallResult } = await import("../companion/show-result.ts");
+  const { parseCallDetail } = await import("../../client/bus/agent-wire.ts");
   const { status, detail } =
     flags.yes === true || flags.decline === true
       ? await companion.agent.confirm(callId, flags.decline !== true, signal)
-      : await ask(cli, companion, callId, signal);
-  const read = callDetail(detail);
-  const isDeclined = flags.decline === true && read.code === "declined";
+      : await askAndDecide(cli, companion, callId, signal);
+  const callResult = parseCallDetail(detail);
+  const isDeclined = flags.decline === true && callResult.code === "declined";
   if (flags.json === true) {
-    const { shownJson } = await import("../companion/untrusted-text.ts");
+    const { sanitizeJson } = await import("../companion/untrusted-text.ts");
     cli.exitCode = isDeclined ? 0 : callExitCodes[status];
-    return cli.print(shownJson({ v: 1, call_id: Number(callId), status, detail }));
+    return cli.print(sanitizeJson({ v: 1, call_id: Number(callId), status, detail }));
   }
-  if (read.isReplayed) cli.note("It was decided about before; this is how it ended:");
+  if (callResult.isReplayed) cli.note("It was decided about before; this is how it ended:");
   if (isDeclined) return cli.print(`call ${callId} is declined`);
-  await showEnd(cli, callId, status, read);
+  await showCallResult(cli, callId, status, callResult);
 }
 
-async function ask(
+async function askAndDecide(
   cli: Cli,
   companion: Companion,
   callId: bigint,
   signal: AbortSignal,
-): Promise<CallEnd> {
-  const { ParkedCalls } = await import("../companion/parked-calls.ts");
-  const { decide, kindOf } = await import("../companion/decide.ts");
+): Promise<CallResult> {
+  const { ParkedCallWatcher } = await import("../companion/parked-call-watcher.ts");
+  const { decideCall, choosePromptKind } = await import("../companion/decide-call.ts");
   const { agent } = companion;
-  using parked = await ParkedCalls.watch(agent);
+  using parked = await ParkedCallWatcher.watch(agent);
   await parked.catchUp(agent, signal);
-  const spec = parked.known(callId);
+  const spec = parked.find(callId);
   // Decided about, or there is no such call: no runs nothing, and is answered with what came of it.
   if (spec === undefined) return agent.confirm(callId, false, signal);
-  const { end } = await decide(
+  const { result: end } = await decideCall(
     cli,
     companion,
     parked,
-    { callId, kind: kindOf(spec), spec },
+    { callId, kind: choosePromptKind(spec), spec },
     signal,
   );
   return end;
@@ -157,26 +161,26 @@ async function decideEach(
   signal: AbortSignal,
 ): Promise<void> {
   const { agent, bus } = companion;
-  const { ParkedCalls } = await import("../companion/parked-calls.ts");
-  const { decide, kindOf } = await import("../companion/decide.ts");
-  const { showEnd } = await import("../companion/show-result.ts");
-  const { callDetail } = await import("../../client/bus/agent-wire.ts");
-  const { busGone } = await import("../../client/bus/no-bus.ts");
-  using parked = await ParkedCalls.watch(agent);
+  const { ParkedCallWatcher } = await import("../companion/parked-call-watcher.ts");
+  const { decideCall, choosePromptKind } = await import("../companion/decide-call.ts");
+  const { showCallResult } = await import("../companion/show-result.ts");
+  const { parseCallDetail } = await import("../../client/bus/agent-wire.ts");
+  const { busConnectionLost } = await import("../../client/bus/connection-errors.ts");
+  using parked = await ParkedCallWatcher.watch(agent);
   if (isOnly) await agent.registerConfirmer(signal);
   const waiting = await parked.catchUp(agent, signal);
   const now =
     waiting === 0 ? "No call waits" : waiting === 1 ? "1 call waits" : `${waiting} calls wait`;
   cli.note(cli.errorColours.dim(`${now} now; those that come are shown here, too. Ctrl-C leaves.`));
-  const gone = bus.closed.then(() => {
+  const busClosed = bus.closed.then(() => {
     signal.throwIfAborted();
-    throw busGone();
+    throw busConnectionLost();
   });
   for (;;) {
-    const [callId, spec] = await Promise.race([parked.next(signal), gone]);
-    const call = { callId, kind: kindOf(spec), spec };
-    const { end, isInterrupted } = await decide(cli, companion, parked, call, signal);
-    await showEnd(cli, callId, end.status, callDetail(end.detail));
+    const [callId, spec] = await Promise.race([parked.takeNext(signal), busClosed]);
+    const call = { callId, kind: choosePromptKind(spec), spec };
+    const { result: end, isInterrupted } = await decideCall(cli, companion, parked, call, signal);
+    await showCallResult(cli, callId, end.status, parseCallDetail(end.detail));
     cli.exitCode = 0;
     if (isInterrupted) return;
   }

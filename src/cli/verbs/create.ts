@@ -1,13 +1,19 @@
 import type { Command } from "commander";
 import type { CreateAppBody } from "../../resources/wire/apps.ts";
 import type { Cli } from "../cli.ts";
-import { reportWrite, type WriteFlags } from "../deploy/app-write.ts";
-import { UsageError } from "../failure.ts";
-import { appName, referenceOf } from "../kind-names.ts";
-import { collect, integerBetween, outputOption, withExamples, withWait } from "../options.ts";
-import { pairsToObject, variablesOf } from "../pairs.ts";
+import { UsageError } from "../cli-errors.ts";
+import {
+  addExamples,
+  addWaitOptions,
+  collectValues,
+  integerBetween,
+  outputOption,
+} from "../command-options.ts";
+import { type AppWriteFlags, reportAppWrite } from "../deploy/report-app-write.ts";
+import { pairsToObject, parseVariables } from "../key-value-pairs.ts";
+import { formatReference, parseAppName } from "../resource-references.ts";
 
-interface CreateFlags extends WriteFlags {
+interface CreateFlags extends AppWriteFlags {
   readonly image?: string;
   readonly template?: string;
   readonly parameter?: readonly string[];
@@ -32,19 +38,23 @@ export function addCreate(program: Command, cli: Cli): void {
     .option(
       "-e, --env <NAME=value>",
       "environment variable; NAME=secret:SECRET/KEY takes it from a secret; can be repeated",
-      collect,
+      collectValues,
     )
-    .option("--label <key=value>", "label; can be repeated", collect)
+    .option("--label <key=value>", "label; can be repeated", collectValues)
     .option("--template <id>", "template of the catalog, see `berth templates`")
-    .option("-p, --parameter <key=value>", "parameter of the template; can be repeated", collect)
+    .option(
+      "-p, --parameter <key=value>",
+      "parameter of the template; can be repeated",
+      collectValues,
+    )
     .option("--dry-run", "tell what would happen, and change nothing")
     .addOption(outputOption());
-  withExamples(withWait(command), [
+  addExamples(addWaitOptions(command), [
     ["berth create web --image nginx:1.27 --port 80", "an app of an image"],
     ["berth create db --template postgres -p database=shop", "an app of a template"],
     ["berth create web --image nginx:1.27 --port 80 -e TOKEN=secret:web/token", "with a secret"],
   ]).action(async (word: string, flags: CreateFlags) => {
-    const name = appName(word);
+    const name = parseAppName(word);
     if ((flags.image === undefined) === (flags.template === undefined))
       throw new UsageError(
         "create needs either --image or --template",
@@ -54,8 +64,10 @@ export function addCreate(program: Command, cli: Cli): void {
       throw new UsageError("--parameter goes with --template only; use --env for variables");
     if (flags.template !== undefined) return createFromTemplate(cli, name, flags.template, flags);
     const client = await cli.connect();
-    const write = await client.apps.create(bodyOf(name, flags), { dryRun: flags.dryRun === true });
-    await reportWrite(cli, client, name, write, { done: "created", already: "is there" }, flags);
+    const write = await client.apps.create(createAppBody(name, flags), {
+      dryRun: flags.dryRun === true,
+    });
+    await reportAppWrite(cli, client, name, write, { done: "created", already: "is there" }, flags);
   });
 }
 
@@ -86,22 +98,22 @@ async function createFromTemplate(
     { dryRun: flags.dryRun === true },
   );
   const others = (write.dryRun ? [] : (write.app.created ?? []))
-    .map((made) => referenceOf(made.kind, made.name))
+    .map((made) => formatReference(made.kind, made.name))
     .filter((reference) => reference !== `app/${name}`);
   const done =
     others.length === 0
       ? `created from template ${templateId}`
       : `created from template ${templateId}, with ${others.join(", ")}`;
-  await reportWrite(cli, client, name, write, { done, already: "is there" }, flags);
+  await reportAppWrite(cli, client, name, write, { done, already: "is there" }, flags);
 }
 
-function bodyOf(name: string, flags: CreateFlags): CreateAppBody {
+function createAppBody(name: string, flags: CreateFlags): CreateAppBody {
   return {
     name,
     ...(flags.image === undefined ? {} : { image: flags.image }),
     ...(flags.port === undefined ? {} : { port: flags.port }),
     ...(flags.domain === undefined ? {} : { domain: flags.domain }),
-    ...(flags.env === undefined ? {} : { env: variablesOf(flags.env) }),
+    ...(flags.env === undefined ? {} : { env: parseVariables(flags.env) }),
     ...(flags.label === undefined
       ? {}
       : { labels: pairsToObject(flags.label, "--label key=value") }),

@@ -2,11 +2,11 @@ import type { Command } from "commander";
 import type { Client } from "../../client/rest/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { Cli } from "../cli.ts";
-import { waitForGone } from "../deploy/wait.ts";
-import { declined, UsageError } from "../failure.ts";
-import { parseReferences, referenceOf } from "../kind-names.ts";
-import { collect, type WaitFlags, withExamples, withWait } from "../options.ts";
-import { canAsk, confirm } from "../prompt.ts";
+import { declinedError, UsageError } from "../cli-errors.ts";
+import { addExamples, addWaitOptions, collectValues, type WaitFlags } from "../command-options.ts";
+import { waitForAppDeleted } from "../deploy/wait-for-app-ready.ts";
+import { canPrompt, confirm } from "../prompt.ts";
+import { formatReference, parseReferences } from "../resource-references.ts";
 
 interface DeleteFlags extends WaitFlags {
   readonly filename?: readonly string[];
@@ -18,7 +18,7 @@ interface DeleteFlags extends WaitFlags {
   readonly ignoreNotFound?: boolean;
 }
 
-interface Target {
+interface DeleteTarget {
   readonly kind: Kind;
   readonly name: string;
 }
@@ -31,38 +31,38 @@ export function addDelete(program: Command, cli: Cli): void {
       "Deletes resources. An app goes with its containers; its named volumes stay, unless --volumes is given; the files of a model stay for a while, unless --files is. At a terminal it asks first.",
     )
     .argument("[name...]", "names of apps, KIND NAME..., or KIND/NAME")
-    .option("-f, --filename <path>", "what these files declare; can be repeated", collect)
+    .option("-f, --filename <path>", "what these files declare; can be repeated", collectValues)
     .option("--volumes", "delete the named volumes too, with all data in them")
     .option("--files", "delete the files of models too, as `berth models rm` does")
     .option("--force", "also where a spec file declares it")
     .option("--ignore-not-found", "it is no failure when there is none")
     .option("--dry-run", "tell what would happen, and change nothing")
     .option("-y, --yes", "do not ask");
-  withExamples(withWait(command), [
+  addExamples(addWaitOptions(command), [
     ["berth delete hello", "the app hello; its volumes stay"],
     ["berth delete hello --volumes --wait", "with all its data, and wait until it is gone"],
     ["berth delete secret db-password", "a secret"],
     ["berth delete model small --files", "a model, and what it takes on disk"],
     ["berth delete -f hello.yaml", "what a file declares"],
   ]).action(async (words: string[], flags: DeleteFlags) => {
-    const targets = await targetsOf(cli, words, flags);
+    const targets = await resolveTargets(cli, words, flags);
     const client = await cli.connect();
-    if (flags.dryRun !== true) await askFirst(cli, targets, flags);
-    for (const target of targets) await deleteOne(cli, client, target, flags);
+    if (flags.dryRun !== true) await confirmDeletion(cli, targets, flags);
+    for (const target of targets) await deleteTarget(cli, client, target, flags);
     if (flags.wait !== true || flags.dryRun === true) return;
     for (const { kind, name } of targets) {
       if (kind !== "App") continue;
-      await waitForGone(client, name, flags.timeout);
+      await waitForAppDeleted(client, name, flags.timeout);
       await cli.print(`app/${name} is gone`);
     }
   });
 }
 
-async function targetsOf(
+async function resolveTargets(
   cli: Cli,
   words: readonly string[],
   flags: DeleteFlags,
-): Promise<Target[]> {
+): Promise<DeleteTarget[]> {
   const targets = parseReferences(words, true).flatMap(({ kind, names }) => {
     if (names.length === 0)
       throw new UsageError("delete needs a name", "berth delete NAME, or berth delete KIND NAME");
@@ -81,10 +81,14 @@ async function targetsOf(
 }
 
 /** Scripts go ahead as they do with kubectl; but data is never deleted without a word for it. */
-async function askFirst(cli: Cli, targets: readonly Target[], flags: DeleteFlags): Promise<void> {
+async function confirmDeletion(
+  cli: Cli,
+  targets: readonly DeleteTarget[],
+  flags: DeleteFlags,
+): Promise<void> {
   if (flags.yes === true) return;
-  const list = targets.map(({ kind, name }) => referenceOf(kind, name)).join(", ");
-  if (!canAsk(cli)) {
+  const list = targets.map(({ kind, name }) => formatReference(kind, name)).join(", ");
+  if (!canPrompt(cli)) {
     if (flags.volumes !== true) return;
     throw new UsageError(
       "--volumes deletes data for good, and there is no terminal to ask",
@@ -92,17 +96,17 @@ async function askFirst(cli: Cli, targets: readonly Target[], flags: DeleteFlags
     );
   }
   const data = flags.volumes === true ? " and all data in the volumes" : "";
-  if (!(await confirm(cli, `Delete ${list}${data}?`))) throw declined("nothing was deleted");
+  if (!(await confirm(cli, `Delete ${list}${data}?`))) throw declinedError("nothing was deleted");
 }
 
-async function deleteOne(
+async function deleteTarget(
   cli: Cli,
   client: Client,
-  { kind, name }: Target,
+  { kind, name }: DeleteTarget,
   flags: DeleteFlags,
 ): Promise<void> {
   const options = { force: flags.force === true, deleteVolumes: flags.volumes === true };
-  const reference = referenceOf(kind, name);
+  const reference = formatReference(kind, name);
   try {
     if (kind === "App" && flags.dryRun === true) {
       const write = await client.apps.delete(name, { ...options, dryRun: true });

@@ -1,10 +1,16 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { reportWrite } from "../deploy/app-write.ts";
-import type { DeployFlags } from "../deploy/flags.ts";
-import { UsageError } from "../failure.ts";
-import { appName } from "../kind-names.ts";
-import { collect, integerBetween, outputOption, withExamples, withWait } from "../options.ts";
+import { UsageError } from "../cli-errors.ts";
+import {
+  addExamples,
+  addWaitOptions,
+  collectValues,
+  integerBetween,
+  outputOption,
+} from "../command-options.ts";
+import type { DeployFlags } from "../deploy/deploy-flags.ts";
+import { reportAppWrite } from "../deploy/report-app-write.ts";
+import { parseAppName } from "../resource-references.ts";
 
 export function addDeploy(program: Command, cli: Cli): void {
   const command = program
@@ -23,7 +29,7 @@ export function addDeploy(program: Command, cli: Cli): void {
     .option(
       "-e, --env <NAME=value>",
       "environment variable; NAME=secret:SECRET/KEY takes it from a secret; can be repeated",
-      collect,
+      collectValues,
     )
     .option("--image <reference>", "image to deploy, such as nginx:1.27")
     .option("--git <url>", "repository to build")
@@ -34,25 +40,33 @@ export function addDeploy(program: Command, cli: Cli): void {
     .option("--dry-run", "tell what would happen, and change nothing")
     .option("--force", "also where a spec file owns what changes")
     .addOption(outputOption());
-  withExamples(withWait(command).option("--no-wait", "return once the server has the source"), [
-    ["berth deploy", "build the folder you are in, and follow it until it serves"],
-    ["berth deploy ./shop --port 8080", "another folder, which says no port itself"],
-    ["berth deploy shop --git https://example.org/shop.git --ref v2", "a tag of a repository"],
-    ["berth deploy shop", "the newest of the repository that shop is built from"],
-    ["berth deploy hello --image nginx:1.28 --wait", "an image, and wait until it serves"],
-  ]).action(async (word: string | undefined, flags: DeployFlags) => {
-    checkFlags(flags);
-    if (flags.image !== undefined) return deployImage(cli, nameOf(word, flags), flags.image, flags);
+  addExamples(
+    addWaitOptions(command).option("--no-wait", "return once the server has the source"),
+    [
+      ["berth deploy", "build the folder you are in, and follow it until it serves"],
+      ["berth deploy ./shop --port 8080", "another folder, which says no port itself"],
+      ["berth deploy shop --git https://example.org/shop.git --ref v2", "a tag of a repository"],
+      ["berth deploy shop", "the newest of the repository that shop is built from"],
+      ["berth deploy hello --image nginx:1.28 --wait", "an image, and wait until it serves"],
+    ],
+  ).action(async (word: string | undefined, flags: DeployFlags) => {
+    assertFlags(flags);
+    if (flags.image !== undefined)
+      return deployImage(cli, resolveAppName(word, flags), flags.image, flags);
     if (flags.git !== undefined) {
-      const { deployRepository } = await import("../deploy/from-git.ts");
-      return deployRepository(cli, word === undefined ? flags.name : nameOf(word, flags), flags);
+      const { deployRepository } = await import("../deploy/deploy-repository.ts");
+      return deployRepository(
+        cli,
+        word === undefined ? flags.name : resolveAppName(word, flags),
+        flags,
+      );
     }
-    const { deployFolder } = await import("../deploy/from-folder.ts");
+    const { deployFolder } = await import("../deploy/deploy-folder.ts");
     return deployFolder(cli, word, flags);
   });
 }
 
-function checkFlags(flags: DeployFlags): void {
+function assertFlags(flags: DeployFlags): void {
   if (flags.image !== undefined && flags.git !== undefined)
     throw new UsageError("--image and --git exclude each other");
   for (const key of ["ref", "path", "credential"] as const)
@@ -67,13 +81,13 @@ function checkFlags(flags: DeployFlags): void {
       );
 }
 
-function nameOf(word: string | undefined, flags: DeployFlags): string {
+function resolveAppName(word: string | undefined, flags: DeployFlags): string {
   const name = word ?? flags.name;
   if (name === undefined)
     throw new UsageError("deploy needs the name of an app", "berth deploy NAME --image IMAGE");
   if (word !== undefined && flags.name !== undefined && word !== flags.name)
     throw new UsageError(`the app is called both ${word} and ${flags.name}`, "give one of them");
-  return appName(name);
+  return parseAppName(name);
 }
 
 async function deployImage(
@@ -89,5 +103,5 @@ async function deployImage(
     { dryRun: flags.dryRun === true, force: flags.force === true },
   );
   const words = { done: `deploys ${image}`, already: "has that image already" };
-  await reportWrite(cli, client, name, write, words, flags);
+  await reportAppWrite(cli, client, name, write, words, flags);
 }

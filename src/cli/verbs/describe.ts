@@ -2,12 +2,12 @@ import type { Command } from "commander";
 import type { Client } from "../../client/rest/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { parseReferences } from "../kind-names.ts";
-import { withExamples } from "../options.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
+import { parseReferences } from "../resource-references.ts";
 
 export function addDescribe(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("describe")
       .summary("tell all about one resource: status, conditions, containers, events")
@@ -39,22 +39,22 @@ export function addDescribe(program: Command, cli: Cli): void {
 }
 
 async function describe(cli: Cli, client: Client, kind: Kind, name: string): Promise<string> {
-  const look = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
+  const options = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
   if (kind === "App") {
     const { describeApp } = await import("../views/describe-app.ts");
     const [app, revisions] = await Promise.all([
       client.apps.get(name),
       client.apps.revisions(name),
     ]);
-    return describeApp(app, revisions.revisions, look);
+    return describeApp(app, revisions.revisions, options);
   }
   if (kind === "Model") {
     const { describeModel } = await import("../views/describe-model.ts");
     const { assistantUrl } = await import("../models/assistant-url.ts");
     const [model, url] = await Promise.all([client.models.get(name), assistantUrl(client)]);
-    return describeModel(model, url, look);
+    return describeModel(model, url, options);
   }
-  const { describeOther } = await import("../views/describe-other.ts");
+  const { describeOther } = await import("../views/describe-secret-or-template.ts");
   const events = client.events.list({ kind, name, limit: 20 });
   if (kind === "Secret") {
     const [secret, apps, log] = await Promise.all([
@@ -62,8 +62,8 @@ async function describe(cli: Cli, client: Client, kind: Kind, name: string): Pro
       client.resources.list("App"),
       events,
     ]);
-    return describeOther.secret(secret, apps.items, log.events, look);
+    return describeOther.secret(secret, apps.items, log.events, options);
   }
   const [template, log] = await Promise.all([client.templates.get(name), events]);
-  return describeOther.template(template, log.events, look);
+  return describeOther.template(template, log.events, options);
 }

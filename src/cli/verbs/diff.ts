@@ -1,10 +1,10 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { referenceOf } from "../kind-names.ts";
-import { collect, type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { changeLines, planSection } from "../output/changes.ts";
+import { addExamples, collectValues, type OutputFormat, outputOption } from "../command-options.ts";
+import { formatChanges, formatPlanSection } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
-import { filesOf } from "./apply.ts";
+import { formatReference } from "../resource-references.ts";
+import { requireFiles } from "./apply.ts";
 
 interface DiffOptions {
   readonly filename?: readonly string[];
@@ -14,7 +14,7 @@ interface DiffOptions {
 
 /** Exit codes as diff(1) has them: 0 equal, 1 different, 2 trouble. */
 export function addDiff(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("diff")
       .summary("compare files with what the server has")
@@ -25,7 +25,7 @@ export function addDiff(program: Command, cli: Cli): void {
       .option(
         "-f, --filename <path>",
         "file, folder or - for standard input; can be repeated",
-        collect,
+        collectValues,
       )
       .option("--force", "as if fields of spec files were taken over")
       .addOption(outputOption()),
@@ -36,12 +36,12 @@ export function addDiff(program: Command, cli: Cli): void {
   ).action(async (files: string[], options: DiffOptions) => {
     const { readManifestFiles, requireManifests } = await import("../manifest-files.ts");
     const manifests = requireManifests(
-      await readManifestFiles(cli, filesOf(files, options, "diff")),
+      await readManifestFiles(cli, requireFiles(files, options, "diff")),
     );
-    const { withUploads } = await import("../deploy/local-sources.ts");
+    const { uploadLocalSources } = await import("../deploy/upload-local-sources.ts");
     const client = await cli.connect();
     const answer = await client.apply({
-      manifests: await withUploads(cli, client, manifests, true),
+      manifests: await uploadLocalSources(cli, client, manifests, true),
       manager: "cli",
       dry_run: true,
       ...(options.force === true ? { force: true } : {}),
@@ -52,14 +52,14 @@ export function addDiff(program: Command, cli: Cli): void {
       return printDocument(cli, answer, options.output);
     const { colours } = cli;
     for (const result of different) {
-      const reference = referenceOf(result.kind, result.name);
+      const reference = formatReference(result.kind, result.name);
       const lines =
         options.output === "name"
           ? [reference]
           : [
               `${colours.bold(reference)}${result.action === "created" ? " (new)" : ""}`,
-              ...changeLines(result.changes, colours).map((line) => `  ${line}`),
-              ...planSection(result, colours),
+              ...formatChanges(result.changes, colours).map((line) => `  ${line}`),
+              ...formatPlanSection(result, colours),
             ];
       await cli.print(lines.join("\n"));
     }

@@ -1,10 +1,10 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import type { Finding } from "../doctor/check.ts";
-import { exitCodes } from "../failure.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { exitCodes } from "../cli-errors.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import type { DoctorFinding } from "../doctor/finding.ts";
 import { printDocument } from "../output/print.ts";
-import { addServerOptions, type ServerFlags, serverFlags } from "../server-flags.ts";
+import { addServerOptions, type ServerFlags, toConfigFlags } from "../server-flags.ts";
 
 export function addDoctor(program: Command, cli: Cli): void {
   const command = program
@@ -14,17 +14,17 @@ export function addDoctor(program: Command, cli: Cli): void {
       "Looks at all that a server needs on this machine, and at the one that runs. Ends with 1 where something has to be mended.",
     )
     .addOption(outputOption());
-  withExamples(addServerOptions(command), [
+  addExamples(addServerOptions(command), [
     ["berth doctor", "look at everything"],
     ["berth doctor --docker-host unix:///run/podman/podman.sock", "as if started so"],
   ]).action(async (flags: ServerFlags & { output?: OutputFormat }) => {
-    const { examine } = await import("../doctor/examine.ts");
-    const findings = await examine(cli.io, serverFlags(cli, flags));
+    const { runChecks } = await import("../doctor/run-checks.ts");
+    const findings = await runChecks(cli.io, toConfigFlags(cli, flags));
     if (findings.some(({ state }) => state === "fail")) cli.exitCode = exitCodes.failed;
     if (flags.output === "json" || flags.output === "yaml")
       return printDocument(cli, { checks: findings }, flags.output);
-    await cli.print(findings.map((found) => findingText(cli, found)).join("\n"));
-    const count = (state: Finding["state"]) =>
+    await cli.print(findings.map((found) => formatFinding(cli, found)).join("\n"));
+    const count = (state: DoctorFinding["state"]) =>
       findings.filter((found) => found.state === state).length;
     const [failed, warned] = [count("fail"), count("warn")];
     await cli.print(
@@ -35,7 +35,7 @@ export function addDoctor(program: Command, cli: Cli): void {
   });
 }
 
-function findingText(cli: Cli, { check, state, message, fix }: Finding): string {
+function formatFinding(cli: Cli, { check, state, message, fix }: DoctorFinding): string {
   const { colours } = cli;
   const mark = {
     ok: colours.green("ok  "),

@@ -6,18 +6,18 @@ import type { Command } from "commander";
 import { BerthError } from "../../base/errors.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { Manifest } from "../../resources/kinds.ts";
-import type { parseDocuments } from "../../resources/parse.ts";
+import type { parseManifests } from "../../resources/parse-manifests.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { parseReferences, referenceOf } from "../kind-names.ts";
-import { withExamples } from "../options.ts";
-import { changeLines } from "../output/changes.ts";
-import { exported } from "../output/exported.ts";
-import { canAsk, confirm } from "../prompt.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
+import { formatChanges } from "../output/change-lines.ts";
+import { exportManifest } from "../output/export-manifest.ts";
+import { canPrompt, confirm } from "../prompt.ts";
+import { formatReference, parseReferences } from "../resource-references.ts";
 
 /** Opens the manifest in $VISUAL or $EDITOR, and applies what was saved. */
 export function addEdit(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("edit")
       .summary("change a resource in your editor")
@@ -39,17 +39,17 @@ export function addEdit(program: Command, cli: Cli): void {
         "values of a secret cannot be read back, so there is nothing to edit",
         `berth secrets set ${wanted} key=value`,
       );
-    const { parseDocuments } = await import("../../resources/parse.ts");
+    const { parseManifests: parseDocuments } = await import("../../resources/parse-manifests.ts");
     const { toYaml } = await import("../output/yaml.ts");
     const client = await cli.connect();
-    const before = toYaml(exported(await client.resources.get(reference.kind, wanted)));
+    const before = toYaml(exportManifest(await client.resources.get(reference.kind, wanted)));
     const folder = mkdtempSync(join(tmpdir(), "berth-edit-"));
     const file = join(folder, `${wanted}.yaml`);
     writeFileSync(file, before, { mode: 0o600 });
     try {
-      const manifests = await edited(cli, file, before, parseDocuments);
+      const manifests = await editManifests(cli, file, before, parseDocuments);
       if (manifests === undefined)
-        await cli.print(`${referenceOf(reference.kind, wanted)} unchanged`);
+        await cli.print(`${formatReference(reference.kind, wanted)} unchanged`);
       else await applyEdited(cli, client, manifests, flags.force === true);
     } catch (error) {
       // What a person has typed is not thrown away for a field that is refused.
@@ -62,11 +62,11 @@ export function addEdit(program: Command, cli: Cli): void {
 }
 
 /** The manifests once the text is valid; undefined where it was left as it was. */
-async function edited(
+async function editManifests(
   cli: Cli,
   file: string,
   before: string,
-  parse: typeof parseDocuments,
+  parse: typeof parseManifests,
 ): Promise<Manifest[] | undefined> {
   for (;;) {
     await openEditor(cli, file);
@@ -79,7 +79,7 @@ async function edited(
       ({ line, column, message }) => `  ${file}:${line}:${column}: ${message}`,
     );
     cli.note(`what was saved is not valid:\n${problems.join("\n") || "  it declares nothing"}`);
-    if (!canAsk(cli) || !(await confirm(cli, "Edit it again?")))
+    if (!canPrompt(cli) || !(await confirm(cli, "Edit it again?")))
       throw new BerthError("invalid_spec", "nothing was changed");
   }
 }
@@ -94,8 +94,8 @@ async function applyEdited(
   for (const result of answer.results)
     await cli.print(
       [
-        `${referenceOf(result.kind, result.name)} ${result.action}`,
-        ...changeLines(result.changes, cli.colours).map((line) => `  ${line}`),
+        `${formatReference(result.kind, result.name)} ${result.action}`,
+        ...formatChanges(result.changes, cli.colours).map((line) => `  ${line}`),
       ].join("\n"),
     );
 }

@@ -1,11 +1,16 @@
 import type { Command } from "commander";
 import type { EventView } from "../../resources/wire/events.ts";
-import { formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
-import { parseReferences } from "../kind-names.ts";
-import { integerBetween, type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { listing, printListing } from "../output/print.ts";
-import { eventColumns, objectOf } from "../views/events.ts";
+import {
+  addExamples,
+  integerBetween,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
+import { formatTime } from "../format-time.ts";
+import { createListing, printListing } from "../output/print.ts";
+import { parseReferences } from "../resource-references.ts";
+import { createEventColumns, formatEventObject } from "../views/events.ts";
 
 interface EventFlags {
   readonly watch?: boolean;
@@ -15,7 +20,7 @@ interface EventFlags {
 }
 
 export function addEvents(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("events")
       .summary("show what has happened, and follow it")
@@ -54,7 +59,7 @@ export function addEvents(program: Command, cli: Cli): void {
         const change = item.value;
         if (change.reset) cli.note("some events were lost on the way");
         else if (change.type === "event" && change.event !== undefined && wanted(change.event))
-          await cli.print(liveLine(cli, change.event, flags.output));
+          await cli.print(formatLiveEvent(cli, change.event, flags.output));
       }
       cli.note("the server has ended the stream");
     } finally {
@@ -77,14 +82,14 @@ async function printEvents(
   const now = cli.io.now();
   await printListing(
     cli,
-    listing({
+    createListing({
       rows: events,
-      columns: eventColumns(cli.colours, now, true),
+      columns: createEventColumns(cli.colours, now, true),
       wideColumns: [
         { header: "FIRST SEEN", value: (event) => formatTime(event.first_time, now) },
         { header: "ID", value: (event) => String(event.id) },
       ],
-      name: objectOf,
+      name: formatEventObject,
       document: { events, total: events.length },
       empty: "no events",
     }),
@@ -92,11 +97,11 @@ async function printEvents(
   );
 }
 
-function liveLine(cli: Cli, event: EventView, format: OutputFormat | undefined): string {
+function formatLiveEvent(cli: Cli, event: EventView, format: OutputFormat | undefined): string {
   if (format === "json") return JSON.stringify(event);
   if (format === "yaml") return `---\n${JSON.stringify(event)}`;
-  if (format === "name") return objectOf(event);
+  if (format === "name") return formatEventObject(event);
   const type = event.type === "Warning" ? cli.colours.yellow(event.type) : event.type;
   const time = cli.colours.dim(event.last_time.slice(11, 19));
-  return `${time}   ${type}   ${event.reason}   ${objectOf(event)}   ${event.message}`;
+  return `${time}   ${type}   ${event.reason}   ${formatEventObject(event)}   ${event.message}`;
 }

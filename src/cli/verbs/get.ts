@@ -5,17 +5,20 @@ import type { AppItem } from "../../resources/wire/apps.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 import type { ResourceView } from "../../resources/wire/resources.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { parseReferences } from "../kind-names.ts";
-import { allModels } from "../models/all-models.ts";
-import { collect, type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { exported } from "../output/exported.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples, collectValues, type OutputFormat, outputOption } from "../command-options.ts";
+import { matchesSelector, parseSelector, type Selector } from "../label-selector.ts";
+import { listAllModels } from "../models/list-all-models.ts";
+import { exportManifest } from "../output/export-manifest.ts";
 import { type Listing, printDocument, printListing } from "../output/print.ts";
-import { watchListing } from "../output/watch.ts";
-import { matchesSelector, parseSelector, type Selector } from "../selector.ts";
-import { appListing } from "../views/apps.ts";
-import { modelListing } from "../views/models.ts";
-import { secretListing, templateListing } from "../views/others.ts";
+import { watchListing } from "../output/watch-listing.ts";
+import { parseReferences } from "../resource-references.ts";
+import { createAppListing } from "../views/apps.ts";
+import { createModelListing } from "../views/models.ts";
+import {
+  createSecretListing,
+  createTemplateListing,
+} from "../views/secret-and-template-listings.ts";
 
 interface GetOptions {
   readonly output?: OutputFormat;
@@ -25,7 +28,7 @@ interface GetOptions {
 }
 
 export function addGet(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("get")
       .summary("list resources, or show some of them")
@@ -35,7 +38,7 @@ export function addGet(program: Command, cli: Cli): void {
       .argument("[kind]", "kind, or KIND/NAME; without one: apps")
       .argument("[name...]", "names")
       .addOption(outputOption())
-      .option("-l, --selector <labels>", "only with these labels: team=web,tier!=db", collect)
+      .option("-l, --selector <labels>", "only with these labels: team=web,tier!=db", collectValues)
       .option("-w, --watch", "go on, and print each change")
       .option("--export", "with -o yaml or json: without status, fit for `berth apply`"),
     [
@@ -51,19 +54,19 @@ export function addGet(program: Command, cli: Cli): void {
     if (options.export === true && options.output !== "yaml" && options.output !== "json")
       throw new UsageError("--export needs -o yaml or -o json");
     const client = await cli.connect();
-    const groups = merge(references);
+    const groups = mergeGroups(references);
     if (options.watch === true) {
       const [group] = groups;
       if (group === undefined || groups.length > 1)
         throw new UsageError("--watch follows one kind at a time", "berth get apps -w");
       await watchListing(cli, client, group.kind, options.output, () =>
-        listingOf(client, cli, group, selector),
+        fetchListing(client, cli, group, selector),
       );
       return;
     }
     if (options.output === "json" || options.output === "yaml") {
       const lists = await Promise.all(
-        groups.map((group) => documentsOf(client, group, selector, options.export === true)),
+        groups.map((group) => fetchDocuments(client, group, selector, options.export === true)),
       );
       const items = lists.flat();
       const single = groups.length === 1 && groups[0]?.names.length === 1;
@@ -76,7 +79,7 @@ export function addGet(program: Command, cli: Cli): void {
     }
     for (const [index, group] of groups.entries()) {
       // Kinds have different columns: a table each, as kubectl does.
-      const listing = await listingOf(client, cli, group, selector);
+      const listing = await fetchListing(client, cli, group, selector);
       if (index > 0 && options.output !== "name") await cli.print("");
       if (listing.names.length === 0 && selector.length > 0)
         cli.note(`no ${group.kind.toLowerCase()} has these labels`);
@@ -85,12 +88,12 @@ export function addGet(program: Command, cli: Cli): void {
   });
 }
 
-interface Group {
+interface ResourceGroup {
   readonly kind: Kind;
   readonly names: readonly string[];
 }
 
-function merge(references: readonly Group[]): Group[] {
+function mergeGroups(references: readonly ResourceGroup[]): ResourceGroup[] {
   const byKind = new Map<Kind, string[]>();
   for (const { kind, names } of references)
     byKind.set(kind, [...(byKind.get(kind) ?? []), ...names]);
@@ -98,9 +101,9 @@ function merge(references: readonly Group[]): Group[] {
 }
 
 /** What -o json and -o yaml show: resources, but the catalog's entries as the API has them. */
-async function documentsOf(
+async function fetchDocuments(
   client: Client,
-  group: Group,
+  group: ResourceGroup,
   selector: Selector,
   isExport: boolean,
 ): Promise<unknown[]> {
@@ -108,14 +111,14 @@ async function documentsOf(
     return group.names.length === 0
       ? (await client.templates.list()).templates
       : Promise.all(group.names.map((name) => client.templates.get(name)));
-  const items = await resourcesOf(client, group, selector);
-  return isExport ? items.map((item) => exported(item)) : items;
+  const items = await fetchResources(client, group, selector);
+  return isExport ? items.map((item) => exportManifest(item)) : items;
 }
 
 /** In the order of the names; throws NotFound for the first that is not there. */
-async function resourcesOf(
+async function fetchResources(
   client: Client,
-  group: Group,
+  group: ResourceGroup,
   selector: Selector,
 ): Promise<ResourceView[]> {
   const items =
@@ -125,43 +128,46 @@ async function resourcesOf(
   return items.filter((item) => matchesSelector(selector, item.metadata.labels));
 }
 
-async function listingOf(
+async function fetchListing(
   client: Client,
   cli: Cli,
-  group: Group,
+  group: ResourceGroup,
   selector: Selector,
 ): Promise<Listing> {
-  const wanted = async () => {
+  const resolveNames = async () => {
     if (group.names.length === 0 && selector.length === 0) return undefined;
     // Built-in templates are no resources of the store.
     if (group.kind === "Template" && selector.length === 0) {
       const found = await Promise.all(group.names.map((name) => client.templates.get(name)));
       return found.map(({ id }) => id);
     }
-    const items = await resourcesOf(client, group, selector);
+    const items = await fetchResources(client, group, selector);
     return items.map((item) => item.metadata.name);
   };
-  const names = await wanted();
+  const names = await resolveNames();
   const pick = <T>(rows: readonly T[], nameOf: (row: T) => string) =>
     names === undefined
       ? rows
       : names.flatMap((name) => rows.filter((row) => nameOf(row) === name));
   const now = cli.io.now();
   if (group.kind === "App")
-    return appListing(pick<AppItem>(await client.apps.listAll(), byName), cli.colours, now);
+    return createAppListing(pick<AppItem>(await client.apps.listAll(), getName), cli.colours, now);
   if (group.kind === "Model")
-    return modelListing(
-      pick(names === undefined ? await declaredModels(client) : await allModels(client), byName),
+    return createModelListing(
+      pick(
+        names === undefined ? await listDeclaredModels(client) : await listAllModels(client),
+        getName,
+      ),
       cli.colours,
     );
   if (group.kind === "Secret")
-    return secretListing(pick((await client.secrets.list()).secrets, byName), now);
-  return templateListing(pick((await client.templates.list()).templates, (row) => row.id));
+    return createSecretListing(pick((await client.secrets.list()).secrets, getName), now);
+  return createTemplateListing(pick((await client.templates.list()).templates, (row) => row.id));
 }
 
 /** What `berth models ls` shows beside them is no resource. */
-async function declaredModels(client: Client): Promise<readonly ModelView[]> {
-  return (await allModels(client)).filter(({ origin }) => origin === "resource");
+async function listDeclaredModels(client: Client): Promise<readonly ModelView[]> {
+  return (await listAllModels(client)).filter(({ origin }) => origin === "resource");
 }
 
-const byName = (row: { readonly name: string }) => row.name;
+const getName = (row: { readonly name: string }) => row.name;

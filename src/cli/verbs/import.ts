@@ -2,11 +2,11 @@ import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { BerthError, messageOf } from "../../base/errors.ts";
-import type { ComposeImport } from "../../compose/import.ts";
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
+import type { ComposeImport } from "../../compose/import-compose.ts";
 import type { Cli } from "../cli.ts";
-import { exitCodes, UsageError } from "../failure.ts";
-import { collect, withExamples } from "../options.ts";
+import { exitCodes, UsageError } from "../cli-errors.ts";
+import { addExamples, collectValues } from "../command-options.ts";
 import { printDocument } from "../output/print.ts";
 
 interface ImportFlags {
@@ -26,7 +26,7 @@ interface ImportFlags {
 
 /** Needs no server: what it writes is for `berth apply`, or for the watched folder. */
 export function addImport(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("import")
       .summary("make spec files of a Compose file")
@@ -37,16 +37,20 @@ export function addImport(program: Command, cli: Cli): void {
       .option(
         "-f, --filename <path>",
         "Compose file, or - for standard input; can be repeated",
-        collect,
+        collectValues,
       )
       .option("-o, --output <dir>", "folder for the spec files; - (default) is standard output")
       .option("--name-prefix <text>", "what the names of all apps begin with, such as blog-")
-      .option("--env-file <file>", "in place of the .env beside the file; can be repeated", collect)
+      .option(
+        "--env-file <file>",
+        "in place of the .env beside the file; can be repeated",
+        collectValues,
+      )
       .option("--use-environment", "variables of this shell, too; they go before those of files")
       .option(
         "--profile <name>",
         "take services of this profile in; * is all; can be repeated",
-        collect,
+        collectValues,
       )
       .addOption(
         new Option(
@@ -72,18 +76,18 @@ export function addImport(program: Command, cli: Cli): void {
       ["berth import compose.yaml -o specs --secrets secret", "with passwords kept out of files"],
     ],
   ).action(async (files: string[], flags: ImportFlags) => {
-    const folder = outputFolder(cli, flags.output);
-    const { composePaths, openComposeFiles } = await import("../compose-files.ts");
-    const paths = composePaths(cli, [...(flags.filename ?? []), ...files]);
-    const reader = await openComposeFiles(cli, paths);
-    const { importCompose } = await import("../../compose/import.ts");
+    const folder = resolveOutputFolder(cli, flags.output);
+    const { findComposeFiles, createComposeFileReader } = await import("../find-compose-files.ts");
+    const paths = findComposeFiles(cli, [...(flags.filename ?? []), ...files]);
+    const reader = await createComposeFileReader(cli, paths);
+    const { importCompose } = await import("../../compose/import-compose.ts");
     const { environment, workingDirectory } = cli.io;
     const result = importCompose(
       {
         files: paths,
         specFolder: folder ?? workingDirectory,
         envFiles: flags.envFile?.map((file) => resolve(workingDirectory, file)),
-        environment: flags.useEnvironment === true ? variablesOf(environment) : undefined,
+        environment: flags.useEnvironment === true ? environmentVariables(environment) : undefined,
         profiles: flags.profile ?? [],
         namePrefix: flags.namePrefix ?? "",
         secrets: flags.secrets,
@@ -91,15 +95,15 @@ export function addImport(program: Command, cli: Cli): void {
       },
       reader,
     );
-    const texts = await specTexts(
+    const texts = await createSpecTexts(
       result,
-      paths.map((path) => reader.show(path)),
+      paths.map((path) => reader.displayPath(path)),
     );
     const isDryRun = flags.dryRun === true;
     if (!isDryRun && folder !== undefined) {
       await writeSpecs(cli, folder, texts, flags.force === true);
     } else if (!isDryRun && texts.size > 0) await cli.print([...texts.values()].join("---\n"));
-    await report(cli, result, flags, folder);
+    await printReport(cli, result, flags, folder);
     const isLossy = result.findings.some(({ level }) => level === "lost");
     if (
       result.findings.some(({ level }) => level === "failed") ||
@@ -111,7 +115,7 @@ export function addImport(program: Command, cli: Cli): void {
 }
 
 /** Undefined for standard output. */
-function outputFolder(cli: Cli, output: string | undefined): string | undefined {
+function resolveOutputFolder(cli: Cli, output: string | undefined): string | undefined {
   if (output === undefined || output === "-") return undefined;
   // With other verbs -o is a format; nobody means a folder of that name.
   if (["json", "yaml", "wide", "name"].includes(output)) {
@@ -123,7 +127,7 @@ function outputFolder(cli: Cli, output: string | undefined): string | undefined 
   return resolve(cli.io.workingDirectory, output);
 }
 
-function variablesOf(environment: Cli["io"]["environment"]): Map<string, string> {
+function environmentVariables(environment: Cli["io"]["environment"]): Map<string, string> {
   return new Map(
     Object.entries(environment).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, value] as const],
@@ -131,16 +135,16 @@ function variablesOf(environment: Cli["io"]["environment"]): Map<string, string>
   );
 }
 
-async function specTexts(
+async function createSpecTexts(
   result: ComposeImport,
   files: readonly string[],
 ): Promise<Map<string, string>> {
   const { toYaml } = await import("../output/yaml.ts");
-  const { specHeader } = await import("../views/import-report.ts");
+  const { formatSpecHeader } = await import("../views/import-report.ts");
   return new Map(
     result.apps.map(({ service, manifest }) => [
       manifest.metadata.name,
-      specHeader(result, service, files) + toYaml(manifest),
+      formatSpecHeader(result, service, files) + toYaml(manifest),
     ]),
   );
 }
@@ -152,9 +156,9 @@ async function writeSpecs(
   texts: ReadonlyMap<string, string>,
   isForced: boolean,
 ): Promise<void> {
-  const present = [...texts.keys()].filter((app) => existsSync(fileOf(folder, app)));
+  const present = [...texts.keys()].filter((app) => existsSync(getSpecFilePath(folder, app)));
   if (present.length > 0 && !isForced) {
-    const names = present.map((app) => shown(cli, fileOf(folder, app)));
+    const names = present.map((app) => displayPath(cli, getSpecFilePath(folder, app)));
     throw new BerthError(
       "invalid_request",
       `nothing was written: ${names.join(", ")} ${names.length === 1 ? "is" : "are"} there already`,
@@ -164,45 +168,45 @@ async function writeSpecs(
   try {
     await mkdir(folder, { recursive: true });
     for (const [app, text] of texts) {
-      await writeFile(fileOf(folder, app), text, { flag: isForced ? "w" : "wx" });
+      await writeFile(getSpecFilePath(folder, app), text, { flag: isForced ? "w" : "wx" });
     }
   } catch (error) {
-    throw new BerthError("invalid_request", `cannot write the files: ${messageOf(error)}`);
+    throw new BerthError("invalid_request", `cannot write the files: ${getErrorMessage(error)}`);
   }
 }
 
-function fileOf(folder: string, app: string): string {
+function getSpecFilePath(folder: string, app: string): string {
   return join(folder, `${app}.yaml`);
 }
 
-function shown(cli: Cli, path: string): string {
+function displayPath(cli: Cli, path: string): string {
   const below = relative(cli.io.workingDirectory, path);
   return below.startsWith("..") ? path : below;
 }
 
 /** On standard output, unless the specs are there. */
-async function report(
+async function printReport(
   cli: Cli,
   result: ComposeImport,
   flags: ImportFlags,
   folder: string | undefined,
 ): Promise<void> {
-  const { importDocument, importReport } = await import("../views/import-report.ts");
+  const { createImportDocument, formatImportReport } = await import("../views/import-report.ts");
   const isAnswer = folder !== undefined || flags.dryRun === true;
   if (flags.report === "json") {
-    const document = importDocument(result, (app) =>
-      folder === undefined ? null : shown(cli, fileOf(folder, app)),
+    const document = createImportDocument(result, (app) =>
+      folder === undefined ? null : displayPath(cli, getSpecFilePath(folder, app)),
     );
     if (isAnswer) await printDocument(cli, document, "json");
     else cli.note(JSON.stringify(document, null, 2));
     return;
   }
   const colours = isAnswer ? cli.colours : cli.errorColours;
-  const text = importReport(result, { quiet: flags.quiet === true, colours });
+  const text = formatImportReport(result, { quiet: flags.quiet === true, colours });
   if (!isAnswer) return cli.note(text);
   await cli.print(text);
   if (flags.dryRun === true || folder === undefined) return;
   for (const { manifest } of result.apps) {
-    await cli.print(`${shown(cli, fileOf(folder, manifest.metadata.name))} written`);
+    await cli.print(`${displayPath(cli, getSpecFilePath(folder, manifest.metadata.name))} written`);
   }
 }

@@ -1,12 +1,12 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import type { OfflineLedger, TailEntry } from "../../assistant/ledger/offline.ts";
-import { assistantDataDir, companionDataDir } from "../../base/assistant-paths.ts";
+import type { OfflineLedger, TailEntry } from "../../assistant/ledger/offline-ledger.ts";
+import { resolveAssistantDataDir, resolveCompanionDataDir } from "../../base/assistant-paths.ts";
 import { BerthError } from "../../base/errors.ts";
-import { formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
-import { explain } from "../failure.ts";
-import { collect, integerBetween, withExamples } from "../options.ts";
+import { formatError } from "../cli-errors.ts";
+import { addExamples, collectValues, integerBetween } from "../command-options.ts";
+import { formatTime } from "../format-time.ts";
 
 interface CommonFlags {
   readonly json?: boolean;
@@ -20,7 +20,7 @@ const SEQ_MAX = 2 ** 40;
 
 /** Reads the ledger's files itself: no daemon has to run, and one that does is not in the way. */
 export function addLedger(program: Command, cli: Cli): void {
-  const ledger = withExamples(
+  const ledger = addExamples(
     program
       .command("ledger")
       .helpCommand(false)
@@ -42,15 +42,19 @@ export function addLedger(program: Command, cli: Cli): void {
 }
 
 function addVerify(ledger: Command, cli: Cli): void {
-  withExamples(
-    common(
+  addExamples(
+    addCommonOptions(
       ledger
         .command("verify")
         .summary("check that nothing was changed, removed or put back")
         .description(
           "Reads every entry and checks its hash, its place, the text that it seals, the signed checkpoints, and that the ledger goes on from the checkpoint beside it. Names the first bad entry.",
         )
-        .option("--against <file>", "a checkpoint that was kept elsewhere; repeatable", collect),
+        .option(
+          "--against <file>",
+          "a checkpoint that was kept elsewhere; repeatable",
+          collectValues,
+        ),
     ),
     [
       ["berth ledger verify --json", "for scripts"],
@@ -64,18 +68,20 @@ function addVerify(ledger: Command, cli: Cli): void {
       const verdict = opened.verify(against);
       cli.exitCode = { whole: 0, tampered: 1, rolled_back: 2, key: 4 }[verdict.status];
       await cli.print(
-        flags.json === true ? JSON.stringify(verdictDocument(verdict), null, 2) : told(verdict),
+        flags.json === true
+          ? JSON.stringify(createVerdictDocument(verdict), null, 2)
+          : formatVerdict(verdict),
       );
     });
   });
 }
 
-function verdictDocument(verdict: Verdict): Record<string, unknown> {
+function createVerdictDocument(verdict: Verdict): Record<string, unknown> {
   const { firstBad, ...others } = verdict;
   return { v: 1, ...others, first_bad: firstBad ?? null };
 }
 
-function told(verdict: Verdict): string {
+function formatVerdict(verdict: Verdict): string {
   const { status, size, sealed, erased, checkpoints, root, origin, problems } = verdict;
   if (status === "whole")
     return [
@@ -89,8 +95,8 @@ function told(verdict: Verdict): string {
 }
 
 function addProve(ledger: Command, cli: Cli): void {
-  withExamples(
-    common(
+  addExamples(
+    addCommonOptions(
       ledger
         .command("prove")
         .summary("prove that an entry is in the ledger")
@@ -102,7 +108,7 @@ function addProve(ledger: Command, cli: Cli): void {
     [["berth ledger prove 41 > entry-41.tlog-proof", "to keep, or to hand to somebody"]],
   ).action(async (seq: number, flags: CommonFlags) => {
     await withLedger(cli, flags, async (opened) => {
-      const proof = opened.prove(seq);
+      const proof = opened.proveInclusion(seq);
       if (!proof) throw new BerthError("not_found", `the ledger has no entry ${seq}`);
       const path = proof.path.map((hash) => hash.toString("base64"));
       const { body, leaf, size, checkpoint } = proof;
@@ -116,8 +122,8 @@ function addProve(ledger: Command, cli: Cli): void {
 }
 
 function addTail(ledger: Command, cli: Cli): void {
-  withExamples(
-    common(
+  addExamples(
+    addCommonOptions(
       ledger
         .command("tail")
         .summary("show the last entries")
@@ -131,8 +137,9 @@ function addTail(ledger: Command, cli: Cli): void {
     await withLedger(cli, flags, async (opened) => {
       const entries = opened.tail(flags.limit, flags.name);
       const isJson = flags.json === true;
-      const line = (entry: TailEntry) => tailLine(entry, flags.sealed === true, cli.io.now());
-      const document = (entry: TailEntry) => tailDocument(entry, flags.sealed === true);
+      const line = (entry: TailEntry) =>
+        formatTailEntry(entry, flags.sealed === true, cli.io.now());
+      const document = (entry: TailEntry) => createTailDocument(entry, flags.sealed === true);
       if (entries.length === 0) cli.note("no entries");
       for (const entry of entries)
         await cli.print(isJson ? JSON.stringify(document(entry)) : line(entry));
@@ -140,15 +147,15 @@ function addTail(ledger: Command, cli: Cli): void {
   });
 }
 
-function tailLine({ body, plain }: TailEntry, withSealed: boolean, nowMs: number): string {
+function formatTailEntry({ body, plain }: TailEntry, withSealed: boolean, nowMs: number): string {
   const time = formatTime(body.time, nowMs);
-  const first = `${body.seq}  ${time}  ${body.name}  ${fieldsText(body.fields)}`.trimEnd();
+  const first = `${body.seq}  ${time}  ${body.name}  ${formatEntryFields(body.fields)}`.trimEnd();
   if (!withSealed || body.sealed === undefined) return first;
   return `${first}\n    ${plain ?? "(erased)"}`;
 }
 
 /** `model=tiny priority=interactive`; JSON only where a value is no plain word. */
-function fieldsText(fields: TailEntry["body"]["fields"]): string {
+function formatEntryFields(fields: TailEntry["body"]["fields"]): string {
   return Object.entries(fields)
     .map(([name, value]) => {
       const isPlain = typeof value === "string" && /^[^\s"]+$/.test(value);
@@ -157,15 +164,15 @@ function fieldsText(fields: TailEntry["body"]["fields"]): string {
     .join(" ");
 }
 
-function tailDocument({ body, leaf, plain }: TailEntry, withSealed: boolean) {
+function createTailDocument({ body, leaf, plain }: TailEntry, withSealed: boolean) {
   if (!withSealed || plain === undefined) return { ...body, leaf };
   const sealedText: unknown = JSON.parse(plain);
   return { ...body, leaf, sealed_text: sealedText };
 }
 
 function addExport(ledger: Command, cli: Cli): void {
-  withExamples(
-    common(
+  addExamples(
+    addCommonOptions(
       ledger
         .command("export")
         .summary("write the ledger as tiles that other tools verify")
@@ -188,8 +195,8 @@ function addExport(ledger: Command, cli: Cli): void {
 }
 
 function addCheckpoint(ledger: Command, cli: Cli): void {
-  withExamples(
-    common(
+  addExamples(
+    addCommonOptions(
       ledger
         .command("checkpoint")
         .summary("print the newest signed checkpoint, to keep elsewhere")
@@ -201,13 +208,13 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
     [["berth ledger checkpoint > kept.txt", "later: berth ledger verify --against kept.txt"]],
   ).action(async (flags: CommonFlags & { from?: number }) => {
     await withLedger(cli, flags, async (opened) => {
-      const { note, size, origin, root } = opened.checkpoint();
+      const { note, size, origin, root } = opened.readCheckpoint();
       if (flags.from === undefined) {
         const document = { v: 1, origin, size, root: root.toString("base64"), checkpoint: note };
         await cli.print(flags.json === true ? JSON.stringify(document, null, 2) : note);
         return;
       }
-      const proof = opened.consistency(flags.from);
+      const proof = opened.proveConsistency(flags.from);
       if (!proof)
         throw new BerthError("not_found", `the ledger has ${size} entries, not yet ${flags.from}`);
       const path = proof.path.map((hash) => hash.toString("base64"));
@@ -218,24 +225,24 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
   });
 }
 
-function common(command: Command): Command {
+function addCommonOptions(command: Command): Command {
   return command
     .option("--user", "of your companion (`berth assistant --user`)")
     .option("--key <file>", "public key to trust, in place of the one beside the ledger")
     .option("--json", "print JSON");
 }
 
-type Offline = typeof import("../../assistant/ledger/offline.ts");
+type OfflineModule = typeof import("../../assistant/ledger/offline-ledger.ts");
 
 async function withLedger(
   cli: Cli,
   flags: CommonFlags,
-  work: (ledger: OfflineLedger, offline: Offline) => Promise<void>,
+  work: (ledger: OfflineLedger, offline: OfflineModule) => Promise<void>,
 ): Promise<void> {
   const { environment, workingDirectory } = cli.io;
-  const dirOf = flags.user === true ? companionDataDir : assistantDataDir;
+  const dirOf = flags.user === true ? resolveCompanionDataDir : resolveAssistantDataDir;
   const dir = dirOf({ flag: cli.globals.dataDir, environment, workingDirectory });
-  const offline = await import("../../assistant/ledger/offline.ts");
+  const offline = await import("../../assistant/ledger/offline-ledger.ts");
   try {
     const key =
       flags.key === undefined
@@ -244,13 +251,13 @@ async function withLedger(
     using opened = offline.OfflineLedger.open(dir, key);
     await work(opened, offline);
   } catch (error) {
-    const failure = offline.offlineFailure(error);
+    const failure = offline.toOfflineFailure(error);
     if (!failure) throw error;
     const { status, message, hint } = failure;
     cli.exitCode = { tampered: 1, unreadable: 3, key: 4 }[status];
     if (flags.json === true)
       await cli.print(JSON.stringify({ v: 1, status, reason: message }, null, 2));
     const shown = new BerthError("internal", `${message} (${dir})`, { hint });
-    cli.io.writeError(explain(shown, cli.errorColours, cli.globals.verbose === true));
+    cli.io.writeError(formatError(shown, cli.errorColours, cli.globals.verbose === true));
   }
 }

@@ -1,10 +1,10 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
+import { addExamples } from "../command-options.ts";
 import type { LoginFlags } from "../login.ts";
-import { withExamples } from "../options.ts";
 
 export function addLogin(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("login")
       .summary("log in to a server elsewhere")
@@ -23,7 +23,7 @@ export function addLogin(program: Command, cli: Cli): void {
     await logIn(cli, url, flags);
   });
 
-  withExamples(
+  addExamples(
     program
       .command("logout")
       .summary("end a login, and forget it")

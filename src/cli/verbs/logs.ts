@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import type { LogLineView } from "../../resources/wire/apps.ts";
 import type { Cli } from "../cli.ts";
-import { appName } from "../kind-names.ts";
-import { integerBetween, withExamples } from "../options.ts";
+import { addExamples, integerBetween } from "../command-options.ts";
+import { parseAppName } from "../resource-references.ts";
 
 interface LogFlags {
   readonly follow?: boolean;
@@ -13,7 +13,7 @@ interface LogFlags {
 }
 
 export function addLogs(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("logs")
       .summary("show what an app has written")
@@ -37,7 +37,7 @@ export function addLogs(program: Command, cli: Cli): void {
       ["berth logs hello --since 10m -t", "ten minutes, with times"],
     ],
   ).action(async (word: string, flags: LogFlags) => {
-    const name = appName(word);
+    const name = parseAppName(word);
     const client = await cli.connect();
     const query = {
       tail: flags.tail,
@@ -45,11 +45,12 @@ export function addLogs(program: Command, cli: Cli): void {
     };
     if (flags.follow === true) {
       for await (const line of client.apps.followLogs(name, query))
-        await cli.print(format(cli, line, flags));
+        await cli.print(formatLogLine(cli, line, flags));
       return;
     }
     const { lines } = await client.apps.logs(name, query);
-    if (lines.length > 0) await cli.print(lines.map((line) => format(cli, line, flags)).join("\n"));
+    if (lines.length > 0)
+      await cli.print(lines.map((line) => formatLogLine(cli, line, flags)).join("\n"));
     else
       cli.note(
         `app "${name}" has written nothing${flags.since === undefined ? "" : " since then"}`,
@@ -58,7 +59,7 @@ export function addLogs(program: Command, cli: Cli): void {
 }
 
 /** The message as the app wrote it: its colours are its own. */
-function format(cli: Cli, line: LogLineView, flags: LogFlags): string {
+function formatLogLine(cli: Cli, line: LogLineView, flags: LogFlags): string {
   const before = [
     ...(flags.timestamps === true ? [line.time] : []),
     ...(flags.prefix === true ? [`[${line.container}]`] : []),

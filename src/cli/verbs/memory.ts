@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { declined, UsageError } from "../failure.ts";
-import { withExamples } from "../options.ts";
+import { declinedError, UsageError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
 import { formatTable } from "../output/table.ts";
-import { canAsk, confirm } from "../prompt.ts";
+import { canPrompt, confirm } from "../prompt.ts";
 
 interface JsonFlag {
   readonly json?: boolean;
@@ -13,7 +13,7 @@ interface JsonFlag {
 const INPUT_BYTES_MAX = 1024 * 1024;
 
 export function addMemory(program: Command, cli: Cli): void {
-  const memory = withExamples(
+  const memory = addExamples(
     program
       .command("memory")
       .helpCommand(false)
@@ -34,7 +34,7 @@ export function addMemory(program: Command, cli: Cli): void {
 }
 
 function addGet(memory: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     memory
       .command("get")
       .summary("print a value")
@@ -46,18 +46,18 @@ function addGet(memory: Command, cli: Cli): void {
       .option("--json", "print JSON"),
     [["berth memory get org.example.Notes sort", "one value"]],
   ).action(async (app: string, key: string, flags: JsonFlag) => {
-    const { withCompanion } = await import("../companion/connect.ts");
-    const { shownJson, shownText } = await import("../companion/untrusted-text.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
+    const { sanitizeJson, sanitizeText } = await import("../companion/untrusted-text.ts");
     await withCompanion(cli, async ({ context }, signal) => {
       const value = await context.memoryGet(app, key, signal);
-      if (flags.json === true) return cli.print(shownJson({ v: 1, app, key, value }));
-      await cli.print(cli.io.outputIsTerminal ? shownText(value) : value);
+      if (flags.json === true) return cli.print(sanitizeJson({ v: 1, app, key, value }));
+      await cli.print(cli.io.outputIsTerminal ? sanitizeText(value) : value);
     });
   });
 }
 
 function addSet(memory: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     memory
       .command("set")
       .summary("keep a value")
@@ -69,8 +69,8 @@ function addSet(memory: Command, cli: Cli): void {
       ["berth memory set org.example.Notes draft - < draft.txt", "what stands in a file"],
     ],
   ).action(async (app: string, key: string, word: string) => {
-    const value = word === "-" ? await valueFromInput(cli) : word;
-    const { withCompanion } = await import("../companion/connect.ts");
+    const value = word === "-" ? await readValueFromInput(cli) : word;
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ context }, signal) => {
       await context.memorySet(app, key, value, signal);
       await cli.print(`${app} ${key} is kept`);
@@ -78,7 +78,7 @@ function addSet(memory: Command, cli: Cli): void {
   });
 }
 
-async function valueFromInput(cli: Cli): Promise<string> {
+async function readValueFromInput(cli: Cli): Promise<string> {
   const { readAll } = await import("../read-input.ts");
   const bytes = await readAll(cli.io.input, INPUT_BYTES_MAX);
   try {
@@ -89,7 +89,7 @@ async function valueFromInput(cli: Cli): Promise<string> {
 }
 
 function addList(memory: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     memory
       .command("ls")
       .alias("list")
@@ -98,20 +98,20 @@ function addList(memory: Command, cli: Cli): void {
       .option("--json", "print what the companion says, as JSON"),
     [["berth memory ls org.example.Notes --json", "for scripts"]],
   ).action(async (app: string, flags: JsonFlag) => {
-    const { withCompanion } = await import("../companion/connect.ts");
-    const { shownJson, shownLine } = await import("../companion/untrusted-text.ts");
-    const { memoryEntries } = await import("../../client/bus/context-wire.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
+    const { sanitizeJson, sanitizeLine } = await import("../companion/untrusted-text.ts");
+    const { parseMemoryEntries } = await import("../../client/bus/context-wire.ts");
     await withCompanion(cli, async ({ context }, signal) => {
       const document = await context.memoryList(app, signal);
-      const entries = memoryEntries(document);
-      if (flags.json === true) return cli.print(shownJson(document));
+      const entries = parseMemoryEntries(document);
+      if (flags.json === true) return cli.print(sanitizeJson(document));
       if (entries.length === 0) return cli.note(`nothing is remembered for ${app}`);
       await cli.print(
         formatTable(
           entries,
           [
-            { header: "KEY", value: ([key]) => shownLine(key) },
-            { header: "VALUE", value: ([, value]) => shownLine(value), shrinks: true },
+            { header: "KEY", value: ([key]) => sanitizeLine(key) },
+            { header: "VALUE", value: ([, value]) => sanitizeLine(value), canShrink: true },
           ],
           { width: cli.io.columns },
         ),
@@ -121,7 +121,7 @@ function addList(memory: Command, cli: Cli): void {
 }
 
 function addWipe(memory: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     memory
       .command("wipe")
       .summary("forget everything of an app, for good")
@@ -133,12 +133,12 @@ function addWipe(memory: Command, cli: Cli): void {
     [["berth memory wipe org.example.Notes --yes", "without being asked"]],
   ).action(async (app: string, flags: { yes?: boolean }) => {
     if (flags.yes !== true) {
-      if (!canAsk(cli))
+      if (!canPrompt(cli))
         throw new UsageError("wipe deletes for good, and there is no terminal to ask", "add --yes");
       if (!(await confirm(cli, `Forget everything of ${app}, for good?`)))
-        throw declined("nothing was forgotten");
+        throw declinedError("nothing was forgotten");
     }
-    const { withCompanion } = await import("../companion/connect.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ context }, signal) => {
       await context.memoryWipe(app, signal);
       await cli.print(`everything of ${app} is forgotten`);

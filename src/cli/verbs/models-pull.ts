@@ -3,10 +3,15 @@ import { formatBytes } from "../../base/units.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import type { ModelFields } from "../models/declare.ts";
-import { printDryRun } from "../models/print-dry-run.ts";
-import { durationOption, type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { UsageError } from "../cli-errors.ts";
+import {
+  addExamples,
+  durationOption,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
+import type { ModelFields } from "../models/declare-model.ts";
+import { printModelDryRun } from "../models/print-dry-run.ts";
 
 interface PullFlags
   extends Pick<ModelFields, "quantization" | "file" | "revision" | "sha256" | "credential"> {
@@ -20,7 +25,7 @@ interface PullFlags
 }
 
 export function addPull(models: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     models
       .command("pull")
       .alias("download")
@@ -57,34 +62,34 @@ export function addPull(models: Command, cli: Cli): void {
     if (words.length > 1 && [givenName, file, sha256].some((value) => value !== undefined))
       throw new UsageError("--name, --file and --sha256 go with one model");
     const client = await cli.connect();
-    for (const word of words) await pull(cli, client, word, flags);
+    for (const word of words) await pullModel(cli, client, word, flags);
   });
 }
 
-async function pull(cli: Cli, client: Client, word: string, flags: PullFlags): Promise<void> {
-  const name = await ask(cli, client, word, flags);
+async function pullModel(cli: Cli, client: Client, word: string, flags: PullFlags): Promise<void> {
+  const name = await requestDownload(cli, client, word, flags);
   if (name === undefined) return;
-  const { printShort, untilThere } = await import("../models/finish.ts");
+  const { printFormatted, waitForModelState } = await import("../models/finish-model.ts");
   if (flags.wait === false) {
-    if (await printShort(cli, await client.models.get(name), flags.output)) return;
+    if (await printFormatted(cli, await client.models.get(name), flags.output)) return;
     return cli.print(`model/${name} is being downloaded`);
   }
-  const model = await untilThere(cli, client, name, "disk", flags);
-  if (model === undefined || (await printShort(cli, model, flags.output))) return;
-  await cli.print(pulledText(cli, model));
+  const model = await waitForModelState(cli, client, name, "disk", flags);
+  if (model === undefined || (await printFormatted(cli, model, flags.output))) return;
+  await cli.print(formatPulledModel(cli, model));
   if (model.status === "ready" && cli.io.errorIsTerminal)
     cli.note(cli.errorColours.dim(`\`berth models start ${name}\` loads it`));
 }
 
 /** Has the server do it, and returns what the model is called there; undefined for a dry run, which is printed. */
-async function ask(
+async function requestDownload(
   cli: Cli,
   client: Client,
   word: string,
   flags: PullFlags,
 ): Promise<string | undefined> {
-  const { declareModel, modelWord } = await import("../models/declare.ts");
-  const wanted = modelWord(word, cli.io.workingDirectory);
+  const { declareModel, parseModelArgument } = await import("../models/declare-model.ts");
+  const wanted = parseModelArgument(word, cli.io.workingDirectory);
   const fields = Object.fromEntries(
     (["quantization", "file", "revision", "sha256", "credential"] as const).flatMap((key) =>
       flags[key] === undefined ? [] : [[key, flags[key]]],
@@ -99,7 +104,7 @@ async function ask(
         "`berth apply -f FILE --dry-run` tells what a Model in a file would do",
       );
     const write = await client.models.download(word, { dryRun: true });
-    if (write.dryRun) await printDryRun(cli, write.report);
+    if (write.dryRun) await printModelDryRun(cli, write.report);
     return undefined;
   }
   if (isDeclared) {
@@ -114,7 +119,7 @@ async function ask(
 }
 
 /** Name, file, size and digest: what a person may want to write down. */
-function pulledText(cli: Cli, model: ModelDetails): string {
+function formatPulledModel(cli: Cli, model: ModelDetails): string {
   const { name, status, file, size_bytes: size, sha256, files } = model;
   const parts = [
     files.length > 1 ? `${file ?? "?"} and ${files.length - 1} more files` : (file ?? undefined),

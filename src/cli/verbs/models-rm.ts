@@ -4,9 +4,9 @@ import { ApiError } from "../../client/rest/api-error.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
-import { declined } from "../failure.ts";
-import { withExamples } from "../options.ts";
-import { canAsk, confirm } from "../prompt.ts";
+import { declinedError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
+import { canPrompt, confirm } from "../prompt.ts";
 
 interface RemoveFlags {
   readonly keepFiles?: boolean;
@@ -17,7 +17,7 @@ interface RemoveFlags {
 }
 
 export function addRemove(models: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     models
       .command("rm")
       .alias("remove")
@@ -37,19 +37,19 @@ export function addRemove(models: Command, cli: Cli): void {
     ],
   ).action(async (words: string[], flags: RemoveFlags) => {
     const client = await cli.connect();
-    const found = await Promise.all(words.map((word) => lookUp(client, word, flags)));
+    const found = await Promise.all(words.map((word) => fetchModel(client, word, flags)));
     const targets = found.filter((model) => model !== undefined);
-    if (flags.dryRun !== true && targets.length > 0) await askFirst(cli, targets, flags);
+    if (flags.dryRun !== true && targets.length > 0) await confirmRemoval(cli, targets, flags);
     for (const [index, word] of words.entries()) {
       const model = found[index];
       if (model === undefined) await cli.print(`model/${word} is not there`);
-      else await remove(cli, client, model, flags);
+      else await removeModel(cli, client, model, flags);
     }
   });
 }
 
 /** Undefined where there is none, and that is no failure. */
-async function lookUp(
+async function fetchModel(
   client: Client,
   word: string,
   flags: RemoveFlags,
@@ -63,15 +63,15 @@ async function lookUp(
   }
 }
 
-async function askFirst(
+async function confirmRemoval(
   cli: Cli,
   targets: readonly ModelDetails[],
   flags: RemoveFlags,
 ): Promise<void> {
-  if (flags.yes === true || !canAsk(cli)) return;
+  if (flags.yes === true || !canPrompt(cli)) return;
   const list = targets.map((model) => `${model.name}${sizeText(model)}`).join(", ");
   const files = flags.keepFiles === true ? "; files stay" : "";
-  if (!(await confirm(cli, `Remove ${list}${files}?`))) throw declined("nothing was removed");
+  if (!(await confirm(cli, `Remove ${list}${files}?`))) throw declinedError("nothing was removed");
 }
 
 /** A file of the server's machine that a person put there. */
@@ -84,7 +84,7 @@ function sizeText(model: ModelDetails): string {
   return bytes === 0 || isLocal(model) ? "" : ` (${formatBytes(bytes)})`;
 }
 
-async function remove(
+async function removeModel(
   cli: Cli,
   client: Client,
   model: ModelDetails,
@@ -97,7 +97,7 @@ async function remove(
     files: !isKept,
   });
   if (write.dryRun) return cli.print(`model/${model.name}: ${write.report.message}`);
-  const going = isKept ? "its files stay" : `its files go${sizeText(model)}`;
-  const what = isLocal(model) ? "the file stays where it is" : going;
+  const filesOutcome = isKept ? "its files stay" : `its files go${sizeText(model)}`;
+  const what = isLocal(model) ? "the file stays where it is" : filesOutcome;
   await cli.print(`model/${model.name} is being removed; ${what}`);
 }

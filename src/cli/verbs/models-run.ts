@@ -3,14 +3,14 @@ import { formatBytes } from "../../base/units.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
-import { printDryRun } from "../models/print-dry-run.ts";
 import {
+  addExamples,
   durationOption,
   integerBetween,
   type OutputFormat,
   outputOption,
-  withExamples,
-} from "../options.ts";
+} from "../command-options.ts";
+import { printModelDryRun } from "../models/print-dry-run.ts";
 
 interface StartFlags {
   readonly context?: number;
@@ -24,7 +24,7 @@ interface StartFlags {
 }
 
 export function addStart(models: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     models
       .command("start")
       .alias("run")
@@ -53,26 +53,28 @@ export function addStart(models: Command, cli: Cli): void {
     const client = await cli.connect();
     if (flags.dryRun === true) {
       const write = await client.models.start(word, { dryRun: true });
-      if (write.dryRun) await printDryRun(cli, write.report);
+      if (write.dryRun) await printModelDryRun(cli, write.report);
       return;
     }
-    const name = await ask(client, word, flags);
-    const { printShort, untilThere } = await import("../models/finish.ts");
+    const name = await requestStart(client, word, flags);
+    const { printFormatted, waitForModelState } = await import("../models/finish-model.ts");
     if (flags.wait === false) {
-      if (await printShort(cli, await client.models.get(name), flags.output)) return;
+      if (await printFormatted(cli, await client.models.get(name), flags.output)) return;
       return cli.print(`model/${name} starts`);
     }
-    const model = await untilThere(cli, client, name, "memory", flags);
-    if (model === undefined || (await printShort(cli, model, flags.output))) return;
-    const { talkLines } = await import("../views/describe-model.ts");
+    const model = await waitForModelState(cli, client, name, "memory", flags);
+    if (model === undefined || (await printFormatted(cli, model, flags.output))) return;
+    const { createUsageLines } = await import("../views/describe-model.ts");
     const { assistantUrl } = await import("../models/assistant-url.ts");
     await cli.print(
-      [runningText(cli, model), ...talkLines(model, await assistantUrl(client))].join("\n"),
+      [formatRunningModel(cli, model), ...createUsageLines(model, await assistantUrl(client))].join(
+        "\n",
+      ),
     );
   });
 }
 
-async function ask(client: Client, word: string, flags: StartFlags): Promise<string> {
+async function requestStart(client: Client, word: string, flags: StartFlags): Promise<string> {
   const options = { force: flags.force === true };
   const fields = {
     ...(flags.context === undefined ? {} : { contextSize: flags.context }),
@@ -80,14 +82,14 @@ async function ask(client: Client, word: string, flags: StartFlags): Promise<str
   };
   let id = word;
   if (Object.keys(fields).length > 0) {
-    const { declareModel } = await import("../models/declare.ts");
+    const { declareModel } = await import("../models/declare-model.ts");
     id = (await declareModel(client, { type: "id", id: word }, fields, options)).name;
   }
   const write = await client.models.start(id, options);
   return write.dryRun ? write.report.name : write.model.name;
 }
 
-function runningText(cli: Cli, model: ModelDetails): string {
+function formatRunningModel(cli: Cli, model: ModelDetails): string {
   const { name, context_length: tokens, memory } = model;
   const facts = [
     tokens === null ? undefined : `up to ${tokens} tokens`,
@@ -104,7 +106,7 @@ interface StopFlags {
 }
 
 export function addStop(models: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     models
       .command("stop")
       .summary("take a model out of memory; it stays on disk")
@@ -123,15 +125,15 @@ export function addStop(models: Command, cli: Cli): void {
     const client = await cli.connect();
     const options = { force: flags.force === true, dryRun: flags.dryRun === true };
     const stop = await client.models.stop(word, options);
-    const { isDocument } = await import("../models/finish.ts");
+    const { isDocumentFormat } = await import("../models/finish-model.ts");
     const { printDocument } = await import("../output/print.ts");
     if (stop.dryRun) {
-      if (isDocument(flags.output)) return printDocument(cli, stop.report, flags.output);
+      if (isDocumentFormat(flags.output)) return printDocument(cli, stop.report, flags.output);
       const lines = stop.report.reports.map(({ name, message }) => `model/${name}: ${message}`);
       return cli.print(lines.join("\n") || "no model runs");
     }
     const { models: stopped, accepted } = stop;
-    if (isDocument(flags.output))
+    if (isDocumentFormat(flags.output))
       return printDocument(cli, { models: stopped, total: stopped.length }, flags.output);
     if (stopped.length === 0) {
       cli.note("no model runs");

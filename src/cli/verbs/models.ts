@@ -2,10 +2,10 @@ import { type Command, Option } from "commander";
 import { modelPhases } from "../../resources/model-status.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
-import { allModels } from "../models/all-models.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import { listAllModels } from "../models/list-all-models.ts";
 import { printListing } from "../output/print.ts";
-import { modelListing } from "../views/models.ts";
+import { createModelListing } from "../views/models.ts";
 import { addPull } from "./models-pull.ts";
 import { addRemove } from "./models-rm.ts";
 import { addStart, addStop } from "./models-run.ts";
@@ -17,7 +17,7 @@ interface ListFlags {
 }
 
 export function addModels(program: Command, cli: Cli): void {
-  const models = withExamples(
+  const models = addExamples(
     program
       .command("models")
       .helpCommand(false)
@@ -40,7 +40,7 @@ export function addModels(program: Command, cli: Cli): void {
 }
 
 function addList(models: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     models
       .command("ls", { isDefault: true })
       .alias("list")
@@ -57,13 +57,13 @@ function addList(models: Command, cli: Cli): void {
       ["berth models ls --status running -o name", "for scripts"],
     ],
   ).action(async (flags: ListFlags) => {
-    const all = await allModels(await cli.connect());
+    const all = await listAllModels(await cli.connect());
     const isShown = ({ origin, status }: ModelView) =>
       flags.status === undefined
         ? flags.all === true || origin !== "catalog"
         : status === flags.status;
     const shown = all.filter((model) => isShown(model));
-    await printListing(cli, modelListing(shown, cli.colours), flags.output);
+    await printListing(cli, createModelListing(shown, cli.colours), flags.output);
     const hidden = flags.status === undefined ? all.length - shown.length : 0;
     if (hidden > 0 && (flags.output === undefined || flags.output === "wide"))
       cli.note(
@@ -75,7 +75,7 @@ function addList(models: Command, cli: Cli): void {
 }
 
 function addShow(models: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     models
       .command("show")
       .alias("inspect")
@@ -89,11 +89,11 @@ function addShow(models: Command, cli: Cli): void {
   ).action(async (word: string, flags: { output?: OutputFormat }) => {
     const client = await cli.connect();
     const model = await client.models.get(word);
-    const { printShort } = await import("../models/finish.ts");
-    if (await printShort(cli, model, flags.output)) return;
+    const { printFormatted } = await import("../models/finish-model.ts");
+    if (await printFormatted(cli, model, flags.output)) return;
     const { describeModel } = await import("../views/describe-model.ts");
     const { assistantUrl } = await import("../models/assistant-url.ts");
-    const look = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
-    await cli.print(describeModel(model, await assistantUrl(client), look));
+    const options = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
+    await cli.print(describeModel(model, await assistantUrl(client), options));
   });
 }

@@ -1,12 +1,12 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { appName } from "../kind-names.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { planLines } from "../output/changes.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import { formatPlan } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
+import { parseAppName } from "../resource-references.ts";
 
 export function addPlan(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("plan")
       .summary("tell what the server would do about an app now, and why")
@@ -17,7 +17,7 @@ export function addPlan(program: Command, cli: Cli): void {
       .addOption(outputOption()),
     [["berth plan hello", "what happens next with hello"]],
   ).action(async (word: string, options: { output?: OutputFormat }) => {
-    const name = appName(word);
+    const name = parseAppName(word);
     const plan = await (await cli.connect()).apps.plan(name);
     if (options.output === "json" || options.output === "yaml")
       return printDocument(cli, plan, options.output);
@@ -25,7 +25,7 @@ export function addPlan(program: Command, cli: Cli): void {
     await cli.print(
       [
         `app/${name}, generation ${plan.generation}: ${plan.strategy}${plan.strategy_reason === "" ? "" : colours.dim(` (${plan.strategy_reason})`)}`,
-        ...planLines(plan, colours).map((line) => `  ${line}`),
+        ...formatPlan(plan, colours).map((line) => `  ${line}`),
       ].join("\n"),
     );
   });

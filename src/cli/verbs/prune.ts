@@ -1,10 +1,10 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { referenceOf } from "../kind-names.ts";
-import { withExamples } from "../options.ts";
+import { addExamples } from "../command-options.ts";
+import { formatReference } from "../resource-references.ts";
 
 export function addPrune(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("prune")
       .summary("let deletions go ahead that were held back")
@@ -24,7 +24,9 @@ export function addPrune(program: Command, cli: Cli): void {
       await cli.print(
         [
           "These are declared no more:",
-          ...pending.map(({ kind, name, file }) => `  ${referenceOf(kind, name)} (was in ${file})`),
+          ...pending.map(
+            ({ kind, name, file }) => `  ${formatReference(kind, name)} (was in ${file})`,
+          ),
         ].join("\n"),
       );
       return cli.print("`berth prune --confirm` deletes them; volumes of apps stay");
@@ -32,7 +34,7 @@ export function addPrune(program: Command, cli: Cli): void {
     const { pruned } = await client.prune();
     if (pruned.length === 0) return cli.print("nothing waits any more");
     return cli.print(
-      pruned.map(({ kind, name }) => `${referenceOf(kind, name)} deleting`).join("\n"),
+      pruned.map(({ kind, name }) => `${formatReference(kind, name)} deleting`).join("\n"),
     );
   });
 }

@@ -1,10 +1,10 @@
 import { Argument, type Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { consentChanges, consentWords } from "../companion/remote/consent-words.ts";
-import { withExamples } from "../options.ts";
+import { addExamples } from "../command-options.ts";
+import { consentArguments, parseConsentChanges } from "../companion/remote/consent-arguments.ts";
 
 export function addRemoteConsent(remote: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     remote
       .command("consent")
       .summary("say what may leave this machine, for any provider")
@@ -12,7 +12,9 @@ export function addRemoteConsent(remote: Command, cli: Cli): void {
         "Shows, or changes, what may be sent to providers: prompt is what you and programs of yours write, the others are what is added to it from your things. A request with anything in it that is off is not sent at all. What is taken back ends what is under way by it.",
       )
       .addArgument(
-        new Argument("[scope...]", "scopes, and then on or off; all; none").choices(consentWords),
+        new Argument("[scope...]", "scopes, and then on or off; all; none").choices(
+          consentArguments,
+        ),
       )
       .option("--json", "print it as JSON"),
     [
@@ -22,16 +24,16 @@ export function addRemoteConsent(remote: Command, cli: Cli): void {
       ["berth remote consent none", "nothing may leave this machine any more"],
     ],
   ).action(async (words: string[], flags: { json?: boolean }) => {
-    const changes = consentChanges(words);
-    const { withCompanion } = await import("../companion/connect.ts");
-    const { remoteReport } = await import("../../client/bus/remote-wire.ts");
+    const changes = parseConsentChanges(words);
+    const { withCompanion } = await import("../companion/connect-companion.ts");
+    const { parseRemoteReport } = await import("../../client/bus/remote-wire.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
       for (const { scope, isAllowed } of changes) await client.setConsent(scope, isAllowed, signal);
-      const { consent } = remoteReport(await client.state(signal));
+      const { consent } = parseRemoteReport(await client.state(signal));
       if (flags.json === true) return cli.print(JSON.stringify({ v: 1, consent }, null, 2));
       const { showConsent } = await import("../companion/remote/show-remote.ts");
-      const look = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
-      await cli.print(showConsent(consent, look));
+      const options = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
+      await cli.print(showConsent(consent, options));
     });
   });
 }

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { withExamples } from "../options.ts";
-import { askSecret, canAsk } from "../prompt.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
+import { askSecret, canPrompt } from "../prompt.ts";
 
 /** As much as the companion reads of one. */
 const KEY_BYTES_MAX = 16 * 1024;
@@ -10,7 +10,7 @@ const KEY_BYTES_MAX = 16 * 1024;
 const INPUT_BYTES_MAX = 1024 * 1024;
 
 export function addRemoteKey(remote: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     remote
       .command("key")
       .summary("set the key of a provider, or forget it")
@@ -25,22 +25,22 @@ export function addRemoteKey(remote: Command, cli: Cli): void {
       ["berth remote key openrouter --clear", "no byte of it is left"],
     ],
   ).action(async (id: string, flags: { clear?: boolean }) => {
-    const { withCompanion } = await import("../companion/connect.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     if (flags.clear === true)
       return withCompanion(cli, async ({ remote: client }, signal) => {
         await client.clearKey(id, signal);
         await cli.print(`the key of ${id} is forgotten`);
       });
-    const { knownProvider } = await import("../companion/remote/known-provider.ts");
-    const { pipeHolding } = await import("../companion/remote/secret-pipe.ts");
+    const { findProvider } = await import("../companion/remote/find-provider.ts");
+    const { createSecretPipe } = await import("../companion/remote/secret-pipe.ts");
     await withCompanion(
       cli,
       async ({ remote: client }, signal) => {
         // Before a key is asked for: is there a companion at all, and such a provider?
-        await knownProvider(client, id, signal);
-        const key = await keyFromPerson(cli, id);
+        await findProvider(client, id, signal);
+        const key = await readKey(cli, id);
         signal.throwIfAborted();
-        await client.setKeyFd(id, await pipeHolding(key, cli.io.environment), signal);
+        await client.setKeyFd(id, await createSecretPipe(key, cli.io.environment), signal);
         await cli.print(`the key of ${id} is kept; nobody can read it again`);
       },
       "interrupted; `berth remote` tells whether the key was kept",
@@ -50,8 +50,10 @@ export function addRemoteKey(remote: Command, cli: Cli): void {
 }
 
 /** Throws UsageError, in which the key is not. */
-async function keyFromPerson(cli: Cli, id: string): Promise<string> {
-  const key = canAsk(cli) ? await askSecret(cli, `Key for ${id}: `) : await keyFromInput(cli);
+async function readKey(cli: Cli, id: string): Promise<string> {
+  const key = canPrompt(cli)
+    ? await askSecret(cli, `Key for ${id}: `)
+    : await readKeyFromInput(cli);
   const trimmed = key.trim();
   if (trimmed === "") throw new UsageError("there is no key", `berth remote key ${id} < FILE`);
   if (/\s/.test(trimmed))
@@ -61,7 +63,7 @@ async function keyFromPerson(cli: Cli, id: string): Promise<string> {
   return trimmed;
 }
 
-async function keyFromInput(cli: Cli): Promise<string> {
+async function readKeyFromInput(cli: Cli): Promise<string> {
   const { readAll } = await import("../read-input.ts");
   const bytes = await readAll(cli.io.input, INPUT_BYTES_MAX);
   try {

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { withExamples } from "../options.ts";
+import { addExamples } from "../command-options.ts";
 
 export function addRemoteLogin(remote: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     remote
       .command("login")
       .summary("sign in at a provider, with the browser")
@@ -17,23 +17,23 @@ export function addRemoteLogin(remote: Command, cli: Cli): void {
       ["berth remote login huggingface --no-browser", "open the address yourself, on this machine"],
     ],
   ).action(async (id: string, flags: { browser: boolean }) => {
-    const { withCompanion } = await import("../companion/connect.ts");
-    const { signIn, tellSignIn } = await import("../companion/remote/sign-in.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
+    const { signIn, reportSignIn } = await import("../companion/remote/sign-in.ts");
     const { hasDesktop, openInBrowser } = await import("../companion/remote/browser.ts");
-    const { shownLine } = await import("../companion/untrusted-text.ts");
+    const { sanitizeLine } = await import("../companion/untrusted-text.ts");
     await withCompanion(
       cli,
       async ({ remote: client }, signal) => {
         const show = (url: string) => {
-          cli.note(`Sign in here, within five minutes:\n  ${shownLine(url)}`);
+          cli.note(`Sign in here, within five minutes:\n  ${sanitizeLine(url)}`);
           if (flags.browser && hasDesktop(cli)) openInBrowser(cli, url);
         };
-        await tellSignIn(cli, await signIn(client, id, show, signal));
+        await reportSignIn(cli, await signIn(client, id, show, signal));
       },
       "left; whoever has the address can still sign in, and `berth remote` shows it",
     );
   });
-  withExamples(
+  addExamples(
     remote
       .command("logout")
       .summary("forget the session of a sign-in")
@@ -41,7 +41,7 @@ export function addRemoteLogin(remote: Command, cli: Cli): void {
       .argument("<provider>", "id of a provider"),
     [["berth remote logout openrouter", "sign in anew later"]],
   ).action(async (id: string) => {
-    const { withCompanion } = await import("../companion/connect.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
       await client.logout(id, signal);
       await cli.print(`signed out of ${id}`);

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import type { Cli } from "../cli.ts";
-import { withExamples } from "../options.ts";
-import type { Look } from "../output/sections.ts";
+import { addExamples } from "../command-options.ts";
+import type { ViewOptions } from "../output/format-sections.ts";
 import { addRemoteConsent } from "./remote-consent.ts";
 import { addRemoteKey } from "./remote-key.ts";
 import { addRemoteLogin } from "./remote-login.ts";
@@ -12,7 +12,7 @@ interface OutputFlags {
 }
 
 export function addRemote(program: Command, cli: Cli): void {
-  const remote = withExamples(
+  const remote = addExamples(
     program
       .command("remote")
       .helpCommand(false)
@@ -38,8 +38,8 @@ export function addRemote(program: Command, cli: Cli): void {
 }
 
 function addList(remote: Command, cli: Cli): void {
-  withExamples(
-    withJson(
+  addExamples(
+    addJsonOptions(
       remote
         .command("list", { isDefault: true })
         .alias("ls")
@@ -50,23 +50,27 @@ function addList(remote: Command, cli: Cli): void {
     ),
     [["berth remote ls -o json", "for scripts; no key is in it"]],
   ).action(async (flags: OutputFlags) => {
-    const { withCompanion } = await import("../companion/connect.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
       const document = await client.state(signal);
-      if (isJson(flags)) {
-        const { shownJson } = await import("../companion/untrusted-text.ts");
-        return cli.print(shownJson(document));
+      if (isJsonOutput(flags)) {
+        const { sanitizeJson } = await import("../companion/untrusted-text.ts");
+        return cli.print(sanitizeJson(document));
       }
-      const { remoteReport } = await import("../../client/bus/remote-wire.ts");
+      const { parseRemoteReport } = await import("../../client/bus/remote-wire.ts");
       const { showRemote } = await import("../companion/remote/show-remote.ts");
-      const look: Look = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
-      await cli.print(showRemote(remoteReport(document), look));
+      const options: ViewOptions = {
+        colours: cli.colours,
+        nowMs: cli.io.now(),
+        width: cli.io.columns,
+      };
+      await cli.print(showRemote(parseRemoteReport(document), options));
     });
   });
 }
 
 function addAdd(remote: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     remote
       .command("add")
       .summary("add a provider")
@@ -81,7 +85,7 @@ function addAdd(remote: Command, cli: Cli): void {
       ["berth remote add local http://127.0.0.1:8080/v1 --name Workshop", "on this machine"],
     ],
   ).action(async (id: string, address: string, flags: { name?: string }) => {
-    const { withCompanion } = await import("../companion/connect.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
       await client.addProvider(id, flags.name ?? id, address, signal);
       await cli.print(`provider ${id} is added`);
@@ -92,7 +96,7 @@ function addAdd(remote: Command, cli: Cli): void {
 }
 
 function addRemoveProvider(remote: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     remote
       .command("rm")
       .alias("remove")
@@ -100,7 +104,7 @@ function addRemoveProvider(remote: Command, cli: Cli): void {
       .argument("<provider>", "id of a provider; one that Berth has by itself stays"),
     [["berth remote rm work", "its key is gone for good"]],
   ).action(async (id: string) => {
-    const { withCompanion } = await import("../companion/connect.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
       await client.removeProvider(id, signal);
       await cli.print(`provider ${id} is removed, and its key with it`);
@@ -109,8 +113,8 @@ function addRemoveProvider(remote: Command, cli: Cli): void {
 }
 
 function addListModels(remote: Command, cli: Cli): void {
-  withExamples(
-    withJson(
+  addExamples(
+    addJsonOptions(
       remote
         .command("models")
         .summary("list the models of a provider, as it says now")
@@ -118,25 +122,25 @@ function addListModels(remote: Command, cli: Cli): void {
     ),
     [["berth remote models openrouter", "each as the name by which it is asked"]],
   ).action(async (id: string, flags: OutputFlags) => {
-    const { withCompanion } = await import("../companion/connect.ts");
-    const { modelIds } = await import("../../client/bus/remote-wire.ts");
-    const { shownJson, shownLine } = await import("../companion/untrusted-text.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
+    const { parseModelIds } = await import("../../client/bus/remote-wire.ts");
+    const { sanitizeJson, sanitizeLine } = await import("../companion/untrusted-text.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
       const document = await client.listModels(id, signal);
-      const models = modelIds(document);
-      if (isJson(flags)) return cli.print(shownJson(document));
+      const models = parseModelIds(document);
+      if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
       if (models.length === 0) return cli.note(`provider ${id} lists no models`);
-      await cli.print(models.map((model) => shownLine(`remote:${id}:${model}`)).join("\n"));
+      await cli.print(models.map((model) => sanitizeLine(`remote:${id}:${model}`)).join("\n"));
     });
   });
 }
 
-function withJson(command: Command): Command {
+function addJsonOptions(command: Command): Command {
   return command
     .option("--json", "print what the companion says, as JSON; so does -o json")
     .addOption(new Option("-o, --output <format>", "print in another form").choices(["json"]));
 }
 
-function isJson({ json, output }: OutputFlags): boolean {
+function isJsonOutput({ json, output }: OutputFlags): boolean {
   return json === true || output === "json";
 }

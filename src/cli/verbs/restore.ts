@@ -1,13 +1,13 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { declined } from "../failure.ts";
-import { withExamples } from "../options.ts";
-import { canAsk, confirm } from "../prompt.ts";
+import { declinedError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
+import { canPrompt, confirm } from "../prompt.ts";
 
 /** Works on the data directory itself, so no server may run on it. */
 export function addRestore(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("restore")
       .summary("bring a backup back, while no server runs")
@@ -28,9 +28,9 @@ export function addRestore(program: Command, cli: Cli): void {
       environment: cli.io.environment,
       workingDirectory: cli.io.workingDirectory,
     });
-    const mustAsk = flags.force === true && flags.yes !== true && canAsk(cli);
+    const mustAsk = flags.force === true && flags.yes !== true && canPrompt(cli);
     if (mustAsk && !(await confirm(cli, `Replace the store in ${dataDir}?`)))
-      throw declined("nothing was restored");
+      throw declinedError("nothing was restored");
     const { restoreStore } = await import("../../server/main.ts");
     const { keptAs } = restoreStore({
       dataDir,

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import type { HitRow, IndexReport } from "../../client/bus/context-wire.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { collect, integerBetween, withExamples } from "../options.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples, collectValues, integerBetween } from "../command-options.ts";
 import { formatTable } from "../output/table.ts";
 
 interface SearchFlags {
@@ -16,7 +16,7 @@ interface SearchFlags {
 const LIMIT_MAX = 50;
 
 export function addSearch(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("search")
       .summary("search what your companion has indexed")
@@ -26,7 +26,7 @@ export function addSearch(program: Command, cli: Cli): void {
       .argument("[words...]", "what to look for; plain words will do")
       .option("--limit <number>", `1 to ${LIMIT_MAX}; default: 3`, integerBetween(1, LIMIT_MAX))
       .option("--hybrid", "also by meaning, not by words alone")
-      .option("--scope <scope>", "only in this; can be given again", collect)
+      .option("--scope <scope>", "only in this; can be given again", collectValues)
       .option("--state", "tell what is indexed, and how far")
       .option("--json", "print what the companion says, as JSON"),
     [
@@ -41,21 +41,21 @@ export function addSearch(program: Command, cli: Cli): void {
         flags.state === true ? "--state goes without words" : "search needs words to look for",
         "berth search WORDS..., or berth search --state",
       );
-    const { withCompanion } = await import("../companion/connect.ts");
-    const { hitRows, indexReport } = await import("../../client/bus/context-wire.ts");
-    const { shownJson } = await import("../companion/untrusted-text.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
+    const { parseHitRows, parseIndexReport } = await import("../../client/bus/context-wire.ts");
+    const { sanitizeJson } = await import("../companion/untrusted-text.ts");
     await withCompanion(cli, async ({ context }, signal) => {
       if (flags.state === true) {
         const document = await context.indexState(signal);
-        if (flags.json === true) return cli.print(shownJson(document));
-        return printState(cli, indexReport(document));
+        if (flags.json === true) return cli.print(sanitizeJson(document));
+        return printState(cli, parseIndexReport(document));
       }
       const document = await context.search(
         { query, limit: flags.limit, isHybrid: flags.hybrid === true, scopes: flags.scope },
         signal,
       );
-      const hits = hitRows(document);
-      if (flags.json === true) return cli.print(shownJson(document));
+      const hits = parseHitRows(document);
+      if (flags.json === true) return cli.print(sanitizeJson(document));
       if (hits.length === 0)
         return cli.note("nothing fits; `berth search --state` tells what is indexed");
       const { showHits } = await import("../companion/show-hits.ts");
@@ -72,30 +72,30 @@ function noteMode(cli: Cli, hits: readonly HitRow[], flags: SearchFlags): void {
 }
 
 async function printState(cli: Cli, report: IndexReport): Promise<void> {
-  const { shownLine } = await import("../companion/untrusted-text.ts");
-  const { colourOfStatus } = await import("../colours.ts");
+  const { sanitizeLine } = await import("../companion/untrusted-text.ts");
+  const { getStatusColour } = await import("../colours.ts");
   const { state, documents, chunks, sources } = report;
   await cli.print(
-    `${shownLine(state)}: ${count(documents, "document")} in ${count(chunks, "passage")}`,
+    `${sanitizeLine(state)}: ${formatCount(documents, "document")} in ${formatCount(chunks, "passage")}`,
   );
   if (sources.length === 0) return;
   const table = formatTable(
     sources,
     [
-      { header: "SOURCE", value: ({ name }) => shownLine(name) },
-      { header: "DOCUMENTS", value: (source) => String(source.documents), alignRight: true },
+      { header: "SOURCE", value: ({ name }) => sanitizeLine(name) },
+      { header: "DOCUMENTS", value: (source) => String(source.documents), isRightAligned: true },
       {
         header: "STATE",
-        value: (source) => shownLine(source.state),
-        colour: (text, source) => colourOfStatus(cli.colours, source.state)(text),
+        value: (source) => sanitizeLine(source.state),
+        colour: (text, source) => getStatusColour(cli.colours, source.state)(text),
       },
-      { header: "MESSAGE", value: ({ message }) => shownLine(message ?? ""), shrinks: true },
+      { header: "MESSAGE", value: ({ message }) => sanitizeLine(message ?? ""), canShrink: true },
     ],
     { width: cli.io.columns },
   );
   await cli.print(`\n${table}`);
 }
 
-function count(number: number, one: string): string {
+function formatCount(number: number, one: string): string {
   return `${number} ${one}${number === 1 ? "" : "s"}`;
 }

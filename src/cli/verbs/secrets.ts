@@ -1,13 +1,13 @@
 import { type Command, Option } from "commander";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import { readPairs } from "../key-value-pairs.ts";
 import { printListing } from "../output/print.ts";
-import { readPairs } from "../pairs.ts";
-import { secretListing } from "../views/others.ts";
+import { createSecretListing } from "../views/secret-and-template-listings.ts";
 
 export function addSecrets(program: Command, cli: Cli): void {
-  const secrets = withExamples(
+  const secrets = addExamples(
     program
       .command("secrets")
       .helpCommand(false)
@@ -23,7 +23,7 @@ export function addSecrets(program: Command, cli: Cli): void {
   );
   const list = async (options: { output?: OutputFormat }) => {
     const { secrets: found } = await (await cli.connect()).secrets.list();
-    await printListing(cli, secretListing(found, cli.io.now()), options.output);
+    await printListing(cli, createSecretListing(found, cli.io.now()), options.output);
   };
   secrets
     .command("list", { isDefault: true })
@@ -36,7 +36,7 @@ export function addSecrets(program: Command, cli: Cli): void {
 }
 
 function addSet(secrets: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     secrets
       .command("set")
       .summary("make a secret, or set some of its values")
@@ -99,7 +99,7 @@ function addSet(secrets: Command, cli: Cli): void {
 }
 
 function addRemove(secrets: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     secrets
       .command("rm")
       .summary("delete a secret, or some of its values")

@@ -1,15 +1,15 @@
 import type { Command } from "commander";
 import type { SpecFileView, SpecsGitView, SpecsView } from "../../resources/wire/system.ts";
-import { formatAge } from "../age.ts";
 import type { Cli } from "../cli.ts";
-import { colourOfStatus } from "../colours.ts";
-import { exitCodes } from "../failure.ts";
-import { referenceOf } from "../kind-names.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { listing, printListing } from "../output/print.ts";
+import { exitCodes } from "../cli-errors.ts";
+import { getStatusColour } from "../colours.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import { formatAge } from "../format-time.ts";
+import { createListing, printListing } from "../output/print.ts";
+import { formatReference } from "../resource-references.ts";
 
 export function addSpecs(program: Command, cli: Cli): void {
-  const verb = withExamples(
+  const verb = addExamples(
     program
       .command("specs")
       .helpCommand(false)
@@ -44,7 +44,7 @@ export function addSpecs(program: Command, cli: Cli): void {
     const isTable = flags.output === undefined || flags.output === "wide";
     if (isTable) {
       await cli.print(
-        `${specs.folder} ${colourOfStatus(colours, specs.state)(specs.state)}${specs.message === null ? "" : `: ${specs.message}`}`,
+        `${specs.folder} ${getStatusColour(colours, specs.state)(specs.state)}${specs.message === null ? "" : `: ${specs.message}`}`,
       );
       if (specs.git !== null) await cli.print(describeGit(cli, specs.git));
       if (specs.files.length > 0) await cli.print("");
@@ -52,28 +52,28 @@ export function addSpecs(program: Command, cli: Cli): void {
     const now = cli.io.now();
     await printListing(
       cli,
-      listing<SpecFileView>({
+      createListing<SpecFileView>({
         rows: specs.files,
         columns: [
           { header: "FILE", value: (file) => file.file },
           {
             header: "STATE",
             value: (file) => file.state,
-            colour: (text, file) => colourOfStatus(colours, file.state)(text),
+            colour: (text, file) => getStatusColour(colours, file.state)(text),
           },
           {
             header: "DECLARES",
             value: (file) =>
-              file.resources.map(({ kind, name }) => referenceOf(kind, name)).join(", "),
-            shrinks: true,
+              file.resources.map(({ kind, name }) => formatReference(kind, name)).join(", "),
+            canShrink: true,
           },
-          { header: "AGE", value: (file) => formatAge(file.time, now), volatile: true },
+          { header: "AGE", value: (file) => formatAge(file.time, now), isVolatile: true },
         ],
         wideColumns: [
           {
             header: "TAKEN OVER BY OTHERS",
             value: (file) => file.resources.flatMap(({ yielded }) => yielded).join(", "),
-            shrinks: true,
+            canShrink: true,
           },
           { header: "SHA256", value: (file) => file.content_hash.slice(0, 12) },
         ],
@@ -83,13 +83,13 @@ export function addSpecs(program: Command, cli: Cli): void {
       }),
       flags.output,
     );
-    if (isTable) await printTroubles(cli, specs);
+    if (isTable) await printProblems(cli, specs);
   });
 }
 
 /** `shop/ from https://host/shop.git (main) following, commit 0123456789ab, taken 5m ago`. */
 function describeGit(cli: Cli, git: SpecsGitView): string {
-  const state = colourOfStatus(cli.colours, git.state)(git.state);
+  const state = getStatusColour(cli.colours, git.state)(git.state);
   const age =
     git.applied_at === null ? "" : `, taken ${formatAge(git.applied_at, cli.io.now())} ago`;
   const commit = git.commit === null ? "no commit yet" : `commit ${git.commit.slice(0, 12)}${age}`;
@@ -98,7 +98,7 @@ function describeGit(cli: Cli, git: SpecsGitView): string {
   return `${git.folder}/ from ${git.url}${ref} ${state}, ${commit}${why}`;
 }
 
-async function printTroubles(cli: Cli, specs: SpecsView): Promise<void> {
+async function printProblems(cli: Cli, specs: SpecsView): Promise<void> {
   const errors = specs.files.flatMap((file) =>
     file.errors.map(
       ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
@@ -111,7 +111,7 @@ async function printTroubles(cli: Cli, specs: SpecsView): Promise<void> {
         "",
         cli.colours.yellow("These are declared no more, and wait for `berth prune --confirm`:"),
         ...specs.pending_prune.map(
-          ({ kind, name, file }) => `  ${referenceOf(kind, name)} (was in ${file})`,
+          ({ kind, name, file }) => `  ${formatReference(kind, name)} (was in ${file})`,
         ),
       ].join("\n"),
     );

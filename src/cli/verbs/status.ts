@@ -2,16 +2,16 @@ import type { Command } from "commander";
 import { formatBytes } from "../../base/units.ts";
 import type { AppItem } from "../../resources/wire/apps.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
-import { formatDurationMs } from "../age.ts";
 import type { Cli } from "../cli.ts";
-import { type Colors, colourOfStatus } from "../colours.ts";
-import { allModels } from "../models/all-models.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { type Colors, getStatusColour } from "../colours.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import { formatDurationMs } from "../format-time.ts";
+import { listAllModels } from "../models/list-all-models.ts";
+import { formatFields } from "../output/format-sections.ts";
 import { printDocument } from "../output/print.ts";
-import { fields } from "../output/sections.ts";
 
 export function addStatus(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("status")
       .summary("show how a server is, and what needs a person")
@@ -27,7 +27,7 @@ export function addStatus(program: Command, cli: Cli): void {
       client.system.info(),
       client.specs(),
       client.apps.listAll(),
-      allModels(client),
+      listAllModels(client),
     ]);
     if (flags.output === "json" || flags.output === "yaml")
       return printDocument(cli, { url: client.origin, health, info, specs }, flags.output);
@@ -35,12 +35,12 @@ export function addStatus(program: Command, cli: Cli): void {
     const { engine, counts, memory, disk } = info;
     const invalid = specs.files.filter((file) => file.state !== "applied").length;
     await cli.print(
-      fields([
+      formatFields([
         [
           "Server",
           `${client.origin}, Berth ${health.version}, up ${formatDurationMs(health.uptime_seconds * 1000)}`,
         ],
-        ["Health", colourOfStatus(colours, health.status)(health.status)],
+        ["Health", getStatusColour(colours, health.status)(health.status)],
         [
           "Engine",
           engine.connected
@@ -61,13 +61,13 @@ export function addStatus(program: Command, cli: Cli): void {
         ["Secrets", String(counts.secrets)],
         [
           "Specs",
-          `${specs.folder} ${colourOfStatus(colours, specs.state)(specs.state)}, ${specs.files.length} ${specs.files.length === 1 ? "file" : "files"}${invalid === 0 ? "" : colours.red(`, ${invalid} with problems`)}`,
+          `${specs.folder} ${getStatusColour(colours, specs.state)(specs.state)}, ${specs.files.length} ${specs.files.length === 1 ? "file" : "files"}${invalid === 0 ? "" : colours.red(`, ${invalid} with problems`)}`,
         ],
         ["Instance", info.instance_id],
       ]),
     );
-    const troubles = [
-      ...apps.filter(needsPerson).map((app) => `app/${app.name} ${app.status}: ${app.message}`),
+    const issues = [
+      ...apps.filter(needsAttention).map((app) => `app/${app.name} ${app.status}: ${app.message}`),
       ...models
         .filter(({ status }) => status === "failed")
         .map((model) => `model/${model.name} failed: ${model.error ?? model.message}`),
@@ -76,9 +76,9 @@ export function addStatus(program: Command, cli: Cli): void {
         ? []
         : [`${specs.pending_prune.length} deletions wait: \`berth prune\``]),
     ];
-    if (troubles.length > 0)
+    if (issues.length > 0)
       await cli.print(
-        `\n${colours.bold("Needs a person:")}\n${troubles.map((line) => `  ${line}`).join("\n")}`,
+        `\n${colours.bold("Needs a person:")}\n${issues.map((line) => `  ${line}`).join("\n")}`,
       );
   });
 }
@@ -112,6 +112,6 @@ function companionFields({ companion }: SystemInfo, colours: Colors): [string, s
   return [["Companion", isWell ? `${text}${again}` : colours.yellow(`${state}: ${text}`)]];
 }
 
-function needsPerson(app: AppItem): boolean {
+function needsAttention(app: AppItem): boolean {
   return app.status === "failed" || app.status === "degraded";
 }

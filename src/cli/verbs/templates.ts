@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
 import { printListing } from "../output/print.ts";
-import { templateListing } from "../views/others.ts";
+import { createTemplateListing } from "../views/secret-and-template-listings.ts";
 
 export function addTemplates(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("templates")
       .summary("list the catalog of apps to make with one command")
@@ -22,6 +22,6 @@ export function addTemplates(program: Command, cli: Cli): void {
     const wanted = templates.filter(
       (template) => flags.category === undefined || template.category === flags.category,
     );
-    await printListing(cli, templateListing(wanted), flags.output);
+    await printListing(cli, createTemplateListing(wanted), flags.output);
   });
 }

@@ -1,11 +1,11 @@
 import { type Command, Option } from "commander";
-import { formatAge, formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { listing, printDocument, printListing } from "../output/print.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import { formatAge, formatTime } from "../format-time.ts";
+import { createListing, printDocument, printListing } from "../output/print.ts";
 
 export function addToken(program: Command, cli: Cli): void {
-  const token = withExamples(
+  const token = addExamples(
     program
       .command("token")
       .helpCommand(false)
@@ -17,7 +17,7 @@ export function addToken(program: Command, cli: Cli): void {
       ["berth token revoke ci", "end it"],
     ],
   );
-  withExamples(
+  addExamples(
     token
       .command("create")
       .summary("make a token, and print it once")
@@ -66,7 +66,7 @@ export function addToken(program: Command, cli: Cli): void {
       const now = cli.io.now();
       await printListing(
         cli,
-        listing({
+        createListing({
           rows: tokens,
           columns: [
             { header: "NAME", value: (row) => row.name },

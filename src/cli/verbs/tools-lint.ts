@@ -6,11 +6,11 @@ import type {
   LintedManifest,
   LintResult,
   LocatedFault,
-} from "../../assistant/agent/manifests/offline.ts";
+} from "../../assistant/agent/manifests/lint-manifests.ts";
 import type { Cli } from "../cli.ts";
-import { shownJson, shownLine } from "../companion/untrusted-text.ts";
-import { exitCodes } from "../failure.ts";
-import { withExamples } from "../options.ts";
+import { exitCodes } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
+import { sanitizeJson, sanitizeLine } from "../companion/untrusted-text.ts";
 
 interface LintFlags {
   readonly json?: boolean;
@@ -19,7 +19,7 @@ interface LintFlags {
 
 /** Reads the manifests itself: no companion has to run. */
 export function addToolsLint(tools: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     tools
       .command("lint")
       .summary("check tool manifests, without a companion")
@@ -34,21 +34,22 @@ export function addToolsLint(tools: Command, cli: Cli): void {
       ["berth tools lint org.example.Notes.json", "a manifest that is being written"],
     ],
   ).action(async (paths: string[], flags: LintFlags) => {
-    const result = await lint(cli, paths);
+    const result = await lintPaths(cli, paths);
     const errors =
       result.problems.length +
       result.manifests.flatMap(({ faults }) => faults.filter(isError)).length;
     if (errors > 0) cli.exitCode = exitCodes.failed;
-    if (flags.json === true) return cli.print(shownJson(documentOf(result)));
+    if (flags.json === true) return cli.print(sanitizeJson(createLintDocument(result)));
     for (const { directory, message } of result.problems) cli.note(`${directory}: ${message}`);
-    for (const manifest of result.manifests) await tell(cli, manifest, flags.quiet === true);
+    for (const manifest of result.manifests)
+      await printManifest(cli, manifest, flags.quiet === true);
     if (errors > 0) cli.note(cli.errorColours.red(errors === 1 ? "1 error" : `${errors} errors`));
-    else if (result.manifests.length === 0) cli.note(nothing(result));
+    else if (result.manifests.length === 0) cli.note(formatNoManifest(result));
   });
 }
 
-async function lint(cli: Cli, paths: readonly string[]): Promise<LintResult> {
-  const { lintManifests } = await import("../../assistant/agent/manifests/offline.ts");
+async function lintPaths(cli: Cli, paths: readonly string[]): Promise<LintResult> {
+  const { lintManifests } = await import("../../assistant/agent/manifests/lint-manifests.ts");
   const { environment, workingDirectory } = cli.io;
   if (paths.length === 0) {
     return lintManifests({ environment, homeDirectory: environment["HOME"] || homedir() });
@@ -65,7 +66,7 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-async function tell(cli: Cli, manifest: LintedManifest, isQuiet: boolean): Promise<void> {
+async function printManifest(cli: Cli, manifest: LintedManifest, isQuiet: boolean): Promise<void> {
   const { file, faults } = manifest;
   if (!isQuiet) {
     const words = {
@@ -73,34 +74,38 @@ async function tell(cli: Cli, manifest: LintedManifest, isQuiet: boolean): Promi
       shadowed: cli.colours.dim,
       rejected: cli.colours.red,
     };
-    const by = manifest.shadowedBy === undefined ? "" : ` by ${shownLine(manifest.shadowedBy)}`;
+    const by = manifest.shadowedBy === undefined ? "" : ` by ${sanitizeLine(manifest.shadowedBy)}`;
     const status = words[manifest.status](manifest.status);
-    await cli.print(`${shownLine(file)}: ${shownLine(manifest.appId)} ${status}${by}`);
+    await cli.print(`${sanitizeLine(file)}: ${sanitizeLine(manifest.appId)} ${status}${by}`);
     for (const { name, tier, undo } of manifest.tools) {
       await cli.print(`  ${name}  ${tier}${undo === undefined ? "" : `, undone by ${undo}`}`);
     }
   }
-  for (const fault of faults) cli.note(faultLine(cli, file, fault));
+  for (const fault of faults) cli.note(formatFault(cli, file, fault));
 }
 
-function faultLine(cli: Cli, file: string, fault: LocatedFault): string {
+function formatFault(cli: Cli, file: string, fault: LocatedFault): string {
   const { place, severity, pointer, message } = fault;
   const at = place ? `:${place.line}:${place.column}` : "";
   const { red, yellow } = cli.errorColours;
   const word = severity === "error" ? red(severity) : yellow(severity);
   const where = pointer === "" ? "" : `${pointer}: `;
-  return `${shownLine(file)}${at}: ${word}: ${shownLine(`${where}${message}`)}`;
+  return `${sanitizeLine(file)}${at}: ${word}: ${sanitizeLine(`${where}${message}`)}`;
 }
 
 function isError({ severity }: LocatedFault): boolean {
   return severity === "error";
 }
 
-function nothing({ directories }: LintResult): string {
-  return `there is no manifest in ${directories.map(shownLine).join(", ")}`;
+function formatNoManifest({ directories }: LintResult): string {
+  return `there is no manifest in ${directories.map(sanitizeLine).join(", ")}`;
 }
 
-function documentOf({ directories, manifests, problems }: LintResult): Record<string, unknown> {
+function createLintDocument({
+  directories,
+  manifests,
+  problems,
+}: LintResult): Record<string, unknown> {
   return {
     v: 1,
     directories,

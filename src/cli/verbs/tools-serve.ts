@@ -2,7 +2,7 @@ import { isAbsolute, join, resolve } from "node:path";
 import type { Command } from "commander";
 import type { AssistantToken } from "../../tool-server/assistant-token.ts";
 import type { Cli } from "../cli.ts";
-import { withExamples } from "../options.ts";
+import { addExamples } from "../command-options.ts";
 
 interface ServeFlags {
   readonly stateDir?: string;
@@ -17,7 +17,7 @@ interface ServeFlags {
 const WAIT_MS = 45_000;
 
 export function addToolsServe(tools: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     tools
       .command("serve")
       .summary("offer Berth's own tools to your companion")
@@ -38,16 +38,16 @@ export function addToolsServe(tools: Command, cli: Cli): void {
       ["berth tools serve --forget-token", "after `berth token revoke dev.berth.apps`"],
     ],
   ).action(async (flags: ServeFlags) => {
-    const { companionDataDir } = await import("../../base/assistant-paths.ts");
+    const { resolveCompanionDataDir } = await import("../../base/assistant-paths.ts");
     const { AssistantToken: Token } = await import("../../tool-server/assistant-token.ts");
     const { environment, workingDirectory } = cli.io;
     const stateDir =
       flags.stateDir === undefined
-        ? join(companionDataDir({ environment, workingDirectory }), "tools")
+        ? join(resolveCompanionDataDir({ environment, workingDirectory }), "tools")
         : resolve(workingDirectory, flags.stateDir);
     const token = new Token({
       file: join(stateDir, "token.json"),
-      findTarget: () => cli.target(),
+      findTarget: () => cli.findTarget(),
     });
     if (flags.forgetToken === true) {
       const had = await token.forget();
@@ -55,21 +55,21 @@ export function addToolsServe(tools: Command, cli: Cli): void {
         had ? "forgotten; a new token is made at the next call" : "there was no token to forget",
       );
     }
-    await serve(cli, stateDir, token, flags.untilInputEnds === true);
+    await serveTools(cli, stateDir, token, flags.untilInputEnds === true);
   });
 }
 
-async function serve(
+async function serveTools(
   cli: Cli,
   stateDir: string,
   token: AssistantToken,
   untilInputEnds: boolean,
 ): Promise<void> {
-  const { BERTH_APPS_ID } = await import("../../base/berth-apps.ts");
-  const { BerthError, messageOf } = await import("../../base/errors.ts");
-  const { ToolCalls } = await import("../../tool-server/call-tool.ts");
+  const { BERTH_APPS_ID } = await import("../../base/berth-tool-manifest.ts");
+  const { BerthError, getErrorMessage } = await import("../../base/errors.ts");
+  const { ToolDispatcher } = await import("../../tool-server/tool-dispatcher.ts");
   const { ToolServer } = await import("../../tool-server/tool-server.ts");
-  const { appSocketPath } = await import("../../tool-server/tool-socket.ts");
+  const { getAppSocketPath } = await import("../../tool-server/tool-socket.ts");
   const { UndoRecords } = await import("../../tool-server/undo-records.ts");
   const runtimeDir = cli.io.environment["XDG_RUNTIME_DIR"];
   if (!runtimeDir || !isAbsolute(runtimeDir))
@@ -80,28 +80,28 @@ async function serve(
         hint: "log in to one; on a server `loginctl enable-linger` and a login make one",
       },
     );
-  const calls = new ToolCalls({
+  const calls = new ToolDispatcher({
     token,
     records: new UndoRecords(join(stateDir, "undo")),
     waitMs: WAIT_MS,
-    onUnexpected: (error) => cli.note(`a call failed: ${messageOf(error)}`),
+    onUnexpected: (error) => cli.note(`a call failed: ${getErrorMessage(error)}`),
   });
   await using server = new ToolServer({ calls });
-  const over = ended(cli, untilInputEnds);
-  await server.listen(appSocketPath(runtimeDir, BERTH_APPS_ID));
+  const stopped = waitForEnd(cli, untilInputEnds);
+  await server.listen(getAppSocketPath(runtimeDir, BERTH_APPS_ID));
   cli.note(`${BERTH_APPS_ID} is served`);
-  await over;
+  await stopped;
 }
 
 /** Resolves at the first signal to end, or when nobody holds the other end of the input. */
-function ended(cli: Cli, untilInputEnds: boolean): Promise<void> {
-  return new Promise((over) => {
-    const stop = cli.io.onInterrupt(() => over());
+function waitForEnd(cli: Cli, untilInputEnds: boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = cli.io.onInterrupt(() => resolve());
     process.once("SIGTERM", () => {
       stop();
-      over();
+      resolve();
     });
     if (!untilInputEnds) return;
-    cli.io.input.once("end", over).once("close", over).resume();
+    cli.io.input.once("end", resolve).once("close", resolve).resume();
   });
 }

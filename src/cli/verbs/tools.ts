@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { withExamples } from "../options.ts";
+import { addExamples } from "../command-options.ts";
 import { addToolsLint } from "./tools-lint.ts";
 import { addToolsServe } from "./tools-serve.ts";
 
@@ -10,7 +10,7 @@ interface ListFlags {
 }
 
 export function addTools(program: Command, cli: Cli): void {
-  const tools = withExamples(
+  const tools = addExamples(
     program
       .command("tools")
       .helpCommand(false)
@@ -31,7 +31,7 @@ export function addTools(program: Command, cli: Cli): void {
 }
 
 function addList(tools: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     tools
       .command("list", { isDefault: true })
       .alias("ls")
@@ -47,10 +47,10 @@ function addList(tools: Command, cli: Cli): void {
       ['berth tools list --find "what is on my list"', "the best one first"],
     ],
   ).action(async (appId: string | undefined, flags: ListFlags) => {
-    const { withCompanion } = await import("../companion/connect.ts");
-    const { toolRows } = await import("../../client/bus/agent-wire.ts");
-    const { field } = await import("../../client/bus/json.ts");
-    const { shownJson } = await import("../companion/untrusted-text.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
+    const { parseToolRows } = await import("../../client/bus/agent-wire.ts");
+    const { getField } = await import("../../client/bus/json-fields.ts");
+    const { sanitizeJson } = await import("../companion/untrusted-text.ts");
     await withCompanion(cli, async ({ agent }, signal) => {
       const all =
         flags.find === undefined
@@ -59,10 +59,10 @@ function addList(tools: Command, cli: Cli): void {
       const document =
         appId === undefined || !Array.isArray(all)
           ? all
-          : all.filter((tool: unknown) => field(tool, "app_id") === appId);
-      const rows = toolRows(document);
-      if (flags.json === true) return cli.print(shownJson(document));
-      if (rows.length === 0) return cli.note(empty(appId, flags.find));
+          : all.filter((tool: unknown) => getField(tool, "app_id") === appId);
+      const rows = parseToolRows(document);
+      if (flags.json === true) return cli.print(sanitizeJson(document));
+      if (rows.length === 0) return cli.note(formatNoTools(appId, flags.find));
       const { showTools } = await import("../companion/show-tools.ts");
       await cli.print(showTools(rows, appId !== undefined, cli.colours, cli.io.columns));
     });
@@ -70,7 +70,7 @@ function addList(tools: Command, cli: Cli): void {
 }
 
 function addApprove(tools: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     tools
       .command("approve")
       .summary("accept that an app's tool is not what its manifest says any more")
@@ -82,7 +82,7 @@ function addApprove(tools: Command, cli: Cli): void {
       .argument("<digest>", "what exactly is accepted: 64 hex digits"),
     [["berth tools approve org.example.Notes create_note DIGEST", "after an update of the app"]],
   ).action(async (appId: string, tool: string, digest: string) => {
-    const { withCompanion } = await import("../companion/connect.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ agent }, signal) => {
       await agent.approveTool(appId, tool, digest, signal);
       await cli.print(`${appId} ${tool} is accepted as it is now`);
@@ -90,8 +90,8 @@ function addApprove(tools: Command, cli: Cli): void {
   });
 }
 
-function empty(appId: string | undefined, wish: string | undefined): string {
-  if (wish !== undefined) return "no tool is about that; `berth tools` lists all of them";
+function formatNoTools(appId: string | undefined, query: string | undefined): string {
+  if (query !== undefined) return "no tool is about that; `berth tools` lists all of them";
   return appId === undefined
     ? "no app declares tools"
     : `no app ${appId} declares tools; \`berth tools\` lists those that do`;

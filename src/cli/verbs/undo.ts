@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { UndoReport } from "../../client/bus/agent-wire.ts";
 import type { Cli } from "../cli.ts";
-import { integerBetween, withExamples } from "../options.ts";
+import { addExamples, integerBetween } from "../command-options.ts";
 
 interface UndoFlags {
   readonly skip?: number;
@@ -11,7 +11,7 @@ interface UndoFlags {
 const CALL_ID_MAX = Number.MAX_SAFE_INTEGER;
 
 export function addUndo(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("undo")
       .summary("take back the last call of a tool")
@@ -29,9 +29,9 @@ export function addUndo(program: Command, cli: Cli): void {
       ["berth undo --skip 17", "leave call 17 as it is"],
     ],
   ).action(async (flags: UndoFlags) => {
-    const { withCompanion } = await import("../companion/connect.ts");
-    const { undoReport } = await import("../../client/bus/agent-wire.ts");
-    const { shownJson, shownLine } = await import("../companion/untrusted-text.ts");
+    const { withCompanion } = await import("../companion/connect-companion.ts");
+    const { parseUndoReport } = await import("../../client/bus/agent-wire.ts");
+    const { sanitizeJson, sanitizeLine } = await import("../companion/untrusted-text.ts");
     const { callExitCodes } = await import("../companion/show-result.ts");
     await withCompanion(
       cli,
@@ -40,19 +40,19 @@ export function addUndo(program: Command, cli: Cli): void {
           flags.skip === undefined
             ? await agent.undo(signal)
             : await agent.undoSkip(BigInt(flags.skip), signal);
-        const report = undoReport(document);
+        const report = parseUndoReport(document);
         if (report.status === "failed") cli.exitCode = callExitCodes.failed;
-        if (flags.json === true) return cli.print(shownJson(document));
-        if (report.status === "failed") return explainFailure(cli, report, shownLine);
-        await cli.print(told(report, shownLine));
+        if (flags.json === true) return cli.print(sanitizeJson(document));
+        if (report.status === "failed") return explainFailure(cli, report, sanitizeLine);
+        await cli.print(formatUndoReport(report, sanitizeLine));
       },
       "left; it may be undone all the same: `berth ledger tail --user` tells",
     );
   });
 }
 
-function told(report: UndoReport, shown: (text: string) => string): string {
-  const call = `call ${report.callId ?? ""}, ${shown(report.appId)} ${shown(report.tool)}`;
+function formatUndoReport(report: UndoReport, sanitize: (text: string) => string): string {
+  const call = `call ${report.callId ?? ""}, ${sanitize(report.appId)} ${sanitize(report.tool)}`;
   const more =
     report.remaining === 0
       ? "nothing more can be undone"
@@ -63,17 +63,18 @@ function told(report: UndoReport, shown: (text: string) => string): string {
   const by =
     compensation === undefined
       ? ""
-      : ` by ${shown(compensation.tool)} ${shown(JSON.stringify(compensation.args) ?? "")}`;
+      : ` by ${sanitize(compensation.tool)} ${sanitize(JSON.stringify(compensation.args) ?? "")}`;
   return `undone: ${call}${by.trimEnd()}; ${more}`;
 }
 
-function explainFailure(cli: Cli, report: UndoReport, shown: (text: string) => string): void {
+function explainFailure(cli: Cli, report: UndoReport, sanitize: (text: string) => string): void {
   const { red, cyan } = cli.errorColours;
   const { callId, appId, tool, error, attempts } = report;
   const times = attempts > 1 ? `, ${attempts} times by now` : "";
-  const reason = error === undefined ? "" : ` (${shown(error.code)}): ${shown(error.message)}`;
+  const reason =
+    error === undefined ? "" : ` (${sanitize(error.code)}): ${sanitize(error.message)}`;
   cli.note(
-    `${red("error:")} call ${callId ?? ""}, ${shown(appId)} ${shown(tool)}, could not be undone${times}${reason}`,
+    `${red("error:")} call ${callId ?? ""}, ${sanitize(appId)} ${sanitize(tool)}, could not be undone${times}${reason}`,
   );
   cli.note(
     `${cyan("try:")}   the same again; \`berth undo --skip ${callId ?? "ID"}\` leaves it as it is`,

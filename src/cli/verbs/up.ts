@@ -1,9 +1,9 @@
 import type { Command } from "commander";
-import { messageOf } from "../../base/errors.ts";
+import { getErrorMessage } from "../../base/errors.ts";
 import type { Cli } from "../cli.ts";
-import { UsageError } from "../failure.ts";
-import { withExamples } from "../options.ts";
-import { addServerOptions, type ServerFlags, serverFlags } from "../server-flags.ts";
+import { UsageError } from "../cli-errors.ts";
+import { addExamples } from "../command-options.ts";
+import { addServerOptions, type ServerFlags, toConfigFlags } from "../server-flags.ts";
 
 /** SIGTERM ends the server within five seconds; what has not ended by then is safe to cut off. */
 const CLOSE_MS_MAX = 4500;
@@ -19,7 +19,7 @@ export function addUp(program: Command, cli: Cli): void {
     .description(
       "Starts a server: it follows the specs folder, keeps apps and models as they should be, starts the assistant, where there is a session bus the companion of the person too, and serves the API. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it, and the assistant and the companion with it; apps go on.",
     );
-  withExamples(
+  addExamples(
     addServerOptions(command)
       .option("--summary", "show what runs and where, also without a terminal")
       .option("--no-summary", "show the ready line alone"),
@@ -36,7 +36,7 @@ export function addUp(program: Command, cli: Cli): void {
       );
     const { loadConfig } = await import("../../config/config.ts");
     const config = loadConfig({
-      flags: serverFlags(cli, flags),
+      flags: toConfigFlags(cli, flags),
       environment: cli.io.environment,
       workingDirectory: cli.io.workingDirectory,
       isTerminal: cli.io.errorIsTerminal,
@@ -45,37 +45,38 @@ export function addUp(program: Command, cli: Cli): void {
 
     const { runServer } = await import("../../server/main.ts");
     const server = await runServer(config);
-    const leaving = new AbortController();
-    const leave = (signal: NodeJS.Signals) => {
-      if (leaving.signal.aborted) {
+    const shutdown = new AbortController();
+    const beginShutdown = (signal: NodeJS.Signals) => {
+      if (shutdown.signal.aborted) {
         // A second Ctrl-C. SIGTERM to a whole group arrives twice if another process passes it on as well.
         if (signal === "SIGINT") process.exit(cli.exitCode);
         return;
       }
-      leaving.abort();
+      shutdown.abort();
       setTimeout(() => process.exit(cli.exitCode), CLOSE_MS_MAX).unref();
       void server.close();
     };
-    process.on("SIGTERM", leave);
-    process.on("SIGINT", leave);
+    process.on("SIGTERM", beginShutdown);
+    process.on("SIGINT", beginShutdown);
     try {
       const { password, ...ready } = server.ready;
       await cli.print(`berth ready ${JSON.stringify(ready)}`);
       if (flags.summary ?? cli.io.outputIsTerminal) {
-        const { printSummary } = await import("../status/up-summary.ts");
+        const { printUpSummary } = await import("../status/up-summary.ts");
         try {
-          await printSummary(cli, ready, password, leaving.signal);
+          await printUpSummary(cli, ready, password, shutdown.signal);
         } catch (error) {
           // The server is up all the same; but a summary that a Ctrl-C cut short is no news.
-          if (!leaving.signal.aborted) cli.note(`the summary is missing: ${messageOf(error)}`);
+          if (!shutdown.signal.aborted)
+            cli.note(`the summary is missing: ${getErrorMessage(error)}`);
         }
       } else if (password !== undefined)
         // Shown once, wherever it is seen: nobody could log in from elsewhere otherwise.
         cli.note(`password for logins from elsewhere, shown this once: ${password}`);
       await server.closed;
     } finally {
-      process.off("SIGTERM", leave);
-      process.off("SIGINT", leave);
+      process.off("SIGTERM", beginShutdown);
+      process.off("SIGINT", beginShutdown);
     }
   });
 }

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { exitCodes } from "../failure.ts";
-import { referenceOf } from "../kind-names.ts";
-import { collect, withExamples } from "../options.ts";
-import { filesOf } from "./apply.ts";
+import { exitCodes } from "../cli-errors.ts";
+import { addExamples, collectValues } from "../command-options.ts";
+import { formatReference } from "../resource-references.ts";
+import { requireFiles } from "./apply.ts";
 
 /** Needs no server: what the files hold is checked by the rules that the server applies. */
 export function addValidate(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("validate")
       .summary("check spec files, without a server")
@@ -18,7 +18,7 @@ export function addValidate(program: Command, cli: Cli): void {
       .option(
         "-f, --filename <path>",
         "file, folder or - for standard input; can be repeated",
-        collect,
+        collectValues,
       )
       .option("-q, --quiet", "print problems only"),
     [
@@ -27,11 +27,11 @@ export function addValidate(program: Command, cli: Cli): void {
     ],
   ).action(async (files: string[], options: { filename?: string[]; quiet?: boolean }) => {
     const { problemLines, readManifestFiles } = await import("../manifest-files.ts");
-    const read = await readManifestFiles(cli, filesOf(files, options, "validate"));
+    const read = await readManifestFiles(cli, requireFiles(files, options, "validate"));
     if (options.quiet !== true)
       for (const { manifest, file, line } of read.manifests)
         await cli.print(
-          `${file}:${line}: ${referenceOf(manifest.kind, manifest.metadata.name)} ${cli.colours.green("valid")}`,
+          `${file}:${line}: ${formatReference(manifest.kind, manifest.metadata.name)} ${cli.colours.green("valid")}`,
         );
     if (read.problems.length > 0) {
       cli.note(problemLines(read.problems));

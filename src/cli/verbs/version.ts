@@ -1,11 +1,11 @@
 import type { Command } from "commander";
-import { packageVersion } from "../../base/package-version.ts";
+import { readPackageVersion } from "../../base/package-version.ts";
 import type { Cli } from "../cli.ts";
-import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
 import { printDocument } from "../output/print.ts";
 
 export function addVersion(program: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     program
       .command("version")
       .summary("print the version of the command line and of the server")
@@ -13,8 +13,8 @@ export function addVersion(program: Command, cli: Cli): void {
       .addOption(outputOption()),
     [["berth version", "both versions"]],
   ).action(async (flags: { client?: boolean; output?: OutputFormat }) => {
-    const server = flags.client === true ? undefined : await serverVersion(cli);
-    const answer = { client: packageVersion(), server: server ?? null };
+    const server = flags.client === true ? undefined : await findServerVersion(cli);
+    const answer = { client: readPackageVersion(), server: server ?? null };
     if (flags.output === "json" || flags.output === "yaml")
       return printDocument(cli, answer, flags.output);
     return cli.print(
@@ -24,7 +24,7 @@ export function addVersion(program: Command, cli: Cli): void {
 }
 
 /** Undefined where no server is found or none answers: asking for a version never fails. */
-async function serverVersion(cli: Cli): Promise<string | undefined> {
+async function findServerVersion(cli: Cli): Promise<string | undefined> {
   try {
     const health = await (await cli.connect()).health(AbortSignal.timeout(3000));
     return health.version;

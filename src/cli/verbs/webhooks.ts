@@ -1,22 +1,22 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type WebhookEvent, webhookEvents } from "../../resources/webhook-events.ts";
 import type { DeliveryView, WebhookView } from "../../resources/wire/webhooks.ts";
-import { formatAge, formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
-import { colourOfStatus } from "../colours.ts";
-import { UsageError } from "../failure.ts";
+import { UsageError } from "../cli-errors.ts";
+import { getStatusColour } from "../colours.ts";
 import {
-  collect,
+  addExamples,
+  collectValues,
   integerBetween,
   type OutputFormat,
   outputOption,
-  withExamples,
-} from "../options.ts";
-import { listing, printDocument, printListing } from "../output/print.ts";
-import { readPairs } from "../pairs.ts";
+} from "../command-options.ts";
+import { formatAge, formatTime } from "../format-time.ts";
+import { readPairs } from "../key-value-pairs.ts";
+import { createListing, printDocument, printListing } from "../output/print.ts";
 
 export function addWebhooks(program: Command, cli: Cli): void {
-  const webhooks = withExamples(
+  const webhooks = addExamples(
     program
       .command("webhooks")
       .helpCommand(false)
@@ -73,14 +73,14 @@ function addList(webhooks: Command, cli: Cli): void {
       const now = cli.io.now();
       await printListing(
         cli,
-        listing<WebhookView>({
+        createListing<WebhookView>({
           rows: found,
           columns: [
             { header: "ID", value: (row) => row.id },
-            { header: "URL", value: (row) => row.url, shrinks: true },
-            { header: "EVENTS", value: (row) => row.events.join(", ") || "all", shrinks: true },
-            { header: "APPS", value: (row) => row.apps.join(", ") || "all", shrinks: true },
-            { header: "AGE", value: (row) => formatAge(row.created_at, now), volatile: true },
+            { header: "URL", value: (row) => row.url, canShrink: true },
+            { header: "EVENTS", value: (row) => row.events.join(", ") || "all", canShrink: true },
+            { header: "APPS", value: (row) => row.apps.join(", ") || "all", canShrink: true },
+            { header: "AGE", value: (row) => formatAge(row.created_at, now), isVolatile: true },
           ],
           name: (row) => row.id,
           document: { webhooks: found, total: found.length },
@@ -99,7 +99,7 @@ interface CreateFlags {
 }
 
 function addCreate(webhooks: Command, cli: Cli): void {
-  withExamples(
+  addExamples(
     webhooks
       .command("create")
       .summary("tell a receiver of events")
@@ -107,9 +107,9 @@ function addCreate(webhooks: Command, cli: Cli): void {
       .addOption(
         new Option("--event <event>", "only these; can be given several times")
           .choices(webhookEvents)
-          .argParser(oneEvent),
+          .argParser(parseEvents),
       )
-      .option("--app <name>", "only of these apps; can be given several times", collect)
+      .option("--app <name>", "only of these apps; can be given several times", collectValues)
       .option("--secret <source>", "sign with @FILE or - (standard input); default: a new one")
       .addOption(
         new Option("-o, --output <format>", "print in another form").choices(["json", "yaml"]),
@@ -137,7 +137,7 @@ function addCreate(webhooks: Command, cli: Cli): void {
 }
 
 /** Commander checks choices only while it has no parser of its own. */
-function oneEvent(value: string, previous: unknown): string[] {
+function parseEvents(value: string, previous: unknown): string[] {
   const known: readonly string[] = webhookEvents;
   if (!known.includes(value)) throw new InvalidArgumentError(`allowed: ${known.join(", ")}`);
   return [...(Array.isArray(previous) ? previous.map(String) : []), value];
@@ -163,7 +163,7 @@ function addDeliveries(webhooks: Command, cli: Cli): void {
       const now = cli.io.now();
       await printListing(
         cli,
-        listing<DeliveryView>({
+        createListing<DeliveryView>({
           rows: deliveries,
           columns: [
             { header: "ID", value: (row) => row.id },
@@ -172,11 +172,11 @@ function addDeliveries(webhooks: Command, cli: Cli): void {
             {
               header: "STATE",
               value: (row) => row.state,
-              colour: (text, row) => colourOfStatus(cli.colours, row.state)(text),
+              colour: (text, row) => getStatusColour(cli.colours, row.state)(text),
             },
-            { header: "ATTEMPTS", value: (row) => String(row.attempts), alignRight: true },
-            { header: "MESSAGE", value: (row) => row.message ?? "", shrinks: true },
-            { header: "AGE", value: (row) => formatAge(row.created_at, now), volatile: true },
+            { header: "ATTEMPTS", value: (row) => String(row.attempts), isRightAligned: true },
+            { header: "MESSAGE", value: (row) => row.message ?? "", canShrink: true },
+            { header: "AGE", value: (row) => formatAge(row.created_at, now), isVolatile: true },
           ],
           wideColumns: [
             {

@@ -1,27 +1,31 @@
 import type { AppItem } from "../../resources/wire/apps.ts";
-import { formatAge } from "../age.ts";
-import { type Colors, colourOfStatus } from "../colours.ts";
-import { type Listing, listing } from "../output/print.ts";
+import { type Colors, getStatusColour } from "../colours.ts";
+import { formatAge } from "../format-time.ts";
+import { createListing, type Listing } from "../output/print.ts";
 
 /** What a person asks of a list of apps: does it run, where, and if not, why. */
-export function appListing(apps: readonly AppItem[], colours: Colors, nowMs: number): Listing {
-  return listing<AppItem>({
+export function createAppListing(
+  apps: readonly AppItem[],
+  colours: Colors,
+  nowMs: number,
+): Listing {
+  return createListing<AppItem>({
     rows: apps,
     columns: [
       { header: "NAME", value: (app) => app.name },
       {
         header: "STATUS",
         value: (app) => app.status,
-        colour: (text, app) => colourOfStatus(colours, app.status)(text),
+        colour: (text, app) => getStatusColour(colours, app.status)(text),
       },
       { header: "READY", value: (app) => (app.ready ? "yes" : "no") },
-      { header: "IMAGE", value: (app) => app.image, shrinks: true },
+      { header: "IMAGE", value: (app) => app.image, canShrink: true },
       { header: "URL", value: (app) => app.url ?? "" },
-      { header: "AGE", value: (app) => formatAge(app.created_at, nowMs), volatile: true },
+      { header: "AGE", value: (app) => formatAge(app.created_at, nowMs), isVolatile: true },
     ],
     wideColumns: [
-      { header: "DOMAINS", value: (app) => app.domains.join(", "), shrinks: true },
-      { header: "SOURCE", value: (app) => app.source ?? "", shrinks: true },
+      { header: "DOMAINS", value: (app) => app.domains.join(", "), canShrink: true },
+      { header: "SOURCE", value: (app) => app.source ?? "", canShrink: true },
       { header: "PORT", value: (app) => (app.port === null ? "" : String(app.port)) },
       {
         header: "GENERATION",
@@ -30,8 +34,8 @@ export function appListing(apps: readonly AppItem[], colours: Colors, nowMs: num
             ? String(app.generation)
             : `${app.generation} (seen ${app.observed_generation})`,
       },
-      { header: "MANAGED BY", value: (app) => app.managed_by, shrinks: true },
-      { header: "MESSAGE", value: (app) => app.message, shrinks: true },
+      { header: "MANAGED BY", value: (app) => app.managed_by, canShrink: true },
+      { header: "MESSAGE", value: (app) => app.message, canShrink: true },
     ],
     name: (app) => `app/${app.name}`,
     document: { apps, total: apps.length },

@@ -1,34 +1,43 @@
 import { formatBytes } from "../../base/units.ts";
 import type { BuildList, BuildView } from "../../resources/wire/builds.ts";
-import { formatAge, formatDurationMs, formatTime } from "../age.ts";
-import { type Colors, colourOfStatus } from "../colours.ts";
-import { type Listing, listing } from "../output/print.ts";
-import { fields, type Look, section, shortValue } from "../output/sections.ts";
+import { type Colors, getStatusColour } from "../colours.ts";
+import { formatAge, formatDurationMs, formatTime } from "../format-time.ts";
+import {
+  formatFields,
+  formatSection,
+  formatShortValue,
+  type ViewOptions,
+} from "../output/format-sections.ts";
+import { createListing, type Listing } from "../output/print.ts";
 
-export function buildListing(
+export function createBuildListing(
   app: string,
   { builds, total }: BuildList,
   colours: Colors,
   nowMs: number,
 ): Listing {
-  return listing<BuildView>({
+  return createListing<BuildView>({
     rows: builds,
     columns: [
       { header: "BUILD", value: (build) => String(build.id) },
       {
         header: "STATE",
         value: (build) => build.state,
-        colour: (text, build) => colourOfStatus(colours, build.state)(text),
+        colour: (text, build) => getStatusColour(colours, build.state)(text),
       },
       { header: "REVISION", value: (build) => build.revision.slice(0, 12) },
-      { header: "SOURCE", value: (build) => build.source, shrinks: true },
-      { header: "TOOK", value: (build) => durationOf(build), volatile: true },
-      { header: "AGE", value: (build) => formatAge(build.created_at, nowMs), volatile: true },
-      { header: "MESSAGE", value: (build) => shortValue(build.message ?? ""), shrinks: true },
+      { header: "SOURCE", value: (build) => build.source, canShrink: true },
+      { header: "TOOK", value: (build) => formatBuildDuration(build), isVolatile: true },
+      { header: "AGE", value: (build) => formatAge(build.created_at, nowMs), isVolatile: true },
+      {
+        header: "MESSAGE",
+        value: (build) => formatShortValue(build.message ?? ""),
+        canShrink: true,
+      },
     ],
     wideColumns: [
-      { header: "IMAGE", value: (build) => build.image, shrinks: true },
-      { header: "SIZE", value: (build) => sizeOf(build) ?? "" },
+      { header: "IMAGE", value: (build) => build.image, canShrink: true },
+      { header: "SIZE", value: (build) => formatImageSize(build) ?? "" },
       { header: "GENERATION", value: (build) => String(build.generation) },
     ],
     name: (build) => String(build.id),
@@ -37,34 +46,36 @@ export function buildListing(
   });
 }
 
-export function describeBuild(build: BuildView, look: Look): string {
-  const { colours, nowMs } = look;
-  const head = fields([
+export function describeBuild(build: BuildView, options: ViewOptions): string {
+  const { colours, nowMs } = options;
+  const head = formatFields([
     ["Build", colours.bold(String(build.id))],
     ["App", build.app],
-    ["State", colourOfStatus(colours, build.state)(build.state)],
+    ["State", getStatusColour(colours, build.state)(build.state)],
     ["Source", build.source],
     ["Revision", build.revision],
     ["Image", build.image],
-    ["Size", sizeOf(build)],
+    ["Size", formatImageSize(build)],
     ["Generation", String(build.generation)],
     ["Created", formatTime(build.created_at, nowMs)],
-    ["Took", durationOf(build)],
+    ["Took", formatBuildDuration(build)],
   ]);
-  return build.message === null ? head : `${head}\n\n${section("Message:", build.message, look)}`;
+  return build.message === null
+    ? head
+    : `${head}\n\n${formatSection("Message:", build.message, options)}`;
 }
 
 /** `12 succeeded, 5m ago, at 0123456789ab` */
-export function shortBuild(build: BuildView, nowMs: number): string {
+export function formatShortBuild(build: BuildView, nowMs: number): string {
   const revision = build.revision.slice(0, 12);
   return `${build.id} ${build.state}, ${formatAge(build.created_at, nowMs)} ago, at ${revision}`;
 }
 
-function durationOf({ started_at, finished_at }: BuildView): string {
+function formatBuildDuration({ started_at, finished_at }: BuildView): string {
   if (started_at === null || finished_at === null) return "";
   return formatDurationMs(Date.parse(finished_at) - Date.parse(started_at));
 }
 
-function sizeOf({ image_bytes }: BuildView): string | undefined {
+function formatImageSize({ image_bytes }: BuildView): string | undefined {
   return image_bytes === null ? undefined : formatBytes(image_bytes);
 }

@@ -1,28 +1,36 @@
 import type { AppDetails, RevisionView } from "../../resources/wire/apps.ts";
-import { formatAge, formatTime } from "../age.ts";
-import { colourOfStatus } from "../colours.ts";
-import { fields, type Look, section, shortValue } from "../output/sections.ts";
+import { getStatusColour } from "../colours.ts";
+import { formatAge, formatTime } from "../format-time.ts";
+import {
+  formatFields,
+  formatSection,
+  formatShortValue,
+  type ViewOptions,
+} from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 import { toYaml } from "../output/yaml.ts";
-import { shortBuild } from "./builds.ts";
-import { conditionColumns } from "./conditions.ts";
-import { eventColumns } from "./events.ts";
+import { formatShortBuild } from "./builds.ts";
+import { createConditionColumns } from "./conditions.ts";
+import { createEventColumns } from "./events.ts";
 
 export function describeApp(
   app: AppDetails,
   revisions: readonly RevisionView[],
-  look: Look,
+  options: ViewOptions,
 ): string {
-  const { colours, nowMs } = look;
+  const { colours, nowMs } = options;
   const parts = [
-    fields([
+    formatFields([
       ["Name", colours.bold(app.name)],
-      ["Status", `${colourOfStatus(colours, app.status)(app.status)}${app.ready ? ", ready" : ""}`],
+      [
+        "Status",
+        `${getStatusColour(colours, app.status)(app.status)}${app.ready ? ", ready" : ""}`,
+      ],
       ["Message", app.message],
       ["URL", app.url ?? "none"],
       ["Domains", app.domains],
       ["Source", app.source ?? undefined],
-      ["Last build", app.build === null ? undefined : shortBuild(app.build, nowMs)],
+      ["Last build", app.build === null ? undefined : formatShortBuild(app.build, nowMs)],
       ["Image", app.image || "(to be built)"],
       ["Generation", generationText(app)],
       ["Managed by", app.managed_by],
@@ -31,32 +39,35 @@ export function describeApp(
       ["Restarts", app.restarts > 0 ? `${app.restarts} of the running restart budget` : undefined],
       ["Next try", app.next_retry_at === null ? undefined : formatTime(app.next_retry_at, nowMs)],
     ]),
-    section("Spec:", toYaml(app.spec), look),
-    section(
+    formatSection("Spec:", toYaml(app.spec), options),
+    formatSection(
       "Conditions:",
       app.conditions.length === 0
         ? "none yet: no controller has looked at the app"
-        : formatTable(app.conditions, conditionColumns(look), { width: inner(look) }),
-      look,
+        : formatTable(app.conditions, createConditionColumns(options), {
+            width: innerWidth(options),
+          }),
+      options,
     ),
-    section("Containers:", containersText(app, look), look),
+    formatSection("Containers:", containersText(app, options), options),
   ];
-  if (revisions.length > 0) parts.push(section("Revisions:", revisionsText(revisions, look), look));
+  if (revisions.length > 0)
+    parts.push(formatSection("Revisions:", revisionsText(revisions, options), options));
   parts.push(
-    section(
+    formatSection(
       "Events:",
       app.events.length === 0
         ? "none"
-        : formatTable([...app.events].toReversed(), eventColumns(colours, nowMs, false), {
-            width: inner(look),
+        : formatTable([...app.events].toReversed(), createEventColumns(colours, nowMs, false), {
+            width: innerWidth(options),
           }),
-      look,
+      options,
     ),
   );
   return parts.join("\n\n");
 }
 
-const inner = (look: Look) => (look.width === undefined ? undefined : look.width - 2);
+const innerWidth = (look: ViewOptions) => (look.width === undefined ? undefined : look.width - 2);
 
 function generationText(app: AppDetails): string {
   return app.generation === app.observed_generation
@@ -64,18 +75,18 @@ function generationText(app: AppDetails): string {
     : `${app.generation}, of which the controller has seen ${app.observed_generation}`;
 }
 
-function containersText(app: AppDetails, look: Look): string {
+function containersText(app: AppDetails, options: ViewOptions): string {
   if (app.containers.length === 0) return "none";
   return formatTable(
     app.containers,
     [
-      { header: "NAME", value: (row) => row.name, shrinks: true },
+      { header: "NAME", value: (row) => row.name, canShrink: true },
       { header: "ROLE", value: (row) => row.role },
       {
         header: "STATE",
         value: (row) =>
           row.exit_code === null ? row.state : `${row.state} (exit code ${row.exit_code})`,
-        colour: (text, row) => colourOfStatus(look.colours, row.state)(text),
+        colour: (text, row) => getStatusColour(options.colours, row.state)(text),
       },
       {
         header: "HEALTHY",
@@ -83,13 +94,13 @@ function containersText(app: AppDetails, look: Look): string {
       },
       { header: "GENERATION", value: (row) => String(row.generation) },
       { header: "ADDRESS", value: (row) => row.address ?? "" },
-      { header: "STARTED", value: (row) => formatAge(row.started_at, look.nowMs) },
+      { header: "STARTED", value: (row) => formatAge(row.started_at, options.nowMs) },
     ],
-    { width: inner(look) },
+    { width: innerWidth(options) },
   );
 }
 
-function revisionsText(revisions: readonly RevisionView[], look: Look): string {
+function revisionsText(revisions: readonly RevisionView[], options: ViewOptions): string {
   return formatTable(
     revisions,
     [
@@ -97,15 +108,15 @@ function revisionsText(revisions: readonly RevisionView[], look: Look): string {
       {
         header: "STATE",
         value: (row) => row.state,
-        colour: (text, row) => colourOfStatus(look.colours, row.state)(text),
+        colour: (text, row) => getStatusColour(options.colours, row.state)(text),
       },
-      { header: "IMAGE", value: (row) => row.image ?? "", shrinks: true },
+      { header: "IMAGE", value: (row) => row.image ?? "", canShrink: true },
       { header: "COMMIT", value: (row) => row.source_revision?.slice(0, 12) ?? "" },
       { header: "BUILD", value: (row) => (row.build_id === null ? "" : String(row.build_id)) },
-      { header: "AGE", value: (row) => formatAge(row.created_at, look.nowMs) },
+      { header: "AGE", value: (row) => formatAge(row.created_at, options.nowMs) },
       { header: "BY", value: (row) => row.actor },
-      { header: "MESSAGE", value: (row) => shortValue(row.message ?? ""), shrinks: true },
+      { header: "MESSAGE", value: (row) => formatShortValue(row.message ?? ""), canShrink: true },
     ],
-    { width: inner(look) },
+    { width: innerWidth(options) },
   );
 }

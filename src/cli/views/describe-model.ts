@@ -1,37 +1,43 @@
 import { formatBytes } from "../../base/units.ts";
 import type { ModelDetails, ModelFileView } from "../../resources/wire/models.ts";
-import { formatTime } from "../age.ts";
-import { colourOfStatus } from "../colours.ts";
-import { fields, type Look, section } from "../output/sections.ts";
+import { getStatusColour } from "../colours.ts";
+import { formatTime } from "../format-time.ts";
+import { formatFields, formatSection, type ViewOptions } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 import { toYaml } from "../output/yaml.ts";
-import { conditionColumns } from "./conditions.ts";
-import { eventsSection } from "./describe-other.ts";
-import { parametersText, statusText } from "./models.ts";
+import { createConditionColumns } from "./conditions.ts";
+import { formatEventsSection } from "./describe-secret-or-template.ts";
+import { formatModelStatus, formatParameterCount } from "./models.ts";
 
 /** All about a model; `assistantUrl` is where its clients reach it. */
-export function describeModel(model: ModelDetails, assistantUrl: string, look: Look): string {
-  const { colours } = look;
+export function describeModel(
+  model: ModelDetails,
+  assistantUrl: string,
+  options: ViewOptions,
+): string {
+  const { colours } = options;
   const parts = [
-    summary(model, look),
-    ...(model.spec === null ? [] : [section("Spec:", toYaml(model.spec), look)]),
-    section("Files:", filesText(model.files), look),
+    formatSummary(model, options),
+    ...(model.spec === null ? [] : [formatSection("Spec:", toYaml(model.spec), options)]),
+    formatSection("Files:", filesText(model.files), options),
   ];
   if (model.origin === "resource") {
     parts.push(
-      section(
+      formatSection(
         "Conditions:",
         model.conditions.length === 0
           ? "none yet: no controller has looked at the model"
-          : formatTable(model.conditions, conditionColumns(look), { width: inner(look) }),
-        look,
+          : formatTable(model.conditions, createConditionColumns(options), {
+              width: innerWidth(options),
+            }),
+        options,
       ),
-      section("Fields belong to:", ownersText(model), look),
-      eventsSection(model.events, look),
+      formatSection("Fields belong to:", ownersText(model), options),
+      formatEventsSection(model.events, options),
     );
   }
   const lines = model.running
-    ? talkLines(model, assistantUrl)
+    ? createUsageLines(model, assistantUrl)
     : [`  berth models start ${model.name}`];
   return [
     ...parts,
@@ -39,17 +45,17 @@ export function describeModel(model: ModelDetails, assistantUrl: string, look: L
   ].join("\n\n");
 }
 
-function summary(model: ModelDetails, look: Look): string {
-  const { colours, nowMs } = look;
+function formatSummary(model: ModelDetails, options: ViewOptions): string {
+  const { colours, nowMs } = options;
   const { facts, memory } = { facts: factsText(model), memory: memoryTexts(model) };
-  return fields([
+  return formatFields([
     ["Name", colours.bold(model.name)],
     ["ID", model.id === model.name ? undefined : model.id],
     ["Also called", model.aliases.filter((alias) => alias !== model.id)],
     ["Description", model.description ?? undefined],
     [
       "Status",
-      `${colourOfStatus(colours, model.status)(statusText(model))}${model.ready ? ", ready" : ""}`,
+      `${getStatusColour(colours, model.status)(formatModelStatus(model))}${model.ready ? ", ready" : ""}`,
     ],
     ["Message", model.message],
     [
@@ -73,7 +79,7 @@ function summary(model: ModelDetails, look: Look): string {
   ]);
 }
 
-const inner = (look: Look) => (look.width === undefined ? undefined : look.width - 2);
+const innerWidth = (look: ViewOptions) => (look.width === undefined ? undefined : look.width - 2);
 
 function sizeText({ size_bytes: size, downloaded_bytes: done }: ModelDetails): string | undefined {
   if (size === null) return done === 0 ? undefined : `${formatBytes(done)} so far`;
@@ -83,7 +89,7 @@ function sizeText({ size_bytes: size, downloaded_bytes: done }: ModelDetails): s
 function factsText({ architecture, parameters, quantization, kind }: ModelDetails): string {
   return [
     architecture,
-    parameters === null ? null : `${parametersText(parameters)} parameters`,
+    parameters === null ? null : `${formatParameterCount(parameters)} parameters`,
     quantization,
     kind,
   ]
@@ -133,11 +139,13 @@ function ownersText({ owners }: ModelDetails): string {
     byManager.set(manager, [...(byManager.get(manager) ?? []), field]);
   }
   if (byManager.size === 0) return "nobody";
-  return fields([...byManager].map(([manager, names]) => [manager, names.join(", ")] as const));
+  return formatFields(
+    [...byManager].map(([manager, names]) => [manager, names.join(", ")] as const),
+  );
 }
 
 /** What to type and to set, so that somebody talks to it. */
-export function talkLines(
+export function createUsageLines(
   { name, kind }: Pick<ModelDetails, "name" | "kind">,
   url: string,
 ): string[] {

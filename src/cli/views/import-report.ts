@@ -1,5 +1,5 @@
-import type { Finding, FindingLevel } from "../../compose/findings.ts";
-import type { ComposeImport } from "../../compose/import.ts";
+import type { ComposeImport } from "../../compose/import-compose.ts";
+import type { FindingLevel, ImportFinding } from "../../compose/import-findings.ts";
 import type { Colors } from "../colours.ts";
 
 const levels: readonly FindingLevel[] = ["failed", "lost", "note"];
@@ -8,7 +8,7 @@ const levels: readonly FindingLevel[] = ["failed", "lost", "note"];
  * The findings as `file:line:column` lines, what matters most first. The same words about several
  * places are said once, with the lines of the others.
  */
-export function importReport(
+export function formatImportReport(
   result: ComposeImport,
   options: { readonly quiet: boolean; readonly colours: Colors },
 ): string {
@@ -17,24 +17,24 @@ export function importReport(
   const lines: string[] = [];
   for (const level of levels) {
     if (level === "note" && options.quiet) continue;
-    for (const [first, ...others] of sameWords(result.findings, level)) {
+    for (const [first, ...others] of groupByMessage(result.findings, level)) {
       if (!first) continue;
       const key = first.key === "" ? "" : `${first.key}: `;
       lines.push(
         `${first.file}:${first.line}:${first.column}: ${paint[level](level)}: ${key}${first.message}`,
       );
-      if (others.length > 0) lines.push(`    also ${others.map(placeOf).join(", ")}`);
+      if (others.length > 0) lines.push(`    also ${others.map(formatLocation).join(", ")}`);
       if (first.hint !== undefined) lines.push(`    ${colours.cyan("try:")} ${first.hint}`);
     }
   }
-  const secrets = secretCommands(result);
+  const secrets = formatSecretCommands(result);
   if (secrets.length > 0) lines.push("Set these before the apps can start:", ...secrets);
-  lines.push(summary(result));
+  lines.push(formatSummary(result));
   return lines.join("\n");
 }
 
 /** What programs read. Values of variables are in none of it. */
-export function importDocument(
+export function createImportDocument(
   result: ComposeImport,
   fileOf: (app: string) => string | null,
 ): unknown {
@@ -49,12 +49,12 @@ export function importDocument(
       service: finding.service ?? null,
       hint: finding.hint ?? null,
     })),
-    secrets: [...secretsOf(result)].map(([name, keys]) => ({ name, keys })),
+    secrets: [...groupSecretKeys(result)].map(([name, keys]) => ({ name, keys })),
   };
 }
 
 /** The head of a spec file: where it is from, and what of that is not in it. */
-export function specHeader(
+export function formatSpecHeader(
   result: ComposeImport,
   service: string,
   files: readonly string[],
@@ -65,14 +65,17 @@ export function specHeader(
   return [
     `Made by berth import from ${files.join(", ")}, service ${service}.`,
     ...(lost.length === 0 ? [] : ["Not carried over:"]),
-    ...lost.map((finding) => `  ${placeOf(finding)} ${finding.key}: ${finding.message}`),
+    ...lost.map((finding) => `  ${formatLocation(finding)} ${finding.key}: ${finding.message}`),
   ]
     .map((line) => `# ${line.replaceAll(/\p{Cc}+/gu, " ")}\n`)
     .join("");
 }
 
-function sameWords(findings: readonly Finding[], level: FindingLevel): Finding[][] {
-  const groups = new Map<string, Finding[]>();
+function groupByMessage(
+  findings: readonly ImportFinding[],
+  level: FindingLevel,
+): ImportFinding[][] {
+  const groups = new Map<string, ImportFinding[]>();
   for (const finding of findings) {
     if (finding.level !== level) continue;
     const words = JSON.stringify([finding.message, finding.hint]);
@@ -83,11 +86,11 @@ function sameWords(findings: readonly Finding[], level: FindingLevel): Finding[]
   return [...groups.values()];
 }
 
-function placeOf({ file, line }: Finding): string {
+function formatLocation({ file, line }: ImportFinding): string {
   return `${file}:${line}`;
 }
 
-function secretsOf({ secretValues }: ComposeImport): Map<string, string[]> {
+function groupSecretKeys({ secretValues }: ComposeImport): Map<string, string[]> {
   const secrets = new Map<string, string[]>();
   for (const { secret, key } of secretValues) {
     secrets.set(secret, [...(secrets.get(secret) ?? []), key]);
@@ -95,23 +98,23 @@ function secretsOf({ secretValues }: ComposeImport): Map<string, string[]> {
   return secrets;
 }
 
-function secretCommands(result: ComposeImport): string[] {
-  return [...secretsOf(result)].map(
+function formatSecretCommands(result: ComposeImport): string[] {
+  return [...groupSecretKeys(result)].map(
     ([name, keys]) => `  berth secrets set ${name} ${keys.map((key) => `${key}=VALUE`).join(" ")}`,
   );
 }
 
-function summary({ apps, findings }: ComposeImport): string {
+function formatSummary({ apps, findings }: ComposeImport): string {
   const count = (level: FindingLevel) => findings.filter((found) => found.level === level).length;
   const parts = [
-    counted(apps.length, "app"),
+    formatCount(apps.length, "app"),
     ...(count("failed") > 0 ? [`${count("failed")} failed`] : []),
     `${count("lost")} lost`,
-    counted(count("note"), "note"),
+    formatCount(count("note"), "note"),
   ];
   return parts.join(", ");
 }
 
-function counted(count: number, what: string): string {
+function formatCount(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`;
 }

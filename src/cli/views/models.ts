@@ -1,33 +1,33 @@
 import { formatBytes } from "../../base/units.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
-import { type Colors, colourOfStatus } from "../colours.ts";
-import { type Listing, listing } from "../output/print.ts";
+import { type Colors, getStatusColour } from "../colours.ts";
+import { createListing, type Listing } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 
 /** What a person asks of a list of models: which are here, which answer, what they take, and what is wrong. */
-export function modelListing(models: readonly ModelView[], colours: Colors): Listing {
-  const hasTrouble = models.some(({ error }) => error !== null);
+export function createModelListing(models: readonly ModelView[], colours: Colors): Listing {
+  const hasErrors = models.some(({ error }) => error !== null);
   const error: Column<ModelView> = {
     header: "ERROR",
     value: (model) => model.error ?? "",
-    shrinks: true,
+    canShrink: true,
   };
-  const isChoosing = models.some(({ origin }) => origin === "catalog");
+  const hasCatalogEntries = models.some(({ origin }) => origin === "catalog");
   const description: Column<ModelView> = {
     header: "DESCRIPTION",
     value: (model) => model.description ?? "",
-    shrinks: true,
+    canShrink: true,
   };
-  return listing<ModelView>({
+  return createListing<ModelView>({
     rows: models,
     columns: [
       { header: "NAME", value: (model) => model.name },
-      { header: "ID", value: idText, shrinks: true },
+      { header: "ID", value: formatModelId, canShrink: true },
       {
         header: "STATUS",
-        value: statusText,
-        steady: (model) => model.status,
-        colour: (text, model) => colourOfStatus(colours, model.status)(text),
+        value: formatModelStatus,
+        comparedValue: (model) => model.status,
+        colour: (text, model) => getStatusColour(colours, model.status)(text),
       },
       {
         header: "SIZE",
@@ -40,22 +40,22 @@ export function modelListing(models: readonly ModelView[], colours: Colors): Lis
         value: (model) =>
           model.running && model.memory_bytes !== null ? formatBytes(model.memory_bytes) : "",
       },
-      ...(hasTrouble ? [error] : []),
-      ...(isChoosing ? [description] : []),
+      ...(hasErrors ? [error] : []),
+      ...(hasCatalogEntries ? [description] : []),
     ],
     wideColumns: [
       { header: "KIND", value: (model) => model.kind ?? "" },
       { header: "ARCHITECTURE", value: (model) => model.architecture ?? "" },
-      { header: "PARAMETERS", value: (model) => parametersText(model.parameters) },
+      { header: "PARAMETERS", value: (model) => formatParameterCount(model.parameters) },
       {
         header: "NEEDS",
         value: (model) => (model.memory_bytes === null ? "" : formatBytes(model.memory_bytes)),
       },
-      { header: "FILE", value: (model) => model.file ?? "", shrinks: true },
+      { header: "FILE", value: (model) => model.file ?? "", canShrink: true },
       { header: "SHA256", value: (model) => model.sha256?.slice(0, 12) ?? "" },
       { header: "COMMIT", value: (model) => model.commit?.slice(0, 12) ?? "" },
-      { header: "MANAGED BY", value: (model) => model.managed_by, shrinks: true },
-      { header: "MESSAGE", value: (model) => model.message, shrinks: true },
+      { header: "MANAGED BY", value: (model) => model.managed_by, canShrink: true },
+      { header: "MESSAGE", value: (model) => model.message, canShrink: true },
     ],
     name: (model) => `model/${model.name}`,
     document: { models, total: models.length },
@@ -64,12 +64,12 @@ export function modelListing(models: readonly ModelView[], colours: Colors): Lis
 }
 
 /** The repository; where it comes from otherwise. */
-function idText({ id, name, source }: ModelView): string {
+function formatModelId({ id, name, source }: ModelView): string {
   return id === name ? (source ?? "") : id;
 }
 
 /** `downloading 34% 45.3 MiB/s`, and a word alone where nothing is counted. */
-export function statusText(model: ModelView): string {
+export function formatModelStatus(model: ModelView): string {
   const { status, step, progress, bytes_per_second: speed } = model;
   if (step === "resolving") return `${status} (asking the source)`;
   if (step === "waiting") return `${status} (waiting)`;
@@ -80,7 +80,7 @@ export function statusText(model: ModelView): string {
 }
 
 /** 494032768 -> "494M". */
-export function parametersText(count: number | null): string {
+export function formatParameterCount(count: number | null): string {
   if (count === null) return "";
   const units = ["", "K", "M", "B", "T"];
   let value = count;

@@ -1,6 +1,6 @@
 import type { BusVariant, SessionBus } from "../../dbus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
-import { notTheCompanion, parsedAnswer } from "./json.ts";
+import { parseAnswer, unexpectedAnswer } from "./json-fields.ts";
 
 export interface CallRequest {
   readonly appId: string;
@@ -29,7 +29,7 @@ export interface CallAnswer {
   readonly detail: unknown;
 }
 
-export interface CallEnd {
+export interface CallResult {
   readonly status: CallStatus;
   readonly detail: unknown;
 }
@@ -74,8 +74,8 @@ export class AgentClient {
       { signal, timeoutMs: CALL_MS_MAX },
     );
     const known = dispositions.find((name) => name === disposition);
-    if (typeof callId !== "bigint" || known === undefined) throw notTheCompanion(undefined);
-    return { callId, disposition: known, detail: parsedAnswer(detail) };
+    if (typeof callId !== "bigint" || known === undefined) throw unexpectedAnswer(undefined);
+    return { callId, disposition: known, detail: parseAnswer(detail) };
   }
 
   /** The calls that wait for a person, oldest first. */
@@ -83,12 +83,12 @@ export class AgentClient {
     return this.#agent.callJson("ListParked", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  async confirm(callId: bigint, approve: boolean, signal: AbortSignal): Promise<CallEnd> {
+  async confirm(callId: bigint, approve: boolean, signal: AbortSignal): Promise<CallResult> {
     const limits = { signal, timeoutMs: CALL_MS_MAX };
     const [status, detail] = await this.#agent.call("Confirm", "tb", [callId, approve], limits);
     if (status !== "executed" && status !== "failed" && status !== "denied")
-      throw notTheCompanion(undefined);
-    return { status, detail: parsedAnswer(detail) };
+      throw unexpectedAnswer(undefined);
+    return { status, detail: parseAnswer(detail) };
   }
 
   undo(signal: AbortSignal): Promise<unknown> {
@@ -119,7 +119,7 @@ export class AgentClient {
   async subscribe(listener: AgentListener): Promise<() => void> {
     const requested = await this.#agent.onSignal("ConfirmationRequested", ([callId, spec]) => {
       if (typeof callId !== "bigint" || typeof spec !== "string") return;
-      const document = parsedOrNothing(spec);
+      const document = parseJsonOrUndefined(spec);
       if (document !== undefined) listener.confirmationRequested?.(callId, document);
     });
     const resolved = await this.#agent.onSignal("CallResolved", ([callId, status]) => {
@@ -133,7 +133,7 @@ export class AgentClient {
   }
 }
 
-function parsedOrNothing(text: string): unknown {
+function parseJsonOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,12 +1,12 @@
 import {
-  field,
-  itemsOf,
-  notTheCompanion,
-  numberOrUndefined,
-  textField,
-  textOrUndefined,
-  textsOf,
-} from "./json.ts";
+  filterTexts,
+  getField,
+  getNumberOrUndefined,
+  getText,
+  getTextOrUndefined,
+  toItems,
+  unexpectedAnswer,
+} from "./json-fields.ts";
 
 /** The JSON of Agent1, as far as the command line shows it. Every text in it is somebody else's. */
 
@@ -59,7 +59,7 @@ export interface ConfirmationSpec {
   readonly holdMs: number;
 }
 
-export interface WaitingCall {
+export interface ParkedCall {
   readonly callId: bigint;
   readonly spec: ConfirmationSpec;
 }
@@ -81,107 +81,107 @@ export interface UndoReport {
   readonly remaining: number;
 }
 
-export function toolRows(document: unknown): readonly ToolRow[] {
-  if (!Array.isArray(document)) throw notTheCompanion(undefined);
+export function parseToolRows(document: unknown): readonly ToolRow[] {
+  if (!Array.isArray(document)) throw unexpectedAnswer(undefined);
   return document.map((tool: unknown) => ({
-    appId: textField(tool, "app_id"),
-    name: textField(tool, "name"),
-    tier: textField(tool, "tier"),
-    description: textField(tool, "description"),
-    isUndoable: field(tool, "undoable") === true,
+    appId: getText(tool, "app_id"),
+    name: getText(tool, "name"),
+    tier: getText(tool, "tier"),
+    description: getText(tool, "description"),
+    isUndoable: getField(tool, "undoable") === true,
   }));
 }
 
-export function callDetail(document: unknown): CallDetail {
+export function parseCallDetail(document: unknown): CallDetail {
   return {
-    code: textField(document, "code"),
-    message: textField(document, "message"),
-    appId: textField(document, "app_id"),
-    tool: textField(document, "tool"),
-    result: field(document, "result"),
-    content: itemsOf(field(document, "content")),
-    errors: itemsOf(field(document, "errors")).map((error) => ({
-      path: textField(error, "path"),
-      message: textField(error, "message"),
+    code: getText(document, "code"),
+    message: getText(document, "message"),
+    appId: getText(document, "app_id"),
+    tool: getText(document, "tool"),
+    result: getField(document, "result"),
+    content: toItems(getField(document, "content")),
+    errors: toItems(getField(document, "errors")).map((error) => ({
+      path: getText(error, "path"),
+      message: getText(error, "message"),
     })),
-    isUndoable: field(document, "undoable") === true,
-    expiresAt: textOrUndefined(document, "expires_at"),
-    digest: textOrUndefined(document, "digest"),
-    isReplayed: field(document, "replayed") === true,
+    isUndoable: getField(document, "undoable") === true,
+    expiresAt: getTextOrUndefined(document, "expires_at"),
+    digest: getTextOrUndefined(document, "digest"),
+    isReplayed: getField(document, "replayed") === true,
   };
 }
 
-export function confirmationSpec(document: unknown): ConfirmationSpec {
-  const tiers = field(document, "tiers");
-  const caller = field(document, "caller");
+export function parseConfirmationSpec(document: unknown): ConfirmationSpec {
+  const tiers = getField(document, "tiers");
+  const caller = getField(document, "caller");
   return {
-    appId: textField(document, "app_id"),
-    appName: textField(document, "app_name"),
-    tool: textField(document, "tool"),
-    title: textField(document, "title"),
-    description: textField(document, "description"),
-    declaredTier: textField(tiers, "declared"),
-    effectiveTier: textField(tiers, "effective"),
-    chain: textsOf(field(document, "chain")),
-    diff: diffRows(document),
-    undoTool: textOrUndefined(document, "undo"),
-    callerApp: textOrUndefined(caller, "app"),
-    isCallerVerified: field(caller, "verified") === true,
-    actor: textOrUndefined(caller, "actor"),
-    expiresAt: textOrUndefined(document, "expires_at"),
-    holdMs: Math.min(Math.max(numberOrUndefined(document, "hold_ms") ?? 0, 0), HOLD_MS_MAX),
+    appId: getText(document, "app_id"),
+    appName: getText(document, "app_name"),
+    tool: getText(document, "tool"),
+    title: getText(document, "title"),
+    description: getText(document, "description"),
+    declaredTier: getText(tiers, "declared"),
+    effectiveTier: getText(tiers, "effective"),
+    chain: filterTexts(getField(document, "chain")),
+    diff: parseDiffRows(document),
+    undoTool: getTextOrUndefined(document, "undo"),
+    callerApp: getTextOrUndefined(caller, "app"),
+    isCallerVerified: getField(caller, "verified") === true,
+    actor: getTextOrUndefined(caller, "actor"),
+    expiresAt: getTextOrUndefined(document, "expires_at"),
+    holdMs: Math.min(Math.max(getNumberOrUndefined(document, "hold_ms") ?? 0, 0), HOLD_MS_MAX),
   };
 }
 
-export function waitingCalls(document: unknown): readonly WaitingCall[] {
-  if (!Array.isArray(document)) throw notTheCompanion(undefined);
+export function parseParkedCalls(document: unknown): readonly ParkedCall[] {
+  if (!Array.isArray(document)) throw unexpectedAnswer(undefined);
   return document.map((spec: unknown) => {
-    const id = numberOrUndefined(spec, "call_id");
-    if (id === undefined || !Number.isSafeInteger(id)) throw notTheCompanion(undefined);
-    return { callId: BigInt(id), spec: confirmationSpec(spec) };
+    const id = getNumberOrUndefined(spec, "call_id");
+    if (id === undefined || !Number.isSafeInteger(id)) throw unexpectedAnswer(undefined);
+    return { callId: BigInt(id), spec: parseConfirmationSpec(spec) };
   });
 }
 
 /** What is run are the arguments: whatever of them has no row of its own gets one. */
-function diffRows(document: unknown): readonly DiffRow[] {
-  const rows = itemsOf(field(document, "diff")).map((row) => ({
-    path: textField(row, "path"),
-    label: textField(row, "label"),
-    value: field(row, "value"),
+function parseDiffRows(document: unknown): readonly DiffRow[] {
+  const rows = toItems(getField(document, "diff")).map((row) => ({
+    path: getText(row, "path"),
+    label: getText(row, "label"),
+    value: getField(row, "value"),
   }));
-  const args = field(document, "args");
+  const args = getField(document, "args");
   if (typeof args !== "object" || args === null) return rows;
-  const told = new Set(rows.map(({ path }) => path.split("/")[1] ?? ""));
-  const untold = Object.entries(args)
-    .filter(([name]) => !told.has(pointerToken(name)))
+  const shownNames = new Set(rows.map(({ path }) => path.split("/")[1] ?? ""));
+  const missingRows = Object.entries(args)
+    .filter(([name]) => !shownNames.has(escapePointerToken(name)))
     .map(([name, value]: [string, unknown]) => ({
-      path: `/${pointerToken(name)}`,
+      path: `/${escapePointerToken(name)}`,
       label: name,
       value,
     }));
-  return [...rows, ...untold];
+  return [...rows, ...missingRows];
 }
 
-function pointerToken(name: string): string {
+function escapePointerToken(name: string): string {
   return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }
 
-export function undoReport(document: unknown): UndoReport {
-  const status = field(document, "status");
+export function parseUndoReport(document: unknown): UndoReport {
+  const status = getField(document, "status");
   if (status !== "undone" && status !== "failed" && status !== "skipped" && status !== "nothing")
-    throw notTheCompanion(undefined);
-  const compensation = field(document, "compensation");
-  const error = field(document, "error");
-  const tool = textOrUndefined(compensation, "tool");
-  const code = textOrUndefined(error, "code");
+    throw unexpectedAnswer(undefined);
+  const compensation = getField(document, "compensation");
+  const error = getField(document, "error");
+  const tool = getTextOrUndefined(compensation, "tool");
+  const code = getTextOrUndefined(error, "code");
   return {
     status,
-    callId: numberOrUndefined(document, "call_id"),
-    appId: textField(document, "app_id"),
-    tool: textField(document, "tool"),
-    compensation: tool === undefined ? undefined : { tool, args: field(compensation, "args") },
-    error: code === undefined ? undefined : { code, message: textField(error, "message") },
-    attempts: numberOrUndefined(document, "attempts") ?? 0,
-    remaining: numberOrUndefined(document, "remaining") ?? 0,
+    callId: getNumberOrUndefined(document, "call_id"),
+    appId: getText(document, "app_id"),
+    tool: getText(document, "tool"),
+    compensation: tool === undefined ? undefined : { tool, args: getField(compensation, "args") },
+    error: code === undefined ? undefined : { code, message: getText(error, "message") },
+    attempts: getNumberOrUndefined(document, "attempts") ?? 0,
+    remaining: getNumberOrUndefined(document, "remaining") ?? 0,
   };
 }

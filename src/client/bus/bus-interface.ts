@@ -1,6 +1,6 @@
 import type { BusSignalRule, BusValue, SessionBus } from "../../dbus/port.ts";
-import { busFailure } from "./failure.ts";
-import { parsedAnswer } from "./json.ts";
+import { toBerthError } from "./bus-failure.ts";
+import { parseAnswer } from "./json-fields.ts";
 
 const BUS = "org.freedesktop.DBus";
 const ownerChanges: BusSignalRule = {
@@ -35,7 +35,7 @@ export class BusInterface {
     try {
       return await this.#bus.call({ ...this.#target(), member, signature, args }, limits);
     } catch (error) {
-      throw busFailure(error);
+      throw toBerthError(error);
     }
   }
 
@@ -47,7 +47,7 @@ export class BusInterface {
     limits: { readonly signal: AbortSignal; readonly timeoutMs: number },
   ): Promise<unknown> {
     const [text] = await this.call(member, signature, args, limits);
-    return parsedAnswer(text);
+    return parseAnswer(text);
   }
 
   async onSignal(
@@ -59,7 +59,7 @@ export class BusInterface {
   }
 
   /** Calls back when nobody has the interface any more: the companion has ended, or the connection has. */
-  async onGone(listener: () => void): Promise<() => void> {
+  async onDisconnected(listener: () => void): Promise<() => void> {
     let isOver = false;
     void this.#bus.closed.then(() => (isOver ? undefined : listener()));
     const stop = await this.#subscribe(ownerChanges, ([name, , owner]) => {
@@ -78,7 +78,7 @@ export class BusInterface {
     try {
       return await this.#bus.onSignal(rule, ({ args }) => listener(args));
     } catch (error) {
-      throw busFailure(error);
+      throw toBerthError(error);
     }
   }
 

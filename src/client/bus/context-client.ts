@@ -1,6 +1,6 @@
 import type { BusVariant, SessionBus } from "../../dbus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
-import { notTheCompanion } from "./json.ts";
+import { unexpectedAnswer } from "./json-fields.ts";
 
 export interface SearchRequest {
   readonly query: string;
@@ -39,7 +39,7 @@ export class ContextClient {
   async memoryGet(app: string, key: string, signal: AbortSignal): Promise<string> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     const [value] = await this.#context.call("MemoryGet", "ss", [app, key], limits);
-    if (typeof value !== "string") throw notTheCompanion(undefined);
+    if (typeof value !== "string") throw unexpectedAnswer(undefined);
     return value;
   }
 

@@ -1,11 +1,11 @@
 import {
-  field,
-  itemsOf,
-  notTheCompanion,
-  numberOrUndefined,
-  textField,
-  textOrUndefined,
-} from "./json.ts";
+  getField,
+  getNumberOrUndefined,
+  getText,
+  getTextOrUndefined,
+  toItems,
+  unexpectedAnswer,
+} from "./json-fields.ts";
 
 /** The JSON of Context1, as far as the command line shows it. Every text in it is somebody else's. */
 
@@ -30,36 +30,36 @@ export interface IndexReport {
   }[];
 }
 
-export function hitRows(document: unknown): readonly HitRow[] {
-  if (!Array.isArray(document)) throw notTheCompanion(undefined);
+export function parseHitRows(document: unknown): readonly HitRow[] {
+  if (!Array.isArray(document)) throw unexpectedAnswer(undefined);
   return document.map((hit: unknown) => ({
-    source: textField(hit, "source"),
-    title: textField(hit, "title"),
-    uri: textField(hit, "uri"),
-    snippet: textField(hit, "snippet"),
-    score: numberOrUndefined(hit, "score") ?? 0,
-    mode: textField(hit, "mode"),
+    source: getText(hit, "source"),
+    title: getText(hit, "title"),
+    uri: getText(hit, "uri"),
+    snippet: getText(hit, "snippet"),
+    score: getNumberOrUndefined(hit, "score") ?? 0,
+    mode: getText(hit, "mode"),
   }));
 }
 
-export function indexReport(document: unknown): IndexReport {
+export function parseIndexReport(document: unknown): IndexReport {
   return {
-    state: textField(document, "state"),
-    documents: numberOrUndefined(document, "documents") ?? 0,
-    chunks: numberOrUndefined(document, "chunks") ?? 0,
-    sources: itemsOf(field(document, "sources")).map((source) => ({
-      name: textField(source, "name"),
-      documents: numberOrUndefined(source, "documents") ?? 0,
-      state: textField(source, "state"),
-      message: textOrUndefined(source, "message"),
+    state: getText(document, "state"),
+    documents: getNumberOrUndefined(document, "documents") ?? 0,
+    chunks: getNumberOrUndefined(document, "chunks") ?? 0,
+    sources: toItems(getField(document, "sources")).map((source) => ({
+      name: getText(source, "name"),
+      documents: getNumberOrUndefined(source, "documents") ?? 0,
+      state: getText(source, "state"),
+      message: getTextOrUndefined(source, "message"),
     })),
   };
 }
 
 /** Key to value, ordered by key. */
-export function memoryEntries(document: unknown): readonly (readonly [string, string])[] {
+export function parseMemoryEntries(document: unknown): readonly (readonly [string, string])[] {
   if (typeof document !== "object" || document === null || Array.isArray(document))
-    throw notTheCompanion(undefined);
+    throw unexpectedAnswer(undefined);
   return Object.entries(document)
     .flatMap(([key, value]: [string, unknown]) =>
       typeof value === "string" ? [[key, value] as const] : [],

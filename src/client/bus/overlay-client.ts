@@ -1,8 +1,8 @@
-import { untilAborted } from "../../base/aborting.ts";
+import { raceWithAbort } from "../../base/race-with-abort.ts";
 import type { BusValue, BusVariant, SessionBus } from "../../dbus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
-import { notTheCompanion } from "./json.ts";
-import { companionEnded } from "./no-bus.ts";
+import { companionEnded } from "./connection-errors.ts";
+import { unexpectedAnswer } from "./json-fields.ts";
 import { type OverlayEvent, OverlayTurn } from "./overlay-turn.ts";
 import { finishedStatuses } from "./overlay-wire.ts";
 
@@ -31,20 +31,21 @@ export class OverlayClient {
   async start(request: OverlayRequest, signal: AbortSignal): Promise<OverlayTurn> {
     const turn = new OverlayTurn();
     try {
-      for (const [member, read] of Object.entries(readers)) {
+      for (const [member, read] of Object.entries(signalReaders)) {
         const stop = await this.#overlay.onSignal(member, ([queryId, ...args]) => {
           const event = read(args);
           if (typeof queryId === "bigint" && event !== undefined) turn.add(queryId, event);
         });
         turn.onDispose(stop);
       }
-      turn.onDispose(await this.#overlay.onGone(() => turn.fail(companionEnded())));
+      turn.onDispose(await this.#overlay.onDisconnected(() => turn.fail(companionEnded())));
       const asked = this.#ask(request);
       try {
-        turn.begin(await untilAborted(asked, signal));
+        turn.begin(await raceWithAbort(asked, signal));
       } catch (error) {
         // Whoever left did not wait for the number, without which nobody can end the query.
-        if (signal.aborted) asked.then((queryId) => this.cancel(queryId, nobody())).catch(() => {});
+        if (signal.aborted)
+          asked.then((queryId) => this.cancel(queryId, createNeverAbortedSignal())).catch(() => {});
         throw error;
       }
       return turn;
@@ -73,27 +74,27 @@ export class OverlayClient {
   }
 
   async #ask(request: OverlayRequest): Promise<bigint> {
-    const limits = { signal: nobody(), timeoutMs: ANSWER_MS_MAX };
-    const args = [request.prompt, options(request)];
+    const limits = { signal: createNeverAbortedSignal(), timeoutMs: ANSWER_MS_MAX };
+    const args = [request.prompt, toBusOptions(request)];
     const [queryId] = await this.#overlay.call("Ask", "sa{sv}", args, limits);
-    if (typeof queryId !== "bigint") throw notTheCompanion(undefined);
+    if (typeof queryId !== "bigint") throw unexpectedAnswer(undefined);
     return queryId;
   }
 
   async status(signal: AbortSignal): Promise<ReadonlyMap<string, BusVariant>> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     const [status] = await this.#overlay.call("GetStatus", "", [], limits);
-    if (!(status instanceof Map)) throw notTheCompanion(undefined);
+    if (!(status instanceof Map)) throw unexpectedAnswer(undefined);
     return status;
   }
 }
 
 /** The signal of a call that has its end without anybody who waits for it. */
-function nobody(): AbortSignal {
+function createNeverAbortedSignal(): AbortSignal {
   return new AbortController().signal;
 }
 
-function options(request: OverlayRequest): Map<string, BusVariant> {
+function toBusOptions(request: OverlayRequest): Map<string, BusVariant> {
   const { lane, myStuff, model, history } = request;
   const found = new Map<string, BusVariant>([["lane", { signature: "s", value: lane }]]);
   if (myStuff) found.set("my_stuff", { signature: "b", value: true });
@@ -104,18 +105,20 @@ function options(request: OverlayRequest): Map<string, BusVariant> {
 }
 
 /** What comes behind the number of the query, by signal; undefined for what is none of these. */
-const readers: Readonly<Record<string, (args: readonly BusValue[]) => OverlayEvent | undefined>> = {
-  Started: ([meta]) => ({ type: "started", meta: parsedOrNull(meta) }),
+const signalReaders: Readonly<
+  Record<string, (args: readonly BusValue[]) => OverlayEvent | undefined>
+> = {
+  Started: ([meta]) => ({ type: "started", meta: parseJsonOrNull(meta) }),
   Token: ([text]) => (typeof text === "string" ? { type: "token", text } : undefined),
-  ConfirmationNeeded: ([spec]) => ({ type: "confirmation", spec: parsedOrNull(spec) }),
+  ConfirmationNeeded: ([spec]) => ({ type: "confirmation", spec: parseJsonOrNull(spec) }),
   Finished: ([status, detail]) => {
     const known = finishedStatuses.find((name) => name === status);
-    return known && { type: "finished", status: known, detail: parsedOrNull(detail) };
+    return known && { type: "finished", status: known, detail: parseJsonOrNull(detail) };
   },
 };
 
 /** Null for what is no JSON: a question that cannot be read is still one, and is answered with no. */
-function parsedOrNull(text: BusValue | undefined): unknown {
+function parseJsonOrNull(text: BusValue | undefined): unknown {
   try {
     return typeof text === "string" ? JSON.parse(text) : null;
   } catch {

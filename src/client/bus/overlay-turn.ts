@@ -10,8 +10,8 @@ export type OverlayEvent =
 /** One query, from its subscription on. Signals may be read before the answer to Ask is: they are kept until then. */
 export class OverlayTurn implements Disposable {
   #queryId: bigint | undefined;
-  readonly #early: { readonly queryId: bigint; readonly event: OverlayEvent }[] = [];
-  readonly #waiting: OverlayEvent[] = [];
+  readonly #earlyEvents: { readonly queryId: bigint; readonly event: OverlayEvent }[] = [];
+  readonly #events: OverlayEvent[] = [];
   readonly #disposers: (() => void)[] = [];
   #failure: unknown;
   #wake: (() => void) | undefined;
@@ -24,23 +24,23 @@ export class OverlayTurn implements Disposable {
 
   begin(queryId: bigint): void {
     this.#queryId = queryId;
-    for (const early of this.#early.splice(0)) this.add(early.queryId, early.event);
+    for (const early of this.#earlyEvents.splice(0)) this.add(early.queryId, early.event);
   }
 
   add(queryId: bigint, event: OverlayEvent): void {
     if (this.#queryId === undefined) {
-      this.#early.push({ queryId, event });
+      this.#earlyEvents.push({ queryId, event });
       return;
     }
     if (queryId !== this.#queryId) return;
-    this.#waiting.push(event);
-    this.#stir();
+    this.#events.push(event);
+    this.#notify();
   }
 
   /** Nothing will come any more. */
   fail(error: unknown): void {
     this.#failure ??= error;
-    this.#stir();
+    this.#notify();
   }
 
   /** The next event. Rejects with the signal's reason, and where the companion has gone. */
@@ -50,7 +50,7 @@ export class OverlayTurn implements Disposable {
     try {
       for (;;) {
         signal.throwIfAborted();
-        const event = this.#waiting.shift();
+        const event = this.#events.shift();
         if (event !== undefined) return event;
         if (this.#failure !== undefined) throw this.#failure;
         await new Promise<void>((resolve) => {
@@ -66,7 +66,7 @@ export class OverlayTurn implements Disposable {
   /** Calls back once something has come that nobody has read. The function that it returns ends that. */
   onArrival(listener: () => void): () => void {
     this.#onArrival = listener;
-    if (this.#waiting.length > 0 || this.#failure !== undefined) listener();
+    if (this.#events.length > 0 || this.#failure !== undefined) listener();
     return () => {
       this.#onArrival = undefined;
     };
@@ -80,7 +80,7 @@ export class OverlayTurn implements Disposable {
     for (const stop of this.#disposers.splice(0)) stop();
   }
 
-  #stir(): void {
+  #notify(): void {
     this.#onArrival?.();
     this.#wake?.();
   }

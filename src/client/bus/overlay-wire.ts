@@ -1,14 +1,14 @@
 import type { BusVariant } from "../../dbus/port.ts";
-import { type ConfirmationSpec, confirmationSpec } from "./agent-wire.ts";
+import { type ConfirmationSpec, parseConfirmationSpec } from "./agent-wire.ts";
 import {
-  field,
-  itemsOf,
-  notTheCompanion,
-  numberOrUndefined,
-  textField,
-  textOrUndefined,
-  textsOf,
-} from "./json.ts";
+  filterTexts,
+  getField,
+  getNumberOrUndefined,
+  getText,
+  getTextOrUndefined,
+  toItems,
+  unexpectedAnswer,
+} from "./json-fields.ts";
 
 /** The JSON of Overlay1, as far as the command line shows it. Every text in it is somebody else's. */
 
@@ -50,7 +50,7 @@ export interface ConsentQuestion {
   readonly expiresAt: string | undefined;
 }
 
-export interface TurnEnd {
+export interface TurnResult {
   /** `ok`, or why it ended. */
   readonly code: string;
   readonly message: string;
@@ -72,86 +72,86 @@ export interface CallRow {
   readonly status: string;
 }
 
-export function turnMeta(document: unknown): TurnMeta {
+export function parseTurnMeta(document: unknown): TurnMeta {
   return {
-    route: textField(document, "route"),
-    unavailable: textsOf(field(document, "unavailable")),
-    sources: sourceRows(field(document, "sources")),
+    route: getText(document, "route"),
+    unavailable: filterTexts(getField(document, "unavailable")),
+    sources: parseSourceRows(getField(document, "sources")),
   };
 }
 
-export function overlayQuestion(document: unknown): OverlayQuestion {
-  const kind = field(document, "kind");
-  const number = questionNumber(document);
+export function parseOverlayQuestion(document: unknown): OverlayQuestion {
+  const kind = getField(document, "kind");
+  const number = parseQuestionNumber(document);
   if (kind === "call") {
-    const id = numberOrUndefined(document, "call_id");
+    const id = getNumberOrUndefined(document, "call_id");
     if (id === undefined || !Number.isSafeInteger(id)) return { kind: "unknown", number };
-    return { kind, number, callId: BigInt(id), spec: confirmationSpec(document) };
+    return { kind, number, callId: BigInt(id), spec: parseConfirmationSpec(document) };
   }
   if (kind !== "consent") return { kind: "unknown", number };
   return {
     kind,
     number,
-    provider: textField(document, "provider"),
-    address: textField(document, "address"),
-    model: textField(document, "model"),
-    scopes: textsOf(field(document, "scopes")),
-    sources: sourceRows(field(document, "sources")),
-    calls: callRows(field(document, "calls")),
-    expiresAt: textOrUndefined(document, "expires_at"),
+    provider: getText(document, "provider"),
+    address: getText(document, "address"),
+    model: getText(document, "model"),
+    scopes: filterTexts(getField(document, "scopes")),
+    sources: parseSourceRows(getField(document, "sources")),
+    calls: parseCallRows(getField(document, "calls")),
+    expiresAt: getTextOrUndefined(document, "expires_at"),
   };
 }
 
-export function turnEnd(document: unknown): TurnEnd {
-  const usage = field(document, "usage");
-  const prompt = numberOrUndefined(usage, "prompt_tokens");
-  const completion = numberOrUndefined(usage, "completion_tokens");
-  const total = numberOrUndefined(usage, "total_tokens");
+export function parseTurnEnd(document: unknown): TurnResult {
+  const usage = getField(document, "usage");
+  const prompt = getNumberOrUndefined(usage, "prompt_tokens");
+  const completion = getNumberOrUndefined(usage, "completion_tokens");
+  const total = getNumberOrUndefined(usage, "total_tokens");
   return {
-    code: textField(document, "code"),
-    message: textField(document, "message"),
+    code: getText(document, "code"),
+    message: getText(document, "message"),
     usage:
       prompt === undefined || completion === undefined || total === undefined
         ? undefined
         : { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total },
-    finishReason: textField(document, "finish_reason"),
-    model: textOrUndefined(document, "model"),
-    calls: callRows(field(document, "calls")),
+    finishReason: getText(document, "finish_reason"),
+    model: getTextOrUndefined(document, "model"),
+    calls: parseCallRows(getField(document, "calls")),
   };
 }
 
 /** Of GetStatus. Throws `assistant_unreachable` for what is none. */
-export function overlayModels(status: ReadonlyMap<string, BusVariant>): {
+export function parseOverlayModels(status: ReadonlyMap<string, BusVariant>): {
   /** "" where there is none. */
   readonly standard: string;
   /** Providers that have a credential. */
   readonly providers: readonly string[];
 } {
   const standard = status.get("model")?.value;
-  if (typeof standard !== "string") throw notTheCompanion(undefined);
-  return { standard, providers: textsOf(status.get("providers")?.value) };
+  if (typeof standard !== "string") throw unexpectedAnswer(undefined);
+  return { standard, providers: filterTexts(status.get("providers")?.value) };
 }
 
 /** As the bus takes it: a u. */
-function questionNumber(document: unknown): number | undefined {
-  const number = numberOrUndefined(document, "question");
+function parseQuestionNumber(document: unknown): number | undefined {
+  const number = getNumberOrUndefined(document, "question");
   return Number.isInteger(number) && (number ?? -1) >= 0 && (number ?? 0) < 2 ** 32
     ? number
     : undefined;
 }
 
-function callRows(value: unknown): readonly CallRow[] {
-  return itemsOf(value).map((call) => ({
-    appId: textField(call, "app_id"),
-    tool: textField(call, "tool"),
-    status: textField(call, "status"),
+function parseCallRows(value: unknown): readonly CallRow[] {
+  return toItems(value).map((call) => ({
+    appId: getText(call, "app_id"),
+    tool: getText(call, "tool"),
+    status: getText(call, "status"),
   }));
 }
 
-function sourceRows(value: unknown): readonly SourceRow[] {
-  return itemsOf(value).map((source) => ({
-    source: textField(source, "source"),
-    title: textField(source, "title"),
-    uri: textField(source, "uri"),
+function parseSourceRows(value: unknown): readonly SourceRow[] {
+  return toItems(value).map((source) => ({
+    source: getText(source, "source"),
+    title: getText(source, "title"),
+    uri: getText(source, "uri"),
   }));
 }

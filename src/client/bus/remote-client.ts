@@ -1,8 +1,8 @@
 import type { SessionBus } from "../../dbus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
-import { notTheCompanion } from "./json.ts";
+import { unexpectedAnswer } from "./json-fields.ts";
 
-export interface LoginEnd {
+export interface LoginCompletedEvent {
   readonly providerId: string;
   readonly isOk: boolean;
   /** `ok`, or why not: `denied_by_user`, `timeout`, ... */
@@ -59,7 +59,7 @@ export class RemoteClient {
   async beginLogin(id: string, signal: AbortSignal): Promise<string> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     const [url] = await this.#remote.call("BeginLogin", "s", [id], limits);
-    if (typeof url !== "string") throw notTheCompanion(undefined);
+    if (typeof url !== "string") throw unexpectedAnswer(undefined);
     return url;
   }
 
@@ -73,7 +73,7 @@ export class RemoteClient {
   }
 
   /** Resolves when nothing that is sent from then on is missed. */
-  onLoginCompleted(listener: (end: LoginEnd) => void): Promise<() => void> {
+  onLoginCompleted(listener: (end: LoginCompletedEvent) => void): Promise<() => void> {
     return this.#remote.onSignal("LoginCompleted", ([providerId, isOk, detail]) => {
       if (typeof providerId === "string" && typeof isOk === "boolean" && typeof detail === "string")
         listener({ providerId, isOk, detail });
@@ -81,7 +81,7 @@ export class RemoteClient {
   }
 
   /** Calls back when the companion ends, or the connection does. */
-  onGone(listener: () => void): Promise<() => void> {
-    return this.#remote.onGone(listener);
+  onDisconnected(listener: () => void): Promise<() => void> {
+    return this.#remote.onDisconnected(listener);
   }
 }

@@ -1,4 +1,11 @@
-import { field, itemsOf, notTheCompanion, textField, textOrUndefined, textsOf } from "./json.ts";
+import {
+  filterTexts,
+  getField,
+  getText,
+  getTextOrUndefined,
+  toItems,
+  unexpectedAnswer,
+} from "./json-fields.ts";
 
 /** The JSON of Remote1, as far as the command line shows it. Texts in it are the person's own, or a provider's. */
 
@@ -38,15 +45,15 @@ export interface ProviderRow {
 }
 
 /** Throws `assistant_unreachable` for what is no State. */
-export function remoteReport(document: unknown): RemoteReport {
-  const providers = field(document, "providers");
-  const consent = field(document, "consent");
+export function parseRemoteReport(document: unknown): RemoteReport {
+  const providers = getField(document, "providers");
+  const consent = getField(document, "consent");
   if (!Array.isArray(providers) || typeof consent !== "object" || consent === null)
-    throw notTheCompanion(undefined);
-  const allowed = (scope: ConsentScope) => field(consent, scope) === true;
-  const protection = field(document, "protection");
+    throw unexpectedAnswer(undefined);
+  const allowed = (scope: ConsentScope) => getField(consent, scope) === true;
+  const protection = getField(document, "protection");
   return {
-    providers: providers.map((provider: unknown) => providerRow(provider)),
+    providers: providers.map((provider: unknown) => parseProviderRow(provider)),
     consent: {
       prompt: allowed("prompt"),
       files: allowed("files"),
@@ -55,40 +62,40 @@ export function remoteReport(document: unknown): RemoteReport {
       screen: allowed("screen"),
       memory: allowed("memory"),
     },
-    pending: itemsOf(field(field(document, "login"), "pending")).map((pending) =>
-      textField(pending, "provider_id"),
+    pending: toItems(getField(getField(document, "login"), "pending")).map((pending) =>
+      getText(pending, "provider_id"),
     ),
     protection: {
-      source: textField(protection, "source"),
-      isLocked: field(protection, "state") === "locked",
-      message: textOrUndefined(protection, "message"),
+      source: getText(protection, "source"),
+      isLocked: getField(protection, "state") === "locked",
+      message: getTextOrUndefined(protection, "message"),
     },
   };
 }
 
 /** Ids of models. Throws `assistant_unreachable` for what is no list. */
-export function modelIds(document: unknown): readonly string[] {
-  if (!Array.isArray(document)) throw notTheCompanion(undefined);
-  return textsOf(document);
+export function parseModelIds(document: unknown): readonly string[] {
+  if (!Array.isArray(document)) throw unexpectedAnswer(undefined);
+  return filterTexts(document);
 }
 
-function providerRow(provider: unknown): ProviderRow {
-  const credential = field(provider, "credential");
-  const kind = field(credential, "kind");
-  const isPresent = field(credential, "present") === true;
+function parseProviderRow(provider: unknown): ProviderRow {
+  const credential = getField(provider, "credential");
+  const kind = getField(credential, "kind");
+  const isPresent = getField(credential, "present") === true;
   return {
-    id: textField(provider, "id"),
-    displayName: textField(provider, "display_name"),
-    baseUrl: textField(provider, "base_url"),
-    addressClass: textField(provider, "address_class"),
-    isBuiltIn: field(provider, "builtin") === true,
-    hasSignIn: field(provider, "auth") === "sign_in",
+    id: getText(provider, "id"),
+    displayName: getText(provider, "display_name"),
+    baseUrl: getText(provider, "base_url"),
+    addressClass: getText(provider, "address_class"),
+    isBuiltIn: getField(provider, "builtin") === true,
+    hasSignIn: getField(provider, "auth") === "sign_in",
     credential: {
       kind: isPresent ? (kind === "oauth" ? "oauth" : "key") : "none",
-      setAt: textOrUndefined(credential, "set_at"),
-      expiresAt: textOrUndefined(credential, "expires_at"),
+      setAt: getTextOrUndefined(credential, "set_at"),
+      expiresAt: getTextOrUndefined(credential, "expires_at"),
     },
-    status: textField(provider, "status"),
-    lastUsed: textOrUndefined(provider, "last_used"),
+    status: getText(provider, "status"),
+    lastUsed: getTextOrUndefined(provider, "last_used"),
   };
 }

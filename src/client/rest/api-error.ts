@@ -17,7 +17,7 @@ export class ApiError extends BerthError {
       retryAfterSeconds?: number | undefined;
     } = {},
   ) {
-    super(errorCodes.find((code) => code === options.code) ?? codeOf(status), message);
+    super(errorCodes.find((code) => code === options.code) ?? codeForStatus(status), message);
     this.status = status;
     this.requestId = options.requestId;
     this.retryAfterSeconds = options.retryAfterSeconds;
@@ -39,6 +39,6 @@ const codes: Readonly<Record<number, ErrorCode>> = {
   507: "disk_full",
 };
 
-function codeOf(status: number): ErrorCode {
+function codeForStatus(status: number): ErrorCode {
   return codes[status] ?? (status < 500 ? "invalid_request" : "internal");
 }

@@ -13,14 +13,14 @@ import type {
   SourceDeployConfig,
 } from "../../resources/wire/apps.ts";
 import { ApiError } from "./api-error.ts";
-import { streamedForm } from "./multipart.ts";
+import { createStreamedForm } from "./multipart.ts";
 import { readEvents } from "./server-sent-events.ts";
 import {
-  decode,
-  type Query,
+  decodeJson,
+  encodeSegment,
+  type QueryParameters,
   type RequestOptions,
   readJson,
-  segment,
   type Transport,
 } from "./transport.ts";
 
@@ -37,7 +37,7 @@ export interface WriteOptions {
 }
 
 /** What a write of an app came to. */
-export type AppWrite =
+export type AppWriteResult =
   | {
       readonly dryRun: false;
       readonly app: AppDetails;
@@ -62,9 +62,9 @@ export function appCalls(transport: Transport) {
     path: string,
     options: WriteOptions,
     body?: unknown,
-    query: Query = {},
+    query: QueryParameters = {},
     upload: Pick<RequestOptions, "stream" | "headers"> = {},
-  ): Promise<AppWrite> => {
+  ): Promise<AppWriteResult> => {
     const response = await transport.send(method, path, {
       query: {
         ...query,
@@ -111,7 +111,7 @@ export function appCalls(transport: Transport) {
     },
 
     get: (name: string, signal?: AbortSignal): Promise<AppDetails> =>
-      transport.json("GET", at(name), { signal }),
+      transport.json("GET", appPath(name), { signal }),
 
     /**
      * Waits until the app is Ready for its newest generation, or for `generation` where that is given.
@@ -125,7 +125,7 @@ export function appCalls(transport: Transport) {
       for (;;) {
         // fetch gives up on an answer after five minutes, so a longer wait is made of several.
         const leftMs = Math.max(0, Math.min(deadlineMs - Date.now(), 120_000));
-        const response = await transport.send("GET", at(name), {
+        const response = await transport.send("GET", appPath(name), {
           query: { wait: true, timeout: `${leftMs}ms`, generation: options.generation },
           signal: options.signal,
         });
@@ -144,7 +144,7 @@ export function appCalls(transport: Transport) {
       for (;;) {
         const leftMs = Math.max(0, Math.min(deadlineMs - Date.now(), 120_000));
         try {
-          await transport.send("GET", at(name), {
+          await transport.send("GET", appPath(name), {
             query: { wait: "deleted", timeout: `${leftMs}ms` },
             signal: options.signal,
           });
@@ -161,44 +161,52 @@ export function appCalls(transport: Transport) {
     fromTemplate: (body: FromTemplateBody, options: WriteOptions = {}) =>
       write("POST", "/api/apps/from-template", options, body),
     patch: (name: string, body: PatchAppBody, options: WriteOptions = {}) =>
-      write("PATCH", at(name), options, body),
+      write("PATCH", appPath(name), options, body),
     delete: (name: string, options: WriteOptions & { deleteVolumes?: boolean } = {}) =>
-      write("DELETE", at(name), options, undefined, {
+      write("DELETE", appPath(name), options, undefined, {
         delete_volumes: options.deleteVolumes === true ? true : undefined,
       }),
     deploy: (name: string, body: DeployBody, options: WriteOptions = {}) =>
-      write("POST", at(name, "/deploy"), options, body),
+      write("POST", appPath(name, "/deploy"), options, body),
     /** Makes the app, or changes it. `source` is a gzipped tar archive, sent as it comes. */
     deploySource: (
       config: SourceDeployConfig,
       source: AsyncIterable<Uint8Array>,
       options: WriteOptions = {},
-    ): Promise<AppWrite> => {
-      const { contentType, stream } = streamedForm(config, source);
+    ): Promise<AppWriteResult> => {
+      const { contentType, stream } = createStreamedForm(config, source);
       const headers = { "content-type": contentType };
       return write("POST", "/api/deploy", options, undefined, {}, { stream, headers });
     },
-    start: (name: string, options: WriteOptions = {}) => write("POST", at(name, "/start"), options),
-    stop: (name: string, options: WriteOptions = {}) => write("POST", at(name, "/stop"), options),
+    start: (name: string, options: WriteOptions = {}) =>
+      write("POST", appPath(name, "/start"), options),
+    stop: (name: string, options: WriteOptions = {}) =>
+      write("POST", appPath(name, "/stop"), options),
     restart: (name: string, options: WriteOptions = {}) =>
-      write("POST", at(name, "/restart"), options),
-    retry: (name: string, options: WriteOptions = {}) => write("POST", at(name, "/retry"), options),
+      write("POST", appPath(name, "/restart"), options),
+    retry: (name: string, options: WriteOptions = {}) =>
+      write("POST", appPath(name, "/retry"), options),
     rollback: (name: string, revision?: number, options: WriteOptions = {}) =>
-      write("POST", at(name, "/rollback"), options, revision === undefined ? {} : { revision }),
+      write(
+        "POST",
+        appPath(name, "/rollback"),
+        options,
+        revision === undefined ? {} : { revision },
+      ),
 
     revisions: (name: string, signal?: AbortSignal): Promise<RevisionList> =>
-      transport.json("GET", at(name, "/revisions"), { signal }),
+      transport.json("GET", appPath(name, "/revisions"), { signal }),
     /** What the next reconcile would do. */
     plan: (name: string, signal?: AbortSignal): Promise<PlanView> =>
-      transport.json("GET", at(name, "/plan"), { signal }),
+      transport.json("GET", appPath(name, "/plan"), { signal }),
 
     logs: (name: string, query: LogQuery = {}): Promise<AppLogs> =>
-      transport.json("GET", at(name, "/logs"), {
+      transport.json("GET", appPath(name, "/logs"), {
         query: { tail: query.tail, since: query.since },
         signal: query.signal,
       }),
     async logText(name: string, query: LogQuery = {}): Promise<string> {
-      const response = await transport.send("GET", at(name, "/logs"), {
+      const response = await transport.send("GET", appPath(name, "/logs"), {
         query: { tail: query.tail, since: query.since },
         accept: "text/plain",
         signal: query.signal,
@@ -207,26 +215,26 @@ export function appCalls(transport: Transport) {
     },
     /** The last lines, then every new one, until the signal aborts or the server ends. */
     async *followLogs(name: string, query: LogQuery = {}): AsyncGenerator<LogLineView> {
-      const response = await transport.send("GET", at(name, "/logs"), {
+      const response = await transport.send("GET", appPath(name, "/logs"), {
         query: { tail: query.tail, since: query.since, follow: true },
         accept: "text/event-stream",
         signal: query.signal,
       });
       for await (const event of readEvents(response)) {
-        if (event.event === "error") throw new ApiError(503, errorOf(event.data));
+        if (event.event === "error") throw new ApiError(503, readStreamError(event.data));
         if (event.event === undefined || event.event === "line") {
-          yield decode<LogLineView>(event.data);
+          yield decodeJson<LogLineView>(event.data);
         }
       }
     },
   };
 }
 
-function at(name: string, rest = ""): string {
-  return `/api/apps/${segment(name)}${rest}`;
+function appPath(name: string, rest = ""): string {
+  return `/api/apps/${encodeSegment(name)}${rest}`;
 }
 
-function errorOf(data: string): string {
-  const body = decode<{ error?: unknown }>(data);
+function readStreamError(data: string): string {
+  const body = decodeJson<{ error?: unknown }>(data);
   return typeof body.error === "string" ? body.error : "the log stream ended with an error";
 }

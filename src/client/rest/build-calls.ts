@@ -6,39 +6,42 @@ import type {
 } from "../../resources/wire/builds.ts";
 import { ApiError } from "./api-error.ts";
 import { readEvents } from "./server-sent-events.ts";
-import { decode, segment, type Transport } from "./transport.ts";
+import { decodeJson, encodeSegment, type Transport } from "./transport.ts";
 
 export function buildCalls(transport: Transport) {
   return {
     /** Newest first. */
     list: (app: string, query: { limit?: number; signal?: AbortSignal } = {}): Promise<BuildList> =>
-      transport.json("GET", at(app), { query: { limit: query.limit }, signal: query.signal }),
+      transport.json("GET", buildPath(app), {
+        query: { limit: query.limit },
+        signal: query.signal,
+      }),
     get: (app: string, id: number, signal?: AbortSignal): Promise<BuildView> =>
-      transport.json("GET", at(app, id), { signal }),
+      transport.json("GET", buildPath(app, id), { signal }),
     log: (app: string, id: number, signal?: AbortSignal): Promise<BuildLogView> =>
-      transport.json("GET", at(app, id, "/log"), { signal }),
+      transport.json("GET", buildPath(app, id, "/log"), { signal }),
     /** Every line so far, then every new one; returns the build when it has ended, or undefined where the server ended first. */
     async *followLog(
       app: string,
       id: number,
       signal?: AbortSignal,
     ): AsyncGenerator<string, BuildView | undefined> {
-      const response = await transport.send("GET", at(app, id, "/log"), {
+      const response = await transport.send("GET", buildPath(app, id, "/log"), {
         query: { follow: true },
         accept: "text/event-stream",
         signal,
       });
       for await (const event of readEvents(response)) {
-        if (event.event === "end") return decode<BuildView>(event.data);
+        if (event.event === "end") return decodeJson<BuildView>(event.data);
         if (event.event === "error") {
-          throw new ApiError(503, decode<{ error: string }>(event.data).error);
+          throw new ApiError(503, decodeJson<{ error: string }>(event.data).error);
         }
-        if (event.event === "line") yield decode<{ message: string }>(event.data).message;
+        if (event.event === "line") yield decodeJson<{ message: string }>(event.data).message;
       }
       return undefined;
     },
     cancel: (app: string, id: number): Promise<BuildView> =>
-      transport.json("POST", at(app, id, "/cancel")),
+      transport.json("POST", buildPath(app, id, "/cancel")),
     /** Uploads a gzipped tar archive, which `source.archive` can name then. */
     upload: (
       archive: AsyncIterable<Uint8Array>,
@@ -52,6 +55,6 @@ export function buildCalls(transport: Transport) {
   };
 }
 
-function at(app: string, id?: number, rest = ""): string {
-  return `/api/apps/${segment(app)}/builds${id === undefined ? "" : `/${id}`}${rest}`;
+function buildPath(app: string, id?: number, rest = ""): string {
+  return `/api/apps/${encodeSegment(app)}/builds${id === undefined ? "" : `/${id}`}${rest}`;
 }

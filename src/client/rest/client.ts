@@ -2,13 +2,13 @@ import { type Kind, plurals } from "../../resources/kinds.ts";
 import type {
   CreatedToken,
   CreateTokenBody,
-  LoginAnswer,
+  LoginResponse,
   TokenList,
   TokenView,
 } from "../../resources/wire/auth.ts";
 import type {
-  ApplyAnswer,
   ApplyBody,
+  ApplyResponse,
   CreateSecretBody,
   DeletedView,
   PatchSecretBody,
@@ -21,8 +21,8 @@ import type {
   TemplateView,
 } from "../../resources/wire/resources.ts";
 import type {
-  Health,
-  PruneAnswer,
+  HealthView,
+  PruneResponse,
   SpecsGitView,
   SpecsView,
   SystemConfig,
@@ -32,7 +32,7 @@ import { appCalls } from "./app-calls.ts";
 import { buildCalls } from "./build-calls.ts";
 import { eventCalls } from "./event-calls.ts";
 import { modelCalls } from "./model-calls.ts";
-import { type ClientOptions, segment, Transport } from "./transport.ts";
+import { type ClientOptions, encodeSegment, Transport } from "./transport.ts";
 import { webhookCalls } from "./webhook-calls.ts";
 
 export type Client = ReturnType<typeof createClient>;
@@ -55,10 +55,10 @@ export function createClient(options: ClientOptions) {
     models: modelCalls(transport),
     webhooks: webhookCalls(transport),
 
-    health: (signal?: AbortSignal): Promise<Health> => get("/api/health", signal),
+    health: (signal?: AbortSignal): Promise<HealthView> => get("/api/health", signal),
 
     auth: {
-      login: (password: string): Promise<LoginAnswer> =>
+      login: (password: string): Promise<LoginResponse> =>
         transport.json("POST", "/api/auth/login", { body: { password } }),
       /** Ends the token that this client uses. */
       async logout(): Promise<void> {
@@ -71,18 +71,18 @@ export function createClient(options: ClientOptions) {
         transport.json("POST", "/api/auth/tokens", { body }),
       /** By id or by name. */
       async revokeToken(id: string): Promise<void> {
-        await transport.send("DELETE", `/api/auth/tokens/${segment(id)}`);
+        await transport.send("DELETE", `/api/auth/tokens/${encodeSegment(id)}`);
       },
     },
 
     templates: {
       list: (): Promise<TemplateList> => get("/api/templates"),
-      get: (id: string): Promise<TemplateView> => get(`/api/templates/${segment(id)}`),
+      get: (id: string): Promise<TemplateView> => get(`/api/templates/${encodeSegment(id)}`),
     },
 
     secrets: {
       list: (): Promise<SecretList> => get("/api/secrets"),
-      get: (name: string): Promise<SecretView> => get(`/api/secrets/${segment(name)}`),
+      get: (name: string): Promise<SecretView> => get(`/api/secrets/${encodeSegment(name)}`),
       create: (body: CreateSecretBody): Promise<SecretView> =>
         transport.json("POST", "/api/secrets", { body }),
       /** Makes it, or replaces all of its values. */
@@ -91,9 +91,9 @@ export function createClient(options: ClientOptions) {
         body: PutSecretBody,
         write: { force?: boolean } = {},
       ): Promise<SecretView> =>
-        transport.json("PUT", `/api/secrets/${segment(name)}`, {
+        transport.json("PUT", `/api/secrets/${encodeSegment(name)}`, {
           body,
-          query: forced(write.force),
+          query: forceQuery(write.force),
         }),
       /** Sets some values; null takes one away. */
       patch: (
@@ -101,12 +101,14 @@ export function createClient(options: ClientOptions) {
         body: PatchSecretBody,
         write: { force?: boolean } = {},
       ): Promise<SecretView> =>
-        transport.json("PATCH", `/api/secrets/${segment(name)}`, {
+        transport.json("PATCH", `/api/secrets/${encodeSegment(name)}`, {
           body,
-          query: forced(write.force),
+          query: forceQuery(write.force),
         }),
       delete: (name: string, write: { force?: boolean } = {}): Promise<DeletedView> =>
-        transport.json("DELETE", `/api/secrets/${segment(name)}`, { query: forced(write.force) }),
+        transport.json("DELETE", `/api/secrets/${encodeSegment(name)}`, {
+          query: forceQuery(write.force),
+        }),
     },
 
     /** Every kind, in the form of its manifest. */
@@ -114,15 +116,15 @@ export function createClient(options: ClientOptions) {
       list: (kind: Kind, signal?: AbortSignal): Promise<ResourceList> =>
         get(`/api/resources/${plurals[kind]}`, signal),
       get: (kind: Kind, name: string, signal?: AbortSignal): Promise<ResourceView> =>
-        get(`/api/resources/${plurals[kind]}/${segment(name)}`, signal),
+        get(`/api/resources/${plurals[kind]}/${encodeSegment(name)}`, signal),
       delete: (
         kind: Kind,
         name: string,
         write: { force?: boolean; deleteVolumes?: boolean; dryRun?: boolean } = {},
       ): Promise<DeletedView> =>
-        transport.json("DELETE", `/api/resources/${plurals[kind]}/${segment(name)}`, {
+        transport.json("DELETE", `/api/resources/${plurals[kind]}/${encodeSegment(name)}`, {
           query: {
-            ...forced(write.force),
+            ...forceQuery(write.force),
             delete_volumes: write.deleteVolumes === true ? true : undefined,
             dry_run: write.dryRun === true ? true : undefined,
           },
@@ -130,14 +132,14 @@ export function createClient(options: ClientOptions) {
     },
 
     /** Applies manifests, all or none. With `dry_run` it is what `berth diff` shows. */
-    apply: (body: ApplyBody, signal?: AbortSignal): Promise<ApplyAnswer> =>
+    apply: (body: ApplyBody, signal?: AbortSignal): Promise<ApplyResponse> =>
       transport.json("POST", "/api/apply", { body, signal }),
 
     specs: (): Promise<SpecsView> => get("/api/specs"),
     /** Has the repository of the specs looked at now; the state tells how that went. */
     syncSpecs: (): Promise<SpecsGitView> => transport.json("POST", "/api/specs/sync"),
     /** Lets the deletions that wait for a person go ahead. */
-    prune: (): Promise<PruneAnswer> =>
+    prune: (): Promise<PruneResponse> =>
       transport.json("POST", "/api/specs/prune", { body: { confirm: true } }),
 
     system: {
@@ -162,6 +164,6 @@ export function createClient(options: ClientOptions) {
   };
 }
 
-function forced(force: boolean | undefined): { force: true | undefined } {
+function forceQuery(force: boolean | undefined): { force: true | undefined } {
   return { force: force === true ? true : undefined };
 }

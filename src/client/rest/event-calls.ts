@@ -1,7 +1,7 @@
 import type { Kind } from "../../resources/kinds.ts";
 import type { AuditList, ChangeView, EventList } from "../../resources/wire/events.ts";
 import { readEvents } from "./server-sent-events.ts";
-import { decode, type Transport } from "./transport.ts";
+import { decodeJson, type Transport } from "./transport.ts";
 
 export interface EventFilter {
   readonly kind?: Kind;
@@ -11,7 +11,7 @@ export interface EventFilter {
 }
 
 /** `reset`: changes were lost on the way; list what you show again, then go on. */
-export type WatchItem =
+export type WatchEvent =
   | ({ readonly reset: false } & ChangeView)
   | { readonly reset: true; readonly sequence: number };
 
@@ -30,7 +30,7 @@ export function eventCalls(transport: Transport) {
      */
     async *watch(
       options: { kind?: Kind; name?: string; lastEventId?: number; signal?: AbortSignal } = {},
-    ): AsyncGenerator<WatchItem> {
+    ): AsyncGenerator<WatchEvent> {
       const response = await transport.send("GET", "/api/events", {
         query: { kind: options.kind, name: options.name },
         accept: "text/event-stream",
@@ -41,7 +41,7 @@ export function eventCalls(transport: Transport) {
       });
       for await (const event of readEvents(response)) {
         if (event.event === "reset") yield { reset: true, sequence: Number(event.id ?? 0) };
-        else yield { reset: false, ...decode<ChangeView>(event.data) };
+        else yield { reset: false, ...decodeJson<ChangeView>(event.data) };
       }
     },
 

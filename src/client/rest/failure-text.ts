@@ -1,13 +1,13 @@
-import { BerthError, messageOf } from "../../base/errors.ts";
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { ApiError } from "./api-error.ts";
 
 /** Returns what happened, and the command to try next if there is one, for a person or an assistant. */
 export function describeFailure(error: unknown): { message: string; hint: string | undefined } {
-  return { message: messageFor(error), hint: hintOf(error) };
+  return { message: getMessage(error), hint: getHint(error) };
 }
 
 /** The API's hints name its routes and parameters; at a terminal those of the verbs help. */
-const spoken: readonly (readonly [pattern: RegExp, words: string])[] = [
+const commandLineWording: readonly (readonly [pattern: RegExp, words: string])[] = [
   [/send \?force=true/g, "use --force"],
   [/ Get one with POST \/api\/auth\/login.*$/s, ""],
   [/See GET \/api\/apps\/([^/\s.]+)\/revisions/g, "See `berth describe $1`"],
@@ -16,21 +16,21 @@ const spoken: readonly (readonly [pattern: RegExp, words: string])[] = [
   [/See GET \/api\/(apps|secrets|templates|models)(?=[.\s]|$)/g, "See `berth get $1`"],
 ];
 
-function messageFor(error: unknown): string {
-  if (!(error instanceof ApiError)) return messageOf(error);
+function getMessage(error: unknown): string {
+  if (!(error instanceof ApiError)) return getErrorMessage(error);
   let text = error.message;
-  for (const [pattern, words] of spoken) text = text.replace(pattern, words);
+  for (const [pattern, words] of commandLineWording) text = text.replace(pattern, words);
   return text;
 }
 
-function hintOf(error: unknown): string | undefined {
+function getHint(error: unknown): string | undefined {
   if (!(error instanceof BerthError)) return undefined;
   if (error.hint !== undefined) return error.hint;
   if (!(error instanceof ApiError)) return undefined;
   switch (error.code) {
     case "not_found":
       // A message that names what there is needs no list of kinds.
-      return /did you mean|`berth |The newest is/i.test(messageFor(error))
+      return /did you mean|`berth |The newest is/i.test(getMessage(error))
         ? undefined
         : "`berth get KIND` lists what there is; kinds: apps, models, templates, secrets";
     case "unauthorized":

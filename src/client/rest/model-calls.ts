@@ -10,10 +10,16 @@ import type {
 import { ApiError } from "./api-error.ts";
 import type { WriteOptions } from "./app-calls.ts";
 import { readEvents } from "./server-sent-events.ts";
-import { decode, type Query, readJson, segment, type Transport } from "./transport.ts";
+import {
+  decodeJson,
+  encodeSegment,
+  type QueryParameters,
+  readJson,
+  type Transport,
+} from "./transport.ts";
 
 /** What a write of a model came to. */
-export type ModelWrite =
+export type ModelWriteResult =
   | {
       readonly dryRun: false;
       readonly model: ModelView;
@@ -25,7 +31,7 @@ export type ModelWrite =
   | { readonly dryRun: true; readonly report: ModelDryRunReport };
 
 /** What a stop came to: of the models that were to run. */
-export type ModelStop =
+export type ModelStopResult =
   | {
       readonly dryRun: false;
       readonly models: ModelList["models"];
@@ -44,13 +50,17 @@ export function modelCalls(transport: Transport) {
     path: string,
     options: WriteOptions,
     body?: unknown,
-    query: Query = {},
-  ): Promise<ModelWrite> => {
+    query: QueryParameters = {},
+  ): Promise<ModelWriteResult> => {
     const response = await send(method, path, options, body, query);
     if (options.dryRun === true) {
       return { dryRun: true, report: await readJson<ModelDryRunReport>(response) };
     }
-    return { dryRun: false, model: await readJson<ModelView>(response), ...outcomeOf(response) };
+    return {
+      dryRun: false,
+      model: await readJson<ModelView>(response),
+      ...readWriteOutcome(response),
+    };
   };
 
   const send = (
@@ -58,7 +68,7 @@ export function modelCalls(transport: Transport) {
     path: string,
     options: WriteOptions,
     body: unknown,
-    query: Query = {},
+    query: QueryParameters = {},
   ): Promise<Response> =>
     transport.send(method, path, {
       query: {
@@ -88,7 +98,7 @@ export function modelCalls(transport: Transport) {
       }),
 
     get: (id: string, signal?: AbortSignal): Promise<ModelDetails> =>
-      transport.json("GET", at(id), { signal }),
+      transport.json("GET", modelPath(id), { signal }),
 
     /**
      * Waits until the model is as its newest generation wants it: in memory where it is to run, else on
@@ -102,7 +112,7 @@ export function modelCalls(transport: Transport) {
       for (;;) {
         // fetch gives up on an answer after five minutes, so a longer wait is made of several.
         const leftMs = Math.max(0, Math.min(deadlineMs - Date.now(), 120_000));
-        const response = await transport.send("GET", at(id), {
+        const response = await transport.send("GET", modelPath(id), {
           query: { wait: true, timeout: `${leftMs}ms` },
           signal: options.signal,
         });
@@ -114,30 +124,33 @@ export function modelCalls(transport: Transport) {
 
     /** What the next reconcile would do. */
     plan: (id: string, signal?: AbortSignal): Promise<ModelPlanView> =>
-      transport.json("GET", at(id, "/plan"), { signal }),
+      transport.json("GET", modelPath(id, "/plan"), { signal }),
 
     /** Brings it onto the disk; one that is there is verified again, one that was cut is gone on with. */
-    download: (id: string, options: WriteOptions = {}): Promise<ModelWrite> =>
-      write("POST", at(id, "/download"), options),
+    download: (id: string, options: WriteOptions = {}): Promise<ModelWriteResult> =>
+      write("POST", modelPath(id, "/download"), options),
 
     /** Has it loaded into memory, downloaded first where it has to be. */
-    start: (model: string, options: WriteOptions = {}): Promise<ModelWrite> =>
+    start: (model: string, options: WriteOptions = {}): Promise<ModelWriteResult> =>
       write("POST", "/api/llm/start", options, { model }),
 
     /** Takes it out of memory; without a model, all that are to run. */
-    async stop(model?: string, options: WriteOptions = {}): Promise<ModelStop> {
+    async stop(model?: string, options: WriteOptions = {}): Promise<ModelStopResult> {
       const body = model === undefined ? {} : { model };
       const response = await send("POST", "/api/llm/stop", options, body);
       if (options.dryRun === true) {
         return { dryRun: true, report: await readJson<ModelStopDryRun>(response) };
       }
       const { models } = await readJson<ModelList>(response);
-      return { dryRun: false, models, ...outcomeOf(response) };
+      return { dryRun: false, models, ...readWriteOutcome(response) };
     },
 
     /** With `files`, its files go too, as far as no other model has them; else they are kept within the budget. */
-    delete: (id: string, options: WriteOptions & { files?: boolean } = {}): Promise<ModelWrite> =>
-      write("DELETE", at(id), options, undefined, {
+    delete: (
+      id: string,
+      options: WriteOptions & { files?: boolean } = {},
+    ): Promise<ModelWriteResult> =>
+      write("DELETE", modelPath(id), options, undefined, {
         files: options.files === true ? true : undefined,
       }),
 
@@ -150,29 +163,29 @@ export function modelCalls(transport: Transport) {
       id: string,
       options: { signal?: AbortSignal } = {},
     ): AsyncGenerator<ModelProgressView, ModelView | undefined> {
-      const response = await transport.send("GET", at(id, "/progress"), {
+      const response = await transport.send("GET", modelPath(id, "/progress"), {
         accept: "text/event-stream",
         signal: options.signal,
       });
       for await (const event of readEvents(response)) {
-        if (event.event === "end") return decode<ModelView>(event.data);
+        if (event.event === "end") return decodeJson<ModelView>(event.data);
         if (event.event === "error") {
-          throw new ApiError(409, decode<{ error: string }>(event.data).error);
+          throw new ApiError(409, decodeJson<{ error: string }>(event.data).error);
         }
-        if (event.event === "progress") yield decode<ModelProgressView>(event.data);
+        if (event.event === "progress") yield decodeJson<ModelProgressView>(event.data);
       }
       return undefined;
     },
   };
 }
 
-function outcomeOf(response: Response): { timedOut: boolean; accepted: boolean } {
+function readWriteOutcome(response: Response): { timedOut: boolean; accepted: boolean } {
   return {
     timedOut: response.headers.get("x-berth-wait") === "timed-out",
     accepted: response.headers.get("x-berth-changed") !== "false",
   };
 }
 
-function at(id: string, rest = ""): string {
-  return `/api/llm/models/${segment(id)}${rest}`;
+function modelPath(id: string, rest = ""): string {
+  return `/api/llm/models/${encodeSegment(id)}${rest}`;
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 
 /** A form of a JSON part and a file that is sent as it comes, without a copy of it anywhere. */
-export function streamedForm(
+export function createStreamedForm(
   config: unknown,
   source: AsyncIterable<Uint8Array>,
 ): { readonly contentType: string; readonly stream: AsyncIterable<Uint8Array> } {

@@ -1,10 +1,10 @@
-import { BerthError, isAbort } from "../../base/errors.ts";
+import { BerthError, isAbortError } from "../../base/errors.ts";
 import { ApiError } from "./api-error.ts";
 
-export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+export type QueryParameters = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export interface RequestOptions {
-  readonly query?: Query;
+  readonly query?: QueryParameters;
   /** Sent as JSON. */
   readonly body?: unknown;
   /** Sent as it comes; its type stands in `headers`. */
@@ -59,8 +59,8 @@ export class Transport {
         ...(options.signal ? { signal: options.signal } : {}),
       });
     } catch (error) {
-      if (isAbort(error) || options.signal?.aborted === true) throw error;
-      throw unreachable(this.#base.origin, error);
+      if (isAbortError(error) || options.signal?.aborted === true) throw error;
+      throw serverUnreachable(this.#base.origin, error);
     }
     if (!response.ok) throw await toApiError(response);
     return response;
@@ -74,7 +74,7 @@ export class Transport {
 
 /** The body, as the schema of its route says. */
 export async function readJson<T>(response: Response): Promise<T> {
-  return decode<T>(await response.text());
+  return decodeJson<T>(await response.text());
 }
 
 /**
@@ -82,7 +82,7 @@ export async function readJson<T>(response: Response): Promise<T> {
  * here: a newer server may add fields, and an older client has to live with them.
  */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the shape
-export function decode<T>(text: string): T {
+export function decodeJson<T>(text: string): T {
   try {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the server serializes with the same schema
     return JSON.parse(text) as T;
@@ -95,7 +95,7 @@ export function decode<T>(text: string): T {
 }
 
 /** One segment of a path: a name with a slash in it stays one segment. */
-export function segment(name: string): string {
+export function encodeSegment(name: string): string {
   // A dot segment would be resolved away by URL, even when percent-encoded once.
   if (name === "" || name === "." || name === "..") {
     throw new BerthError("invalid_request", `"${name}" is not a name`);
@@ -113,8 +113,8 @@ function parseBase(baseUrl: string): URL {
   return url;
 }
 
-function unreachable(origin: string, cause: unknown): BerthError {
-  const reason = cause instanceof Error ? reasonOf(cause) : "no answer";
+function serverUnreachable(origin: string, cause: unknown): BerthError {
+  const reason = cause instanceof Error ? describeCause(cause) : "no answer";
   return new BerthError("server_unreachable", `no Berth server answers at ${origin}: ${reason}`, {
     hint: "start one with `berth up`, or name another with --url or BERTH_URL",
     cause,
@@ -122,7 +122,7 @@ function unreachable(origin: string, cause: unknown): BerthError {
 }
 
 /** fetch hides the reason in `cause`, sometimes below an AggregateError for IPv4 and IPv6. */
-function reasonOf(error: Error): string {
+function describeCause(error: Error): string {
   const cause: unknown = error.cause;
   if (cause instanceof AggregateError && cause.errors[0] instanceof Error) {
     return cause.errors[0].message;
@@ -135,7 +135,7 @@ async function toApiError(response: Response): Promise<ApiError> {
   const retryAfter = Number(response.headers.get("retry-after"));
   return new ApiError(
     response.status,
-    errorText(text) ?? `the server answered ${response.status} ${response.statusText}`.trim(),
+    readErrorText(text) ?? `the server answered ${response.status} ${response.statusText}`.trim(),
     {
       code: response.headers.get("x-error-code") ?? undefined,
       requestId: response.headers.get("x-request-id") ?? undefined,
@@ -144,7 +144,7 @@ async function toApiError(response: Response): Promise<ApiError> {
   );
 }
 
-function errorText(text: string): string | undefined {
+function readErrorText(text: string): string | undefined {
   try {
     const body: unknown = JSON.parse(text);
     if (typeof body === "object" && body !== null && "error" in body) {

@@ -6,28 +6,28 @@ import type {
   WebhookList,
   WebhookView,
 } from "../../resources/wire/webhooks.ts";
-import { segment, type Transport } from "./transport.ts";
+import { encodeSegment, type Transport } from "./transport.ts";
 
 export function webhookCalls(transport: Transport) {
   return {
     list: (): Promise<WebhookList> => transport.json("GET", "/api/webhooks"),
-    get: (id: string): Promise<WebhookView> => transport.json("GET", at(id)),
+    get: (id: string): Promise<WebhookView> => transport.json("GET", webhookPath(id)),
     /** A secret that the server has made is in this answer only. */
     create: (body: CreateWebhookBody): Promise<CreatedWebhook> =>
       transport.json("POST", "/api/webhooks", { body }),
     async delete(id: string): Promise<void> {
-      await transport.send("DELETE", at(id));
+      await transport.send("DELETE", webhookPath(id));
     },
     /** Queues a test event; how it went shows in the deliveries. */
-    test: (id: string): Promise<DeliveryView> => transport.json("POST", at(id, "/test")),
+    test: (id: string): Promise<DeliveryView> => transport.json("POST", webhookPath(id, "/test")),
     /** Newest first. */
     deliveries: (id: string, limit?: number): Promise<DeliveryList> =>
-      transport.json("GET", at(id, "/deliveries"), { query: { limit } }),
+      transport.json("GET", webhookPath(id, "/deliveries"), { query: { limit } }),
     redeliver: (id: string, delivery: string): Promise<DeliveryView> =>
-      transport.json("POST", at(id, `/deliveries/${segment(delivery)}/redeliver`)),
+      transport.json("POST", webhookPath(id, `/deliveries/${encodeSegment(delivery)}/redeliver`)),
   };
 }
 
-function at(id: string, rest = ""): string {
-  return `/api/webhooks/${segment(id)}${rest}`;
+function webhookPath(id: string, rest = ""): string {
+  return `/api/webhooks/${encodeSegment(id)}${rest}`;
 }

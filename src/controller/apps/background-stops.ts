@@ -1,4 +1,4 @@
-import { isAbort, messageOf } from "../../base/errors.ts";
+import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
@@ -12,7 +12,7 @@ export class BackgroundStops {
   readonly #tasks: TaskGroup;
   readonly #logger: Logger;
   readonly #onEnded: (app: string) => void;
-  readonly #underWay = new Set<string>();
+  readonly #stoppingIds = new Set<string>();
 
   constructor(options: {
     readonly runtime: ContainerRuntime;
@@ -28,24 +28,24 @@ export class BackgroundStops {
   }
 
   /** Ids of containers that are being stopped. */
-  get underWay(): ReadonlySet<string> {
-    return this.#underWay;
+  get stoppingIds(): ReadonlySet<string> {
+    return this.#stoppingIds;
   }
 
   start(app: string, id: string, graceMs: number): void {
-    if (this.#underWay.has(id)) return;
-    this.#underWay.add(id);
+    if (this.#stoppingIds.has(id)) return;
+    this.#stoppingIds.add(id);
     this.#tasks.run("stop of a replaced container", async (signal) => {
       try {
         await this.#runtime.stopContainer(id, graceMs, signal);
       } catch (error) {
-        if (isAbort(error) && signal.aborted) throw error;
+        if (isAbortError(error) && signal.aborted) throw error;
         this.#logger.warn(
-          { app, container: id, error: messageOf(error) },
+          { app, container: id, error: getErrorMessage(error) },
           "a replaced container could not be stopped, will retry",
         );
       } finally {
-        this.#underWay.delete(id);
+        this.#stoppingIds.delete(id);
       }
       this.#onEnded(app);
     });

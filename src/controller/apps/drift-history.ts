@@ -2,15 +2,15 @@
 export const DRIFT_WINDOW_MS = 10 * 60_000;
 export const DRIFT_CORRECTIONS_MAX = 3;
 
-export type Drifts = readonly { readonly field: string; readonly at: number }[];
+export type DriftHistory = readonly { readonly field: string; readonly at: number }[];
 
-export function recentDrifts(drifts: Drifts, nowMs: number): Drifts {
+export function recentDrifts(drifts: DriftHistory, nowMs: number): DriftHistory {
   return drifts.filter((drift) => drift.at > nowMs - DRIFT_WINDOW_MS);
 }
 
 /** The first of `fields` that has been corrected too often already; undefined where all may be corrected. */
-export function driftLoop(
-  drifts: Drifts,
+export function findDriftLoop(
+  drifts: DriftHistory,
   fields: readonly string[],
   nowMs: number,
 ): string | undefined {

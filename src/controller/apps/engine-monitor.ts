@@ -1,6 +1,6 @@
-import { digestOf } from "../../base/canonical.ts";
+import { hashJson } from "../../base/canonical-json.ts";
 import { type Clock, delay } from "../../base/clock.ts";
-import { isAbort, messageOf } from "../../base/errors.ts";
+import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import * as labels from "../labels.ts";
 import type { EngineState } from "../port.ts";
@@ -17,11 +17,11 @@ export interface EngineMonitorOptions {
   readonly logger: Logger;
   readonly instance: string;
   readonly onContainer: (app: string) => void;
-  readonly onConnection: (connected: boolean) => void;
+  readonly onConnectionChange: (connected: boolean) => void;
   /** Apps whose containers differ from what was last seen of them, by a reconcile or a sweep. */
   readonly onSweep: (apps: readonly string[]) => void;
   /** Names of all Apps. */
-  readonly apps: () => readonly string[];
+  readonly listApps: () => readonly string[];
 }
 
 /**
@@ -31,7 +31,7 @@ export interface EngineMonitorOptions {
 export class EngineMonitor {
   readonly #options: EngineMonitorOptions;
   #state: EngineState = { connected: false, message: "not asked yet" };
-  #seen = new Map<string, string>();
+  #fingerprints = new Map<string, string>();
 
   constructor(options: EngineMonitorOptions) {
     this.#options = options;
@@ -47,8 +47,8 @@ export class EngineMonitor {
   }
 
   /** A reconcile has looked at an App: only what differs from this is news to the next sweep. */
-  observed(app: string, containers: readonly ObservedContainer[]): void {
-    this.#seen.set(app, fingerprint(containers));
+  recordObservation(app: string, containers: readonly ObservedContainer[]): void {
+    this.#fingerprints.set(app, fingerprint(containers));
   }
 
   /** One full look. Throws what the engine throws. */
@@ -62,13 +62,13 @@ export class EngineMonitor {
       byApp.set(app ?? "", [...(byApp.get(app ?? "") ?? []), container]);
     }
     const seen = new Map<string, string>();
-    for (const name of new Set([...byApp.keys(), ...this.#options.apps()])) {
+    for (const name of new Set([...byApp.keys(), ...this.#options.listApps()])) {
       seen.set(name, fingerprint(byApp.get(name) ?? []));
     }
     const changed = [...seen]
-      .filter(([name, digest]) => this.#seen.get(name) !== digest)
+      .filter(([name, digest]) => this.#fingerprints.get(name) !== digest)
       .map(([name]) => name);
-    this.#seen = seen;
+    this.#fingerprints = seen;
     this.#options.onSweep(changed);
   }
 
@@ -78,20 +78,20 @@ export class EngineMonitor {
       try {
         for await (const event of runtime.events({ instance }, signal)) {
           if (event.type === "container") this.#options.onContainer(event.app);
-          else if (event.type === "connected") await this.#connected(signal);
-          else this.#disconnected(event.message);
+          else if (event.type === "connected") await this.#handleConnect(signal);
+          else this.#handleDisconnect(event.message);
         }
       } catch (error) {
-        if (isAbort(error) && signal.aborted) return;
+        if (isAbortError(error) && signal.aborted) return;
         logger.warn({ err: error }, "the engine's events ended");
-        this.#disconnected(messageOf(error));
+        this.#handleDisconnect(getErrorMessage(error));
       }
       if (signal.aborted) return;
       await delay(clock, RECONNECT_MS, signal).catch(() => {});
     }
   }
 
-  async #connected(signal: AbortSignal): Promise<void> {
+  async #handleConnect(signal: AbortSignal): Promise<void> {
     const info = await this.#options.runtime.info(signal);
     if (!this.#state.connected)
       this.#options.logger.info(
@@ -99,17 +99,17 @@ export class EngineMonitor {
         "the container engine answers",
       );
     this.#state = { connected: true, info };
-    this.#options.onConnection(true);
+    this.#options.onConnectionChange(true);
     // Events of the time without a connection are lost: orphans are found by looking.
     await this.sweep(signal);
   }
 
-  #disconnected(message: string): void {
+  #handleDisconnect(message: string): void {
     const wasConnected = this.#state.connected || this.#state.message === "not asked yet";
     this.#state = { connected: false, message };
     if (!wasConnected) return;
     this.#options.logger.warn({ error: message }, "the container engine does not answer");
-    this.#options.onConnection(false);
+    this.#options.onConnectionChange(false);
   }
 
   async #resync(signal: AbortSignal): Promise<void> {
@@ -120,13 +120,13 @@ export class EngineMonitor {
       try {
         await this.sweep(signal);
       } catch (error) {
-        if (isAbort(error) && signal.aborted) return;
-        logger.warn({ error: messageOf(error) }, "resync failed, will be tried again");
+        if (isAbortError(error) && signal.aborted) return;
+        logger.warn({ error: getErrorMessage(error) }, "resync failed, will be tried again");
       }
     }
   }
 }
 
 function fingerprint(containers: readonly ObservedContainer[]): string {
-  return digestOf(containers.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
+  return hashJson(containers.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
 }

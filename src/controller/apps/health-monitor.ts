@@ -1,9 +1,9 @@
 import type { Clock } from "../../base/clock.ts";
-import { BerthError, isAbort, messageOf } from "../../base/errors.ts";
+import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
-import type { ContainerHealth } from "./plan/model.ts";
+import type { ContainerHealth } from "./plan/plan-types.ts";
 
 /** A container that is coming up is probed this soon, then half as often again each time, up to one second. */
 const FIRST_PROBE_MS = 40;
@@ -11,7 +11,7 @@ const STARTUP_PROBE_MAX_MS = 1_000;
 /** An app without a port and a check is taken as healthy once it has run this long. */
 const MIN_RUNNING_MS = 1_000;
 
-interface Target {
+interface MonitoredContainer {
   readonly app: string;
   readonly id: string;
   readonly startedAtMs: number;
@@ -20,7 +20,7 @@ interface Target {
   check: EffectiveHealthCheck;
   checkKey: string;
   /** How long a container that was never seen healthy may take before a restart is due. */
-  patienceMs: number;
+  startupDeadlineMs: number;
   healthy: boolean | null;
   everHealthy: boolean;
   failures: number;
@@ -31,10 +31,10 @@ interface Target {
   cancel: () => void;
 }
 
-type Answer = { readonly healthy: boolean; readonly message: string };
+type ProbeAnswer = { readonly healthy: boolean; readonly message: string };
 
 /** What is known of a container that has answered no probe of its check. */
-function unseen(nowMs: number) {
+function createUnprobedState(nowMs: number) {
   const message = "not probed yet";
   return {
     watchedSinceMs: nowMs,
@@ -56,7 +56,7 @@ export class HealthMonitor {
   readonly #clock: Clock;
   readonly #tasks: TaskGroup;
   readonly #onChange: (app: string) => void;
-  readonly #targets = new Map<string, Target>();
+  readonly #targets = new Map<string, MonitoredContainer>();
 
   constructor(options: {
     runtime: ContainerRuntime;
@@ -75,7 +75,7 @@ export class HealthMonitor {
     app: string,
     containers: readonly { readonly id: string; readonly startedAtMs: number }[],
     check: EffectiveHealthCheck,
-    patienceMs: number,
+    startupDeadlineMs: number,
   ): void {
     const wanted = new Map(containers.map((container) => [container.id, container]));
     const checkKey = JSON.stringify(check);
@@ -86,24 +86,24 @@ export class HealthMonitor {
       if (!container || container.startedAtMs !== target.startedAtMs) this.#drop(target);
       // So is another check: what one was answered says nothing of the answers to the other.
       else if (target.checkKey !== checkKey) {
-        Object.assign(target, { check, checkKey, ...unseen(this.#clock.now()) });
+        Object.assign(target, { check, checkKey, ...createUnprobedState(this.#clock.now()) });
         this.#schedule(target, 0);
       }
     }
     for (const { id, startedAtMs } of containers) {
       const known = this.#targets.get(id);
       if (known) {
-        known.patienceMs = patienceMs;
+        known.startupDeadlineMs = startupDeadlineMs;
         continue;
       }
-      const target: Target = {
+      const target: MonitoredContainer = {
         app,
         id,
         startedAtMs,
         check,
         checkKey,
-        patienceMs,
-        ...unseen(this.#clock.now()),
+        startupDeadlineMs: startupDeadlineMs,
+        ...createUnprobedState(this.#clock.now()),
         cancel: () => {},
       };
       this.#targets.set(id, target);
@@ -120,7 +120,7 @@ export class HealthMonitor {
     return target && this.#healthOf(target);
   }
 
-  #healthOf(target: Target): ContainerHealth {
+  #healthOf(target: MonitoredContainer): ContainerHealth {
     return {
       healthy: target.healthy,
       restartDue: this.#restartDue(target),
@@ -128,28 +128,28 @@ export class HealthMonitor {
     };
   }
 
-  #restartDue(target: Target): boolean {
+  #restartDue(target: MonitoredContainer): boolean {
     if (target.healthy !== false) return false;
     if (target.everHealthy) return target.failures >= target.check.retries;
     const watchedMs = this.#clock.now() - target.watchedSinceMs;
-    return watchedMs > target.check.startPeriodMs + target.patienceMs;
+    return watchedMs > target.check.startPeriodMs + target.startupDeadlineMs;
   }
 
-  #schedule(target: Target, delayMs: number): void {
+  #schedule(target: MonitoredContainer, delayMs: number): void {
     target.cancel();
     target.cancel = this.#clock.setTimer(delayMs, () => {
       this.#tasks.run("health probe", (signal) => this.#probe(target, signal));
     });
   }
 
-  #drop(target: Target): void {
+  #drop(target: MonitoredContainer): void {
     target.cancel();
     this.#targets.delete(target.id);
   }
 
-  async #probe(target: Target, signal: AbortSignal): Promise<void> {
+  async #probe(target: MonitoredContainer, signal: AbortSignal): Promise<void> {
     const { check, checkKey } = target;
-    const answer = await this.#ask(target, check, signal);
+    const answer = await this.#probeOnce(target, check, signal);
     if (this.#targets.get(target.id) !== target || target.checkKey !== checkKey) return;
     if (answer === "engine-away") {
       this.#schedule(target, Math.max(check.intervalMs, STARTUP_PROBE_MAX_MS));
@@ -169,8 +169,8 @@ export class HealthMonitor {
         check.probe.type === "running" ? check.intervalMs * 6 : check.intervalMs,
       );
     } else {
-      const settling = this.#clock.now() - target.startedAtMs < check.startPeriodMs;
-      if (!settling) target.failures += 1;
+      const isStarting = this.#clock.now() - target.startedAtMs < check.startPeriodMs;
+      if (!isStarting) target.failures += 1;
       // One failed probe of a healthy container is not an illness yet.
       if (!target.everHealthy || target.failures >= check.retries) target.healthy = false;
       target.nextMs = Math.min(target.nextMs * 1.5, STARTUP_PROBE_MAX_MS, check.intervalMs);
@@ -191,11 +191,11 @@ export class HealthMonitor {
     }
   }
 
-  async #ask(
-    target: Target,
+  async #probeOnce(
+    target: MonitoredContainer,
     check: EffectiveHealthCheck,
     signal: AbortSignal,
-  ): Promise<Answer | "engine-away"> {
+  ): Promise<ProbeAnswer | "engine-away"> {
     if (check.probe.type === "running") {
       // The engine's clock may be another one.
       const ranMs = this.#clock.now() - Math.min(target.startedAtMs, target.watchedSinceMs);
@@ -206,10 +206,10 @@ export class HealthMonitor {
     try {
       return await this.#runtime.probe(target.id, check.probe, check.timeoutMs, signal);
     } catch (error) {
-      if (isAbort(error) && signal.aborted) throw error;
+      if (isAbortError(error) && signal.aborted) throw error;
       // Nobody has asked the container, so nothing is known of it.
       if (error instanceof BerthError && error.code === "engine_unreachable") return "engine-away";
-      return { healthy: false, message: messageOf(error) };
+      return { healthy: false, message: getErrorMessage(error) };
     }
   }
 }

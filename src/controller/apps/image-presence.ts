@@ -24,7 +24,7 @@ export class ImagePresence {
     this.#clock = clock;
   }
 
-  async ask(image: string, signal: AbortSignal): Promise<"present" | "absent"> {
+  async check(image: string, signal: AbortSignal): Promise<"present" | "absent"> {
     const askedMs = this.#clock.now();
     const ageMs = askedMs - (this.#seenMs.get(image) ?? Number.NEGATIVE_INFINITY);
     // A clock that was set back makes nothing younger.
@@ -35,7 +35,7 @@ export class ImagePresence {
     return "present";
   }
 
-  absent(image: string): void {
+  markAbsent(image: string): void {
     this.#seenMs.delete(image);
   }
 
@@ -43,11 +43,11 @@ export class ImagePresence {
     return this.#refreshed.has(version);
   }
 
-  refreshed(version: string): void {
+  markRefreshed(version: string): void {
     this.#refreshed.add(version);
   }
 
-  forget(): void {
+  clear(): void {
     this.#seenMs.clear();
   }
 }

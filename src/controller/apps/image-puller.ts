@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import { isAbort } from "../../base/errors.ts";
+import { isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { ContainerRuntime, PullProgress, RegistryAuth } from "../runtime/port.ts";
 
@@ -113,7 +113,7 @@ export class ImagePuller {
       );
       pull.state = { type: "done" };
     } catch (error) {
-      if (isAbort(error) && signal.aborted) throw error;
+      if (isAbortError(error) && signal.aborted) throw error;
       pull.state = { type: "failed", error };
     }
     const key = pullKey(pull.image, pull.auth);

@@ -1,10 +1,14 @@
-import type { AppSpec } from "../../resources/app.ts";
 import type { EffectiveApp } from "../../resources/app-defaults.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
+import { findCondition } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
-import { findCondition } from "../../resources/status.ts";
-import { MODELS_HOST, type ModelDoor, modelsUrl } from "../models/door.ts";
+import {
+  buildModelsUrl,
+  type ContainerListenerStatus,
+  MODELS_HOST,
+} from "../models/container-listener.ts";
 import type { Reason } from "../reason.ts";
-import type { Lookup } from "./planned.ts";
+import type { StoreReader } from "./dry-run-store.ts";
 
 /**
  * What an App that says `models` waits for, and what its containers are told of them.
@@ -14,20 +18,20 @@ import type { Lookup } from "./planned.ts";
 const API_KEY = "berth";
 
 /** What makes containers of such an App; empty for any other, whose containers stay what they were. */
-export function modelTemplate(
+export function buildModelSettings(
   app: EffectiveApp,
   port: number,
 ): { readonly env: readonly string[]; readonly hostAliases?: readonly string[] } {
   const [first] = app.models;
   if (first === undefined) return { env: [] };
-  const told = {
-    OPENAI_BASE_URL: modelsUrl(port),
+  const variables = {
+    OPENAI_BASE_URL: buildModelsUrl(port),
     OPENAI_API_KEY: API_KEY,
     OPENAI_MODEL: first,
     BERTH_MODELS: app.models.join(","),
   };
   return {
-    env: Object.entries(told)
+    env: Object.entries(variables)
       .filter(([name]) => !(name in app.env))
       .map(([name, value]) => `${name}=${value}`),
     hostAliases: [MODELS_HOST],
@@ -35,19 +39,25 @@ export function modelTemplate(
 }
 
 /** The first Model that does not answer yet, or what keeps containers from it; undefined where all is well. */
-export function pendingModel(store: Lookup, spec: AppSpec, door: ModelDoor): Reason | undefined {
+export function findPendingModel(
+  store: StoreReader,
+  spec: AppSpec,
+  listener: ContainerListenerStatus,
+): Reason | undefined {
   const { models = [] } = spec;
   for (const name of models) {
-    const reason = modelPending(name, store.get("Model", name));
+    const reason = explainPendingModel(name, store.get("Model", name));
     if (reason) return reason;
   }
   // An App that goes elsewhere for its answers needs no way to the models.
-  const goesBySelf = spec.env?.["OPENAI_BASE_URL"] !== undefined;
-  return models.length === 0 || goesBySelf ? undefined : (door.closed() ?? undefined);
+  const hasOwnBaseUrl = spec.env?.["OPENAI_BASE_URL"] !== undefined;
+  return models.length === 0 || hasOwnBaseUrl
+    ? undefined
+    : (listener.getUnavailableReason() ?? undefined);
 }
 
 /** Why an App has to wait for this Model; undefined where it answers. */
-export function modelPending(
+export function explainPendingModel(
   name: string,
   model: Resource<"Model"> | undefined,
 ): Reason | undefined {

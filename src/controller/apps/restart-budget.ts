@@ -13,21 +13,27 @@ export type RestartDecision =
   | { readonly type: "wait"; readonly untilMs: number }
   | { readonly type: "exhausted" };
 
-export type Restarts = readonly { readonly of: string; readonly at: number }[];
+export type RestartHistory = readonly { readonly of: string; readonly at: number }[];
 
 /** The restarts that still count, oldest first. */
-export function recentRestarts(restarts: Restarts, policy: RestartPolicy, nowMs: number): Restarts {
+export function recentRestarts(
+  restarts: RestartHistory,
+  policy: RestartPolicy,
+  nowMs: number,
+): RestartHistory {
   return restarts.filter(({ at }) => at > nowMs - policy.intervalMs);
 }
 
 /** For the container `of`, by its own restarts. */
 export function decideRestart(
-  restarts: Restarts,
-  of: string,
+  restarts: RestartHistory,
+  budgetKey: string,
   policy: RestartPolicy,
   nowMs: number,
 ): RestartDecision {
-  const recent = recentRestarts(restarts, policy, nowMs).filter((restart) => restart.of === of);
+  const recent = recentRestarts(restarts, policy, nowMs).filter(
+    (restart) => restart.of === budgetKey,
+  );
   if (recent.length >= policy.attempts) return { type: "exhausted" };
   const last = recent.at(-1)?.at;
   if (last === undefined) return { type: "now" };

@@ -1,8 +1,8 @@
-import type { AppSpec } from "../../resources/app.ts";
-import type { AppStatus, ReconcilerMemory } from "../../resources/status.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
+import type { AppStatus, ReconcileState } from "../../resources/app-status.ts";
 import type { Revision, Store } from "../../store/store.ts";
-import { type DesiredApp, revisionHash } from "./desired.ts";
-import { lastGood } from "./failure.ts";
+import { type DesiredApp, revisionHash } from "./desired-app.ts";
+import { findLastGoodRevision } from "./revert-or-stall.ts";
 
 /** The kept versions of one App, as its reconciler asks for them and adds to them. */
 
@@ -28,15 +28,15 @@ export function findRevision(
   return store.revisions.list(app).find((revision) => revision.specHash === hash);
 }
 
-export function revisionStatus(
+export function buildRevisionStatus(
   store: Store,
   app: string,
   numbers: { readonly attempted: Revision | undefined; readonly applied: Revision | undefined },
-  memory: ReconcilerMemory,
+  memory: ReconcileState,
 ): AppStatus["revisions"] {
   return {
     attempted: numbers.attempted?.number ?? null,
     applied: numbers.applied?.number ?? null,
-    stable: lastGood(store, app, memory)?.number ?? null,
+    stable: findLastGoodRevision(store, app, memory)?.number ?? null,
   };
 }

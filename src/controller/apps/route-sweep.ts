@@ -24,13 +24,13 @@ export async function sweepRoutes(
   const containers = await runtime.listContainers({ instance: store.instanceId }, signal);
   for (const { metadata } of store.list("App")) {
     const own = containers.filter((container) => container.labels[labels.APP] === metadata.name);
-    const reached = new Set(own.flatMap(addressesOf));
-    await ingress.table.retain(metadata.name, reached);
+    const reached = new Set(own.flatMap(listAddresses));
+    await ingress.table.retainTargets(metadata.name, reached);
   }
 }
 
 /** Every host:port at which a container may take requests now. */
-export function addressesOf(container: ObservedContainer): string[] {
+export function listAddresses(container: ObservedContainer): string[] {
   const port = container.labels[labels.PORT];
   if (container.state !== "running" || port === undefined) return [];
   const direct = Object.values(container.networkAddresses).map((address) =>

@@ -1,31 +1,31 @@
+import type { AppStatus, ReconcileState } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
-import type { AppStatus, ReconcilerMemory } from "../../resources/status.ts";
 import type { SourceState } from "../builds/port.ts";
 import type { Reason } from "../reason.ts";
-import type { Mask } from "../secrets/mask.ts";
-import type { Seen } from "./complete.ts";
-import type { ReconcilerContext } from "./context.ts";
-import type { Plan } from "./plan/model.ts";
-import type { Resolved } from "./resolve.ts";
-import { findRevision, revisionStatus } from "./revisions.ts";
-import { sourceFailure } from "./source-look.ts";
-import { appStatus } from "./status.ts";
+import type { SecretMask } from "../secrets/app-secret-mask.ts";
+import type { ReadinessObservation } from "./app-readiness.ts";
+import { buildAppStatus } from "./app-status.ts";
+import { findTerminalSourceFailure } from "./observe-source.ts";
+import type { Plan } from "./plan/plan-types.ts";
+import type { ReconcilerContext } from "./reconciler-context.ts";
+import type { ResolvedApp } from "./resolve-app.ts";
+import { buildRevisionStatus, findRevision } from "./revisions.ts";
 
 /** What one run knows so far. */
-export interface RunView extends Seen {
+export interface RunView extends ReadinessObservation {
   readonly resource: Resource<"App">;
-  readonly memory: ReconcilerMemory;
+  readonly memory: ReconcileState;
   readonly source: SourceState | null;
-  readonly resolved: Resolved | null;
+  readonly resolved: ResolvedApp | null;
   readonly plan: Plan | null;
   readonly progress: Reason | null;
   /** Set where the engine could not be asked. */
   readonly unknown: string | null;
-  readonly mask: Mask;
+  readonly mask: SecretMask;
 }
 
 /** The status that follows from what a run has found, with what the store knows besides. */
-export function runStatus(context: ReconcilerContext, view: RunView): AppStatus {
+export function buildRunStatus(context: ReconcilerContext, view: RunView): AppStatus {
   const { store, clock, ingress, baseDomain } = context;
   const { resource, resolved, memory } = view;
   const { name } = resource.metadata;
@@ -37,7 +37,7 @@ export function runStatus(context: ReconcilerContext, view: RunView): AppStatus 
     view.containers.length > 0
       ? findRevision(store, name, resolved?.spec ?? resource.spec, desired?.image ?? null)
       : undefined;
-  return appStatus({
+  return buildAppStatus({
     resource,
     nowMs: clock.now(),
     memory,
@@ -51,12 +51,12 @@ export function runStatus(context: ReconcilerContext, view: RunView): AppStatus 
     refused: resolved?.refused ?? null,
     blocked: resolved?.blocked ?? null,
     held: masked(resolved?.held ?? null),
-    sourceFailure: masked(sourceFailure(view.source)),
+    sourceFailure: masked(findTerminalSourceFailure(view.source)),
     ownImage,
-    build: ownImage === null ? null : (store.builds.ofImage(ownImage) ?? null),
+    build: ownImage === null ? null : (store.builds.findByImage(ownImage) ?? null),
     progress: masked(view.progress),
     unknown: view.unknown,
-    revisions: revisionStatus(
+    revisions: buildRevisionStatus(
       store,
       name,
       { attempted: findRevision(store, name, resource.spec, ownImage), applied },

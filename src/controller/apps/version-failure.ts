@@ -1,43 +1,45 @@
 import { BerthError } from "../../base/errors.ts";
+import type { ReconcileState } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
-import type { ReconcilerMemory } from "../../resources/status.ts";
 import type { Revision } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
-import type { Mask } from "../secrets/mask.ts";
-import type { ReconcilerContext } from "./context.ts";
-import type { DesiredApp } from "./desired.ts";
-import { lastLines, portMismatch, revertTarget } from "./failure.ts";
-import { deadlineMs } from "./memory.ts";
-import type { ContainerHealth, Operation, Plan } from "./plan/model.ts";
-import { hashOf, isHealthy } from "./plan/observed.ts";
-import { describeEnd } from "./status.ts";
+import type { SecretMask } from "../secrets/app-secret-mask.ts";
+import { describeContainerState } from "./app-status.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import { getSpecHash, isHealthy } from "./plan/observed-containers.ts";
+import type { ContainerHealth, Operation, Plan } from "./plan/plan-types.ts";
+import { progressDeadlineAtMs } from "./reconcile-state.ts";
+import type { ReconcilerContext } from "./reconciler-context.ts";
+import { describePortMismatch, findRevertTarget, readLastLogLines } from "./revert-or-stall.ts";
 
 export interface VersionView {
   readonly desired: DesiredApp;
   readonly plan: Plan;
   readonly containers: readonly ObservedContainer[];
   readonly health: ReadonlyMap<string, ContainerHealth>;
-  readonly memory: ReconcilerMemory;
+  readonly memory: ReconcileState;
   /** The revision that has the App's requests, where that is known. */
   readonly serving: Revision | undefined;
-  readonly mask: Mask;
+  readonly mask: SecretMask;
 }
 
 /** Why the version has to be given up, with what its container said last; undefined where it has not. */
-export async function versionFailure(
+export async function findVersionFailure(
   context: ReconcilerContext,
   view: VersionView,
   signal: AbortSignal,
 ): Promise<Reason | undefined> {
-  return (await crashed(context, view, signal)) ?? (await overdue(context, view, signal));
+  return (
+    (await findCrash(context, view, signal)) ?? (await findDeadlineFailure(context, view, signal))
+  );
 }
 
 /**
  * Why a version is given up whose containers the engine refuses to make: its deadline is over and
  * there is another one to go back to. Undefined where trying again is better, such as with a full disk.
  */
-export function cannotBeMade(
+export function findCreationFailure(
   { store, clock }: ReconcilerContext,
   resource: Resource<"App">,
   { desired, memory, serving }: Pick<VersionView, "desired" | "memory" | "serving">,
@@ -46,13 +48,13 @@ export function cannotBeMade(
 ): Reason | undefined {
   if (operation.type !== "createContainer") return undefined;
   if (!(error instanceof BerthError) || error.code !== "engine_error") return undefined;
-  const deadline = deadlineMs(memory, desired);
+  const deadline = progressDeadlineAtMs(memory, desired);
   if (deadline === null || clock.now() < deadline) return undefined;
-  if (!revertTarget(store, resource, desired, memory, serving)) return undefined;
+  if (!findRevertTarget(store, resource, desired, memory, serving)) return undefined;
   return { reason: "ContainerRefused", message: error.message };
 }
 
-async function crashed(
+async function findCrash(
   context: ReconcilerContext,
   view: VersionView,
   signal: AbortSignal,
@@ -63,35 +65,37 @@ async function crashed(
   const isUp = container.state === "running";
   const what = isUp
     ? `the container is unhealthy: ${health.get(container.id)?.message ?? ""}`
-    : describeEnd(container);
-  const lines = await lastLines(context, container, view.mask, signal);
+    : describeContainerState(container);
+  const lines = await readLastLogLines(context, container, view.mask, signal);
   return {
     reason: isUp ? "Unhealthy" : "CrashLoop",
     message: `${what}, after ${desired.app.restart.attempts} restarts${lines}; fix the spec or run berth retry ${desired.name}`,
   };
 }
 
-async function overdue(
+async function findDeadlineFailure(
   context: ReconcilerContext,
   view: VersionView,
   signal: AbortSignal,
 ): Promise<Reason | undefined> {
   const { desired, containers, health, memory } = view;
   const { runtime, clock } = context;
-  const deadline = deadlineMs(memory, desired);
+  const deadline = progressDeadlineAtMs(memory, desired);
   if (deadline === null || clock.now() < deadline) return undefined;
   const container = containers.find(
-    (candidate) => hashOf(candidate) === desired.hash && !isHealthy(candidate, health),
+    (candidate) => getSpecHash(candidate) === desired.hash && !isHealthy(candidate, health),
   );
   if (!container) return undefined;
   const isUp = container.state === "running";
   const { probe } = desired.app.healthCheck;
   const mismatch =
-    "port" in probe && isUp ? await portMismatch(runtime, container, probe.port, signal) : "";
+    "port" in probe && isUp
+      ? await describePortMismatch(runtime, container, probe.port, signal)
+      : "";
   const what = isUp
     ? `not healthy: ${health.get(container.id)?.message ?? "not probed"}`
-    : describeEnd(container);
-  const lines = await lastLines(context, container, view.mask, signal);
+    : describeContainerState(container);
+  const lines = await readLastLogLines(context, container, view.mask, signal);
   const seconds = Math.round(desired.app.rollout.progressDeadlineMs / 1000);
   return {
     reason: "ProgressDeadlineExceeded",

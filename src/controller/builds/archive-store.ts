@@ -7,15 +7,15 @@ import { BerthError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { UploadedArchive } from "./port.ts";
 
-export interface KeptArchive extends UploadedArchive {
+export interface StoredArchive extends UploadedArchive {
   /** When it was uploaded last, since the epoch. */
   readonly storedAtMs: number;
 }
 
 /** A digest is a part of a path: nothing else may become one. */
 const digestPattern = /^[0-9a-f]{64}$/;
-const KEPT = ".archive";
-const PART = ".part";
+const ARCHIVE_SUFFIX = ".archive";
+const PARTIAL_SUFFIX = ".part";
 /** The header of a tar file is its first block; gzip says what it is in the first two bytes. */
 const HEADER_BYTES = 512;
 
@@ -28,7 +28,7 @@ export class ArchiveStore {
   readonly #bytesMax: number;
   readonly #parts = new Set<string>();
   /** Digests that were uploaded more than once in this process. */
-  readonly #repeated = new Set<string>();
+  readonly #reuploaded = new Set<string>();
 
   constructor(options: { readonly dir: string; readonly bytesMax: number }) {
     this.#dir = options.dir;
@@ -42,7 +42,7 @@ export class ArchiveStore {
    */
   async put(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
     signal.throwIfAborted();
-    const part = `${randomUUID()}${PART}`;
+    const part = `${randomUUID()}${PARTIAL_SUFFIX}`;
     this.#parts.add(part);
     try {
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
@@ -50,13 +50,13 @@ export class ArchiveStore {
       // In this turn: no removal comes between, and one that follows sees a file that is new.
       const isKnown = lstatSync(this.path(written.digest), { throwIfNoEntry: false }) !== undefined;
       renameSync(join(this.#dir, part), this.path(written.digest));
-      if (isKnown) this.#repeated.add(written.digest);
+      if (isKnown) this.#reuploaded.add(written.digest);
       await syncFolder(this.#dir);
       return written;
     } catch (error) {
       await rm(join(this.#dir, part), { force: true });
       signal.throwIfAborted();
-      throw isFull(error) ? full(error) : error;
+      throw isDiskFull(error) ? diskFullError(error) : error;
     } finally {
       this.#parts.delete(part);
     }
@@ -74,32 +74,32 @@ export class ArchiveStore {
       throw new BerthError("invalid_request", "that is no digest of an archive", {
         hint: "it is the sha256 in 64 hexadecimal digits that an upload answers with",
       });
-    return join(this.#dir, `${digest}${KEPT}`);
+    return join(this.#dir, `${digest}${ARCHIVE_SUFFIX}`);
   }
 
   /** True where somebody has uploaded the archive anew, perhaps for an App that does not name it yet. */
-  isRepeated(digest: string): boolean {
-    return this.#repeated.has(digest);
+  isReuploaded(digest: string): boolean {
+    return this.#reuploaded.has(digest);
   }
 
   /**
    * Removes an archive that `list` told of, before this returns: what the caller has just seen of its
    * users is still so. False where it has been uploaded again since, or is gone.
    */
-  removeUnchanged({ digest, storedAtMs }: KeptArchive): boolean {
+  removeUnchanged({ digest, storedAtMs }: StoredArchive): boolean {
     const file = this.path(digest);
     const state = lstatSync(file, { throwIfNoEntry: false });
     if (state?.isFile() !== true || Math.round(state.mtimeMs) !== storedAtMs) return false;
     unlinkSync(file);
-    this.#repeated.delete(digest);
+    this.#reuploaded.delete(digest);
     return true;
   }
 
   /** Oldest first. */
-  async list(): Promise<readonly KeptArchive[]> {
-    const kept: KeptArchive[] = [];
+  async list(): Promise<readonly StoredArchive[]> {
+    const kept: StoredArchive[] = [];
     for (const name of await this.#names()) {
-      const digest = name.endsWith(KEPT) ? name.slice(0, -KEPT.length) : "";
+      const digest = name.endsWith(ARCHIVE_SUFFIX) ? name.slice(0, -ARCHIVE_SUFFIX.length) : "";
       if (!digestPattern.test(digest)) continue;
       const state = await lstat(this.path(digest)).catch(() => undefined);
       if (state?.isFile() === true)
@@ -111,7 +111,7 @@ export class ArchiveStore {
   /** Removes what uploads of earlier processes left behind; for the start. Returns how many there were. */
   async sweep(): Promise<number> {
     const left = (await this.#names()).filter(
-      (name) => name.endsWith(PART) && !this.#parts.has(name),
+      (name) => name.endsWith(PARTIAL_SUFFIX) && !this.#parts.has(name),
     );
     for (const name of left) await rm(join(this.#dir, name), { force: true });
     return left.length;
@@ -133,7 +133,7 @@ export class ArchiveStore {
     try {
       const hash = createHash("sha256");
       let bytes = 0;
-      for await (const chunk of checked(abortable(stream, signal))) {
+      for await (const chunk of validateArchive(abortable(stream, signal))) {
         bytes += chunk.length;
         if (bytes > this.#bytesMax)
           throw new BerthError(
@@ -163,7 +163,7 @@ async function* abortable(
   let isDone = false;
   try {
     while (!isDone) {
-      const next = await unlessAborted(() => iterator.next(), signal);
+      const next = await rejectOnAbort(() => iterator.next(), signal);
       isDone = next.done === true;
       if (next.done !== true) yield next.value;
     }
@@ -174,7 +174,7 @@ async function* abortable(
 }
 
 /** (Promise.race against one promise of the signal would hold every chunk until that settles.) */
-function unlessAborted<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+function rejectOnAbort<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
     const onAbort = () => reject(signal.reason);
@@ -186,7 +186,7 @@ function unlessAborted<T>(work: () => Promise<T>, signal: AbortSignal): Promise<
 }
 
 /** Passes an archive on, and ends with `archive_invalid` as soon as it shows that it is none. */
-async function* checked(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* validateArchive(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let start: Uint8Array | undefined = new Uint8Array(0);
   for await (const chunk of stream) {
     if (start === undefined) {
@@ -195,30 +195,30 @@ async function* checked(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
     }
     start = Buffer.concat([start, chunk]);
     if (start.length < HEADER_BYTES && !isGzip(start)) continue;
-    requireArchive(start);
+    assertArchive(start);
     yield start;
     start = undefined;
   }
   // It ended before it showed what it is.
-  if (start !== undefined) requireArchive(start);
+  if (start !== undefined) assertArchive(start);
 }
 
 function isGzip(start: Uint8Array): boolean {
   return start[0] === 0x1f && start[1] === 0x8b;
 }
 
-const others: readonly (readonly [name: string, magic: string])[] = [
+const otherFormats: readonly (readonly [name: string, magic: string])[] = [
   ["a zip file", "504b0304"],
   ["compressed with zstd", "28b52ffd"],
   ["compressed with xz", "fd377a585a00"],
   ["compressed with bzip2", "425a68"],
 ];
 
-function requireArchive(start: Uint8Array): void {
+function assertArchive(start: Uint8Array): void {
   if (isGzip(start)) return;
   if (start.length >= HEADER_BYTES && new Header(Buffer.from(start), 0).cksumValid) return;
   const hexadecimal = Buffer.from(start.subarray(0, 8)).toString("hex");
-  const what = others.find(([, magic]) => hexadecimal.startsWith(magic))?.[0];
+  const what = otherFormats.find(([, magic]) => hexadecimal.startsWith(magic))?.[0];
   const why = start.length === 0 ? "it is empty" : `it is ${what ?? "something else"}`;
   throw new BerthError("archive_invalid", `the upload is no gzipped tar file: ${why}`, {
     hint: "make it with `tar czf app.tar.gz FOLDER`, or let `berth deploy FOLDER` do that",
@@ -240,7 +240,7 @@ async function syncFolder(dir: string): Promise<void> {
   }
 }
 
-function isFull(error: unknown): boolean {
+function isDiskFull(error: unknown): boolean {
   return (
     error instanceof Error &&
     "code" in error &&
@@ -248,7 +248,7 @@ function isFull(error: unknown): boolean {
   );
 }
 
-function full(cause: unknown): BerthError {
+function diskFullError(cause: unknown): BerthError {
   return new BerthError("disk_full", "there is no space left to keep the archive", {
     hint: "free some space on the disk of the data directory",
     cause,

@@ -2,7 +2,7 @@ import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { type FileHandle, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { formatBytes } from "../../base/units.ts";
-import type { Mask } from "../secrets/mask.ts";
+import type { SecretMask } from "../secrets/app-secret-mask.ts";
 
 /** Of one build. The last lines, which say how it ended, are written beyond it. */
 export const LOG_BYTES_MAX = 16 * 2 ** 20;
@@ -14,7 +14,7 @@ const READ_BYTES = 64 * 1024;
 export class BuildLogs {
   readonly #dir: string;
   readonly #bytesMax: number;
-  readonly #open = new Map<number, BuildLog>();
+  readonly #open = new Map<number, BuildLogWriter>();
 
   constructor(dir: string, bytesMax: number = LOG_BYTES_MAX) {
     this.#dir = dir;
@@ -22,15 +22,17 @@ export class BuildLogs {
   }
 
   /** Begins the log of a build. A disk that is full costs the log, not the build. */
-  create(id: number, mask: Mask): BuildLog {
+  create(id: number, mask: SecretMask): BuildLogWriter {
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
-    const log = new BuildLog(this.#file(id), this.#bytesMax, mask, () => this.#open.delete(id));
+    const log = new BuildLogWriter(this.#file(id), this.#bytesMax, mask, () =>
+      this.#open.delete(id),
+    );
     this.#open.set(id, log);
     return log;
   }
 
   /** Adds a line to the log of a build that has ended. */
-  note(id: number, line: string): void {
+  appendLine(id: number, line: string): void {
     const log = this.create(id, (text) => text);
     log.end(line);
   }
@@ -48,13 +50,13 @@ export class BuildLogs {
       for (;;) {
         // Asked before reading: what is written meanwhile is either read now or waited for next.
         const log = this.#open.get(id);
-        const news = options.follow ? log?.changed(signal) : undefined;
+        const nextChange = options.follow ? log?.waitForChange(signal) : undefined;
         for await (const line of lines.next()) {
           if (signal.aborted) return true;
           yield line;
         }
-        if (!news || signal.aborted) return true;
-        await news;
+        if (!nextChange || signal.aborted) return true;
+        await nextChange;
       }
     } finally {
       await file.close();
@@ -77,18 +79,18 @@ export class BuildLogs {
 }
 
 /** One log that is being written. */
-export class BuildLog {
+export class BuildLogWriter {
   readonly #file: string;
   readonly #bytesMax: number;
-  readonly #mask: Mask;
+  readonly #mask: SecretMask;
   readonly #onEnd: () => void;
   readonly #waiting = new Set<() => void>();
   #descriptor: number | undefined;
   #bytes = 0;
-  #isCut = false;
-  #isOver = false;
+  #isTruncated = false;
+  #hasEnded = false;
 
-  constructor(file: string, bytesMax: number, mask: Mask, onEnd: () => void) {
+  constructor(file: string, bytesMax: number, mask: SecretMask, onEnd: () => void) {
     this.#file = file;
     this.#bytesMax = bytesMax;
     this.#mask = mask;
@@ -98,10 +100,10 @@ export class BuildLog {
 
   /** Text of one or several lines. */
   write(text: string): void {
-    if (this.#isOver || this.#isCut) return;
-    const lines = this.#linesOf(text);
+    if (this.#hasEnded || this.#isTruncated) return;
+    const lines = this.#formatLines(text);
     if (this.#bytes + lines.length > this.#bytesMax) {
-      this.#isCut = true;
+      this.#isTruncated = true;
       this.#write(
         `... the log is cut here, at ${formatBytes(this.#bytesMax)}; the build goes on\n`,
       );
@@ -112,9 +114,9 @@ export class BuildLog {
 
   /** The last line. Readers end after it. */
   end(line: string): void {
-    if (this.#isOver) return;
-    this.#write(this.#linesOf(line));
-    this.#isOver = true;
+    if (this.#hasEnded) return;
+    this.#write(this.#formatLines(line));
+    this.#hasEnded = true;
     if (this.#descriptor !== undefined) closeSync(this.#descriptor);
     this.#descriptor = undefined;
     this.#onEnd();
@@ -122,7 +124,7 @@ export class BuildLog {
   }
 
   /** Resolves when more has been written, when the log has ended, or when the signal aborts. */
-  changed(signal: AbortSignal): Promise<void> {
+  waitForChange(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
         this.#waiting.delete(done);
@@ -134,7 +136,7 @@ export class BuildLog {
     });
   }
 
-  #linesOf(text: string): string {
+  #formatLines(text: string): string {
     const lines = text
       .replace(/\r?\n$/, "")
       .split(/\r?\n/)
@@ -153,7 +155,7 @@ export class BuildLog {
       if (text !== "") writeSync(this.#descriptor, text);
       this.#bytes += Buffer.byteLength(text);
     } catch {
-      this.#isCut = true;
+      this.#isTruncated = true;
     }
     this.#wake();
   }

@@ -1,14 +1,14 @@
 import type { TaskGroup } from "../../base/task-group.ts";
-import type { Ending, Job } from "./job.ts";
+import type { BuildEndReason, BuildJob } from "./build-job.ts";
 
 export interface BuildQueueOptions {
   /** Builds at once, over all Apps; of one App never more than one. */
   readonly concurrency: number;
   readonly tasks: TaskGroup;
   /** Makes the image and writes down how it went; does not throw. The signal is the job's. */
-  readonly run: (job: Job) => Promise<void>;
+  readonly run: (job: BuildJob) => Promise<void>;
   /** A job ended before it began. */
-  readonly onDropped: (job: Job, ending: Ending) => void;
+  readonly onDropped: (job: BuildJob, ending: BuildEndReason) => void;
   /** How many wait; called when that changes. */
   readonly onDepth: (waiting: number) => void;
 }
@@ -19,36 +19,39 @@ export interface BuildQueueOptions {
  */
 export class BuildQueue {
   readonly #options: BuildQueueOptions;
-  readonly #waiting: Job[] = [];
-  readonly #running = new Map<string, { readonly job: Job; readonly untilEnded: Promise<void> }>();
+  readonly #waiting: BuildJob[] = [];
+  readonly #running = new Map<
+    string,
+    { readonly job: BuildJob; readonly untilEnded: Promise<void> }
+  >();
 
   constructor(options: BuildQueueOptions) {
     this.#options = options;
   }
 
   /** The build whose result the App waits for: not one that has been given up. */
-  current(app: string): Job | undefined {
+  current(app: string): BuildJob | undefined {
     const waiting = this.#waiting.find((job) => job.app === app);
     const running = this.#running.get(app)?.job;
     const isGivenUp =
-      running?.ending?.type === "superseded" || running?.ending?.type === "unwanted";
+      running?.endReason?.type === "superseded" || running?.endReason?.type === "unwanted";
     return waiting ?? (isGivenUp ? undefined : running);
   }
 
-  find(id: number): Job | undefined {
+  find(id: number): BuildJob | undefined {
     return this.all().find((job) => job.id === id);
   }
 
-  all(): readonly Job[] {
+  all(): readonly BuildJob[] {
     return [...this.#running.values()].map(({ job }) => job).concat(this.#waiting);
   }
 
   /** What stands between a job and its beginning: builds in front of it, those that run included. */
-  inFrontOf(job: Job): number {
+  countAhead(job: BuildJob): number {
     return Math.max(0, this.#waiting.indexOf(job)) + this.#running.size;
   }
 
-  add(job: Job): void {
+  add(job: BuildJob): void {
     const ending = { type: "superseded", by: job.id } as const;
     const at = this.#waiting.findIndex(({ app }) => app === job.app);
     const older = at === -1 ? undefined : this.#waiting[at];
@@ -56,27 +59,27 @@ export class BuildQueue {
       this.#waiting[at] = job;
       this.#options.onDropped(older, ending);
     } else this.#waiting.push(job);
-    this.#running.get(job.app)?.job.end(ending);
+    this.#running.get(job.app)?.job.abort(ending);
     this.#startNext();
   }
 
   /** Ends a build; resolves when it has ended. False where it had already. */
-  async end(id: number, ending: Ending): Promise<boolean> {
+  async end(id: number, ending: BuildEndReason): Promise<boolean> {
     const at = this.#waiting.findIndex((job) => job.id === id);
     const [waiting] = at === -1 ? [] : this.#waiting.splice(at, 1);
     if (waiting) {
       this.#options.onDropped(waiting, ending);
-      this.#tellDepth();
+      this.#reportDepth();
       return true;
     }
     const running = [...this.#running.values()].find(({ job }) => job.id === id);
     if (!running) return false;
-    running.job.end(ending);
+    running.job.abort(ending);
     await running.untilEnded;
     return true;
   }
 
-  async endAll(ending: Ending): Promise<void> {
+  async endAll(ending: BuildEndReason): Promise<void> {
     await Promise.all(this.all().map((job) => this.end(job.id, ending)));
   }
 
@@ -87,11 +90,11 @@ export class BuildQueue {
       if (!job) break;
       this.#start(job);
     }
-    this.#tellDepth();
+    this.#reportDepth();
   }
 
-  #start(job: Job): void {
-    job.begin();
+  #start(job: BuildJob): void {
+    job.markRunning();
     const untilEnded = new Promise<void>((resolve) => {
       this.#options.tasks.run(`build ${job.id}`, async () => {
         try {
@@ -106,7 +109,7 @@ export class BuildQueue {
     this.#running.set(job.app, { job, untilEnded });
   }
 
-  #tellDepth(): void {
+  #reportDepth(): void {
     this.#options.onDepth(this.#waiting.length);
   }
 }

@@ -3,21 +3,21 @@ import { join, sep } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { AppSource } from "../../resources/app.ts";
+import type { AppSource } from "../../resources/app-spec.ts";
 import type { Store } from "../../store/store.ts";
+import { redactUrl } from "../git/git-url.ts";
 import type { GitClient, SourceLimits } from "../git/port.ts";
-import { shownUrl } from "../git/url.ts";
 import { imageLabels } from "../labels.ts";
 import type { BuildOutput, ContainerRuntime } from "../runtime/port.ts";
-import { allRegistryAuths } from "../secrets/registry-auth.ts";
+import { listRegistryAuths } from "../secrets/registry-auth.ts";
+import { digestFolder, missingArchiveError } from "./app-source-resolver.ts";
 import type { ArchiveStore } from "./archive-store.ts";
-import { prepareContext } from "./context.ts";
-import { extractArchive } from "./extract.ts";
+import { prepareBuildContext } from "./build-context.ts";
+import type { BuildJob } from "./build-job.ts";
+import { extractArchive } from "./extract-archive.ts";
 import { checkFreeSpace } from "./free-space.ts";
-import type { Job } from "./job.ts";
-import { remoteOf } from "./source-credential.ts";
+import { resolveGitRemote } from "./source-credential.ts";
 import { shortRevision } from "./source-key.ts";
-import { archiveGone, digestFolder } from "./source-resolver.ts";
 
 export interface BuildRunOptions {
   readonly store: Store;
@@ -36,7 +36,7 @@ export interface BuildRunOptions {
 }
 
 /** The folder was edited after its digest was taken: what would be built is not what was asked for. */
-export class SourceMovedError extends BerthError {
+export class FolderChangedError extends BerthError {
   constructor(cause: string) {
     super("not_found", cause, { hint: "deploy again to build what is there now" });
   }
@@ -49,7 +49,7 @@ export class SourceMovedError extends BerthError {
  */
 export async function runBuild(
   options: BuildRunOptions,
-  job: Job,
+  job: BuildJob,
   onStep: (text: string) => void,
   signal: AbortSignal,
 ): Promise<{ readonly bytes: number }> {
@@ -59,7 +59,7 @@ export async function runBuild(
     onStep(step);
     log.write(`==> ${step}`);
   };
-  log.write(`==> build ${job.id} of ${job.app}: ${describe(job)}`);
+  log.write(`==> build ${job.id} of ${job.app}: ${describeSource(job)}`);
   await checkFreeSpace(options, options.freeBytesMin, signal);
   try {
     await mkdir(workDir, { recursive: true, mode: 0o700 });
@@ -67,11 +67,11 @@ export async function runBuild(
     const root = await fetchSource(options, job, join(workDir, "source"), signal);
     at("reading the source");
     const { build, source } = job.resource.spec;
-    const context = await prepareContext(
+    const context = await prepareBuildContext(
       root,
       {
         build: { ...build },
-        dockerfile: gitDockerfile(source) ?? build?.dockerfile,
+        dockerfile: getGitDockerfile(source) ?? build?.dockerfile,
         limits: options.sourceLimits,
         nowMs: options.clock.now(),
         log: (text) => log.write(text),
@@ -92,11 +92,11 @@ export async function runBuild(
         target: build?.target,
         args: build?.args ?? {},
         builder: context.needsBuildKit ? "buildkit" : "classic",
-        auths: allRegistryAuths(options.store),
+        auths: listRegistryAuths(options.store),
         memoryBytes: options.memoryBytes,
         nanoCpus: options.nanoCpus,
       },
-      (output) => take(output, job, onStep),
+      (output) => reportOutput(output, job, onStep),
       signal,
     );
     return { bytes: made.bytes };
@@ -108,7 +108,11 @@ export async function runBuild(
   }
 }
 
-function take(output: BuildOutput, { log }: Job, onStep: (text: string) => void): void {
+function reportOutput(
+  output: BuildOutput,
+  { log }: BuildJob,
+  onStep: (text: string) => void,
+): void {
   if (output.type === "log") log.write(output.text);
   else {
     const step = `step ${output.number} of ${output.total}: ${output.text}`;
@@ -120,7 +124,7 @@ function take(output: BuildOutput, { log }: Job, onStep: (text: string) => void)
 /** Puts the files into `dir`, or leaves them where they are; returns the folder that is built. */
 async function fetchSource(
   options: BuildRunOptions,
-  job: Job,
+  job: BuildJob,
   dir: string,
   signal: AbortSignal,
 ): Promise<string> {
@@ -136,12 +140,12 @@ async function fetchSource(
       signal,
     );
     if (digest === revision) return source.local;
-    throw new SourceMovedError(
+    throw new FolderChangedError(
       `the folder is not what it was when ${shortRevision(revision)} was taken of it: it is ${shortRevision(digest)} now`,
     );
   }
   if ("archive" in source) {
-    if (!(await options.archives.has(revision))) throw archiveGone(revision);
+    if (!(await options.archives.has(revision))) throw missingArchiveError(revision);
     const file = options.archives.path(revision);
     const unpacked = await extractArchive(file, dir, options.sourceLimits, signal);
     log.write(`${unpacked.files} files of the archive`);
@@ -149,19 +153,19 @@ async function fetchSource(
   }
   await mkdir(dir, { mode: 0o700 });
   const { ref, path = "" } = source.git;
-  const remote = remoteOf(options.store, source.git);
+  const remote = resolveGitRemote(options.store, source.git);
   const what = { commit: revision, ref };
   const checkout = await options.git.checkout(remote, what, dir, options.sourceLimits, signal);
-  log.write(`${checkout.files} files of ${shownUrl(remote.url)} at ${revision}`);
+  log.write(`${checkout.files} files of ${redactUrl(remote.url)} at ${revision}`);
   if (checkout.submodules.length > 0)
     log.write(
       `note: submodules are not fetched, and their folders stay empty: ${checkout.submodules.join(", ")}`,
     );
-  return folderInside(dir, path, `${shownUrl(remote.url)} at ${shortRevision(revision)}`);
+  return resolveFolderInside(dir, path, `${redactUrl(remote.url)} at ${shortRevision(revision)}`);
 }
 
 /** A folder of a checkout. A link in the repository may point anywhere, and must not lead out of it. */
-async function folderInside(dir: string, path: string, where: string): Promise<string> {
+async function resolveFolderInside(dir: string, path: string, where: string): Promise<string> {
   const top = await realpath(dir);
   const found = await realpath(join(top, path)).catch(() => undefined);
   const isInside = found !== undefined && (found === top || found.startsWith(top + sep));
@@ -171,13 +175,13 @@ async function folderInside(dir: string, path: string, where: string): Promise<s
   });
 }
 
-function gitDockerfile(source: AppSource | undefined): string | undefined {
+function getGitDockerfile(source: AppSource | undefined): string | undefined {
   return source && "git" in source ? source.git.dockerfile : undefined;
 }
 
-function describe({ source, resource }: Job): string {
+function describeSource({ source, resource }: BuildJob): string {
   const from = resource.spec.source;
   if (!from || "local" in from) return `the folder at ${shortRevision(source.revision)}`;
   if ("archive" in from) return `the archive ${shortRevision(source.revision)}`;
-  return `${shownUrl(from.git.url)} at ${source.revision}`;
+  return `${redactUrl(from.git.url)} at ${source.revision}`;
 }

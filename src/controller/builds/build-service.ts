@@ -9,15 +9,16 @@ import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import type { GitClient, SourceLimits } from "../git/port.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
+import { resolveAppSource } from "./app-source-resolver.ts";
 import type { ArchiveStore } from "./archive-store.ts";
+import { BuildCollector } from "./build-collector.ts";
+import { BuildJob } from "./build-job.ts";
 import { BuildLogs } from "./build-logs.ts";
 import type { BuildMetrics } from "./build-metrics.ts";
 import { BuildQueue } from "./build-queue.ts";
 import { BuildResults } from "./build-results.ts";
 import { BuildWorker } from "./build-worker.ts";
-import { Collector } from "./collector.ts";
 import { FREE_BYTES_MIN } from "./free-space.ts";
-import { Job } from "./job.ts";
 import type {
   AppBuilds,
   BuildControl,
@@ -26,11 +27,10 @@ import type {
   SourceState,
   UploadedArchive,
 } from "./port.ts";
-import { archivesInUse } from "./protected.ts";
+import { findArchivesInUse } from "./protected-content.ts";
 import { secretMask } from "./secret-mask.ts";
-import { imageOf, isSameSource, sourceName } from "./source-key.ts";
-import { resolveSource } from "./source-resolver.ts";
-import { Sources } from "./sources.ts";
+import { getImageReference, isSameSource, sourceName } from "./source-key.ts";
+import { SourceTracker } from "./source-tracker.ts";
 
 /** Of one source, unpacked: a large repository with its assets. More belongs into a volume. */
 const SOURCE_LIMITS: SourceLimits = { bytesMax: 4 * 2 ** 30, filesMax: 200_000 };
@@ -64,10 +64,10 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   readonly #options: BuildServiceOptions;
   readonly #tasks: TaskGroup;
   readonly #logs: BuildLogs;
-  readonly #sources: Sources;
+  readonly #sources: SourceTracker;
   readonly #queue: BuildQueue;
   readonly #results: BuildResults;
-  readonly #collector: Collector;
+  readonly #collector: BuildCollector;
   readonly #unwatch: () => void;
   #isEnding = false;
 
@@ -81,13 +81,14 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     const sourceLimits = options.sourceLimits ?? SOURCE_LIMITS;
     this.#logs = new BuildLogs(join(options.dataDir, "builds"), options.logBytesMax);
     this.#results = new BuildResults();
-    this.#sources = new Sources({
+    this.#sources = new SourceTracker({
       store,
       clock,
       logger,
       tasks,
       onChanged,
-      resolve: (resource, signal) => resolveSource({ ...options, sourceLimits }, resource, signal),
+      resolve: (resource, signal) =>
+        resolveAppSource({ ...options, sourceLimits }, resource, signal),
     });
     const worker = new BuildWorker({
       run: {
@@ -104,7 +105,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
       metrics: options.metrics,
       onChanged,
       onBuilt: () => this.#collector.request(),
-      onSourceMoved: (app) => this.#sources.unpin(app),
+      onFolderChanged: (app) => this.#sources.unpin(app),
     });
     this.#queue = new BuildQueue({
       concurrency: limits.concurrency,
@@ -113,14 +114,14 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
       onDropped: (job, ending) => worker.drop(job, ending),
       onDepth: (waiting) => options.metrics?.waiting.set(waiting),
     });
-    this.#collector = new Collector({
+    this.#collector = new BuildCollector({
       ...options,
       tasks,
       logs: this.#logs,
       keep: limits.keep,
       diskBytesMax: limits.diskBytesMax,
       wantedImage: (app) => this.#wantedImage(app),
-      imagesUnderWay: () => this.#queue.all().map((job) => job.image),
+      imagesInProgress: () => this.#queue.all().map((job) => job.image),
       onImageRemoved: options.onImageRemoved ?? (() => {}),
     });
     this.#unwatch = store.watch(({ kind, type, name }) => {
@@ -131,19 +132,19 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   /** Clears up after a process that was killed. Builds nothing. */
   async start(): Promise<void> {
     const { store } = this.#options;
-    const cut = store.builds.list({
+    const interrupted = store.builds.list({
       states: ["queued", "running"],
       limit: Number.MAX_SAFE_INTEGER,
     });
     const message = "Berth ended in the middle of this build";
     store.batch(() => {
-      for (const { id } of cut) store.builds.mark(id, "abandoned", { message });
+      for (const { id } of interrupted) store.builds.mark(id, "abandoned", { message });
     });
     // A kill may have come between a write and what follows from it.
-    for (const app of store.list("App")) this.#sources.written(app);
+    for (const app of store.list("App")) this.#sources.handleAppWritten(app);
     const logged = await this.#logs.ids();
-    for (const { id } of cut)
-      if (logged.includes(id)) this.#logs.note(id, `==> abandoned: ${message}`);
+    for (const { id } of interrupted)
+      if (logged.includes(id)) this.#logs.appendLine(id, `==> abandoned: ${message}`);
     await this.#logs.remove(logged.filter((id) => !store.builds.get(id)));
     await this.#removeWorkDirs();
     await this.#options.archives.sweep();
@@ -157,18 +158,18 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   ensure(resource: Resource<"App">, source: ResolvedSource): BuildState {
     const app = resource.metadata.name;
     const known = this.#queue.current(app);
-    if (known?.image === source.image) return this.#stateOf(known);
+    if (known?.image === source.image) return this.#describeState(known);
     const ended = this.#results.get(app, source.image);
     if (ended) return ended;
     this.#results.forget(app);
     if (this.#isEnding) return { type: "queued", id: 0, message: "Berth is ending" };
-    const job = this.#jobFor(resource, source);
+    const job = this.#createJob(resource, source);
     this.#queue.add(job);
-    return this.#stateOf(job);
+    return this.#describeState(job);
   }
 
-  collect(app: string): void {
-    this.#sources.collect(app);
+  clearResult(app: string): void {
+    this.#sources.clearFailure(app);
     this.#results.forget(app);
   }
 
@@ -178,21 +179,21 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     await Promise.all(jobs.map(({ id }) => this.#queue.end(id, { type: "forgotten" })));
     this.#results.forget(app);
     this.#sources.forget(app);
-    await this.#logs.remove(store.builds.remove({ app, keep: 0 }));
+    await this.#logs.remove(store.builds.removeOldest({ app, keep: 0 }));
     const kept = await archives.list();
-    const mine = archivesOf(store, app);
-    const others = archivesInUse(store, app);
+    const mine = findArchives(store, app);
+    const others = findArchivesInUse(store, app);
     for (const archive of kept) {
       const { digest } = archive;
       // One that came twice may be for an App that is being made: the collection takes it later.
-      if (mine.has(digest) && !others.has(digest) && !archives.isRepeated(digest))
+      if (mine.has(digest) && !others.has(digest) && !archives.isReuploaded(digest))
         archives.removeUnchanged(archive);
     }
   }
 
   async cancel(id: number): Promise<boolean> {
     const { builds } = this.#options.store;
-    if (!builds.get(id)) throw unknownBuild(id);
+    if (!builds.get(id)) throw unknownBuildError(id);
     if (!(await this.#queue.end(id, { type: "cancelled" }))) return false;
     return builds.get(id)?.state === "cancelled";
   }
@@ -202,16 +203,16 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     options: { readonly follow: boolean },
     signal: AbortSignal,
   ): AsyncIterable<string> {
-    if (!this.#options.store.builds.get(id)) throw unknownBuild(id);
+    if (!this.#options.store.builds.get(id)) throw unknownBuildError(id);
     const isThere = yield* this.#logs.read(id, options, signal);
     if (!isThere) yield `(the log of build ${id} is not kept any more)`;
   }
 
-  pushed(repository: {
+  refreshFollowers(repository: {
     readonly urls: readonly string[];
     readonly ref: string | undefined;
   }): string[] {
-    return this.#sources.pushed(repository);
+    return this.#sources.refreshFollowers(repository);
   }
 
   upload(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
@@ -230,11 +231,11 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   #onWritten(app: string): void {
     const resource = this.#options.store.get("App", app);
     if (!resource) return;
-    this.#sources.written(resource);
+    this.#sources.handleAppWritten(resource);
     const image = this.#wantedImage(app);
     if (image === undefined || !this.#results.get(app, image)) this.#results.forget(app);
     for (const job of this.#queue.all()) {
-      const why = job.app === app ? whyUnwanted(job.resource, resource) : undefined;
+      const why = job.app === app ? getCancellationReason(job.resource, resource) : undefined;
       if (why === undefined) continue;
       this.#tasks.run(`end of build ${job.id}`, async () => {
         await this.#queue.end(job.id, { type: "unwanted", why });
@@ -242,7 +243,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     }
   }
 
-  #jobFor(resource: Resource<"App">, source: ResolvedSource): Job {
+  #createJob(resource: Resource<"App">, source: ResolvedSource): BuildJob {
     const { store } = this.#options;
     const { name, generation } = resource.metadata;
     const record = store.builds.create({
@@ -253,7 +254,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
       image: source.image,
     });
     const mask = secretMask(store, resource.spec);
-    return new Job({
+    return new BuildJob({
       id: record.id,
       resource,
       source,
@@ -262,9 +263,9 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     });
   }
 
-  #stateOf(job: Job): BuildState {
+  #describeState(job: BuildJob): BuildState {
     if (job.isRunning) return { type: "running", id: job.id, message: job.step };
-    const count = this.#queue.inFrontOf(job);
+    const count = this.#queue.countAhead(job);
     const message =
       count === 1 ? "waits for another build to end" : `waits for ${count} other builds to end`;
     return { type: "queued", id: job.id, message };
@@ -274,7 +275,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     const resource = this.#options.store.get("App", app);
     const revision = resource?.spec.source && this.#sources.revision(resource);
     if (!resource || revision === undefined) return undefined;
-    return imageOf(this.#options.store.instanceId, app, resource.spec, revision);
+    return getImageReference(this.#options.store.instanceId, app, resource.spec, revision);
   }
 
   async #removeWorkDirs(): Promise<void> {
@@ -293,7 +294,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
  * Why a build that was begun for the App as it was is not to go on; undefined where it is. One of an
  * older version that is held while the spec's own source is another is begun anew where it is still needed.
  */
-function whyUnwanted(begun: Resource<"App">, now: Resource<"App">): string | undefined {
+function getCancellationReason(begun: Resource<"App">, now: Resource<"App">): string | undefined {
   if (now.metadata.deletionTimestamp !== null) return "the app is being deleted";
   if (now.spec.suspend === true) return "the app is suspended";
   if (!now.spec.source) return "the app has no source any more";
@@ -302,7 +303,7 @@ function whyUnwanted(begun: Resource<"App">, now: Resource<"App">): string | und
 }
 
 /** Archives that the App's spec and its revisions name. */
-function archivesOf(store: Store, app: string): ReadonlySet<string> {
+function findArchives(store: Store, app: string): ReadonlySet<string> {
   const resource = store.get("App", app);
   const specs = [
     ...(resource ? [resource.spec] : []),
@@ -313,6 +314,6 @@ function archivesOf(store: Store, app: string): ReadonlySet<string> {
   );
 }
 
-function unknownBuild(id: number): NotFoundError {
+function unknownBuildError(id: number): NotFoundError {
   return new NotFoundError(`there is no build ${id}`, "list builds with: berth builds APP");
 }

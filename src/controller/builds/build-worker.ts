@@ -1,16 +1,16 @@
 import type { Clock } from "../../base/clock.ts";
-import { messageOf } from "../../base/errors.ts";
+import { getErrorMessage } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { BuildRecordState } from "../../store/store.ts";
+import { type BuildFailure, describeBuildFailure, isUnexpected } from "./build-failure.ts";
+import type { BuildEndReason, BuildJob } from "./build-job.ts";
 import type { BuildMetrics } from "./build-metrics.ts";
 import type { BuildResults } from "./build-results.ts";
-import { type BuildRunOptions, runBuild, SourceMovedError } from "./build-run.ts";
-import { type BuildFailure, buildFailure, isUnexpected } from "./failures.ts";
-import type { Ending, Job } from "./job.ts";
+import { type BuildRunOptions, FolderChangedError, runBuild } from "./build-run.ts";
 
 /** Steps of a cached build follow each other in milliseconds; nobody reads a status that fast. */
-const STEP_TOLD_EVERY_MS = 1_000;
+const STEP_REPORT_INTERVAL_MS = 1_000;
 
 export interface BuildWorkerOptions {
   readonly run: BuildRunOptions;
@@ -22,7 +22,7 @@ export interface BuildWorkerOptions {
   readonly onChanged: (app: string) => void;
   readonly onBuilt: () => void;
   /** What was to be built is not there any more: the App's source has to be looked at anew. */
-  readonly onSourceMoved: (app: string) => void;
+  readonly onFolderChanged: (app: string) => void;
 }
 
 /** Runs one build after the other from its record to its result, and writes down how each ended. */
@@ -33,14 +33,14 @@ export class BuildWorker {
     this.#options = options;
   }
 
-  async run(job: Job): Promise<void> {
+  async run(job: BuildJob): Promise<void> {
     const { run, clock, timeoutMs, metrics, onBuilt } = this.#options;
     const { store } = run;
     const startedMs = clock.now();
-    const stopTimer = clock.setTimer(timeoutMs, () => job.end({ type: "timedOut" }));
+    const stopTimer = clock.setTimer(timeoutMs, () => job.abort({ type: "timedOut" }));
     try {
       store.builds.mark(job.id, "running");
-      const { bytes } = await runBuild(run, job, this.#stepTeller(job), job.signal);
+      const { bytes } = await runBuild(run, job, this.#createStepReporter(job), job.signal);
       store.batch(() => {
         store.ownedImages.add(job.image, job.app);
         store.builds.mark(job.id, "succeeded", { imageBytes: bytes });
@@ -52,7 +52,7 @@ export class BuildWorker {
       );
       onBuilt();
     } catch (error) {
-      if (job.ending) this.#end(job, job.ending);
+      if (job.endReason) this.#recordEnd(job, job.endReason);
       else this.#fail(job, error);
     } finally {
       stopTimer();
@@ -64,43 +64,48 @@ export class BuildWorker {
   }
 
   /** A build that ended before it began. */
-  drop(job: Job, ending: Ending): void {
-    this.#end(job, ending);
+  drop(job: BuildJob, ending: BuildEndReason): void {
+    this.#recordEnd(job, ending);
     if (ending.type === "cancelled" || ending.type === "unwanted") this.#options.onChanged(job.app);
   }
 
-  #fail(job: Job, error: unknown): void {
+  #fail(job: BuildJob, error: unknown): void {
     if (isUnexpected(error)) {
       this.#options.logger.error({ build: job.id, app: job.app, err: error }, "a build failed");
     }
-    const isMoved = error instanceof SourceMovedError && !job.isHeld;
-    if (isMoved) this.#options.onSourceMoved(job.app);
-    const failure = buildFailure(error, job.mask);
+    const isMoved = error instanceof FolderChangedError && !job.isHeld;
+    if (isMoved) this.#options.onFolderChanged(job.app);
+    const failure = describeBuildFailure(error, job.mask);
     // The next look finds what is there now, and that is built.
-    this.#record(
+    this.#recordResult(
       job,
       "failed",
       isMoved ? { ...failure, reason: "SourceChanged", terminal: false } : failure,
     );
     this.#options.logger.info(
-      { build: job.id, app: job.app, reason: failure.reason, error: job.mask(messageOf(error)) },
+      {
+        build: job.id,
+        app: job.app,
+        reason: failure.reason,
+        error: job.mask(getErrorMessage(error)),
+      },
       "a build did not succeed",
     );
   }
 
   /** It was told to end: what it threw then says nothing. */
-  #end(job: Job, ending: Ending): void {
+  #recordEnd(job: BuildJob, ending: BuildEndReason): void {
     const { timeoutMs } = this.#options;
     switch (ending.type) {
       case "cancelled":
-        this.#record(job, "cancelled", {
+        this.#recordResult(job, "cancelled", {
           reason: "BuildCancelled",
           message: `build ${job.id} was cancelled; deploy again to build anew`,
           terminal: true,
         });
         return;
       case "timedOut":
-        this.#record(job, "failed", {
+        this.#recordResult(job, "failed", {
           reason: "BuildTimedOut",
           message: `build ${job.id} was ended after ${Math.round(timeoutMs / 1000)} s, at ${job.step}; make it faster, or give more time with --build-timeout`,
           terminal: true,
@@ -123,24 +128,28 @@ export class BuildWorker {
     }
   }
 
-  #record(job: Job, state: "failed" | "cancelled", failure: BuildFailure): void {
+  #recordResult(job: BuildJob, state: "failed" | "cancelled", failure: BuildFailure): void {
     this.#options.results.set(job.app, job.image, { type: "failed", id: job.id, ...failure });
     this.#close(job, state, failure.message);
   }
 
-  #close(job: Job, state: Exclude<BuildRecordState, "queued" | "running">, message: string): void {
+  #close(
+    job: BuildJob,
+    state: Exclude<BuildRecordState, "queued" | "running">,
+    message: string,
+  ): void {
     this.#options.run.store.builds.mark(job.id, state, { message });
     this.#options.metrics?.builds.inc({ result: state });
     job.log.end(`==> ${state}: ${message}`);
   }
 
-  #stepTeller(job: Job): (step: string) => void {
+  #createStepReporter(job: BuildJob): (step: string) => void {
     const { clock, onChanged } = this.#options;
-    let toldMs = Number.NEGATIVE_INFINITY;
+    let reportedMs = Number.NEGATIVE_INFINITY;
     return (step) => {
-      job.at(job.mask(step));
-      if (clock.now() - toldMs < STEP_TOLD_EVERY_MS) return;
-      toldMs = clock.now();
+      job.setStep(job.mask(step));
+      if (clock.now() - reportedMs < STEP_REPORT_INTERVAL_MS) return;
+      reportedMs = clock.now();
       onChanged(job.app);
     };
   }

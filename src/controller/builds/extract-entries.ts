@@ -43,7 +43,9 @@ interface Overrides {
  * (The parser of `tar` queues all entries of a chunk; its decoder of header blocks is used here.)
  * Throws `archive_invalid` for what is no tar, is damaged, or is cut off.
  */
-export async function* archiveEntries(source: AsyncIterable<Buffer>): AsyncGenerator<ArchiveEntry> {
+export async function* readArchiveEntries(
+  source: AsyncIterable<Buffer>,
+): AsyncGenerator<ArchiveEntry> {
   const bytes = new ByteReader(source);
   let next: Overrides = {};
   for (let block = await bytes.take(BLOCK_BYTES); ; block = await bytes.take(BLOCK_BYTES)) {
@@ -51,12 +53,12 @@ export async function* archiveEntries(source: AsyncIterable<Buffer>): AsyncGener
     const header = readHeader(block, next);
     const type = header.type;
     const size = next.size ?? header.size ?? 0;
-    if (longNames.includes(type)) next.path = asText(await takeMeta(bytes, size));
+    if (longNames.includes(type)) next.path = decodeMetadata(await readMetadata(bytes, size));
     else if (type === "NextFileHasLongLinkpath")
-      next.linkpath = asText(await takeMeta(bytes, size));
+      next.linkpath = decodeMetadata(await readMetadata(bytes, size));
     else if (extendedHeaders.includes(type))
-      next = { ...next, ...readPax(await takeMeta(bytes, size)) };
-    else if (type === "GlobalExtendedHeader") await takeMeta(bytes, size);
+      next = { ...next, ...readPax(await readMetadata(bytes, size)) };
+    else if (type === "GlobalExtendedHeader") await readMetadata(bytes, size);
     else {
       const kind = types[type] ?? "unknown";
       // Nothing else has content, whatever size a writer put there.
@@ -71,7 +73,7 @@ export async function* archiveEntries(source: AsyncIterable<Buffer>): AsyncGener
         body,
       };
       for await (const _ of body);
-      await bytes.take(paddingOf(bodySize));
+      await bytes.take(paddingBytes(bodySize));
       next = {};
     }
   }
@@ -80,14 +82,14 @@ export async function* archiveEntries(source: AsyncIterable<Buffer>): AsyncGener
 /** Two blocks of zeros and padding; all is read, so that the checksum of the compression is checked. */
 async function readEnd(bytes: ByteReader): Promise<void> {
   const second = await bytes.takeUpTo(BLOCK_BYTES);
-  if (!isZero(second)) throw damaged("there is something behind its end");
+  if (!isZero(second)) throw damagedArchiveError("there is something behind its end");
   await bytes.drain();
 }
 
-async function takeMeta(bytes: ByteReader, size: number): Promise<Buffer> {
-  if (size > META_BYTES_MAX) throw damaged("the attributes of a file are too long");
+async function readMetadata(bytes: ByteReader, size: number): Promise<Buffer> {
+  if (size > META_BYTES_MAX) throw damagedArchiveError("the attributes of a file are too long");
   const meta = await bytes.take(size);
-  await bytes.take(paddingOf(size));
+  await bytes.take(paddingBytes(size));
   return meta;
 }
 
@@ -107,16 +109,16 @@ function readPax(meta: Buffer): Overrides {
       length <= space - at ||
       at + length > meta.length
     )
-      throw damaged("the attributes of a file are broken");
+      throw damagedArchiveError("the attributes of a file are broken");
     const record = meta.toString("utf8", space + 1, at + length - 1);
     const equals = record.indexOf("=");
     const [key, value] = [record.slice(0, equals), record.slice(equals + 1)];
     if (key === "path" || key === "linkpath") found[key] = value;
     else if (key === "size") {
-      if (!/^\d{1,15}$/.test(value)) throw damaged("the length of a file is no number");
+      if (!/^\d{1,15}$/.test(value)) throw damagedArchiveError("the length of a file is no number");
       found.size = Number(value);
     } else if (key.startsWith("GNU.sparse."))
-      throw damaged("it has files with holes; make it without tar's --sparse");
+      throw damagedArchiveError("it has files with holes; make it without tar's --sparse");
     at += length;
   }
   return found;
@@ -127,17 +129,17 @@ function readHeader(block: Buffer, overrides: Overrides): Header {
   try {
     header = new Header(block, 0, overrides);
   } catch (error) {
-    throw damaged("a number in it is out of range", error);
+    throw damagedArchiveError("a number in it is out of range", error);
   }
-  if (!header.cksumValid) throw damaged("a header of it is no tar header");
+  if (!header.cksumValid) throw damagedArchiveError("a header of it is no tar header");
   return header;
 }
 
-function asText(meta: Buffer): string {
+function decodeMetadata(meta: Buffer): string {
   return meta.toString("utf8").replace(/\0+$/, "");
 }
 
-function paddingOf(size: number): number {
+function paddingBytes(size: number): number {
   return (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
 }
 
@@ -145,7 +147,7 @@ function isZero(block: Buffer): boolean {
   return block.every((byte) => byte === 0);
 }
 
-export function damaged(why: string, cause?: unknown): BerthError {
+export function damagedArchiveError(why: string, cause?: unknown): BerthError {
   return new BerthError("archive_invalid", `the archive cannot be read: ${why}`, {
     hint: "make it anew with `tar czf app.tar.gz FOLDER`, or let `berth deploy FOLDER` do that",
     cause,
@@ -163,7 +165,7 @@ class ByteReader {
 
   async take(length: number): Promise<Buffer> {
     const taken = await this.takeUpTo(length);
-    if (taken.length < length) throw damaged("it ends in the middle");
+    if (taken.length < length) throw damagedArchiveError("it ends in the middle");
     return taken;
   }
 
@@ -182,7 +184,7 @@ class ByteReader {
   async *body(length: number): AsyncGenerator<Buffer> {
     let missing = length;
     while (missing > 0) {
-      if (!(await this.#fill())) throw damaged("it ends in the middle");
+      if (!(await this.#fill())) throw damagedArchiveError("it ends in the middle");
       const piece = this.#cut(missing);
       missing -= piece.length;
       yield piece;

@@ -10,7 +10,7 @@ const HOPS_MAX = 40;
  * with `a/up -> ..`, the link `b -> a/up/..` leads out although its text does not. What is missing on
  * the way is taken for a folder, which somebody may make later.
  */
-export async function escapes(dir: string, path: string): Promise<boolean> {
+export async function isEscapingSymlink(dir: string, path: string): Promise<boolean> {
   const at = posix.dirname(path).split("/").filter(isName);
   const ahead = [posix.basename(path)];
   let hops = 0;
@@ -20,7 +20,7 @@ export async function escapes(dir: string, path: string): Promise<boolean> {
       continue;
     }
     if (!isName(part)) continue;
-    const target = await targetOf(join(dir, ...at, part));
+    const target = await readLinkTarget(join(dir, ...at, part));
     if (target === undefined) {
       at.push(part);
       continue;
@@ -38,7 +38,7 @@ function isName(part: string): boolean {
   return part !== "" && part !== ".";
 }
 
-async function targetOf(path: string): Promise<string | undefined> {
+async function readLinkTarget(path: string): Promise<string | undefined> {
   const state = await lstat(path).catch((error: unknown) => {
     if (isMissing(error)) return undefined;
     throw error;

@@ -10,21 +10,23 @@ const DEPTH_MAX = 128;
  * slashes; `""` is that folder itself. Nothing that means another place is made harmless: whoever
  * wrote it is told. Throws `archive_invalid`.
  */
-export function entryPath(written: string): string {
-  if (written.startsWith("/")) throw refused(written, "which is an absolute path");
+export function normalizeEntryPath(written: string): string {
+  if (written.startsWith("/")) throw refusedEntryError(written, "which is an absolute path");
   const parts = written.split("/").filter((part) => part !== "" && part !== ".");
-  if (parts.includes("..")) throw refused(written, "whose path leads out with ..");
-  if (hasControlCharacters(written)) throw refused(written, "whose name has control characters");
-  if (written.includes("\u{fffd}")) throw refused(written, "whose name is not UTF-8");
+  if (parts.includes("..")) throw refusedEntryError(written, "whose path leads out with ..");
+  if (hasControlCharacters(written))
+    throw refusedEntryError(written, "whose name has control characters");
+  if (written.includes("\u{fffd}")) throw refusedEntryError(written, "whose name is not UTF-8");
   if (Buffer.byteLength(written) > PATH_BYTES_MAX)
-    throw refused(written, `whose path is longer than ${PATH_BYTES_MAX} bytes`);
+    throw refusedEntryError(written, `whose path is longer than ${PATH_BYTES_MAX} bytes`);
   if (parts.some((part) => Buffer.byteLength(part) > NAME_BYTES_MAX))
-    throw refused(written, `whose name is longer than ${NAME_BYTES_MAX} bytes`);
-  if (parts.length > DEPTH_MAX) throw refused(written, `which is deeper than ${DEPTH_MAX} folders`);
+    throw refusedEntryError(written, `whose name is longer than ${NAME_BYTES_MAX} bytes`);
+  if (parts.length > DEPTH_MAX)
+    throw refusedEntryError(written, `which is deeper than ${DEPTH_MAX} folders`);
   return parts.join("/");
 }
 
-export function refused(path: string, why: string, hint?: string): BerthError {
+export function refusedEntryError(path: string, why: string, hint?: string): BerthError {
   // In JSON, so that no name can draw on a terminal.
   const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}...` : path);
   return new BerthError(

@@ -17,7 +17,7 @@ export async function checkFreeSpace(
 ): Promise<void> {
   const engine = await places.runtime.freeBytes(signal);
   if (engine !== undefined && engine < bytesMin)
-    throw tooLittle(
+    throw insufficientSpaceError(
       engine,
       bytesMin,
       "where the engine keeps its images",
@@ -26,10 +26,20 @@ export async function checkFreeSpace(
   const { bavail, bsize } = await statfs(places.dataDir);
   const own = bavail * bsize;
   if (own < bytesMin)
-    throw tooLittle(own, bytesMin, "in Berth's data directory", "free some space there");
+    throw insufficientSpaceError(
+      own,
+      bytesMin,
+      "in Berth's data directory",
+      "free some space there",
+    );
 }
 
-function tooLittle(there: number, wanted: number, where: string, hint: string): BerthError {
+function insufficientSpaceError(
+  there: number,
+  wanted: number,
+  where: string,
+  hint: string,
+): BerthError {
   return new BerthError(
     "disk_full",
     `${formatBytes(there)} are free ${where}, and a build wants ${formatBytes(wanted)}`,

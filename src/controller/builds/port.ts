@@ -14,7 +14,7 @@ export interface AppBuilds {
   /** The build of this image, begun where none is under way. */
   ensure(resource: Resource<"App">, source: ResolvedSource): BuildState;
   /** Takes the result of a build, or of a look at a source, that has ended: the next call begins anew. */
-  collect(app: string): void;
+  clearResult(app: string): void;
   /** Ends what is under way for the App and takes its builds, logs and archives away. */
   forget(app: string): Promise<void>;
 }
@@ -65,7 +65,7 @@ export interface BuildControl {
     signal: AbortSignal,
   ): AsyncIterable<string>;
   /** Looks at the sources of all Apps that follow this repository now, as a push does. Returns their names. */
-  pushed(repository: {
+  refreshFollowers(repository: {
     readonly urls: readonly string[];
     readonly ref: string | undefined;
   }): string[];

@@ -1,11 +1,11 @@
 import { BerthError } from "../../base/errors.ts";
-import type { GitSource } from "../../resources/app.ts";
+import type { GitSource } from "../../resources/app-spec.ts";
 import type { Store } from "../../store/store.ts";
-import { gitCredential } from "../git/credential.ts";
-import type { GitRemote } from "../git/port.ts";
+import { parseGitCredential } from "../git/git-credential.ts";
+import type { GitRepository } from "../git/port.ts";
 
 /** A repository with what opens it. Throws `git_denied` for a Secret that is not there or holds nothing that fits. */
-export function remoteOf(store: Pick<Store, "secrets">, git: GitSource): GitRemote {
+export function resolveGitRemote(store: Pick<Store, "secrets">, git: GitSource): GitRepository {
   if (git.credential === undefined) return { url: git.url };
   const values = store.secrets.reveal(git.credential);
   if (!values) {
@@ -18,5 +18,5 @@ export function remoteOf(store: Pick<Store, "secrets">, git: GitSource): GitRemo
       },
     );
   }
-  return { url: git.url, credential: gitCredential(git.credential, values) };
+  return { url: git.url, credential: parseGitCredential(git.credential, values) };
 }

@@ -1,8 +1,8 @@
-import { digestOf } from "../../base/canonical.ts";
-import type { AppSource, AppSpec } from "../../resources/app.ts";
-import { RECIPE_FORMAT } from "../../resources/recipe/format.ts";
-import { DEPLOYED_AT, type Resource } from "../../resources/resource.ts";
-import { shownUrl } from "../git/url.ts";
+import { hashJson } from "../../base/canonical-json.ts";
+import type { AppSource, AppSpec } from "../../resources/app-spec.ts";
+import { RECIPE_FORMAT } from "../../resources/recipe/recipe-format.ts";
+import { DEPLOYED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
+import { redactUrl } from "../git/git-url.ts";
 
 /** Of the digest in an image's tag: 64 bits, as in the hash of a version. */
 const TAG_LENGTH = 16;
@@ -12,25 +12,30 @@ const TAG_LENGTH = 16;
  * anew. A credential or an interval does not change what a source stands for.
  */
 export function pinKey(resource: Resource<"App">): string {
-  const where = whereIs(resource.spec.source);
-  return digestOf([where, resource.metadata.annotations[DEPLOYED_AT] ?? null]);
+  const where = getSourceLocation(resource.spec.source);
+  return hashJson([where, resource.metadata.annotations[DEPLOYED_AT_ANNOTATION] ?? null]);
 }
 
 /** True where both are in the same place, however they are reached and followed. */
 export function isSameSource(a: AppSource | undefined, b: AppSource | undefined): boolean {
-  return digestOf([whereIs(a)]) === digestOf([whereIs(b)]);
+  return hashJson([getSourceLocation(a)]) === hashJson([getSourceLocation(b)]);
 }
 
-function whereIs(source: AppSource | undefined) {
+function getSourceLocation(source: AppSource | undefined) {
   return source && "git" in source
     ? { git: { ...source.git, credential: undefined, interval: undefined } }
     : source;
 }
 
 /** Where the image of a revision is: the same source with the same options is the same image, always. */
-export function imageOf(instance: string, app: string, spec: AppSpec, revision: string): string {
+export function getImageReference(
+  instance: string,
+  app: string,
+  spec: AppSpec,
+  revision: string,
+): string {
   const git = spec.source && "git" in spec.source ? spec.source.git : undefined;
-  const digest = digestOf([
+  const digest = hashJson([
     revision,
     git?.path ?? null,
     git?.dockerfile ?? null,
@@ -48,7 +53,7 @@ export function imageRepository(instance: string, app: string): string {
 export function sourceName(source: AppSource): string {
   if ("archive" in source) return "archive";
   if ("local" in source) return "folder";
-  return shownUrl(source.git.url);
+  return redactUrl(source.git.url);
 }
 
 /** As git shows a commit. */
@@ -62,10 +67,10 @@ export function isCommit(ref: string | undefined): boolean {
 }
 
 /** `refs/heads/main` and `main` are one branch to people. */
-export function sameRef(a: string, b: string): boolean {
-  return bareRef(a) === bareRef(b);
+export function isSameRef(a: string, b: string): boolean {
+  return shortenRef(a) === shortenRef(b);
 }
 
-function bareRef(ref: string): string {
+function shortenRef(ref: string): string {
   return ref.replace(/^refs\/(heads|tags)\//, "");
 }

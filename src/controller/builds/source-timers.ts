@@ -13,7 +13,7 @@ export class SourceTimers {
   readonly #clock: Clock;
   readonly #onDue: (app: string) => void;
   readonly #timers = new Map<string, Timer>();
-  readonly #lastLooks = new Map<string, number>();
+  readonly #lastResolvedMs = new Map<string, number>();
 
   constructor(clock: Clock, onDue: (app: string) => void) {
     this.#clock = clock;
@@ -24,7 +24,7 @@ export class SourceTimers {
   arm(app: string, intervalMs: number, sinceMs: number): void {
     const now = this.#clock.now();
     // A clock that was set back must not hold a look up until then.
-    const last = Math.min(now, Math.max(sinceMs, this.#lastLooks.get(app) ?? 0));
+    const last = Math.min(now, Math.max(sinceMs, this.#lastResolvedMs.get(app) ?? 0));
     const dueMs = last + Math.max(intervalMs, INTERVAL_MIN_MS);
     const known = this.#timers.get(app);
     if (known?.dueMs === dueMs) return;
@@ -32,20 +32,20 @@ export class SourceTimers {
     const cancel = this.#clock.setTimer(Math.max(0, dueMs - now), () => {
       this.#timers.delete(app);
       // A look that fails at once, or does not begin, is no reason to ask without end.
-      this.looked(app);
+      this.markResolved(app);
       this.#onDue(app);
     });
     this.#timers.set(app, { dueMs, cancel });
   }
 
-  looked(app: string): void {
-    this.#lastLooks.set(app, this.#clock.now());
+  markResolved(app: string): void {
+    this.#lastResolvedMs.set(app, this.#clock.now());
   }
 
   forget(app: string): void {
     this.#timers.get(app)?.cancel();
     this.#timers.delete(app);
-    this.#lastLooks.delete(app);
+    this.#lastResolvedMs.delete(app);
   }
 
   /** Nothing comes due any more. */

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, parse } from "node:path";
 import { BerthError, InvalidSpecError, type SpecIssue } from "../../base/errors.ts";
 import type { Kind, Manifest } from "../../resources/kinds.ts";
-import { type ParsedFile, parseDocuments } from "../../resources/parse.ts";
+import { type ParsedManifestFile, parseManifests } from "../../resources/parse-manifests.ts";
 
 export interface Catalog {
   readonly templates: readonly Manifest<"Template">[];
@@ -19,9 +19,9 @@ export interface Catalog {
  */
 export function loadCatalog(folder: string): Catalog {
   const issues: SpecIssue[] = [];
-  const templates = load(folder, "", "Template", issues);
+  const templates = loadManifests(folder, "", "Template", issues);
   const hasModels = existsSync(join(folder, "models"));
-  const models = hasModels ? load(folder, "models", "Model", issues) : [];
+  const models = hasModels ? loadManifests(folder, "models", "Model", issues) : [];
   if (issues.length > 0) {
     throw new InvalidSpecError(
       `the template catalog is not valid: ${issues.map((issue) => issue.message).join("; ")}`,
@@ -32,23 +32,23 @@ export function loadCatalog(folder: string): Catalog {
 }
 
 /** Files are told by their path below `folder`, which itself nobody needs to see. */
-function load<K extends Kind>(
+function loadManifests<K extends Kind>(
   folder: string,
-  below: string,
+  subfolder: string,
   kind: K,
   issues: SpecIssue[],
 ): Manifest<K>[] {
   const manifests: Manifest<K>[] = [];
-  for (const name of yamlFiles(join(folder, below))) {
-    const file = below === "" ? name : `${below}/${name}`;
-    const result = readEntry(file, kind, parseDocuments(readFileSync(join(folder, file))));
+  for (const name of listYamlFiles(join(folder, subfolder))) {
+    const file = subfolder === "" ? name : `${subfolder}/${name}`;
+    const result = readEntry(file, kind, parseManifests(readFileSync(join(folder, file))));
     if (Array.isArray(result)) issues.push(...result);
     else manifests.push(result);
   }
   return manifests;
 }
 
-function yamlFiles(folder: string): string[] {
+function listYamlFiles(folder: string): string[] {
   try {
     return readdirSync(folder)
       .filter((file) => file.endsWith(".yaml"))
@@ -64,7 +64,7 @@ function yamlFiles(folder: string): string[] {
 function readEntry<K extends Kind>(
   file: string,
   kind: K,
-  parsed: ParsedFile,
+  parsed: ParsedManifestFile,
 ): Manifest<K> | SpecIssue[] {
   const issue = (place: { line: number; column: number }, message: string): SpecIssue => ({
     path: "",
@@ -77,7 +77,7 @@ function readEntry<K extends Kind>(
   if (!first) return [issue({ line: 1, column: 1 }, `holds no document; expected one ${kind}`)];
   if (second) return [issue(second, `a second document; expected one ${kind} a file`)];
   const { manifest } = first;
-  if (!isOf(manifest, kind)) {
+  if (!hasKind(manifest, kind)) {
     return [issue(first.locate("/kind"), `expected kind ${kind}, found ${manifest.kind}`)];
   }
   const { name } = parse(file);
@@ -91,6 +91,6 @@ function readEntry<K extends Kind>(
       ];
 }
 
-function isOf<K extends Kind>(manifest: Manifest, kind: K): manifest is Manifest<K> {
+function hasKind<K extends Kind>(manifest: Manifest, kind: K): manifest is Manifest<K> {
   return manifest.kind === kind;
 }

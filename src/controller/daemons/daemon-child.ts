@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { type Clock, delay } from "../../base/clock.ts";
-import type { Environment } from "../../base/environment.ts";
-import { messageOf } from "../../base/errors.ts";
-import { parentMessage } from "../../base/parent-message.ts";
+import { getErrorMessage } from "../../base/errors.ts";
+import { parentMessageValidator } from "../../base/parent-message.ts";
+import type { Environment } from "../../base/process-environment.ts";
 
 /**
  * A daemon of Berth's as a process of our own. In a process group of its own, so that a Ctrl-C is ours to pass
@@ -36,13 +36,13 @@ export class DaemonChild {
       });
     } catch (error) {
       // Some refusals, such as that of a machine without memory, are not events but thrown.
-      this.ended = Promise.resolve(notStarted(error));
+      this.ended = Promise.resolve(describeSpawnError(error));
       return;
     }
     this.#child = child;
     let failure: string | undefined;
     child.on("message", (message) => {
-      if (!parentMessage.fits(message)) return;
+      if (!parentMessageValidator.isValid(message)) return;
       if (message.type === "ready") {
         options.onReady(message.url);
         return;
@@ -52,9 +52,9 @@ export class DaemonChild {
     });
     this.ended = new Promise((resolve) => {
       // After its last message, which may come after its exit.
-      child.once("close", (code, signal) => resolve(failure ?? endOf(code, signal)));
+      child.once("close", (code, signal) => resolve(failure ?? describeExit(code, signal)));
       child.once("error", (error) => {
-        if (child.pid === undefined) resolve(notStarted(error));
+        if (child.pid === undefined) resolve(describeSpawnError(error));
       });
     });
   }
@@ -77,12 +77,13 @@ export class DaemonChild {
   }
 }
 
-function notStarted(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? String(error.code) : messageOf(error);
+function describeSpawnError(error: unknown): string {
+  const code =
+    error instanceof Error && "code" in error ? String(error.code) : getErrorMessage(error);
   return `it could not be started (${code})`;
 }
 
-function endOf(code: number | null, signal: NodeJS.Signals | null): string {
+function describeExit(code: number | null, signal: NodeJS.Signals | null): string {
   if (signal !== null) return `it was ended by ${signal}`;
   return code === 0 ? "it ended by itself" : `it ended with exit code ${code}; its log says why`;
 }

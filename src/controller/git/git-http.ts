@@ -2,17 +2,22 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { GitHttpRequest, GitHttpResponse } from "isomorphic-git";
 import { BerthError } from "../../base/errors.ts";
-import { denied, networkReason, noRepository, unreachable } from "./git-failures.ts";
-import { IdleTimer, type WaitLimits } from "./idle-timer.ts";
-import type { GitUrl } from "./url.ts";
+import {
+  describeNetworkError,
+  gitDenied,
+  gitUnreachable,
+  repositoryNotFound,
+} from "./git-errors.ts";
+import type { GitUrl } from "./git-url.ts";
+import { type IdleTimeout, IdleTimer } from "./idle-timer.ts";
 
 /** More data than this client was made for; whoever made it knows what to do then. */
-export class TransferTooLarge extends Error {}
+export class TransferTooLargeError extends Error {}
 
 export interface GitHttpOptions {
   readonly url: GitUrl;
   readonly login: { readonly username: string; readonly password: string } | undefined;
-  readonly waits: WaitLimits;
+  readonly idleTimeout: IdleTimeout;
   /** Bytes of one answer, unpacked. */
   readonly bytesMax: number;
 }
@@ -69,36 +74,39 @@ export class GitHttp implements Disposable {
     try {
       return await this.#request(request);
     } catch (error) {
-      throw this.#fail(error);
+      throw this.#recordFailure(error);
     }
   };
 
   /** Throws what the library may have swallowed. */
-  check(): void {
+  throwIfFailed(): void {
     this.#signal.throwIfAborted();
     if (this.failure !== undefined) throw this.failure;
   }
 
   async #request(request: GitHttpRequest): Promise<GitHttpResponse> {
     const path = request.url.slice(this.#options.url.address.length);
-    const idle = new IdleTimer(this.#options.waits);
+    const idle = new IdleTimer(this.#options.idleTimeout);
     const signal = AbortSignal.any([this.#signal, idle.signal]);
     try {
-      const body = await joined(request.body);
+      const body = await concatBody(request.body);
       for (let redirects = 0; ; redirects++) {
-        const sent = { method: request.method ?? "GET", headers: this.#headers(request.headers) };
-        const response = await send(this.#base + path, sent, body, signal);
+        const sent = {
+          method: request.method ?? "GET",
+          headers: this.#buildHeaders(request.headers),
+        };
+        const response = await sendRequest(this.#base + path, sent, body, signal);
         idle.touch();
         const status = response.statusCode ?? 0;
         const { location } = response.headers;
         if (status >= 300 && status < 400 && location !== undefined) {
           response.destroy();
-          if (redirects === REDIRECTS_MAX) throw this.#unreachable("it redirects in circles");
-          this.#base = this.#redirected(path, location);
+          if (redirects === REDIRECTS_MAX) throw this.#unreachableError("it redirects in circles");
+          this.#base = this.#resolveRedirect(path, location);
           continue;
         }
         try {
-          if (status !== 200) throw this.#refused(status);
+          if (status !== 200) throw this.#statusError(status);
           this.#checkType(response, path);
         } catch (error) {
           response.destroy();
@@ -110,7 +118,7 @@ export class GitHttp implements Disposable {
           headers: textHeaders(response),
           statusCode: status,
           statusMessage: response.statusMessage ?? "",
-          body: this.#read(response, idle),
+          body: this.#readBody(response, idle),
         };
       }
     } catch (error) {
@@ -119,7 +127,7 @@ export class GitHttp implements Disposable {
     }
   }
 
-  #headers(given: Readonly<Record<string, string>> | undefined): Record<string, string> {
+  #buildHeaders(given: Readonly<Record<string, string>> | undefined): Record<string, string> {
     const { authorization } = this;
     return {
       ...given,
@@ -129,48 +137,51 @@ export class GitHttp implements Disposable {
     };
   }
 
-  async *#read(response: IncomingMessage, idle: IdleTimer): AsyncGenerator<Uint8Array, void> {
+  async *#readBody(response: IncomingMessage, idle: IdleTimer): AsyncGenerator<Uint8Array, void> {
     let bytes = 0;
     try {
       for await (const chunk of response) {
         idle.touch();
         if (!Buffer.isBuffer(chunk)) continue;
         bytes += chunk.length;
-        if (bytes > this.#options.bytesMax) throw new TransferTooLarge();
+        if (bytes > this.#options.bytesMax) throw new TransferTooLargeError();
         yield chunk;
       }
     } catch (error) {
-      throw this.#fail(idle.signal.aborted ? idle.signal.reason : error);
+      throw this.#recordFailure(idle.signal.aborted ? idle.signal.reason : error);
     } finally {
       idle.stop();
     }
   }
 
-  #fail(error: unknown): unknown {
+  #recordFailure(error: unknown): unknown {
     this.failure ??= this.#signal.aborted
       ? this.#signal.reason
-      : error instanceof BerthError || error instanceof TransferTooLarge
+      : error instanceof BerthError || error instanceof TransferTooLargeError
         ? error
-        : this.#unreachable(networkReason(error), error);
+        : this.#unreachableError(describeNetworkError(error), error);
     return this.failure;
   }
 
   /** Only the place of the repository may change: as git does, the rest of the path has to be the same. */
-  #redirected(path: string, location: string): string {
+  #resolveRedirect(path: string, location: string): string {
     const from = new URL(this.#base + path);
     const to = URL.parse(location, from.href) ?? undefined;
     if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
-      throw this.#unreachable("it redirects to something that is not http");
+      throw this.#unreachableError("it redirects to something that is not http");
     if (from.protocol === "https:" && to.protocol === "http:")
-      throw this.#unreachable("it redirects from https to http, which is not safe to follow");
+      throw this.#unreachableError("it redirects from https to http, which is not safe to follow");
     to.username = "";
     to.password = "";
     if (!to.href.endsWith(path))
-      throw noRepository(this.#shown, `it redirects to ${to.origin}, and not to a repository`);
+      throw repositoryNotFound(
+        this.#displayUrl,
+        `it redirects to ${to.origin}, and not to a repository`,
+      );
     return to.href.slice(0, -path.length);
   }
 
-  #refused(status: number): BerthError {
+  #statusError(status: number): BerthError {
     const { login } = this.#options;
     const redirectedTo = isSameServer(this.#options.url.address, this.#base)
       ? undefined
@@ -178,25 +189,25 @@ export class GitHttp implements Disposable {
     // 203 is how one large service sends its sign-in page.
     if (status === 401 || status === 403 || status === 203) {
       if (login !== undefined && redirectedTo !== undefined)
-        return denied(
-          this.#shown,
+        return gitDenied(
+          this.#displayUrl,
           `it redirects to ${redirectedTo}, which wants credentials; they are not sent to another server`,
           "write the URL that it redirects to, if that server is meant to have the token",
         );
       return login === undefined
-        ? denied(
-            this.#shown,
+        ? gitDenied(
+            this.#displayUrl,
             "it wants credentials",
             "make a Secret with the key token, and name it in credential",
           )
-        : denied(
-            this.#shown,
+        : gitDenied(
+            this.#displayUrl,
             `it does not accept the token (HTTP ${status})`,
             "check that the token is valid and may read the repository; some servers want a certain username in the Secret",
           );
     }
-    if (status === 404 || status === 410) return noRepository(this.#shown);
-    return this.#unreachable(`it answers with HTTP ${status}`);
+    if (status === 404 || status === 410) return repositoryNotFound(this.#displayUrl);
+    return this.#unreachableError(`it answers with HTTP ${status}`);
   }
 
   #checkType(response: IncomingMessage, path: string): void {
@@ -206,21 +217,21 @@ export class GitHttp implements Disposable {
         ? "application/x-git-upload-pack-advertisement"
         : "application/x-git-upload-pack-result";
     if (type !== wanted)
-      throw noRepository(
-        this.#shown,
+      throw repositoryNotFound(
+        this.#displayUrl,
         "what answers there is no git server, or one that is too old",
       );
   }
 
-  get #shown(): string {
-    return this.#options.url.shown;
+  get #displayUrl(): string {
+    return this.#options.url.displayUrl;
   }
 
-  #unreachable(why: string, cause?: unknown): BerthError {
+  #unreachableError(why: string, cause?: unknown): BerthError {
     const certificate = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY/.test(why)
       ? "its certificate is not trusted here: name the file of its authority in NODE_EXTRA_CA_CERTS"
       : undefined;
-    return unreachable(this.#shown, why, cause, certificate);
+    return gitUnreachable(this.#displayUrl, why, cause, certificate);
   }
 }
 
@@ -228,7 +239,7 @@ export class GitHttp implements Disposable {
  * A connection for each request: none is left open behind. (fetch keeps them for seconds, and refuses
  * some ports altogether.)
  */
-function send(
+function sendRequest(
   url: string,
   options: { readonly method: string; readonly headers: Record<string, string> },
   body: Uint8Array | undefined,
@@ -257,7 +268,7 @@ function isSameServer(given: string, actual: string): boolean {
   return upgraded && from.hostname === to.hostname && from.port === "" && to.port === "";
 }
 
-async function joined(
+async function concatBody(
   body: AsyncIterable<Uint8Array> | Iterable<Uint8Array> | undefined,
 ): Promise<Uint8Array | undefined> {
   if (body === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { IdleTimer, type WaitLimits } from "./idle-timer.ts";
+import { type IdleTimeout, IdleTimer } from "./idle-timer.ts";
 
 export interface GitProcessOptions {
   /** Arguments after the settings; what comes from outside stands after `--`, or is known to be no option. */
@@ -11,7 +11,7 @@ export interface GitProcessOptions {
   /** Folders in which programs are looked for. */
   readonly searchPath: string;
   /** For what talks to a server; without them it may take its time. */
-  readonly waits?: WaitLimits;
+  readonly idleTimeout?: IdleTimeout;
   /** Called now and then while it runs; what it throws ends the process and is thrown to the caller. */
   readonly watch?: () => Promise<void>;
 }
@@ -26,7 +26,7 @@ export class GitExitError extends Error {
 }
 
 /** There is no such program here. */
-export class NoGitError extends Error {}
+export class GitNotInstalledError extends Error {}
 
 const STDERR_KEPT = 16_384;
 const WATCH_MS = 250;
@@ -64,16 +64,16 @@ export class GitProcess implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #closed: Promise<void>;
   readonly #idle: IdleTimer | undefined;
-  #over = false;
+  #hasEnded = false;
   readonly #signal: AbortSignal;
   readonly #failed = new AbortController();
   readonly #watch: (() => Promise<void>) | undefined;
   #stderr = "";
-  #watching: NodeJS.Timeout | undefined;
+  #watchTimer: NodeJS.Timeout | undefined;
 
   constructor(options: GitProcessOptions, signal: AbortSignal) {
     signal.throwIfAborted();
-    this.#idle = options.waits && new IdleTimer(options.waits);
+    this.#idle = options.idleTimeout && new IdleTimer(options.idleTimeout);
     const ends = [signal, this.#failed.signal, ...(this.#idle ? [this.#idle.signal] : [])];
     this.#signal = AbortSignal.any(ends);
     this.#watch = options.watch;
@@ -99,10 +99,10 @@ export class GitProcess implements AsyncDisposable {
       this.#idle?.touch();
       this.#stderr = (this.#stderr + text).slice(-STDERR_KEPT);
     });
-    this.#closed = this.#end();
+    this.#closed = this.#awaitEnd();
     this.#closed.catch(() => {});
     this.#signal.addEventListener("abort", this.#kill, { once: true });
-    if (this.#watch) this.#watching = setInterval(() => void this.#look(), WATCH_MS);
+    if (this.#watch) this.#watchTimer = setInterval(() => void this.#runWatch(), WATCH_MS);
   }
 
   write(text: string): void {
@@ -130,7 +130,7 @@ export class GitProcess implements AsyncDisposable {
   }
 
   /** Everything that it prints, as text, which stays below `charsMax`. */
-  async text(charsMax: number): Promise<string> {
+  async readText(charsMax: number): Promise<string> {
     let text = "";
     for await (const chunk of this.output()) {
       text += chunk.toString("utf8");
@@ -147,24 +147,24 @@ export class GitProcess implements AsyncDisposable {
     await this.#closed.catch(() => {});
   }
 
-  async #end(): Promise<void> {
+  async #awaitEnd(): Promise<void> {
     try {
       const [code] = await once(this.#child, "close");
       this.#signal.throwIfAborted();
       if (code !== 0) throw new GitExitError(this.#stderr);
     } catch (error) {
       if (error instanceof Error && "code" in error && error.code === "ENOENT")
-        throw new NoGitError("git is not installed", { cause: error });
+        throw new GitNotInstalledError("git is not installed", { cause: error });
       throw error;
     } finally {
-      this.#over = true;
+      this.#hasEnded = true;
       this.#idle?.stop();
-      clearInterval(this.#watching);
+      clearInterval(this.#watchTimer);
       this.#signal.removeEventListener("abort", this.#kill);
     }
   }
 
-  async #look(): Promise<void> {
+  async #runWatch(): Promise<void> {
     try {
       await this.#watch?.();
     } catch (error) {
@@ -174,7 +174,7 @@ export class GitProcess implements AsyncDisposable {
 
   readonly #kill = () => {
     const { pid } = this.#child;
-    if (pid === undefined || this.#over) return;
+    if (pid === undefined || this.#hasEnded) return;
     try {
       process.kill(-pid, "SIGKILL");
     } catch {

@@ -5,7 +5,7 @@ export interface ListedRef {
   readonly peeled?: string | undefined;
 }
 
-export interface ChosenRef {
+export interface ResolvedRef {
   /** `refs/heads/main`, or `HEAD`. */
   readonly name: string;
   readonly commit: string;
@@ -14,7 +14,7 @@ export interface ChosenRef {
 const FULL_COMMIT = /^[0-9a-f]{40}$/i;
 
 /** The commit, in small letters, where `ref` is all 40 digits of one. */
-export function fullCommit(ref: string | undefined): string | undefined {
+export function parseFullCommit(ref: string | undefined): string | undefined {
   return ref !== undefined && FULL_COMMIT.test(ref) ? ref.toLowerCase() : undefined;
 }
 
@@ -22,7 +22,7 @@ export function fullCommit(ref: string | undefined): string | undefined {
  * The full names that `ref` may stand for, the likeliest first: branches before tags, since what is
  * followed is a branch. git itself asks the other way round.
  */
-export function fullNames(ref: string | undefined): readonly string[] {
+export function expandRefNames(ref: string | undefined): readonly string[] {
   if (ref === undefined || ref === "HEAD") return ["HEAD"];
   if (ref.startsWith("refs/")) return [ref];
   return [`refs/heads/${ref}`, `refs/tags/${ref}`];
@@ -40,7 +40,7 @@ export function isRefName(ref: string): boolean {
 export function chooseRef(
   refs: readonly ListedRef[],
   names: readonly string[],
-): ChosenRef | undefined {
+): ResolvedRef | undefined {
   for (const name of names) {
     const found = refs.find((ref) => ref.name === name);
     if (found) return { name, commit: (found.peeled ?? found.oid).toLowerCase() };

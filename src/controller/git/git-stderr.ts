@@ -1,14 +1,14 @@
 import type { BerthError } from "../../base/errors.ts";
-import { denied, noRepository, unreachable } from "./git-failures.ts";
+import { gitDenied, gitUnreachable, repositoryNotFound } from "./git-errors.ts";
 
 /** The server knows the repository, and not the ref or the commit that was asked for. */
-export function saysNoSuchRef(stderr: string): boolean {
+export function isMissingRef(stderr: string): boolean {
   return /couldn't find remote ref|not our ref|unadvertised object|no matching remote head|does not allow request for/i.test(
     stderr,
   );
 }
 
-export function saysNoSpace(stderr: string): boolean {
+export function isDiskFull(stderr: string): boolean {
   return /No space left on device|Disk quota exceeded/i.test(stderr);
 }
 
@@ -16,13 +16,13 @@ export function saysNoSpace(stderr: string): boolean {
  * What the machine's git, and the ssh and the server behind it, said when they failed. There is nothing
  * else to go by: git ends with 128 whatever it was. `shown` is the URL.
  */
-export function stderrError(shown: string, stderr: string): BerthError {
+export function classifyStderr(displayUrl: string, stderr: string): BerthError {
   const key = "check the deploy key in the Secret, and that it is registered with the server";
   if (
     /HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known/i.test(stderr)
   )
-    return denied(
-      shown,
+    return gitDenied(
+      displayUrl,
       "the server shows another host key than the known one",
       "if its key was changed on purpose, put the new line of known_hosts into the Secret as knownHosts",
     );
@@ -31,20 +31,20 @@ export function stderrError(shown: string, stderr: string): BerthError {
       stderr,
     )
   )
-    return denied(
-      shown,
+    return gitDenied(
+      displayUrl,
       "the deploy key cannot be read, or has a passphrase",
       "use a key without a passphrase, whole with its first and last line",
     );
   if (
     /Permission denied|Too many authentication failures|no supported authentication/i.test(stderr)
   )
-    return denied(shown, "the server does not accept the deploy key", key);
+    return gitDenied(displayUrl, "the server does not accept the deploy key", key);
   if (
     /Authentication failed|could not read (Username|Password)|returned error: 40[13]/i.test(stderr)
   )
-    return denied(
-      shown,
+    return gitDenied(
+      displayUrl,
       "the server does not accept the token",
       "check that the token is valid and may read the repository",
     );
@@ -53,12 +53,12 @@ export function stderrError(shown: string, stderr: string): BerthError {
       stderr,
     )
   )
-    return noRepository(shown);
-  return unreachable(shown, reason(stderr));
+    return repositoryNotFound(displayUrl);
+  return gitUnreachable(displayUrl, describeReason(stderr));
 }
 
 /** Known reasons in words of our own: lines of a server may hold anything, paths of this machine too. */
-function reason(stderr: string): string {
+function describeReason(stderr: string): string {
   const known: readonly (readonly [RegExp, string])[] = [
     [/Could not resolve (hostname|host)/i, "its name is not known"],
     [/Connection refused/i, "the connection was refused"],

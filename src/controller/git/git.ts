@@ -2,15 +2,15 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../base/clock.ts";
-import { denied, diskError, noRef, overLimit } from "./git-failures.ts";
-import { GitHttp, TransferTooLarge } from "./git-http.ts";
-import { type ChosenRef, fullCommit, isRefName } from "./git-refs.ts";
-import type { WaitLimits } from "./idle-timer.ts";
-import { IsomorphicGit } from "./isomorphic.ts";
+import { gitDenied, refNotFound, repositoryTooLarge, translateDiskError } from "./git-errors.ts";
+import { GitHttp, TransferTooLargeError } from "./git-http.ts";
+import { isRefName, parseFullCommit, type ResolvedRef } from "./git-refs.ts";
+import { type GitUrl, parseGitUrl } from "./git-url.ts";
+import type { IdleTimeout } from "./idle-timer.ts";
+import { IsomorphicGit } from "./isomorphic-git.ts";
 import { MachineGit } from "./machine-git.ts";
-import type { GitCheckout, GitClient, GitCredential, GitRemote, SourceLimits } from "./port.ts";
+import type { GitCheckout, GitClient, GitCredential, GitRepository, SourceLimits } from "./port.ts";
 import { writeTree } from "./tree-writer.ts";
-import { type GitUrl, parseGitUrl } from "./url.ts";
 
 export interface GitOptions {
   /** A folder of its own, made where it is not there: the known hosts, and what is under way. */
@@ -57,16 +57,16 @@ const LISTING_BYTES_MAX = 32 * 2 ** 20;
 export class Git implements GitClient {
   readonly #dir: string;
   readonly #searchPath: string;
-  readonly #waits: WaitLimits;
+  readonly #idleTimeout: IdleTimeout;
   readonly #memoryPackBytesMax: number;
   /** Repositories that turned out to be large: their packs are not begun in memory again. */
-  readonly #large = new Set<string>();
+  readonly #largeRepositories = new Set<string>();
   #ready: Promise<void> | undefined;
 
   constructor(options: GitOptions) {
     this.#dir = options.dir;
     this.#searchPath = options.searchPath ?? SEARCH_PATH;
-    this.#waits = { clock: options.clock ?? systemClock, idleMs: options.idleMs ?? IDLE_MS };
+    this.#idleTimeout = { clock: options.clock ?? systemClock, idleMs: options.idleMs ?? IDLE_MS };
     this.#memoryPackBytesMax = options.memoryPackBytesMax ?? MEMORY_PACK_BYTES_MAX;
   }
 
@@ -76,62 +76,80 @@ export class Git implements GitClient {
     await this.#ready;
   }
 
-  async resolve(remote: GitRemote, ref: string | undefined, signal: AbortSignal): Promise<string> {
-    const url = parseGitUrl(remote.url);
-    const commit = fullCommit(ref);
+  async resolve(
+    repository: GitRepository,
+    ref: string | undefined,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const url = parseGitUrl(repository.url);
+    const commit = parseFullCommit(ref);
     if (commit !== undefined) return commit;
-    if (ref !== undefined && !isRefName(ref)) throw noRef(url.shown, ref);
-    const found = await this.#find(url, remote.credential, ref, signal);
-    if (!found) throw noRef(url.shown, ref);
+    if (ref !== undefined && !isRefName(ref)) throw refNotFound(url.displayUrl, ref);
+    const found = await this.#findRef(url, repository.credential, ref, signal);
+    if (!found) throw refNotFound(url.displayUrl, ref);
     return found.commit;
   }
 
   async checkout(
-    remote: GitRemote,
+    repository: GitRepository,
     what: { readonly commit: string; readonly ref: string | undefined },
     dir: string,
     limits: SourceLimits,
     signal: AbortSignal,
   ): Promise<GitCheckout> {
-    const url = parseGitUrl(remote.url);
-    const commit = fullCommit(what.commit);
+    const url = parseGitUrl(repository.url);
+    const commit = parseFullCommit(what.commit);
     if (commit === undefined || (what.ref !== undefined && !isRefName(what.ref)))
-      throw noRef(url.shown, what.ref ?? what.commit);
+      throw refNotFound(url.displayUrl, what.ref ?? what.commit);
     const wanted = { commit, ref: what.ref };
     try {
-      await using scratch = await this.#scratch();
+      await using scratch = await this.#createScratch();
       if (url.transport === "ssh")
-        return await this.#bySsh(url, remote.credential, scratch.path, signal, async (git) =>
-          writeTree(await git.fetch(wanted, transferMax(limits)), dir, limits, signal),
+        return await this.#runOverSsh(
+          url,
+          repository.credential,
+          scratch.path,
+          signal,
+          async (git) =>
+            writeTree(await git.fetch(wanted, computeTransferMax(limits)), dir, limits, signal),
         );
-      return await this.#byHttp(url, remote.credential, wanted, scratch.path, dir, limits, signal);
+      return await this.#checkoutOverHttp(
+        url,
+        repository.credential,
+        wanted,
+        scratch.path,
+        dir,
+        limits,
+        signal,
+      );
     } catch (error) {
       signal.throwIfAborted();
-      throw diskError(error);
+      throw translateDiskError(error);
     }
   }
 
-  async #find(
+  async #findRef(
     url: GitUrl,
     credential: GitCredential | undefined,
     ref: string | undefined,
     signal: AbortSignal,
-  ): Promise<ChosenRef | undefined> {
+  ): Promise<ResolvedRef | undefined> {
     try {
       if (url.transport === "http") {
-        using http = this.#http(url, credential, LISTING_BYTES_MAX, signal);
-        return await new IsomorphicGit(http, url.shown).find(ref);
+        using http = this.#openHttp(url, credential, LISTING_BYTES_MAX, signal);
+        return await new IsomorphicGit(http, url.displayUrl).find(ref);
       }
-      await using scratch = await this.#scratch();
-      return await this.#bySsh(url, credential, scratch.path, signal, (git) => git.find(ref));
+      await using scratch = await this.#createScratch();
+      return await this.#runOverSsh(url, credential, scratch.path, signal, (git) => git.find(ref));
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof TransferTooLarge) throw overLimit("transfer", LISTING_BYTES_MAX);
-      throw diskError(error);
+      if (error instanceof TransferTooLargeError)
+        throw repositoryTooLarge("transfer", LISTING_BYTES_MAX);
+      throw translateDiskError(error);
     }
   }
 
-  async #byHttp(
+  async #checkoutOverHttp(
     url: GitUrl,
     credential: GitCredential | undefined,
     what: { readonly commit: string; readonly ref: string | undefined },
@@ -140,16 +158,16 @@ export class Git implements GitClient {
     limits: SourceLimits,
     signal: AbortSignal,
   ): Promise<GitCheckout> {
-    const transferBytesMax = transferMax(limits);
-    using http = this.#http(
+    const transferBytesMax = computeTransferMax(limits);
+    using http = this.#openHttp(
       url,
       credential,
       Math.min(this.#memoryPackBytesMax, transferBytesMax),
       signal,
     );
     try {
-      const git = new IsomorphicGit(http, url.shown);
-      if (this.#large.has(url.address)) {
+      const git = new IsomorphicGit(http, url.displayUrl);
+      if (this.#largeRepositories.has(url.address)) {
         // Follows redirects, which the machine's git is not left to do.
         await git.find(undefined);
       } else {
@@ -162,28 +180,28 @@ export class Git implements GitClient {
         return await writeTree(await git.fetch(what, gitdir, memory, signal), dir, limits, signal);
       }
     } catch (error) {
-      if (!(error instanceof TransferTooLarge)) throw error;
+      if (!(error instanceof TransferTooLargeError)) throw error;
       if (transferBytesMax <= this.#memoryPackBytesMax)
-        throw overLimit("transfer", transferBytesMax);
-      this.#remember(url.address);
+        throw repositoryTooLarge("transfer", transferBytesMax);
+      this.#rememberLarge(url.address);
     }
     const machine = join(scratch, "large");
     await mkdir(machine);
     // Where it was redirected to, and with the credentials that are for that place.
     const { base, authorization } = http;
     await using git = await MachineGit.open(
-      { ...this.#machine(url, machine), address: base, authorization },
+      { ...this.#buildMachineOptions(url, machine), address: base, authorization },
       signal,
     );
     return await writeTree(await git.fetch(what, transferBytesMax), dir, limits, signal);
   }
 
-  #remember(address: string): void {
-    if (this.#large.size >= LARGE_MAX) this.#large.clear();
-    this.#large.add(address);
+  #rememberLarge(address: string): void {
+    if (this.#largeRepositories.size >= LARGE_MAX) this.#largeRepositories.clear();
+    this.#largeRepositories.add(address);
   }
 
-  async #bySsh<T>(
+  async #runOverSsh<T>(
     url: GitUrl,
     credential: GitCredential | undefined,
     scratch: string,
@@ -191,49 +209,52 @@ export class Git implements GitClient {
     work: (git: MachineGit) => Promise<T>,
   ): Promise<T> {
     if (credential?.type !== "sshKey")
-      throw denied(
-        url.shown,
+      throw gitDenied(
+        url.displayUrl,
         credential ? "a token is no way into an ssh server" : "an ssh server wants a deploy key",
         "make a Secret with the key sshKey, and name it in credential; or use the https URL",
       );
     const ssh = { privateKey: credential.privateKey, knownHosts: credential.knownHosts };
-    await using git = await MachineGit.open({ ...this.#machine(url, scratch), ssh }, signal);
+    await using git = await MachineGit.open(
+      { ...this.#buildMachineOptions(url, scratch), ssh },
+      signal,
+    );
     return await work(git);
   }
 
-  #machine(url: GitUrl, scratch: string) {
+  #buildMachineOptions(url: GitUrl, scratch: string) {
     return {
       address: url.address,
-      shown: url.shown,
+      displayUrl: url.displayUrl,
       scratch,
       knownHostsFile: join(this.#dir, "known_hosts"),
       searchPath: this.#searchPath,
-      waits: this.#waits,
+      idleTimeout: this.#idleTimeout,
     };
   }
 
-  #http(
+  #openHttp(
     url: GitUrl,
     credential: GitCredential | undefined,
     bytesMax: number,
     signal: AbortSignal,
   ): GitHttp {
     if (credential?.type === "sshKey")
-      throw denied(
-        url.shown,
+      throw gitDenied(
+        url.displayUrl,
         "an ssh key is no way into an https server",
         "make a Secret with the key token, or use the ssh URL",
       );
     const login = credential
       ? { username: credential.username ?? defaultUsername(url), password: credential.token }
       : url.login;
-    return new GitHttp({ url, login, waits: this.#waits, bytesMax }, signal);
+    return new GitHttp({ url, login, idleTimeout: this.#idleTimeout, bytesMax }, signal);
   }
 
   /** A folder for one piece of work. What an earlier process left is removed first. */
-  async #scratch(): Promise<{ path: string } & AsyncDisposable> {
+  async #createScratch(): Promise<{ path: string } & AsyncDisposable> {
     await this.start();
-    const path = join(this.#work, randomUUID());
+    const path = join(this.#workDir, randomUUID());
     await mkdir(path, { mode: 0o700 });
     return {
       path,
@@ -243,21 +264,21 @@ export class Git implements GitClient {
 
   async #prepare(): Promise<void> {
     try {
-      await mkdir(this.#work, { recursive: true, mode: 0o700 });
-      for (const name of await readdir(this.#work))
-        await rm(join(this.#work, name), { recursive: true, force: true });
+      await mkdir(this.#workDir, { recursive: true, mode: 0o700 });
+      for (const name of await readdir(this.#workDir))
+        await rm(join(this.#workDir, name), { recursive: true, force: true });
     } catch (error) {
       this.#ready = undefined;
       throw error;
     }
   }
 
-  get #work(): string {
+  get #workDir(): string {
     return join(this.#dir, "work");
   }
 }
 
-function transferMax(limits: SourceLimits): number {
+function computeTransferMax(limits: SourceLimits): number {
   return limits.bytesMax + TRANSFER_SLACK_BYTES;
 }
 

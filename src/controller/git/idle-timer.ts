@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 
-export interface WaitLimits {
+export interface IdleTimeout {
   readonly clock: Clock;
   /** How long nothing may arrive: for the first answer, and between any two pieces of one. */
   readonly idleMs: number;
@@ -8,12 +8,12 @@ export interface WaitLimits {
 
 /** Aborts its signal once nothing has been heard for a while. */
 export class IdleTimer {
-  readonly #waits: WaitLimits;
+  readonly #timeout: IdleTimeout;
   readonly #controller = new AbortController();
   #cancel: () => void;
 
-  constructor(waits: WaitLimits) {
-    this.#waits = waits;
+  constructor(timeout: IdleTimeout) {
+    this.#timeout = timeout;
     this.#cancel = this.#start();
   }
 
@@ -32,7 +32,7 @@ export class IdleTimer {
   }
 
   #start(): () => void {
-    const { clock, idleMs } = this.#waits;
+    const { clock, idleMs } = this.#timeout;
     return clock.setTimer(idleMs, () =>
       this.#controller.abort(new Error(`nothing was heard for ${Math.ceil(idleMs / 1000)} s`)),
     );

@@ -1,19 +1,25 @@
 import { mkdir, readdir, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { BerthError } from "../../base/errors.ts";
-import { badTree, codeOf, noCommit, overLimit, unreachable } from "./git-failures.ts";
-import { GitExitError, GitProcess, NoGitError } from "./git-process.ts";
-import { type ChosenRef, chooseRef, fullNames, type ListedRef } from "./git-refs.ts";
-import { saysNoSpace, saysNoSuchRef, stderrError } from "./git-stderr.ts";
-import type { WaitLimits } from "./idle-timer.ts";
-import { BatchReader } from "./object-batch.ts";
-import { entryPath, entryType, type TreeEntry } from "./tree-entries.ts";
+import {
+  commitNotFound,
+  getErrorCode,
+  gitUnreachable,
+  invalidTree,
+  repositoryTooLarge,
+} from "./git-errors.ts";
+import { GitExitError, GitNotInstalledError, GitProcess } from "./git-process.ts";
+import { chooseRef, expandRefNames, type ListedRef, type ResolvedRef } from "./git-refs.ts";
+import { classifyStderr, isDiskFull, isMissingRef } from "./git-stderr.ts";
+import type { IdleTimeout } from "./idle-timer.ts";
+import { ObjectBatchReader } from "./object-batch-reader.ts";
+import { joinEntryPath, parseEntryType, type TreeEntry } from "./tree-entries.ts";
 import type { CommitFiles } from "./tree-writer.ts";
 
 export interface MachineGitOptions {
   /** For git; never with a password. */
   readonly address: string;
-  readonly shown: string;
+  readonly displayUrl: string;
   /** `Basic …`, for http(s). */
   readonly authorization?: string | undefined;
   readonly ssh?:
@@ -24,7 +30,7 @@ export interface MachineGitOptions {
   /** An empty folder of its own, which the caller removes. */
   readonly scratch: string;
   readonly searchPath: string;
-  readonly waits: WaitLimits;
+  readonly idleTimeout: IdleTimeout;
 }
 
 /** As in isomorphic.ts: steps back from a branch to a commit that is not handed out by itself. */
@@ -38,7 +44,7 @@ export class MachineGit implements AsyncDisposable {
   readonly #options: MachineGitOptions;
   readonly #signal: AbortSignal;
   readonly #env: Record<string, string>;
-  #batch: BatchReader | undefined;
+  #objectReader: ObjectBatchReader | undefined;
 
   /** Writes the key into the scratch folder; call `[Symbol.asyncDispose]` before that folder is removed. */
   static async open(options: MachineGitOptions, signal: AbortSignal): Promise<MachineGit> {
@@ -58,21 +64,21 @@ export class MachineGit implements AsyncDisposable {
   private constructor(options: MachineGitOptions, signal: AbortSignal) {
     this.#options = options;
     this.#signal = signal;
-    this.#env = { ...sshEnvironment(options), ...tokenEnvironment(options) };
+    this.#env = { ...buildSshEnvironment(options), ...buildTokenEnvironment(options) };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#batch?.[Symbol.asyncDispose]();
+    await this.#objectReader?.[Symbol.asyncDispose]();
   }
 
-  async find(ref: string | undefined): Promise<ChosenRef | undefined> {
-    const names = fullNames(ref);
+  async find(ref: string | undefined): Promise<ResolvedRef | undefined> {
+    const names = expandRefNames(ref);
     const patterns = names.flatMap((name) => [name, `${name}^{}`]);
     const text = await this.#run(
       ["ls-remote", "--quiet", "--", this.#options.address, ...patterns],
       LISTING_CHARS_MAX,
     );
-    return chooseRef(listedRefs(text), names);
+    return chooseRef(parseListedRefs(text), names);
   }
 
   /** As IsomorphicGit.fetch. Throws payload_too_large for more than `transferBytesMax` on the disk. */
@@ -84,9 +90,9 @@ export class MachineGit implements AsyncDisposable {
     if (!(await this.#fetchOne(what.commit, 1, what.commit, transferBytesMax))) {
       const tip = await this.find(what.ref === what.commit ? undefined : what.ref);
       if (!tip || !(await this.#deepen(tip.name, what.commit, transferBytesMax)))
-        throw noCommit(this.#options.shown, what.commit);
+        throw commitNotFound(this.#options.displayUrl, what.commit);
     }
-    this.#batch = new BatchReader(this.#start(["cat-file", "--batch"]));
+    this.#objectReader = new ObjectBatchReader(this.#start(["cat-file", "--batch"]));
     return {
       entries: () => this.#entries(what.commit),
       content: (entry) => this.#content(entry),
@@ -123,20 +129,21 @@ export class MachineGit implements AsyncDisposable {
         ],
         LISTING_CHARS_MAX,
         async () => {
-          if ((await bytesIn(packs)) > transferBytesMax)
-            throw overLimit("transfer", transferBytesMax);
+          if ((await measureFolderBytes(packs)) > transferBytesMax)
+            throw repositoryTooLarge("transfer", transferBytesMax);
         },
       );
     } catch (error) {
       if (error instanceof GitExitError) {
-        if (saysNoSuchRef(error.stderr)) return false;
+        if (isMissingRef(error.stderr)) return false;
         // Everything was fetched in the step before.
         if (depth === undefined && /unshallow on a complete repository/.test(error.stderr))
           return false;
       }
-      throw this.#translated(error);
+      throw this.#translateError(error);
     }
-    if ((await bytesIn(packs)) > transferBytesMax) throw overLimit("transfer", transferBytesMax);
+    if ((await measureFolderBytes(packs)) > transferBytesMax)
+      throw repositoryTooLarge("transfer", transferBytesMax);
     try {
       await this.#runRaw(["cat-file", "-e", `${commit}^{commit}`]);
       return true;
@@ -155,19 +162,21 @@ export class MachineGit implements AsyncDisposable {
         let end = rest.indexOf(0);
         let at = 0;
         for (; end >= 0; end = rest.indexOf(0, at)) {
-          yield listedEntry(rest.toString("utf8", at, end));
+          yield parseListedEntry(rest.toString("utf8", at, end));
           at = end + 1;
         }
         rest = rest.subarray(at);
       }
     } catch (error) {
-      throw error instanceof GitExitError ? badTree("a tree of it is damaged or missing") : error;
+      throw error instanceof GitExitError
+        ? invalidTree("a tree of it is damaged or missing")
+        : error;
     }
   }
 
   #content(entry: TreeEntry): AsyncIterable<Uint8Array> {
-    if (!this.#batch) throw new Error("nothing has been fetched");
-    return this.#batch.blob(entry.oid);
+    if (!this.#objectReader) throw new Error("nothing has been fetched");
+    return this.#objectReader.readBlob(entry.oid);
   }
 
   async #run(
@@ -179,7 +188,7 @@ export class MachineGit implements AsyncDisposable {
       return await this.#runRaw(args, charsMax, watch);
     } catch (error) {
       // `fetch` looks at what git said before it is made into an error of the port.
-      throw args[0] === "fetch" ? error : this.#translated(error);
+      throw args[0] === "fetch" ? error : this.#translateError(error);
     }
   }
 
@@ -190,49 +199,49 @@ export class MachineGit implements AsyncDisposable {
   ): Promise<string> {
     await using child = this.#start(args, watch);
     child.endInput();
-    return await child.text(charsMax);
+    return await child.readText(charsMax);
   }
 
   #start(args: readonly string[], watch?: () => Promise<void>): GitProcess {
-    const { scratch, searchPath, waits } = this.#options;
-    const isAlone = args[0] === "init" || args[0] === "ls-remote";
-    const isRemote = args[0] === "fetch" || args[0] === "ls-remote";
+    const { scratch, searchPath, idleTimeout: waits } = this.#options;
+    const needsNoRepository = args[0] === "init" || args[0] === "ls-remote";
+    const isNetworked = args[0] === "fetch" || args[0] === "ls-remote";
     return new GitProcess(
       {
-        args: isAlone ? args : ["--git-dir=repository", ...args],
+        args: needsNoRepository ? args : ["--git-dir=repository", ...args],
         cwd: scratch,
         env: this.#env,
         searchPath,
-        ...(isRemote ? { waits } : {}),
+        ...(isNetworked ? { idleTimeout: waits } : {}),
         ...(watch ? { watch } : {}),
       },
       this.#signal,
     );
   }
 
-  #translated(error: unknown): unknown {
-    const { shown } = this.#options;
+  #translateError(error: unknown): unknown {
+    const { displayUrl: shown } = this.#options;
     if (this.#signal.aborted) return this.#signal.reason;
     if (error instanceof GitExitError) {
-      if (saysNoSpace(error.stderr))
+      if (isDiskFull(error.stderr))
         return new BerthError("disk_full", "there is no space left to fetch the repository", {
           hint: "free some space; it is tried again",
         });
-      return stderrError(shown, error.stderr);
+      return classifyStderr(shown, error.stderr);
     }
-    if (error instanceof NoGitError)
+    if (error instanceof GitNotInstalledError)
       return new BerthError(
         "git_unreachable",
         `${shown} cannot be fetched: ${this.#options.ssh ? "that" : "a repository of this size"} takes git, which is not installed on this machine`,
         { hint: "install it (Debian: apt-get install git openssh-client)", cause: error },
       );
-    if (error instanceof BerthError || codeOf(error) !== undefined) return error;
-    return unreachable(shown, error instanceof Error ? error.message : "git failed", error);
+    if (error instanceof BerthError || getErrorCode(error) !== undefined) return error;
+    return gitUnreachable(shown, error instanceof Error ? error.message : "git failed", error);
   }
 }
 
 /** Everything by names relative to the scratch folder: no path of ours is read by a shell or by ssh. */
-function sshEnvironment({ ssh }: MachineGitOptions): Record<string, string> {
+function buildSshEnvironment({ ssh }: MachineGitOptions): Record<string, string> {
   const options = [
     "BatchMode=yes",
     "IdentitiesOnly=yes",
@@ -264,7 +273,7 @@ function sshEnvironment({ ssh }: MachineGitOptions): Record<string, string> {
 }
 
 /** In the environment, which only this user can read; arguments can be read by everybody. */
-function tokenEnvironment({ authorization }: MachineGitOptions): Record<string, string> {
+function buildTokenEnvironment({ authorization }: MachineGitOptions): Record<string, string> {
   if (authorization === undefined) return {};
   return {
     GIT_CONFIG_COUNT: "1",
@@ -274,7 +283,7 @@ function tokenEnvironment({ authorization }: MachineGitOptions): Record<string, 
 }
 
 /** `OID TAB NAME`, and for an annotated tag a second line with `^{}` after the name. */
-function listedRefs(text: string): ListedRef[] {
+function parseListedRefs(text: string): ListedRef[] {
   const refs = new Map<string, ListedRef>();
   for (const line of text.split("\n")) {
     const [oid, listed] = line.split("\t");
@@ -287,15 +296,15 @@ function listedRefs(text: string): ListedRef[] {
 }
 
 /** `MODE SP TYPE SP OID TAB PATH`. */
-function listedEntry(line: string): TreeEntry {
+function parseListedEntry(line: string): TreeEntry {
   const tab = line.indexOf("\t");
   const [mode = "", , oid = ""] = line.slice(0, tab).split(" ");
   let path = "";
-  for (const part of line.slice(tab + 1).split("/")) path = entryPath(path, part);
-  return { type: entryType(mode), path, oid };
+  for (const part of line.slice(tab + 1).split("/")) path = joinEntryPath(path, part);
+  return { type: parseEntryType(mode), path, oid };
 }
 
-async function bytesIn(folder: string): Promise<number> {
+async function measureFolderBytes(folder: string): Promise<number> {
   let bytes = 0;
   for (const name of await readdir(folder).catch(() => [])) {
     const file = await stat(join(folder, name)).catch(() => undefined);

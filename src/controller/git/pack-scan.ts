@@ -12,7 +12,7 @@ export interface PackLimits {
  * gigabytes, in zeros or in deltas that copy, and isomorphic-git unpacks whatever it is given. A pack
  * that cannot be read passes: whoever unpacks it says what is wrong with it.
  */
-export function packIsModest(pack: Buffer, limits: PackLimits): boolean {
+export function isPackWithinLimits(pack: Buffer, limits: PackLimits): boolean {
   if (pack.length < 32 || pack.toString("latin1", 0, 4) !== "PACK") return true;
   const count = pack.readUInt32BE(8);
   let at = 12;
@@ -27,7 +27,8 @@ export function packIsModest(pack: Buffer, limits: PackLimits): boolean {
     if (inflated === "damaged") return true;
     if (inflated === "large") return false;
     at += inflated.read;
-    const size = type === 6 || type === 7 ? deltaResult(inflated.data) : inflated.data.length;
+    const size =
+      type === 6 || type === 7 ? readDeltaResultSize(inflated.data) : inflated.data.length;
     total += Math.max(size, inflated.data.length);
     if (size > limits.objectBytesMax || total > limits.totalBytesMax) return false;
   }
@@ -53,7 +54,7 @@ function readSize(
 }
 
 /** A delta begins with the size of what it is made from, then with the size of what it makes. */
-function deltaResult(delta: Uint8Array): number {
+function readDeltaResultSize(delta: Uint8Array): number {
   return readSize(delta, readSize(delta, 0, 7).end, 7).size;
 }
 

@@ -7,14 +7,14 @@
  */
 export interface GitClient {
   /** The commit (40 hexadecimal digits) that `ref` names now: a branch, a tag, a commit; undefined is the remote's HEAD. */
-  resolve(remote: GitRemote, ref: string | undefined, signal: AbortSignal): Promise<string>;
+  resolve(repository: GitRepository, ref: string | undefined, signal: AbortSignal): Promise<string>;
   /**
    * Puts the files of one commit into `dir`, which is empty, without history and without `.git`.
    * `ref` is what the commit was resolved from: servers that hand out no bare commits are asked for it.
    * Nothing in the repository can make a file land outside `dir`: links are kept as they are, and not followed.
    */
   checkout(
-    remote: GitRemote,
+    repository: GitRepository,
     what: { readonly commit: string; readonly ref: string | undefined },
     dir: string,
     limits: SourceLimits,
@@ -22,7 +22,7 @@ export interface GitClient {
   ): Promise<GitCheckout>;
 }
 
-export interface GitRemote {
+export interface GitRepository {
   /** `https://`, `http://`, `ssh://` or `user@host:path`; never a path of this machine. */
   readonly url: string;
   readonly credential?: GitCredential | undefined;

@@ -1,4 +1,4 @@
-import { badTree } from "./git-failures.ts";
+import { invalidTree } from "./git-errors.ts";
 
 /** One entry of a commit's files. */
 export interface TreeEntry {
@@ -13,7 +13,7 @@ const NAME_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 3072;
 
 /** git keeps the mode as text; old versions wrote 100664, and leading zeros. */
-export function entryType(mode: string): TreeEntry["type"] {
+export function parseEntryType(mode: string): TreeEntry["type"] {
   const number = Number.parseInt(mode, 8);
   switch (number & 0o170000) {
     case 0o040000:
@@ -25,21 +25,22 @@ export function entryType(mode: string): TreeEntry["type"] {
     case 0o160000:
       return "submodule";
     default:
-      throw badTree(`an entry has the mode ${JSON.stringify(mode)}`);
+      throw invalidTree(`an entry has the mode ${JSON.stringify(mode)}`);
   }
 }
 
 /** `name` below `folder` ("" is the top). Throws archive_invalid for a name that could lead elsewhere. */
-export function entryPath(folder: string, name: string): string {
+export function joinEntryPath(folder: string, name: string): string {
   const shown = JSON.stringify(name.slice(0, 80));
-  if (name === "" || name === "." || name === "..") throw badTree(`it has a file called ${shown}`);
+  if (name === "" || name === "." || name === "..")
+    throw invalidTree(`it has a file called ${shown}`);
   if (name.includes("/") || name.includes("\0"))
-    throw badTree(`it has a file called ${shown}, which is a path`);
+    throw invalidTree(`it has a file called ${shown}, which is a path`);
   // Programs that look for repositories would take orders from it; case folds on some file systems.
-  if (name.toLowerCase() === ".git") throw badTree(`it has a file called ${shown}`);
+  if (name.toLowerCase() === ".git") throw invalidTree(`it has a file called ${shown}`);
   const path = folder === "" ? name : `${folder}/${name}`;
   if (Buffer.byteLength(name) > NAME_BYTES_MAX || Buffer.byteLength(path) > PATH_BYTES_MAX)
-    throw badTree(`the name of the file ${shown} is too long`);
+    throw invalidTree(`the name of the file ${shown} is too long`);
   return path;
 }
 
@@ -49,10 +50,10 @@ export function* parseTree(tree: Buffer, folder: string): Generator<TreeEntry> {
   while (at < tree.length) {
     const blank = tree.indexOf(0x20, at);
     const end = blank < 0 ? -1 : tree.indexOf(0, blank);
-    if (end < 0 || end + 21 > tree.length) throw badTree("a tree of it is damaged");
+    if (end < 0 || end + 21 > tree.length) throw invalidTree("a tree of it is damaged");
     yield {
-      type: entryType(tree.toString("latin1", at, blank)),
-      path: entryPath(folder, tree.toString("utf8", blank + 1, end)),
+      type: parseEntryType(tree.toString("latin1", at, blank)),
+      path: joinEntryPath(folder, tree.toString("utf8", blank + 1, end)),
       oid: tree.toString("hex", end + 1, end + 21),
     };
     at = end + 21;

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { badTree, codeOf, diskError, overLimit } from "./git-failures.ts";
+import { getErrorCode, invalidTree, repositoryTooLarge, translateDiskError } from "./git-errors.ts";
 import type { GitCheckout, SourceLimits } from "./port.ts";
 import type { TreeEntry } from "./tree-entries.ts";
 
@@ -30,7 +30,7 @@ export async function writeTree(
   } catch (error) {
     for (const name of await readdir(dir))
       await rm(join(dir, name), { recursive: true, force: true });
-    throw diskError(error);
+    throw translateDiskError(error);
   }
 }
 
@@ -55,11 +55,12 @@ class TreeWriter {
     for await (const entry of files.entries()) {
       this.#signal.throwIfAborted();
       // Folders count: a few objects can stand for millions of empty ones.
-      if (++this.#entries > this.#limits.filesMax) throw overLimit("files", this.#limits.filesMax);
+      if (++this.#entries > this.#limits.filesMax)
+        throw repositoryTooLarge("files", this.#limits.filesMax);
       await this.#add(entry, files);
     }
     for (const { path, target } of this.#links)
-      await once(path, () => symlink(target, this.#place(path)));
+      await createOnce(path, () => symlink(target, this.#resolvePath(path)));
     return { submodules: this.#submodules, files: this.#files, bytes: this.#bytes };
   }
 
@@ -72,11 +73,11 @@ class TreeWriter {
     } else if (entry.type === "folder") await this.#makeFolder(path);
     else if (entry.type === "link") {
       const parts: Uint8Array[] = [];
-      for await (const part of this.#counted(files.content(entry), LINK_BYTES_MAX, path))
+      for await (const part of this.#countBytes(files.content(entry), LINK_BYTES_MAX, path))
         parts.push(part);
       const target = Buffer.concat(parts);
       if (target.length === 0 || target.includes(0))
-        throw badTree(`${JSON.stringify(path)} is a link to nowhere`);
+        throw invalidTree(`${JSON.stringify(path)} is a link to nowhere`);
       this.#links.push({ path, target });
       this.#files++;
     } else {
@@ -86,18 +87,18 @@ class TreeWriter {
   }
 
   async #makeFolder(path: string): Promise<void> {
-    await once(path, () => mkdir(this.#place(path)));
+    await createOnce(path, () => mkdir(this.#resolvePath(path)));
     this.#folders.add(path);
   }
 
   async #writeFile(entry: TreeEntry, content: AsyncIterable<Uint8Array>): Promise<void> {
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
     const mode = entry.type === "executable" ? 0o755 : 0o644;
-    const file: FileHandle = await once(entry.path, () =>
-      open(this.#place(entry.path), flags, mode),
+    const file: FileHandle = await createOnce(entry.path, () =>
+      open(this.#resolvePath(entry.path), flags, mode),
     );
     try {
-      for await (const chunk of this.#counted(content, Number.POSITIVE_INFINITY, entry.path))
+      for await (const chunk of this.#countBytes(content, Number.POSITIVE_INFINITY, entry.path))
         await file.writeFile(chunk);
       // The umask of the service must not decide what an image holds.
       await file.chmod(mode);
@@ -106,7 +107,7 @@ class TreeWriter {
     }
   }
 
-  async *#counted(
+  async *#countBytes(
     content: AsyncIterable<Uint8Array>,
     most: number,
     path: string,
@@ -116,29 +117,31 @@ class TreeWriter {
       this.#signal.throwIfAborted();
       bytes += chunk.length;
       this.#bytes += chunk.length;
-      if (bytes > most) throw badTree(`the link ${JSON.stringify(path)} is too long`);
-      if (this.#bytes > this.#limits.bytesMax) throw overLimit("bytes", this.#limits.bytesMax);
+      if (bytes > most) throw invalidTree(`the link ${JSON.stringify(path)} is too long`);
+      if (this.#bytes > this.#limits.bytesMax)
+        throw repositoryTooLarge("bytes", this.#limits.bytesMax);
       yield chunk;
     }
   }
 
-  #place(path: string): string {
+  #resolvePath(path: string): string {
     const folder = path.slice(0, Math.max(0, path.lastIndexOf("/")));
-    if (!this.#folders.has(folder)) throw badTree(`${JSON.stringify(path)} stands in no folder`);
+    if (!this.#folders.has(folder))
+      throw invalidTree(`${JSON.stringify(path)} stands in no folder`);
     return join(this.#dir, path);
   }
 }
 
 /** A second entry of one name, or of names that a file system takes for one. */
-async function once<T>(path: string, make: () => Promise<T>): Promise<T> {
+async function createOnce<T>(path: string, make: () => Promise<T>): Promise<T> {
   try {
     return await make();
   } catch (error) {
-    const code = codeOf(error);
+    const code = getErrorCode(error);
     if (code === "EEXIST" || code === "ELOOP")
-      throw badTree(`it has ${JSON.stringify(path)} twice`);
+      throw invalidTree(`it has ${JSON.stringify(path)} twice`);
     if (code === "ENAMETOOLONG" || code === "EINVAL" || code === "EILSEQ")
-      throw badTree(`no file can be called ${JSON.stringify(path)} here`);
+      throw invalidTree(`no file can be called ${JSON.stringify(path)} here`);
     throw error;
   }
 }

@@ -4,7 +4,7 @@ import type { CaddyConfig } from "./caddy-config.ts";
 
 /** Loading may provision many modules; asking is answered at once by a Caddy that lives. */
 const LOAD_LIMIT_MS = 20_000;
-const ASK_LIMIT_MS = 5_000;
+const READ_CONFIG_LIMIT_MS = 5_000;
 const PING_LIMIT_MS = 2_000;
 /** Far above what hundreds of Apps with options come to. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
@@ -18,9 +18,15 @@ export class CaddyAdmin {
   }
 
   /** What is loaded now; undefined where nobody answers. */
-  async config(signal: AbortSignal): Promise<unknown> {
+  async readConfig(signal: AbortSignal): Promise<unknown> {
     try {
-      const { status, text } = await this.#call("GET", "/config/", undefined, ASK_LIMIT_MS, signal);
+      const { status, text } = await this.#call(
+        "GET",
+        "/config/",
+        undefined,
+        READ_CONFIG_LIMIT_MS,
+        signal,
+      );
       if (status !== 200) return undefined;
       const parsed: unknown = JSON.parse(text);
       return parsed ?? {};
@@ -30,7 +36,7 @@ export class CaddyAdmin {
     }
   }
 
-  async answers(signal: AbortSignal): Promise<boolean> {
+  async isAnswering(signal: AbortSignal): Promise<boolean> {
     try {
       const path = "/config/admin/listen";
       return (await this.#call("GET", path, undefined, PING_LIMIT_MS, signal)).status === 200;
@@ -44,7 +50,7 @@ export class CaddyAdmin {
   async load(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
     const body = JSON.stringify(config);
     const { status, text } = await this.#call("POST", "/load", body, LOAD_LIMIT_MS, signal);
-    return status === 200 ? undefined : errorIn(text);
+    return status === 200 ? undefined : parseError(text);
   }
 
   /** Asks Caddy to end. Requests under way are let finish. */
@@ -105,7 +111,7 @@ export class CaddyAdmin {
   }
 }
 
-function errorIn(text: string): string {
+function parseError(text: string): string {
   try {
     const parsed: unknown = JSON.parse(text);
     if (typeof parsed === "object" && parsed !== null && "error" in parsed)

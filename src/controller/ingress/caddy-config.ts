@@ -1,6 +1,10 @@
 import { join } from "node:path";
-import type { Json } from "../../base/canonical.ts";
-import { ASK_PATH, isPublic, serverRoutes } from "./caddy-routes.ts";
+import type { Json } from "../../base/canonical-json.ts";
+import {
+  buildServerRoutes,
+  CERTIFICATE_PERMISSION_PATH,
+  hasPublicCertificate,
+} from "./caddy-routes.ts";
 import { isAtLeast } from "./caddy-version.ts";
 import type { Site } from "./site.ts";
 
@@ -16,7 +20,7 @@ export interface CaddySettings {
 }
 
 /** Where Caddy keeps its certificates. */
-export function storageFolder(folder: string): string {
+export function getStorageFolder(folder: string): string {
   return join(folder, "storage");
 }
 
@@ -27,7 +31,7 @@ export type CaddyConfig = { readonly [key: string]: Json };
  * changes (and Caddy loads it, which ends WebSockets in versions before 2.7) only for options and
  * for domains that need a public certificate. Equal input gives an equal configuration.
  */
-export function caddyConfig(settings: CaddySettings, unordered: readonly Site[]): CaddyConfig {
+export function buildCaddyConfig(settings: CaddySettings, unordered: readonly Site[]): CaddyConfig {
   const { httpPort, httpsPort } = settings;
   const sites = unordered.toSorted((a, b) => (a.app < b.app ? -1 : 1));
   const server = (scheme: "http" | "https", port: number): Json => ({
@@ -38,7 +42,7 @@ export function caddyConfig(settings: CaddySettings, unordered: readonly Site[])
     protocols: ["h1", "h2"],
     automatic_https: { disable: true },
     ...(scheme === "https" ? { tls_connection_policies: [{}] } : {}),
-    ...serverRoutes(settings, sites, scheme),
+    ...buildServerRoutes(settings, sites, scheme),
   });
   return {
     admin: { listen: `unix/${settings.adminSocket}`, config: { persist: false } },
@@ -55,7 +59,7 @@ export function caddyConfig(settings: CaddySettings, unordered: readonly Site[])
         },
       },
     },
-    storage: { module: "file_system", root: storageFolder(settings.folder) },
+    storage: { module: "file_system", root: getStorageFolder(settings.folder) },
     apps: {
       http: {
         ...(httpPort === undefined ? {} : { http_port: httpPort }),
@@ -65,7 +69,7 @@ export function caddyConfig(settings: CaddySettings, unordered: readonly Site[])
           ...(httpsPort === undefined ? {} : { https: server("https", httpsPort) }),
         },
       },
-      ...(httpsPort === undefined ? {} : certificates(settings, sites)),
+      ...(httpsPort === undefined ? {} : buildCertificateConfig(settings, sites)),
     },
   };
 }
@@ -75,11 +79,14 @@ export function caddyConfig(settings: CaddySettings, unordered: readonly Site[])
  * Caddy at the first handshake: they come and go without a change of the configuration. (One
  * certificate for `*.localhost` would do as well, if programs accepted it; OpenSSL does not.)
  */
-function certificates(settings: CaddySettings, sites: readonly Site[]): { [key: string]: Json } {
+function buildCertificateConfig(
+  settings: CaddySettings,
+  sites: readonly Site[],
+): { [key: string]: Json } {
   const { httpPort, httpsPort, acmeEmail, version } = settings;
   const names = sites.flatMap((site) =>
     [...site.domains, ...site.redirects.map(({ from }) => from)].filter((name) =>
-      isPublic(site, name),
+      hasPublicCertificate(site, name),
     ),
   );
   const subjects = [...new Set(names)].toSorted();
@@ -93,7 +100,7 @@ function certificates(settings: CaddySettings, sites: readonly Site[]): { [key: 
       "tls-alpn": { alternate_port: httpsPort ?? 443 },
     },
   };
-  const endpoint = `http://127.0.0.1:${httpPort ?? 0}${ASK_PATH}`;
+  const endpoint = `http://127.0.0.1:${httpPort ?? 0}${CERTIFICATE_PERMISSION_PATH}`;
   const asked: Json = isAtLeast(version, 2, 8)
     ? { permission: { module: "http", endpoint } }
     : { ask: endpoint };

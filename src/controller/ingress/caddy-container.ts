@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
-import { digestOf } from "../../base/canonical.ts";
-import { BerthError, messageOf } from "../../base/errors.ts";
-import { writeWhole } from "../../base/whole-files.ts";
+import { writeAtomically } from "../../base/atomic-file.ts";
+import { hashJson } from "../../base/canonical-json.ts";
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { networkName } from "../engine-names.ts";
 import { COMPONENT, INSTANCE, SPEC_HASH } from "../labels.ts";
 import type {
@@ -12,10 +12,10 @@ import type {
 } from "../runtime/port.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
-import { lastError } from "./caddy-process.ts";
-import { tableFolder } from "./caddy-routes.ts";
-import { versionIn } from "./caddy-version.ts";
-import { portTaken } from "./port-check.ts";
+import { parseLastError } from "./caddy-process.ts";
+import { getTableFolder } from "./caddy-routes.ts";
+import { parseCaddyVersion } from "./caddy-version.ts";
+import { portTakenError } from "./port-check.ts";
 
 const COMMAND_LIMIT_MS = 30_000;
 const STOP_GRACE_MS = 10_000;
@@ -45,21 +45,21 @@ export class CaddyContainer implements CaddyHost {
   }
 
   async version(signal: AbortSignal): Promise<string | undefined> {
-    const { output } = (await this.#inside(["caddy", "version"], signal)) ?? {};
-    return output === undefined ? undefined : versionIn(output);
+    const { output } = (await this.#exec(["caddy", "version"], signal)) ?? {};
+    return output === undefined ? undefined : parseCaddyVersion(output);
   }
 
-  async runs(signal: AbortSignal): Promise<boolean> {
+  async isRunning(signal: AbortSignal): Promise<boolean> {
     return (await this.#find(signal))?.state === "running";
   }
 
-  async isAsWanted(signal: AbortSignal): Promise<boolean> {
+  async isUpToDate(signal: AbortSignal): Promise<boolean> {
     const there = await this.#find(signal);
     return there === undefined || isMadeFrom(there, this.#spec());
   }
 
   /** The engine tells at the start of the container. */
-  assertPorts(): Promise<void> {
+  assertPortsAvailable(): Promise<void> {
     return Promise.resolve();
   }
 
@@ -73,21 +73,24 @@ export class CaddyContainer implements CaddyHost {
     if ((await runtime.inspectImage(image, signal)) === undefined)
       await runtime.pullImage(image, undefined, () => {}, signal);
     await runtime.ensureNetwork(networkName(instance), { [INSTANCE]: instance }, signal);
-    await writeWhole(paths.configFile, JSON.stringify(config));
+    await writeAtomically(paths.configFile, JSON.stringify(config));
     const id = await runtime.createContainer(spec, signal);
     try {
       await runtime.startContainer(id, signal);
     } catch (error) {
-      if (error instanceof BerthError && error.code === "port_taken") throw this.#taken(error);
+      if (error instanceof BerthError && error.code === "port_taken")
+        throw this.#toPortTakenError(error);
       throw error;
     }
   }
 
-  async check(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
+  async validate(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
     const file = join(this.#options.paths.folder, "check.json");
-    await writeWhole(file, JSON.stringify(config));
-    const result = await this.#inside(["caddy", "validate", "--config", file], signal);
-    return result === undefined || result.exitCode === 0 ? undefined : lastError(result.output);
+    await writeAtomically(file, JSON.stringify(config));
+    const result = await this.#exec(["caddy", "validate", "--config", file], signal);
+    return result === undefined || result.exitCode === 0
+      ? undefined
+      : parseLastError(result.output);
   }
 
   async stop(signal: AbortSignal): Promise<void> {
@@ -111,9 +114,9 @@ export class CaddyContainer implements CaddyHost {
       network: networkName(instance),
       aliases: [],
       mounts: [
-        bind(folder, false),
-        bind(tableFolder(folder), true),
-        ...(dirname(adminSocket) === folder ? [] : [bind(dirname(adminSocket), false)]),
+        bindMount(folder, false),
+        bindMount(getTableFolder(folder), true),
+        ...(dirname(adminSocket) === folder ? [] : [bindMount(dirname(adminSocket), false)]),
       ],
       publish: ports.map((port) => ({
         containerPort: port,
@@ -129,7 +132,7 @@ export class CaddyContainer implements CaddyHost {
       labels: {
         [INSTANCE]: instance,
         [COMPONENT]: "ingress",
-        [SPEC_HASH]: digestOf(spec).slice(0, 16),
+        [SPEC_HASH]: hashJson(spec).slice(0, 16),
       },
     };
   }
@@ -141,7 +144,7 @@ export class CaddyContainer implements CaddyHost {
   }
 
   /** Undefined where the container does not run. */
-  async #inside(
+  async #exec(
     command: readonly string[],
     signal: AbortSignal,
   ): Promise<{ exitCode: number; output: string } | undefined> {
@@ -150,19 +153,19 @@ export class CaddyContainer implements CaddyHost {
     return this.#options.runtime.exec(there.id, command, COMMAND_LIMIT_MS, signal);
   }
 
-  #taken(error: BerthError): BerthError {
+  #toPortTakenError(error: BerthError): BerthError {
     const { httpPort, httpsPort } = this.#options;
     const isHttps =
       httpPort === undefined ||
-      (httpsPort !== undefined && new RegExp(`\\b${httpsPort}\\b`).test(messageOf(error)));
-    return portTaken(
+      (httpsPort !== undefined && new RegExp(`\\b${httpsPort}\\b`).test(getErrorMessage(error)));
+    return portTakenError(
       (isHttps ? httpsPort : httpPort) ?? 0,
       isHttps ? "--https-port" : "--http-port",
     );
   }
 }
 
-function bind(path: string, readOnly: boolean): MountSpec {
+function bindMount(path: string, readOnly: boolean): MountSpec {
   return { type: "bind", hostPath: path, path, readOnly };
 }
 

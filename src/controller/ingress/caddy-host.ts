@@ -11,13 +11,13 @@ export interface CaddyHost {
    */
   start(config: CaddyConfig, signal: AbortSignal): Promise<void>;
   /** False for one that runs and was made in another way, such as for other ports. */
-  isAsWanted(signal: AbortSignal): Promise<boolean>;
+  isUpToDate(signal: AbortSignal): Promise<boolean>;
   /** True for one that is there, whether or not it answers yet. */
-  runs(signal: AbortSignal): Promise<boolean>;
+  isRunning(signal: AbortSignal): Promise<boolean>;
   /** Throws `port_taken` where one of these ports of the machine cannot be had; they are not Caddy's now. */
-  assertPorts(ports: readonly number[], signal: AbortSignal): Promise<void>;
+  assertPortsAvailable(ports: readonly number[], signal: AbortSignal): Promise<void>;
   /** What Caddy has against this configuration, without loading it; undefined: nothing. */
-  check(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined>;
+  validate(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined>;
   /** Ends it. One that does not run is done. */
   stop(signal: AbortSignal): Promise<void>;
   /** Called when it has ended by itself, where that is noticed at once. */

@@ -1,18 +1,18 @@
-import { deepEqual } from "../../base/canonical.ts";
+import { deepEqual } from "../../base/canonical-json.ts";
 import { type Clock, delay } from "../../base/clock.ts";
-import { BerthError, isAbort, messageOf } from "../../base/errors.ts";
+import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
 import type { Resource } from "../../resources/resource.ts";
-import type { Change, Store } from "../../store/store.ts";
+import type { Store, StoreChange } from "../../store/store.ts";
+import type { CaddyCertificates } from "./caddy-certificates.ts";
+import type { CaddyConfigLoader } from "./caddy-config-loader.ts";
 import type { CaddyHost } from "./caddy-host.ts";
-import { isPublic } from "./caddy-routes.ts";
-import type { Certificates } from "./certificates.ts";
-import type { ConfigLoader } from "./config-loader.ts";
-import type { FolderTable } from "./folder-table.ts";
+import { hasPublicCertificate } from "./caddy-routes.ts";
+import type { FolderRouteTable } from "./folder-route-table.ts";
 import type { Ingress, IngressState, SiteVerdict } from "./port.ts";
 import { type Site, siteDigest } from "./site.ts";
-import { hostsOf, SiteBook } from "./site-book.ts";
+import { mapHostsToApps, SitePlanner } from "./site-planner.ts";
 
 /** A Caddy that is gone is noticed within this time, and at once where it is a child of this process. */
 const POLL_MS = 2_000;
@@ -24,7 +24,7 @@ const DEBOUNCE_MS = 100;
 const RETRY_MIN_MS = 1_000;
 const RETRY_MAX_MS = 30_000;
 
-interface GivenVerdict {
+interface RecordedVerdict {
   readonly verdict: SiteVerdict;
   /** Of the site that it was given for. */
   readonly digest: string;
@@ -32,10 +32,10 @@ interface GivenVerdict {
 
 export interface CaddyIngressOptions {
   readonly host: CaddyHost;
-  readonly loader: ConfigLoader;
-  readonly table: FolderTable;
-  readonly certificates: Certificates;
-  readonly reach: Ingress["reach"];
+  readonly loader: CaddyConfigLoader;
+  readonly table: FolderRouteTable;
+  readonly certificates: CaddyCertificates;
+  readonly reachability: Ingress["reachability"];
   readonly store: Pick<Store, "instanceId" | "list" | "secrets" | "watch">;
   readonly baseDomain: string;
   readonly httpPort: number | undefined;
@@ -53,15 +53,15 @@ export interface CaddyIngressOptions {
  */
 export class CaddyIngress implements Ingress, AsyncDisposable {
   readonly mode: Ingress["mode"];
-  readonly reach: Ingress["reach"];
-  readonly table: FolderTable;
+  readonly reachability: Ingress["reachability"];
+  readonly table: FolderRouteTable;
   readonly #options: CaddyIngressOptions;
-  readonly #book: SiteBook;
+  readonly #planner: SitePlanner;
   readonly #tasks: TaskGroup;
   #state: IngressState = { ready: false, message: "the ingress is being started" };
-  #verdicts = new Map<string, GivenVerdict>();
+  #verdicts = new Map<string, RecordedVerdict>();
   #apps: ReadonlyMap<string, string> = new Map();
-  #dirty = true;
+  #isDirty = true;
   #wake: () => void = () => {};
   #unwatch: () => void = () => {};
   #cancelDebounce: (() => void) | undefined;
@@ -69,9 +69,9 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   constructor(options: CaddyIngressOptions) {
     this.#options = options;
     this.mode = options.host.mode;
-    this.reach = options.reach;
+    this.reachability = options.reachability;
     this.table = options.table;
-    this.#book = new SiteBook(options);
+    this.#planner = new SitePlanner(options);
     this.#tasks = new TaskGroup((err, task) =>
       options.logger.error({ err, task }, "the ingress has stopped looking after Caddy"),
     );
@@ -122,10 +122,10 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  #onChange(change: Change): void {
+  #onChange(change: StoreChange): void {
     if (change.kind !== "App" && change.kind !== "Secret") return;
     if (change.type === "status" || change.type === "event") return;
-    this.#dirty = true;
+    this.#isDirty = true;
     this.#cancelDebounce ??= this.#options.clock.setTimer(DEBOUNCE_MS, () => {
       this.#cancelDebounce = undefined;
       this.#wake();
@@ -134,77 +134,81 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
 
   async #loop(signal: AbortSignal): Promise<void> {
     const { logger } = this.#options;
-    await this.#tidyTable();
+    await this.#removeDeletedApps();
     let failures = 0;
     for (let round = 0; !signal.aborted; round += 1) {
       try {
         const isUp = await this.#options.loader.isUp(signal);
         if (!isUp && this.#state.ready)
           this.#setState({ ready: false, message: "Caddy does not answer, and is started anew" });
-        if (!isUp || this.#dirty || round % COMPARE_EVERY === 0) await this.#round(signal);
+        if (!isUp || this.#isDirty || round % COMPARE_EVERY === 0) await this.#reconcile(signal);
         failures = 0;
       } catch (error) {
-        if (isAbort(error) && signal.aborted) return;
+        if (isAbortError(error) && signal.aborted) return;
         failures += 1;
-        this.#dirty = true;
-        const fields = { error: messageOf(error), failures };
+        this.#isDirty = true;
+        const fields = { error: getErrorMessage(error), failures };
         // What Berth says on purpose, such as that a port is taken, needs no stack to be understood.
         const isExpected = error instanceof BerthError && error.code !== "internal";
         if (failures === 1)
           logger.warn(isExpected ? fields : { ...fields, err: error }, "the ingress is not ready");
         else logger.debug(fields, "the ingress is still not ready");
-        this.#setState({ ready: false, message: forPeople(error) });
+        this.#setState({ ready: false, message: describeError(error) });
       }
       const retryMs = Math.min(RETRY_MIN_MS * 2 ** (failures - 1), RETRY_MAX_MS);
       if (failures > 0) await this.#pause(retryMs, signal);
       // What changed during the round, and was told before anybody waited for it, is taken up at once.
-      else if (!this.#dirty || this.#cancelDebounce) await this.#pause(POLL_MS, signal);
+      else if (!this.#isDirty || this.#cancelDebounce) await this.#pause(POLL_MS, signal);
     }
   }
 
-  async #round(signal: AbortSignal): Promise<void> {
+  async #reconcile(signal: AbortSignal): Promise<void> {
     const { loader, host, logger } = this.#options;
-    this.#dirty = false;
-    const { sites, refusals, apps } = await this.#book.read();
+    this.#isDirty = false;
+    const { sites, refusals, apps } = await this.#planner.planSites();
     this.#apps = apps;
-    this.#tellRefusals(refusals);
-    const hosts = hostsOf(sites);
+    this.#publishRefusals(refusals);
+    const hosts = mapHostsToApps(sites);
     // New hosts before the configuration and old ones after it: an App that gets options, or loses
     // them, is served by the one or the other at any moment.
     await this.table.setHosts(hosts, "add");
     let refused: ReadonlyMap<string, string>;
     try {
-      refused = await loader.bring(sites, signal);
+      refused = await loader.apply(sites, signal);
     } finally {
       // Whatever came of it: a host that now needs a password must not stay open without one.
       await this.table.setHosts(hosts, "replace");
     }
     if (refused.size > 0)
-      await this.table.setHosts(hostsOf(sites.filter((site) => !refused.has(site.app))), "replace");
+      await this.table.setHosts(
+        mapHostsToApps(sites.filter((site) => !refused.has(site.app))),
+        "replace",
+      );
     const verdicts = new Map<string, SiteVerdict>();
     for (const site of sites)
-      verdicts.set(site.app, await this.#verdictOn(site, refused.get(site.app)));
-    this.#setVerdicts(new Map([...this.#given(verdicts), ...this.#refused(refusals)]));
+      verdicts.set(site.app, await this.#createVerdict(site, refused.get(site.app)));
+    this.#setVerdicts(new Map([...this.#withDigests(verdicts), ...this.#toVerdicts(refusals)]));
     const version = loader.version ?? "unknown";
     const where = host.mode === "process" ? "as a process" : "in a container";
     const state: IngressState = {
       ready: true,
       version,
-      message: `Caddy ${version} runs ${where}, ${this.#ports()}`,
+      message: `Caddy ${version} runs ${where}, ${this.#describePorts()}`,
     };
     if (!this.#state.ready) logger.info({ version, mode: host.mode }, "the ingress is ready");
     this.#setState(state);
   }
 
-  async #verdictOn(site: Site, problem: string | undefined): Promise<SiteVerdict> {
+  async #createVerdict(site: Site, problem: string | undefined): Promise<SiteVerdict> {
     if (problem !== undefined)
       return {
         served: false,
         reason: "OptionsRefused",
-        message: `Caddy refuses spec.ingress of this app: ${withoutPaths(problem)}`,
+        message: `Caddy refuses spec.ingress of this app: ${redactPaths(problem)}`,
       };
     const own = site.domains[0];
-    const https = own !== undefined && this.#options.httpsPort !== undefined && isPublic(site, own);
+    const https =
+      own !== undefined && this.#options.httpsPort !== undefined && hasPublicCertificate(site, own);
     if (!https || (await this.#options.certificates.has(own))) return { served: true, https };
     return {
       served: true,
@@ -214,13 +218,13 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   }
 
   /** What is refused whatever Caddy says need not wait for it. */
-  #tellRefusals(refusals: ReadonlyMap<string, { reason: string; message: string }>): void {
+  #publishRefusals(refusals: ReadonlyMap<string, { reason: string; message: string }>): void {
     const before = [...this.#verdicts].filter(([app]) => this.#apps.has(app));
-    this.#setVerdicts(new Map([...before, ...this.#refused(refusals)]));
+    this.#setVerdicts(new Map([...before, ...this.#toVerdicts(refusals)]));
   }
 
-  #refused(refusals: ReadonlyMap<string, { reason: string; message: string }>) {
-    return this.#given(
+  #toVerdicts(refusals: ReadonlyMap<string, { reason: string; message: string }>) {
+    return this.#withDigests(
       new Map(
         [...refusals].map(([app, { reason, message }]) => [
           app,
@@ -231,14 +235,14 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   }
 
   /** With the digests of the sites as they were read in this round, which may be older than the store. */
-  #given(verdicts: ReadonlyMap<string, SiteVerdict>): [string, GivenVerdict][] {
+  #withDigests(verdicts: ReadonlyMap<string, SiteVerdict>): [string, RecordedVerdict][] {
     return [...verdicts].map(([app, verdict]) => [
       app,
       { verdict, digest: this.#apps.get(app) ?? "" },
     ]);
   }
 
-  #setVerdicts(verdicts: Map<string, GivenVerdict>): void {
+  #setVerdicts(verdicts: Map<string, RecordedVerdict>): void {
     const before = this.#verdicts;
     this.#verdicts = verdicts;
     for (const app of new Set([...before.keys(), ...verdicts.keys()]))
@@ -253,10 +257,10 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   }
 
   /** Apps that were deleted while no Berth ran. */
-  async #tidyTable(): Promise<void> {
+  async #removeDeletedApps(): Promise<void> {
     const { store, logger } = this.#options;
     try {
-      await this.table.keepOnly(new Set(store.list("App").map((app) => app.metadata.name)));
+      await this.table.retainApps(new Set(store.list("App").map((app) => app.metadata.name)));
     } catch (error) {
       logger.warn({ err: error }, "entries of deleted apps stay in the route table");
     }
@@ -268,7 +272,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     await delay(this.#options.clock, ms, AbortSignal.any([signal, waking.signal])).catch(() => {});
   }
 
-  #ports(): string {
+  #describePorts(): string {
     const { httpPort, httpsPort } = this.#options;
     const ports = [
       ...(httpPort === undefined ? [] : [`HTTP on port ${httpPort}`]),
@@ -278,12 +282,12 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   }
 }
 
-function forPeople(error: unknown): string {
+function describeError(error: unknown): string {
   if (!(error instanceof BerthError)) return "the ingress failed; the log of Berth says why";
   return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
 }
 
 /** The last part of what Caddy says is the cause; before it stands the way to it. */
-function withoutPaths(problem: string): string {
+function redactPaths(problem: string): string {
   return problem.replaceAll(/(^|[\s"'=:])\/[^\s"':]+/g, "$1(path)").slice(-300);
 }

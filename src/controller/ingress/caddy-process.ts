@@ -2,13 +2,13 @@ import { execFile, spawn } from "node:child_process";
 import { constants } from "node:fs";
 import { access, open, readFile, rm, writeFile } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
+import { writeAtomically } from "../../base/atomic-file.ts";
 import { type Clock, delay } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
-import { writeWhole } from "../../base/whole-files.ts";
 import { CaddyAdmin } from "./caddy-admin.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
-import { versionIn } from "./caddy-version.ts";
+import { parseCaddyVersion } from "./caddy-version.ts";
 import { assertPortsFree } from "./port-check.ts";
 
 /** `caddy validate` of hundreds of routes takes well below a second. */
@@ -20,7 +20,7 @@ export async function findCaddy(searchPath: string): Promise<string | undefined>
   const folders = searchPath.split(delimiter).filter((folder) => isAbsolute(folder));
   for (const folder of folders) {
     const file = join(folder, "caddy");
-    if (await runnable(file)) return file;
+    if (await isExecutable(file)) return file;
   }
   return undefined;
 }
@@ -52,37 +52,37 @@ export class CaddyProcess implements CaddyHost {
 
   async version(signal: AbortSignal): Promise<string | undefined> {
     const { output } = await this.#run(["version"], signal);
-    return versionIn(output);
+    return parseCaddyVersion(output);
   }
 
-  async runs(signal: AbortSignal): Promise<boolean> {
-    return (await this.#pid()) !== undefined || this.#admin.answers(signal);
+  async isRunning(signal: AbortSignal): Promise<boolean> {
+    return (await this.#findPid()) !== undefined || this.#admin.isAnswering(signal);
   }
 
   /** Everything about it stands in its configuration. */
-  isAsWanted(): Promise<boolean> {
+  isUpToDate(): Promise<boolean> {
     return Promise.resolve(true);
   }
 
-  assertPorts(ports: readonly number[]): Promise<void> {
+  assertPortsAvailable(ports: readonly number[]): Promise<void> {
     return assertPortsFree(ports, this.#options.httpPort);
   }
 
   async start(config: CaddyConfig, signal: AbortSignal): Promise<void> {
     const { paths, httpPort, httpsPort } = this.#options;
-    if (await this.runs(signal)) return;
-    await this.assertPorts([httpPort, httpsPort].filter((port) => port !== undefined));
+    if (await this.isRunning(signal)) return;
+    await this.assertPortsAvailable([httpPort, httpsPort].filter((port) => port !== undefined));
     await rm(paths.adminSocket, { force: true });
-    await writeWhole(paths.configFile, JSON.stringify(config));
+    await writeAtomically(paths.configFile, JSON.stringify(config));
     await this.#spawn();
   }
 
-  async check(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
+  async validate(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
     const file = join(this.#options.paths.folder, "check.json");
-    await writeWhole(file, JSON.stringify(config));
+    await writeAtomically(file, JSON.stringify(config));
     try {
       const { ok, output } = await this.#run(["validate", "--config", file], signal);
-      return ok ? undefined : lastError(output);
+      return ok ? undefined : parseLastError(output);
     } finally {
       await rm(file, { force: true });
     }
@@ -90,8 +90,8 @@ export class CaddyProcess implements CaddyHost {
 
   async stop(signal: AbortSignal): Promise<void> {
     await this.#admin.stop(signal);
-    const pid = await this.#pid();
-    if (pid !== undefined) await this.#end(pid, signal);
+    const pid = await this.#findPid();
+    if (pid !== undefined) await this.#terminate(pid, signal);
     await rm(this.#pidFile, { force: true });
   }
 
@@ -108,7 +108,7 @@ export class CaddyProcess implements CaddyHost {
       });
       await new Promise<void>((resolve, reject) => {
         child.once("spawn", resolve);
-        child.once("error", (cause) => reject(cannotRun("Caddy cannot be started", cause)));
+        child.once("error", (cause) => reject(startError("Caddy cannot be started", cause)));
       });
       child.once("exit", () => this.onExit());
       child.unref();
@@ -119,7 +119,7 @@ export class CaddyProcess implements CaddyHost {
   }
 
   /** Of a Caddy that was started for this folder and is there still; numbers are used again. */
-  async #pid(): Promise<number | undefined> {
+  async #findPid(): Promise<number | undefined> {
     try {
       const pid = Number(await readFile(this.#pidFile, "utf8"));
       if (!Number.isSafeInteger(pid) || pid <= 1) return undefined;
@@ -130,26 +130,26 @@ export class CaddyProcess implements CaddyHost {
     }
   }
 
-  async #end(pid: number, signal: AbortSignal): Promise<void> {
+  async #terminate(pid: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     for (const kill of ["SIGTERM", "SIGKILL"] as const) {
       sendSignal(pid, kill);
       const limit = clock.now() + STOP_LIMIT_MS;
       while (clock.now() < limit) {
-        if ((await this.#pid()) !== pid) return;
+        if ((await this.#findPid()) !== pid) return;
         await delay(clock, 50, signal);
       }
     }
   }
 
   #run(
-    words: readonly string[],
+    args: readonly string[],
     signal: AbortSignal,
   ): Promise<{ readonly ok: boolean; readonly output: string }> {
     return new Promise((resolve, reject) => {
       execFile(
         this.#options.program,
-        words,
+        args,
         {
           env: this.#environment(),
           signal,
@@ -160,7 +160,7 @@ export class CaddyProcess implements CaddyHost {
         (error, stdout, stderr) => {
           if (signal.aborted) reject(signal.reason);
           else if (error && typeof error.code !== "number")
-            reject(cannotRun("Caddy cannot be run", error));
+            reject(startError("Caddy cannot be run", error));
           else resolve({ ok: error === null, output: `${stdout}\n${stderr}` });
         },
       );
@@ -183,13 +183,13 @@ export class CaddyProcess implements CaddyHost {
 }
 
 /** What Caddy says last, after its log lines. */
-export function lastError(output: string): string {
+export function parseLastError(output: string): string {
   const lines = output.trim().split("\n");
   const line = lines.findLast((text) => /^Error: /i.test(text)) ?? lines.at(-1) ?? "";
   return line.replace(/^Error: /i, "");
 }
 
-function cannotRun(message: string, cause: Error): BerthError {
+function startError(message: string, cause: Error): BerthError {
   const isGone = "code" in cause && cause.code === "ENOENT";
   return isGone
     ? new BerthError("internal", "there is no caddy on this machine any more", {
@@ -199,7 +199,7 @@ function cannotRun(message: string, cause: Error): BerthError {
     : new BerthError("internal", message, { cause });
 }
 
-async function runnable(file: string): Promise<boolean> {
+async function isExecutable(file: string): Promise<boolean> {
   try {
     await access(file, constants.X_OK);
     return true;

@@ -1,13 +1,13 @@
 import { join } from "node:path";
-import type { Json } from "../../base/canonical.ts";
+import type { Json } from "../../base/canonical-json.ts";
 import { isAtLeast } from "./caddy-version.ts";
-import { hostPattern } from "./folder-table.ts";
-import { brokenPage, unavailablePage, unknownPage } from "./pages.ts";
-import { internalPattern, isInternalName, isPlain, isWildcard, type Site } from "./site.ts";
-import { LONG_LEVELS, longPattern, SLOTS, shortPattern } from "./table-entry.ts";
+import { brokenPage, unavailablePage, unknownPage } from "./error-pages.ts";
+import { hostPattern } from "./folder-route-table.ts";
+import { LONG_LEVELS, longPattern, SLOTS, shortPattern } from "./route-table-entry.ts";
+import { internalPattern, isInternalName, isTableOnly, isWildcard, type Site } from "./site.ts";
 
 /** Where Caddy asks, at the first handshake for a name, whether the name is one of ours. */
-export const ASK_PATH = "/.well-known/berth/certificate";
+export const CERTIFICATE_PERMISSION_PATH = "/.well-known/berth/certificate";
 const ACME_PATH = "/.well-known/acme-challenge/*";
 
 export interface RouteSettings {
@@ -19,15 +19,15 @@ export interface RouteSettings {
 }
 
 type Scheme = "http" | "https";
-type Route = { readonly [key: string]: Json };
-type Handler = { readonly [key: string]: Json };
+type CaddyRoute = { readonly [key: string]: Json };
+type CaddyHandler = { readonly [key: string]: Json };
 
-export function tableFolder(folder: string): string {
+export function getTableFolder(folder: string): string {
   return join(folder, "table");
 }
 
 /** Gets a certificate of a public authority, and its HTTP requests are sent to HTTPS. */
-export function isPublic(site: Site, domain: string): boolean {
+export function hasPublicCertificate(site: Site, domain: string): boolean {
   return site.https && !isInternalName(domain) && !isWildcard(domain);
 }
 
@@ -36,32 +36,34 @@ export function isPublic(site: Site, domain: string): boolean {
  * host names are written, what is sent elsewhere, Apps with options (the longest path first), all others by the table, Apps of whole
  * subtrees (`*.example.org`), and nothing.
  */
-export function serverRoutes(
+export function buildServerRoutes(
   settings: RouteSettings,
   sites: readonly Site[],
   scheme: Scheme,
 ): { readonly [key: string]: Json } {
   const withOptions = sites
-    .filter((site) => !isPlain(site))
+    .filter((site) => !isTableOnly(site))
     .toSorted((a, b) => b.pathPrefix.length - a.pathPrefix.length);
   return {
     routes: [
-      ...(scheme === "http" ? [askRoute(settings, sites)] : []),
-      plainHost,
-      ...redirectRoutes(settings, sites, scheme),
-      ...(scheme === "http" ? toHttps(settings, sites) : []),
-      ...withOptions.flatMap((site) => siteRoute(settings, site, (name) => !isWildcard(name))),
-      ...tableRoutes(settings, "/hosts/{http.request.host}", [
+      ...(scheme === "http" ? [buildCertificatePermissionRoute(settings, sites)] : []),
+      normalizeHostRoute,
+      ...buildRedirectRoutes(settings, sites, scheme),
+      ...(scheme === "http" ? buildHttpsRedirects(settings, sites) : []),
+      ...withOptions.flatMap((site) =>
+        buildSiteRoutes(settings, site, (name) => !isWildcard(name)),
+      ),
+      ...buildTableRoutes(settings, "/hosts/{http.request.host}", [
         { vars_regexp: { "{http.request.host}": { pattern: hostPattern } } },
       ]),
-      ...withOptions.flatMap((site) => siteRoute(settings, site, isWildcard)),
-      { handle: [page(404, unknownPage)], terminal: true },
+      ...withOptions.flatMap((site) => buildSiteRoutes(settings, site, isWildcard)),
+      { handle: [pageHandler(404, unknownPage)], terminal: true },
     ],
     errors: {
       routes: [
         {
           match: [{ vars_regexp: { "{http.error.status_code}": { pattern: "^50[234]$" } } }],
-          handle: [page("{http.error.status_code}", brokenPage)],
+          handle: [pageHandler("{http.error.status_code}", brokenPage)],
           terminal: true,
         },
       ],
@@ -73,7 +75,7 @@ export function serverRoutes(
  * `Web.Example.ORG.` is web.example.org (RFC 4343): whatever comes after this, the App too, sees it
  * so. Caddy's own matcher knows that; names of files are told apart by case. It has no function for it.
  */
-const plainHost: Route = {
+const normalizeHostRoute: CaddyRoute = {
   match: [{ vars_regexp: { "{http.request.hostport}": { pattern: "[A-Z]|\\.(?::[0-9]+)?$" } } }],
   handle: [
     {
@@ -94,28 +96,37 @@ const plainHost: Route = {
 };
 
 /** One App's own route, for those of its domains that `of` takes. */
-function siteRoute(settings: RouteSettings, site: Site, of: (domain: string) => boolean): Route[] {
-  const host = site.domains.filter(of);
+function buildSiteRoutes(
+  settings: RouteSettings,
+  site: Site,
+  isWanted: (domain: string) => boolean,
+): CaddyRoute[] {
+  const host = site.domains.filter(isWanted);
   if (host.length === 0) return [];
   const path = site.pathPrefix;
-  const routes: Route[] = [];
+  const routes: CaddyRoute[] = [];
   if (site.maintenance === undefined) {
-    if (site.users) routes.push({ handle: [basicAuth(site.users)] });
+    if (site.users) routes.push({ handle: [basicAuthHandler(site.users)] });
     if (path !== "" && site.stripPrefix)
-      routes.push({ handle: [{ handler: "rewrite", strip_path_prefix: literal(path) }] });
-    routes.push(...tableRoutes(settings, `/apps/${site.app}`, [], site.stripPrefix ? path : ""), {
-      handle: [page(503, unavailablePage, RETRY_SOON)],
-      terminal: true,
-    });
+      routes.push({
+        handle: [{ handler: "rewrite", strip_path_prefix: escapePlaceholders(path) }],
+      });
+    routes.push(
+      ...buildTableRoutes(settings, `/apps/${site.app}`, [], site.stripPrefix ? path : ""),
+      {
+        handle: [pageHandler(503, unavailablePage, RETRY_SOON)],
+        terminal: true,
+      },
+    );
   } else {
-    routes.push({ handle: [page(503, site.maintenance, RETRY_LATER)], terminal: true });
+    routes.push({ handle: [pageHandler(503, site.maintenance, RETRY_LATER)], terminal: true });
   }
   return [
     {
       match: [
         {
           host,
-          ...(path === "" ? {} : { path_regexp: { pattern: `^${quoted(path)}(?:/|$)` } }),
+          ...(path === "" ? {} : { path_regexp: { pattern: `^${escapeRegExp(path)}(?:/|$)` } }),
         },
       ],
       handle: [{ handler: "subroute", routes }],
@@ -128,17 +139,17 @@ function siteRoute(settings: RouteSettings, site: Site, of: (domain: string) => 
  * Where the newest entry below `place` leads to; then, where the folder is there without an entry, that
  * the App is not available. Falls through where there is no such folder.
  */
-function tableRoutes(
+function buildTableRoutes(
   settings: RouteSettings,
-  place: string,
-  also: readonly Route[],
+  path: string,
+  extraMatchers: readonly CaddyRoute[],
   strippedPrefix = "",
-): Route[] {
-  const found = (suffix: string, handle: readonly Json[]): Route => ({
+): CaddyRoute[] {
+  const found = (suffix: string, handle: readonly Json[]): CaddyRoute => ({
     match: [
       {
-        ...Object.assign({}, ...also),
-        file: { root: tableFolder(settings.folder), try_files: [`${place}${suffix}`] },
+        ...Object.assign({}, ...extraMatchers),
+        file: { root: getTableFolder(settings.folder), try_files: [`${path}${suffix}`] },
       },
     ],
     handle,
@@ -149,7 +160,7 @@ function tableRoutes(
     routes: [
       {
         match: [{ vars_regexp: { "{http.matchers.file.relative}": { name: "up", pattern } } }],
-        handle: [proxy(settings.version, slots, strippedPrefix)],
+        handle: [proxyHandler(settings.version, slots, strippedPrefix)],
         terminal: true,
       },
     ],
@@ -157,11 +168,11 @@ function tableRoutes(
   return [
     found("/*".repeat(LONG_LEVELS), [leadBy(longPattern, SLOTS * LONG_LEVELS)]),
     found("/*", [leadBy(shortPattern, SLOTS)]),
-    { ...found("/", [page(503, unavailablePage, RETRY_SOON)]), terminal: true },
+    { ...found("/", [pageHandler(503, unavailablePage, RETRY_SOON)]), terminal: true },
   ];
 }
 
-function proxy(version: string, slots: number, strippedPrefix: string): Handler {
+function proxyHandler(version: string, slots: number, strippedPrefix: string): CaddyHandler {
   return {
     handler: "reverse_proxy",
     upstreams: Array.from({ length: slots }, (_, slot) => ({
@@ -190,7 +201,9 @@ function proxy(version: string, slots: number, strippedPrefix: string): Handler 
         ),
         set: {
           "X-Real-Ip": ["{http.request.remote.host}"],
-          ...(strippedPrefix === "" ? {} : { "X-Forwarded-Prefix": [literal(strippedPrefix)] }),
+          ...(strippedPrefix === ""
+            ? {}
+            : { "X-Forwarded-Prefix": [escapePlaceholders(strippedPrefix)] }),
         },
       },
     },
@@ -199,15 +212,21 @@ function proxy(version: string, slots: number, strippedPrefix: string): Handler 
   };
 }
 
-function redirectRoutes(settings: RouteSettings, sites: readonly Site[], scheme: Scheme): Route[] {
+function buildRedirectRoutes(
+  settings: RouteSettings,
+  sites: readonly Site[],
+  scheme: Scheme,
+): CaddyRoute[] {
   return sites.flatMap((site) =>
-    site.redirects.map(({ from, to, permanent }): Route => {
+    site.redirects.map(({ from, to, permanent }): CaddyRoute => {
       const own = site.domains[0] ?? "";
-      const secure = settings.httpsPort !== undefined && isPublic(site, own);
-      const base = to ?? origin(settings, secure ? "https" : scheme, own);
+      const secure = settings.httpsPort !== undefined && hasPublicCertificate(site, own);
+      const base = to ?? buildOrigin(settings, secure ? "https" : scheme, own);
       return {
         match: [{ host: [from] }],
-        handle: [redirect(permanent ? 308 : 307, `${literal(base)}{http.request.uri}`)],
+        handle: [
+          redirectHandler(permanent ? 308 : 307, `${escapePlaceholders(base)}{http.request.uri}`),
+        ],
         terminal: true,
       };
     }),
@@ -215,15 +234,17 @@ function redirectRoutes(settings: RouteSettings, sites: readonly Site[], scheme:
 }
 
 /** Authorities ask over HTTP whether a name is ours, and are answered by Caddy before any route. */
-function toHttps(settings: RouteSettings, sites: readonly Site[]): Route[] {
+function buildHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): CaddyRoute[] {
   if (settings.httpsPort === undefined) return [];
-  const host = sites.flatMap((site) => site.domains.filter((name) => isPublic(site, name)));
+  const host = sites.flatMap((site) =>
+    site.domains.filter((name) => hasPublicCertificate(site, name)),
+  );
   if (host.length === 0) return [];
   const port = settings.httpsPort === 443 ? "" : `:${settings.httpsPort}`;
   return [
     {
       match: [{ host: [...new Set(host)].toSorted(), not: [{ path: [ACME_PATH] }] }],
-      handle: [redirect(308, `https://{http.request.host}${port}{http.request.uri}`)],
+      handle: [redirectHandler(308, `https://{http.request.host}${port}{http.request.uri}`)],
       terminal: true,
     },
   ];
@@ -233,18 +254,27 @@ function toHttps(settings: RouteSettings, sites: readonly Site[]): Route[] {
  * Yes for names of local networks that lead to an App with HTTPS. Asked by Caddy itself only: what
  * reaches the port from elsewhere under this path is an App's.
  */
-function askRoute(settings: RouteSettings, sites: readonly Site[]): Route {
+function buildCertificatePermissionRoute(
+  settings: RouteSettings,
+  sites: readonly Site[],
+): CaddyRoute {
   const name = "{http.request.uri.query.domain}";
   const without = sites.filter((site) => !site.https).flatMap((site) => site.domains);
   const configured = sites
-    .filter((site) => site.https && !isPlain(site))
+    .filter((site) => site.https && !isTableOnly(site))
     .flatMap((site) => [...site.domains, ...site.redirects.map(({ from }) => from)])
     .filter(isInternalName);
   const yes = { handle: [{ handler: "static_response", status_code: 200 }], terminal: true };
   const exact = configured.filter((domain) => !isWildcard(domain));
-  const subtrees = configured.filter(isWildcard).map((domain) => quoted(domain.slice(1)));
+  const subtrees = configured.filter(isWildcard).map((domain) => escapeRegExp(domain.slice(1)));
   return {
-    match: [{ path: [ASK_PATH], host: ["127.0.0.1"], remote_ip: { ranges: ["127.0.0.0/8"] } }],
+    match: [
+      {
+        path: [CERTIFICATE_PERMISSION_PATH],
+        host: ["127.0.0.1"],
+        remote_ip: { ranges: ["127.0.0.0/8"] },
+      },
+    ],
     handle: [
       {
         handler: "subroute",
@@ -277,7 +307,7 @@ function askRoute(settings: RouteSettings, sites: readonly Site[]): Route {
             match: [
               {
                 vars_regexp: { [name]: { pattern: internalPattern } },
-                file: { root: tableFolder(settings.folder), try_files: [`/hosts/${name}/`] },
+                file: { root: getTableFolder(settings.folder), try_files: [`/hosts/${name}/`] },
               },
             ],
             ...yes,
@@ -290,7 +320,7 @@ function askRoute(settings: RouteSettings, sites: readonly Site[]): Route {
   };
 }
 
-function basicAuth(users: NonNullable<Site["users"]>): Handler {
+function basicAuthHandler(users: NonNullable<Site["users"]>): CaddyHandler {
   return {
     handler: "authentication",
     providers: {
@@ -308,7 +338,7 @@ function basicAuth(users: NonNullable<Site["users"]>): Handler {
 const RETRY_SOON = "5";
 const RETRY_LATER = "120";
 
-function page(status: number | string, body: string, retryAfter?: string): Handler {
+function pageHandler(status: number | string, body: string, retryAfter?: string): CaddyHandler {
   return {
     handler: "static_response",
     status_code: status,
@@ -317,11 +347,11 @@ function page(status: number | string, body: string, retryAfter?: string): Handl
       "Cache-Control": ["no-store"],
       ...(retryAfter === undefined ? {} : { "Retry-After": [retryAfter] }),
     },
-    body: literal(body),
+    body: escapePlaceholders(body),
   };
 }
 
-function redirect(status: number, location: string): Handler {
+function redirectHandler(status: number, location: string): CaddyHandler {
   return {
     handler: "static_response",
     status_code: status,
@@ -329,17 +359,17 @@ function redirect(status: number, location: string): Handler {
   };
 }
 
-function origin(settings: RouteSettings, scheme: Scheme, domain: string): string {
+function buildOrigin(settings: RouteSettings, scheme: Scheme, domain: string): string {
   const port = scheme === "https" ? settings.httpsPort : settings.httpPort;
   const usual = scheme === "https" ? 443 : 80;
   return `${scheme}://${domain}${port === undefined || port === usual ? "" : `:${port}`}`;
 }
 
 /** Text of a person: without this, `{env.HOME}` in a page would be the variable of that name. */
-function literal(text: string): string {
+function escapePlaceholders(text: string): string {
   return text.replaceAll(/[{}]/g, (brace) => `\\${brace}`);
 }
 
-function quoted(text: string): string {
+function escapeRegExp(text: string): string {
   return text.replaceAll(/[.*+?^${}()|[\]\\]/g, (character) => `\\${character}`);
 }

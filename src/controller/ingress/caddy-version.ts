@@ -1,5 +1,5 @@
 /** The number in what `caddy version` prints: `v2.8.4 h1:...`, `2.6.2`; undefined where there is none. */
-export function versionIn(text: string): string | undefined {
+export function parseCaddyVersion(text: string): string | undefined {
   return /\bv?(\d+\.\d+(?:\.\d+)?)/.exec(text)?.[1];
 }
 

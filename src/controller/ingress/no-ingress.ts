@@ -3,11 +3,11 @@ import type { Ingress } from "./port.ts";
 /** `--ingress off`: apps are published on loopback ports, and nothing stands in front of them. */
 export const noIngress: Ingress = {
   mode: "off",
-  reach: "published",
+  reachability: "published",
   table: {
     read: () => Promise.resolve(null),
     write: () => Promise.resolve(),
-    retain: () => Promise.resolve(null),
+    retainTargets: () => Promise.resolve(null),
     remove: () => Promise.resolve(),
   },
   state: () => ({ ready: false, message: "there is no ingress (--ingress off)" }),

@@ -1,5 +1,5 @@
 import { createServer } from "node:net";
-import { BerthError, messageOf } from "../../base/errors.ts";
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
 
 /**
  * Throws `port_taken` where one of the ports cannot be listened on. Asked before Caddy is: it shares a
@@ -11,9 +11,9 @@ export async function assertPortsFree(
 ): Promise<void> {
   for (const port of ports) {
     const flag = port === httpPort ? "--http-port" : "--https-port";
-    const code = await tryPort(port);
+    const code = await tryListen(port);
     if (code === undefined) continue;
-    if (code === "EADDRINUSE") throw portTaken(port, flag);
+    if (code === "EADDRINUSE") throw portTakenError(port, flag);
     if (code === "EACCES")
       throw new BerthError(
         "port_taken",
@@ -25,7 +25,7 @@ export async function assertPortsFree(
   }
 }
 
-export function portTaken(port: number, flag: string): BerthError {
+export function portTakenError(port: number, flag: string): BerthError {
   return new BerthError(
     "port_taken",
     `port ${port} is taken by another program: choose another with ${flag}`,
@@ -33,11 +33,13 @@ export function portTaken(port: number, flag: string): BerthError {
 }
 
 /** The code of what went wrong; undefined: the port is free. */
-function tryPort(port: number): Promise<string | undefined> {
+function tryListen(port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once("error", (error) =>
-      resolve("code" in error && typeof error.code === "string" ? error.code : messageOf(error)),
+      resolve(
+        "code" in error && typeof error.code === "string" ? error.code : getErrorMessage(error),
+      ),
     );
     server.listen(port, () => server.close(() => resolve(undefined)));
   });

@@ -17,8 +17,8 @@ export interface Ingress {
    * How the proxy reaches a container: by its address on the instance's network, or (where containers
    * have no addresses that this machine reaches) by a port that the engine publishes for it.
    */
-  readonly reach: "address" | "published";
-  readonly table: RouteTable;
+  readonly reachability: "address" | "published";
+  readonly table: AppRouteTable;
   /** What the proxy says, or is. */
   state(): IngressState;
   /**
@@ -30,9 +30,9 @@ export interface Ingress {
   url(domain: string, https: boolean, path: string): string;
 }
 
-export interface RouteTable {
+export interface AppRouteTable {
   /** Where requests of the App go, perhaps to nobody; null for an App that was never written, or was removed. */
-  read(app: string): Promise<Route | null>;
+  read(app: string): Promise<AppRoute | null>;
   /**
    * From the return on, new requests of the App go to `targets` and nowhere else; those under way go on
    * where they are. No target: requests are answered with 503, and `read` gives that entry back. `since`
@@ -46,12 +46,12 @@ export interface RouteTable {
    * Takes out of the App's route, where it has one, every target that is not `reached`. One step under
    * the table's lock: a switch by somebody else is never undone. Returns what is there then.
    */
-  retain(app: string, reached: ReadonlySet<string>): Promise<Route | null>;
+  retainTargets(app: string, reachable: ReadonlySet<string>): Promise<AppRoute | null>;
   /** The App's requests are nobody's any more. Missing is done. */
   remove(app: string): Promise<void>;
 }
 
-export interface Route {
+export interface AppRoute {
   /** The version (hash of its containers) that serves. */
   readonly version: string;
   /** host:port of each replica, in order, each once. */

@@ -1,8 +1,8 @@
-import { digestOf } from "../../base/canonical.ts";
-import type { AppSpec } from "../../resources/app.ts";
-import { claimsOf, isReachedByDomain, ownDomain } from "../../resources/domain-claims.ts";
+import { hashJson } from "../../base/canonical-json.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
+import { getOwnDomain, isReachedByDomain, listClaims } from "../../resources/domain-claims.ts";
 import type { Resource } from "../../resources/resource.ts";
-import { maintenancePage } from "./pages.ts";
+import { maintenancePage } from "./error-pages.ts";
 
 /** What the proxy does with the requests of one App, worked out as far as its configuration needs it. */
 export interface Site {
@@ -39,7 +39,7 @@ export interface SiteRefusal {
   readonly message: string;
 }
 
-export interface SiteSources {
+export interface SiteDependencies {
   readonly baseDomain: string;
   /** Values of a Secret; undefined where there is none of that name. */
   readonly reveal: (secret: string) => Readonly<Record<string, string>> | undefined;
@@ -49,20 +49,20 @@ export interface SiteSources {
 /** Equal for equal sites of the same App: of what a site is made, beside Secrets and other Apps. */
 export function siteDigest({ metadata, spec }: Resource<"App">): string {
   const { domain, port, ingress } = spec;
-  return digestOf({ uid: metadata.uid, domain, port, ingress });
+  return hashJson({ uid: metadata.uid, domain, port, ingress });
 }
 
-export async function siteOf(
+export async function resolveSite(
   app: string,
   spec: AppSpec,
-  sources: SiteSources,
+  sources: SiteDependencies,
 ): Promise<Site | SiteRefusal> {
   if (!isReachedByDomain(spec))
     return {
       reason: "NoPort",
       message: "no requests are led to the app, because it has no port: set spec.port",
     };
-  const own = ownDomain(app, spec, sources.baseDomain);
+  const own = getOwnDomain(app, spec, sources.baseDomain);
   const options = spec.ingress ?? {};
   const redirects = (options.redirects ?? []).map(
     (redirect): SiteRedirect => ({
@@ -80,9 +80,9 @@ export async function siteOf(
       message: `${nowhere.from} cannot redirect to the app's own domain, which is ${own}: take it out of spec.ingress.redirects, or give it a "to"`,
     };
   const away = new Set(redirects.map(({ from }) => from));
-  const domains = claimsOf(app, spec, sources.baseDomain).map(({ domain }) => domain);
+  const domains = listClaims(app, spec, sources.baseDomain).map(({ domain }) => domain);
   const users = options.basicAuth
-    ? await usersOf(app, options.basicAuth.secret, sources)
+    ? await resolveUsers(app, options.basicAuth.secret, sources)
     : undefined;
   if (users && "reason" in users) return users;
   const { maintenance } = options;
@@ -102,7 +102,7 @@ export async function siteOf(
 }
 
 /** Nothing but the table is needed for it: it comes and goes without a change of the configuration. */
-export function isPlain(site: Site): boolean {
+export function isTableOnly(site: Site): boolean {
   return (
     site.pathPrefix === "" &&
     site.redirects.length === 0 &&
@@ -128,10 +128,10 @@ export function isInternalName(domain: string): boolean {
 export const internalPattern =
   "^(?:[a-z0-9-]+\\.)*(?:localhost|local|internal|test|invalid|example|onion|home\\.arpa)$|^[a-z0-9-]+$";
 
-async function usersOf(
+async function resolveUsers(
   app: string,
   secret: string,
-  { reveal, hash }: SiteSources,
+  { reveal, hash }: SiteDependencies,
 ): Promise<SiteUser[] | SiteRefusal> {
   const values = reveal(secret);
   if (!values)

@@ -2,11 +2,11 @@ import { NotFoundError } from "../../base/errors.ts";
 import type { Store } from "../../store/store.ts";
 import type { AppLogLine, AppLogOptions } from "../port.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
-import type { LogArchive } from "./archive.ts";
-import { followApp } from "./follow.ts";
-import { unlessGone } from "./unless-gone.ts";
+import { followAppLogs } from "./follow-app-logs.ts";
+import { ignoreRemovedContainer } from "./ignore-removed-container.ts";
+import type { LogArchive } from "./log-archive.ts";
 
-export interface AppLogDeps {
+export interface AppLogDependencies {
   readonly store: Store;
   readonly runtime: ContainerRuntime;
   readonly archive: LogArchive;
@@ -17,13 +17,13 @@ export interface AppLogDeps {
  * then new lines as they come, also of containers that are made later, until the App is gone or the
  * signal aborts. Throws NotFoundError for an App that is not there.
  */
-export async function* appLogs(
-  deps: AppLogDeps,
+export async function* readAppLogs(
+  dependencies: AppLogDependencies,
   name: string,
   options: AppLogOptions,
   signal: AbortSignal,
 ): AsyncIterable<AppLogLine> {
-  const { store, runtime, archive } = deps;
+  const { store, runtime, archive } = dependencies;
   if (!store.get("App", name))
     throw new NotFoundError(`there is no app "${name}"`, "berth get apps lists them");
   const since = options.sinceMs === undefined ? {} : { sinceMs: options.sinceMs };
@@ -37,12 +37,13 @@ export async function* appLogs(
   const lastTimes = new Map<string, string>();
   for (const container of containers) {
     const tail = { tail: options.tail, follow: false, ...since };
-    for await (const line of unlessGone(runtime.logs(container.id, tail, signal))) {
+    for await (const line of ignoreRemovedContainer(runtime.logs(container.id, tail, signal))) {
       past.push({ ...line, container: container.name });
       lastTimes.set(container.id, line.time);
     }
   }
   past.sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
   yield* past.slice(-options.tail);
-  if (options.follow) yield* followApp(deps, name, { containers, lastTimes, ...since }, signal);
+  if (options.follow)
+    yield* followAppLogs(dependencies, name, { containers, lastTimes, ...since }, signal);
 }

@@ -12,7 +12,7 @@ export interface ControllerMetrics {
   readonly engineCalls: Counter<"call">;
 }
 
-export function controllerMetrics(registry: Registry): ControllerMetrics {
+export function createControllerMetrics(registry: Registry): ControllerMetrics {
   const registers = [registry];
   const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
   return {

@@ -1,6 +1,6 @@
-import { canonicalJson } from "../../base/canonical.ts";
+import { canonicalJson } from "../../base/canonical-json.ts";
 import { type Clock, delay } from "../../base/clock.ts";
-import { isAbort, messageOf } from "../../base/errors.ts";
+import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { AssistantControl, AssistantState } from "./assistant/port.ts";
 
 /** How often the assistant is asked, in milliseconds: nothing tells when a model crashes or makes way. */
@@ -8,7 +8,7 @@ const POLL_MS = 2_000;
 /** The same while there is no Model: only its own files are of interest then. */
 const IDLE_POLL_MS = 30_000;
 
-export type AssistantSight =
+export type AssistantObservation =
   | { readonly reachable: true; readonly state: AssistantState }
   | { readonly reachable: false; readonly message: string };
 
@@ -18,8 +18,11 @@ export class AssistantWatch {
   readonly #clock: Clock;
   readonly #onChange: () => void;
   readonly #isNeeded: () => boolean;
-  #sight: AssistantSight = { reachable: false, message: "the assistant has not been asked yet" };
-  #known = "";
+  #last: AssistantObservation = {
+    reachable: false,
+    message: "the assistant has not been asked yet",
+  };
+  #lastKey = "";
 
   constructor(options: {
     readonly assistant: AssistantControl;
@@ -34,38 +37,38 @@ export class AssistantWatch {
     this.#isNeeded = options.isNeeded;
   }
 
-  get last(): AssistantSight {
-    return this.#sight;
+  get last(): AssistantObservation {
+    return this.#last;
   }
 
   /** Asks now. */
-  async look(signal: AbortSignal): Promise<AssistantSight> {
+  async observe(signal: AbortSignal): Promise<AssistantObservation> {
     try {
-      this.#sight = { reachable: true, state: await this.#assistant.state(signal) };
+      this.#last = { reachable: true, state: await this.#assistant.state(signal) };
     } catch (error) {
-      if (isAbort(error) && signal.aborted) throw error;
-      this.#sight = { reachable: false, message: messageOf(error) };
+      if (isAbortError(error) && signal.aborted) throw error;
+      this.#last = { reachable: false, message: getErrorMessage(error) };
     }
-    const now = essenceOf(this.#sight);
-    if (now !== this.#known) {
-      this.#known = now;
+    const now = computeStateKey(this.#last);
+    if (now !== this.#lastKey) {
+      this.#lastKey = now;
       this.#onChange();
     }
-    return this.#sight;
+    return this.#last;
   }
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.look(signal);
+      await this.observe(signal);
       await delay(this.#clock, this.#isNeeded() ? POLL_MS : IDLE_POLL_MS, signal);
     }
   }
 }
 
 /** What a Model's status can depend on. */
-function essenceOf(sight: AssistantSight): string {
-  if (!sight.reachable) return sight.message;
-  const { pid, memoryBytesMax, models } = sight.state;
+function computeStateKey(observation: AssistantObservation): string {
+  if (!observation.reachable) return observation.message;
+  const { pid, memoryBytesMax, models } = observation.state;
   return canonicalJson([
     pid,
     memoryBytesMax,

@@ -1,34 +1,34 @@
-import { digestOf } from "../../base/canonical.ts";
+import { hashJson } from "../../base/canonical-json.ts";
 import {
-  emptyModelMemory,
-  type ModelFacts,
-  type ModelMemory,
+  emptyModelReconcileState,
+  type ModelFileFacts,
+  type ModelReconcileState,
 } from "../../resources/model-status.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Reason } from "../reason.ts";
 import type { ReconcileResult } from "../reconcile-loop.ts";
-import type { AssistantSight } from "./assistant-watch.ts";
-import type { ModelContext } from "./context.ts";
+import type { AssistantObservation } from "./assistant-watch.ts";
+import { deriveModelStatus } from "./derive-model-status.ts";
 import {
+  computeStallInputs,
   type DesiredModel,
   desiredModel,
-  missingCredential,
-  stallInputs,
-  tokenOf,
-} from "./desired.ts";
-import { asError, failed, RETRY_MAX_MS } from "./failure.ts";
-import type { JobRequest, JobResult, JobStep } from "./jobs.ts";
-import { loadOf } from "./load-of.ts";
-import { factsKey, observeModel } from "./observe.ts";
+  findCredentialProblem,
+  resolveToken,
+} from "./desired-model.ts";
+import { buildLoadRequest } from "./load-request.ts";
+import type { ModelContext } from "./model-context.ts";
+import type { JobRequest, JobResult, JobStep } from "./model-jobs.ts";
+import { applyModelInputs } from "./model-reconcile-state.ts";
+import { computeFactsKey, observeModel } from "./observe-model.ts";
 import {
   isLoadedAsWanted,
   type ModelOperation,
   type ModelPlan,
   type ObservedModel,
   planModel,
-} from "./plan.ts";
-import { upToDate } from "./retry.ts";
-import { modelStatus } from "./status.ts";
+} from "./plan-model.ts";
+import { RETRY_MAX_MS, recordStepFailure, toError } from "./step-failure.ts";
 
 /** How often the status tells how far a download is, in milliseconds; the API knows it at any time. */
 const PROGRESS_WRITTEN_MS = 2_000;
@@ -36,7 +36,7 @@ const PROGRESS_WRITTEN_MS = 2_000;
 const STEPS_MAX = 10;
 
 /** The job that each operation is. */
-const steps: Readonly<Record<ModelOperation["type"], JobStep>> = {
+const stepsByOperation: Readonly<Record<ModelOperation["type"], JobStep>> = {
   resolveSource: "resolve",
   downloadFiles: "download",
   verifyFiles: "verify",
@@ -50,41 +50,41 @@ export class ModelRun {
   readonly #context: ModelContext;
   readonly #resource: Resource<"Model">;
   readonly #desired: DesiredModel;
-  #memory: ModelMemory;
-  #facts: ModelFacts | null;
+  #memory: ModelReconcileState;
+  #facts: ModelFileFacts | null;
 
   constructor(context: ModelContext, resource: Resource<"Model">) {
     this.#context = context;
     this.#resource = resource;
     this.#desired = desiredModel(resource);
-    this.#memory = { ...emptyModelMemory, ...resource.status?.memory };
+    this.#memory = { ...emptyModelReconcileState, ...resource.status?.memory };
     this.#facts = resource.status?.facts ?? null;
   }
 
-  async toCompletion(signal: AbortSignal): Promise<ReconcileResult> {
+  async reconcile(signal: AbortSignal): Promise<ReconcileResult> {
     const { store, jobs } = this.#context;
     const { name } = this.#desired;
-    const inputs = stallInputs(store, this.#resource);
-    this.#memory = upToDate(this.#memory, this.#desired, inputs);
-    const refused = missingCredential(store, this.#resource.spec) ?? null;
+    const inputs = computeStallInputs(store, this.#resource);
+    this.#memory = applyModelInputs(this.#memory, this.#desired, inputs);
+    const refused = findCredentialProblem(store, this.#resource.spec) ?? null;
     for (let step = 0; step < STEPS_MAX; step += 1) {
-      const sight = await this.#context.watch.look(signal);
+      const sight = await this.#context.watch.observe(signal);
       const observed = await this.#observe(sight);
       const plan = planModel(this.#desired, observed);
-      this.#forget(plan, observed);
-      const next = this.#nextOf(plan, refused);
-      if (this.#finish(next)) continue;
-      const waitMs = next ? this.#waitOf(next) : 0;
-      if (next && waitMs === 0 && this.#begin(next, observed)) continue;
-      this.#write(observed, sight, plan, refused);
-      if (waitMs > 0) return { settled: true, requeueAfterMs: waitMs };
+      this.#clearResolvedFailure(plan, observed);
+      const next = this.#chooseNext(plan, refused);
+      if (this.#settleFinishedJob(next)) continue;
+      const waitMs = next ? this.#getRetryDelayMs(next) : 0;
+      if (next && waitMs === 0 && this.#startStep(next, observed)) continue;
+      this.#writeStatus(observed, sight, plan, refused);
+      if (waitMs > 0) return { isSettled: true, requeueAfterMs: waitMs };
       const isAtWork = jobs.current(name)?.state.type === "running";
-      return { settled: true, requeueAfterMs: isAtWork ? PROGRESS_WRITTEN_MS : null };
+      return { isSettled: true, requeueAfterMs: isAtWork ? PROGRESS_WRITTEN_MS : null };
     }
     throw new Error(`the steps of model ${name} lead nowhere`);
   }
 
-  #observe(sight: AssistantSight): Promise<ObservedModel> {
+  #observe(sight: AssistantObservation): Promise<ObservedModel> {
     return observeModel({
       desired: this.#desired,
       memory: this.#memory,
@@ -96,21 +96,24 @@ export class ModelRun {
   }
 
   /** What failed has come about all the same, as a load does whose caller was killed: nothing is left to retry. */
-  #forget({ operations, blockedBy }: ModelPlan, { stored, assistant }: ObservedModel): void {
+  #clearResolvedFailure(
+    { operations, blockedBy }: ModelPlan,
+    { stored, assistant }: ObservedModel,
+  ): void {
     const { failure, pin } = this.#memory;
     const { name, running, inputs } = this.#desired;
     const resident = assistant.reachable ? assistant.model : undefined;
     if (pin?.inputs === inputs && isLoadedAsWanted(this.#desired, stored, resident))
-      this.#remember({ replaced: null });
+      this.#updateMemory({ replaced: null });
     if (!failure || blockedBy !== null || this.#context.jobs.current(name)) return;
-    if (operations.some(({ type }) => steps[type] === failure.step)) return;
+    if (operations.some(({ type }) => stepsByOperation[type] === failure.step)) return;
     const isOpen = failure.step === "load" && running;
     if (isOpen && !isLoadedAsWanted(this.#desired, stored, resident)) return;
-    this.#remember({ failure: null });
+    this.#updateMemory({ failure: null });
   }
 
   /** Where nothing may be tried, it still leaves the memory when it is not wanted there. */
-  #nextOf(plan: ModelPlan, refused: Reason | null): ModelOperation | undefined {
+  #chooseNext(plan: ModelPlan, refused: Reason | null): ModelOperation | undefined {
     const [first] = plan.operations;
     // Being stopped does not wait for a download, nor for a source.
     const unload = plan.operations.find(({ type }) => type === "unloadModel");
@@ -121,38 +124,38 @@ export class ModelRun {
   }
 
   /** How long a step that failed is left alone, in milliseconds, whoever asks for another look. */
-  #waitOf({ type }: ModelOperation): number {
+  #getRetryDelayMs({ type }: ModelOperation): number {
     const { failure } = this.#memory;
-    if (failure?.step !== steps[type]) return 0;
+    if (failure?.step !== stepsByOperation[type]) return 0;
     const waitMs = Math.max(0, failure.retryAt - this.#context.clock.now());
     // Nothing is put off for that long: the machine's clock was wrong then, and has been set back.
     return waitMs > RETRY_MAX_MS ? 0 : waitMs;
   }
 
   /** Sees to a step: true where it has ended, well or badly, false while it goes on. */
-  #begin(operation: ModelOperation, observed: ObservedModel): boolean {
+  #startStep(operation: ModelOperation, observed: ObservedModel): boolean {
     const begin: Readonly<Record<JobStep, () => boolean>> = {
       resolve: () => this.#resolve(),
-      download: () => this.#fetch("download"),
-      verify: () => this.#fetch("verify"),
+      download: () => this.#downloadOrVerify("download"),
+      verify: () => this.#downloadOrVerify("verify"),
       inspect: () => this.#inspect(observed),
       unload: () => this.#unload(),
       load: () => this.#load(observed),
     };
-    return begin[steps[operation.type]]();
+    return begin[stepsByOperation[operation.type]]();
   }
 
   #resolve(): boolean {
     const { sources, store } = this.#context;
     const { inputs, request } = this.#desired;
-    const token = tokenOf(store, this.#resource.spec);
+    const token = resolveToken(store, this.#resource.spec);
     const isRefresh = this.#memory.refresh === "resolve" && this.#memory.pin?.inputs === inputs;
     const { failure } = this.#memory;
     const downloadFailure = failure?.step === "download" ? failure : undefined;
-    return this.#job(
+    return this.#runJob(
       {
         step: "resolve",
-        key: digestOf([inputs, token ?? null, this.#memory.retriedAt]),
+        key: hashJson([inputs, token ?? null, this.#memory.retriedAt]),
         run: async (_, signal) => {
           const model = await sources.resolve({ ...request, token }, signal);
           return { step: "resolve", model };
@@ -163,23 +166,23 @@ export class ModelRun {
         const { model } = result;
         const isSame = this.#memory.pin?.model.key === model.key;
         if (isSame && downloadFailure)
-          this.#remember({ failure: { ...downloadFailure, isAsked: true } });
-        this.#remember({
+          this.#updateMemory({ failure: { ...downloadFailure, isAsked: true } });
+        this.#updateMemory({
           pin: { inputs, model },
-          replaced: isSame ? this.#memory.replaced : this.#replacedBy(model.key),
+          replaced: isSame ? this.#memory.replaced : this.#chooseReplaced(model.key),
           refresh: this.#memory.refresh === null ? null : "verify",
         });
         if (!isSame) {
           const what = model.files.map(({ name }) => name).join(", ");
           const at = model.commit === null ? "" : ` at ${model.commit.slice(0, 12)}`;
-          this.#event("Normal", "Resolved", `the source stands for ${what}${at}`);
+          this.#recordEvent("Normal", "Resolved", `the source stands for ${what}${at}`);
         }
       },
       (error) => {
         if (!isRefresh) return false;
         // What is on the disk is as good as before.
-        this.#remember({ refresh: "verify" });
-        this.#event(
+        this.#updateMemory({ refresh: "verify" });
+        this.#recordEvent(
           "Warning",
           "SourceUnreachable",
           `the source was not asked anew: ${error.message}`,
@@ -190,22 +193,22 @@ export class ModelRun {
   }
 
   /** The file in memory is not in the way of the budget, which would keep it from coming back after a crash. */
-  #replacedBy(key: string): ModelMemory["replaced"] {
+  #chooseReplaced(key: string): ModelReconcileState["replaced"] {
     const { pin, replaced } = this.#memory;
     if (!this.#desired.running) return null;
     const kept = replaced ?? pin?.model ?? null;
     return kept?.key === key ? null : kept;
   }
 
-  #fetch(step: "download" | "verify"): boolean {
+  #downloadOrVerify(step: "download" | "verify"): boolean {
     const { files, sources, store } = this.#context;
     const model = this.#memory.pin?.model;
     if (!model) return false;
-    const token = sources.tokenFor(model, tokenOf(store, this.#resource.spec));
-    return this.#job(
+    const token = sources.tokenFor(model, resolveToken(store, this.#resource.spec));
+    return this.#runJob(
       {
         step,
-        key: digestOf([model.key, token ?? null, this.#memory.retriedAt]),
+        key: hashJson([model.key, token ?? null, this.#memory.retriedAt]),
         run: async (onProgress, signal) => {
           if (step === "download") await files.download(model, { token, onProgress }, signal);
           else await files.verify(model, signal);
@@ -215,16 +218,16 @@ export class ModelRun {
       () => {},
       (error) => {
         if (step !== "verify") return false;
-        this.#damaged(error);
+        this.#recordDamage(error);
         return true;
       },
     );
   }
 
   /** It is out of use now, and comes again by the next step. */
-  #damaged(error: Error): void {
-    this.#remember({ refresh: null });
-    this.#event("Warning", "Damaged", error.message);
+  #recordDamage(error: Error): void {
+    this.#updateMemory({ refresh: null });
+    this.#recordEvent("Warning", "Damaged", error.message);
   }
 
   #inspect(observed: ObservedModel): boolean {
@@ -234,8 +237,8 @@ export class ModelRun {
     // All that it brings is there, and it ends within moments.
     if (job?.step === "download" && job.state.type === "running") return false;
     const { name: id, contextTokens, sequences } = this.#desired;
-    const key = factsKey(stored.path, this.#desired);
-    return this.#job(
+    const key = computeFactsKey(stored.path, this.#desired);
+    return this.#runJob(
       {
         step: "inspect",
         key,
@@ -246,14 +249,14 @@ export class ModelRun {
       },
       (result) => {
         if (result.step === "inspect") this.#facts = result.facts;
-        this.#remember({ factsOf: key });
+        this.#updateMemory({ factsOf: key });
       },
     );
   }
 
   #unload(): boolean {
     const { name } = this.#desired;
-    return this.#job({
+    return this.#runJob({
       step: "unload",
       key: name,
       run: async (_, signal) => {
@@ -266,16 +269,16 @@ export class ModelRun {
   #load(observed: ObservedModel): boolean {
     const { store, assistant } = this.#context;
     const quantization = this.#memory.pin?.model.quantization ?? null;
-    const load = loadOf(this.#desired, observed, {
+    const load = buildLoadRequest(this.#desired, observed, {
       spec: this.#resource.spec,
       quantization,
       all: store.list("Model"),
     });
     if (!load) return false;
     const { memoryBytesMax: _memoryBytesMax, ...identity } = load;
-    return this.#job({
+    return this.#runJob({
       step: "load",
-      key: digestOf(identity),
+      key: hashJson(identity),
       run: async (_, signal) => {
         await assistant.load(load, signal);
         return { step: "load" };
@@ -284,7 +287,7 @@ export class ModelRun {
   }
 
   /** `onFailed` may take a failure as something to go on with. */
-  #job(
+  #runJob(
     request: JobRequest,
     onDone: (result: JobResult) => void = () => {},
     onFailed: (error: Error) => boolean = () => false,
@@ -293,15 +296,15 @@ export class ModelRun {
     const { name } = this.#desired;
     const state = jobs.ensure(name, request);
     if (state.type === "waiting" || state.type === "running") return false;
-    jobs.collect(name);
+    jobs.clearResult(name);
     if (state.type === "done") {
-      this.#done(request.step);
+      this.#recordSuccess(request.step);
       onDone(state.result);
       return true;
     }
-    const error = asError(state.error);
+    const error = toError(state.error);
     if (onFailed(error)) return true;
-    this.#failed(request.step, error);
+    this.#recordFailure(request.step, error);
     return true;
   }
 
@@ -309,75 +312,76 @@ export class ModelRun {
    * What a job came to that no step asks for any more: it has brought what was wanted, or taken away what is
    * damaged, and the plan has moved on. True where there was such a one.
    */
-  #finish(next: ModelOperation | undefined): boolean {
+  #settleFinishedJob(next: ModelOperation | undefined): boolean {
     const { jobs } = this.#context;
     const { name } = this.#desired;
     const job = jobs.current(name);
     if (job?.state.type !== "done" && job?.state.type !== "failed") return false;
-    if (next && steps[next.type] === job.step) return false;
-    jobs.collect(name);
-    if (job.state.type === "done") this.#done(job.step);
-    else if (job.step === "verify") this.#damaged(asError(job.state.error));
+    if (next && stepsByOperation[next.type] === job.step) return false;
+    jobs.clearResult(name);
+    if (job.state.type === "done") this.#recordSuccess(job.step);
+    else if (job.step === "verify") this.#recordDamage(toError(job.state.error));
     // The assistant holds it for a failed model now, which it does not try again by itself.
-    else if (job.step === "load") this.#failed(job.step, asError(job.state.error));
+    else if (job.step === "load") this.#recordFailure(job.step, toError(job.state.error));
     return true;
   }
 
-  #done(step: JobStep): void {
-    this.#remember({ failure: null });
-    if (step === "unload") this.#remember({ replaced: null });
+  #recordSuccess(step: JobStep): void {
+    this.#updateMemory({ failure: null });
+    if (step === "unload") this.#updateMemory({ replaced: null });
     const { name } = this.#desired;
     const what = (this.#memory.pin?.model.files ?? []).map((file) => file.name).join(", ");
-    if (step === "download" || step === "verify") this.#remember({ refresh: null });
+    if (step === "download" || step === "verify") this.#updateMemory({ refresh: null });
     if (step === "download") {
-      this.#event("Normal", "Downloaded", `${what}: on the disk and verified`);
+      this.#recordEvent("Normal", "Downloaded", `${what}: on the disk and verified`);
       this.#context.onFilesUnused();
-    } else if (step === "verify") this.#event("Normal", "Verified", `${what}: as it should be`);
+    } else if (step === "verify")
+      this.#recordEvent("Normal", "Verified", `${what}: as it should be`);
     else if (step === "load")
-      this.#event("Normal", "Started", `in memory; clients call it "${name}"`);
-    else if (step === "unload") this.#event("Normal", "Stopped", "out of memory");
+      this.#recordEvent("Normal", "Started", `in memory; clients call it "${name}"`);
+    else if (step === "unload") this.#recordEvent("Normal", "Stopped", "out of memory");
   }
 
-  #failed(step: JobStep, error: Error): void {
+  #recordFailure(step: JobStep, error: Error): void {
     const { store, clock, logger, random } = this.#context;
     const { name } = this.#desired;
-    const inputs = stallInputs(store, this.#resource);
+    const inputs = computeStallInputs(store, this.#resource);
     const nowMs = clock.now();
-    this.#memory = failed(error, step, this.#memory, { inputs, nowMs, random });
+    this.#memory = recordStepFailure(error, step, this.#memory, { inputs, nowMs, random });
     const reason = this.#memory.stalled ?? this.#memory.failure;
-    if (reason) this.#event("Warning", reason.reason, reason.message);
+    if (reason) this.#recordEvent("Warning", reason.reason, reason.message);
     if (reason?.reason === "WillRetry")
       logger.error({ kind: "Model", name, step: step, err: error }, "a step failed");
   }
 
-  #remember(change: Partial<ModelMemory>): void {
+  #updateMemory(change: Partial<ModelReconcileState>): void {
     this.#memory = { ...this.#memory, ...change };
   }
 
-  #event(type: "Normal" | "Warning", reason: string, message: string): void {
+  #recordEvent(type: "Normal" | "Warning", reason: string, message: string): void {
     const { name } = this.#desired;
     this.#context.store.events.record({ kind: "Model", name, type, reason, message });
   }
 
   /** The assistant brings it back by itself: nothing else would tell that its clients were cut off. */
-  #noteCrash({ assistant }: ObservedModel): void {
+  #recordCrash({ assistant }: ObservedModel): void {
     const model = assistant.reachable ? assistant.model : undefined;
     if (!this.#resource.status?.loaded || !model?.recovering || model.state === "resident") return;
     const why = model.error?.message ?? "its engine ended";
-    this.#event("Warning", "Crashed", `${why}; the assistant loads it again`);
+    this.#recordEvent("Warning", "Crashed", `${why}; the assistant loads it again`);
   }
 
-  #write(
+  #writeStatus(
     observed: ObservedModel,
-    sight: AssistantSight,
+    sight: AssistantObservation,
     plan: ModelPlan,
     refused: Reason | null,
   ): void {
     const { store, clock, jobs } = this.#context;
     const { name, uid } = this.#resource.metadata;
-    this.#noteCrash(observed);
+    this.#recordCrash(observed);
     const isCurrent = this.#memory.pin?.inputs === this.#desired.inputs;
-    const status = modelStatus({
+    const status = deriveModelStatus({
       resource: this.#resource,
       desired: this.#desired,
       nowMs: clock.now(),

@@ -15,7 +15,7 @@ export class TransferRate {
   }
 
   /** Bytes a second with this word of progress; null before there are two to compare. */
-  at({ step, doneBytes }: DownloadProgress): number | null {
+  update({ step, doneBytes }: DownloadProgress): number | null {
     const at = this.#clock.now();
     // Another step begins to count anew, and so does a file that is begun again.
     if (step !== this.#step || doneBytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];

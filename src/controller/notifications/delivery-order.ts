@@ -5,7 +5,7 @@ import type { DeliveryRecord } from "../../store/store.ts";
  * restarts gets everything in order. After that it lets them pass: one body that a receiver cannot
  * digest must not hold all others up for hours.
  */
-const ATTEMPTS_THAT_HOLD = 3;
+const BLOCKING_ATTEMPTS_MAX = 3;
 
 export type NextDelivery =
   | { readonly type: "send"; readonly delivery: DeliveryRecord }
@@ -14,13 +14,16 @@ export type NextDelivery =
   | { readonly type: "none" };
 
 /** Which of one webhook's pending deliveries, oldest first, is next. Pure. */
-export function nextDelivery(pending: readonly DeliveryRecord[], nowMs: number): NextDelivery {
+export function chooseNextDelivery(
+  pending: readonly DeliveryRecord[],
+  nowMs: number,
+): NextDelivery {
   let untilMs = Number.POSITIVE_INFINITY;
   for (const delivery of pending) {
     const dueAt = delivery.nextAtMs ?? 0;
     if (dueAt <= nowMs) return { type: "send", delivery };
     untilMs = Math.min(untilMs, dueAt);
-    if (delivery.attempts < ATTEMPTS_THAT_HOLD) break;
+    if (delivery.attempts < BLOCKING_ATTEMPTS_MAX) break;
   }
   return untilMs === Number.POSITIVE_INFINITY ? { type: "none" } : { type: "wait", untilMs };
 }

@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import { fromEngineText, PULL, tidy } from "./docker-errors.ts";
+import { cleanEngineText, errorFromEngineText, PULL_ACTION_PREFIX } from "./docker-errors.ts";
 
 /** A step of a build as it failed, or was under way when the engine gave up. */
 export interface FailedStep {
@@ -10,7 +10,7 @@ export interface FailedStep {
   readonly lastLines: readonly string[];
 }
 
-export interface BuildFailure {
+export interface EngineBuildFailure {
   /** What the engine said. */
   readonly text: string;
   readonly exitCode?: number | undefined;
@@ -26,13 +26,13 @@ export interface BuildFailure {
 
 const STEP_LENGTH_MAX = 200;
 const NO_SPACE = /no space left on device|ENOSPC|disk quota exceeded/i;
-const KILLED = 137;
+const EXIT_CODE_KILLED = 137;
 
 /** What the engine says when its own working fails: nothing of the source has to change for the next try to succeed. */
-const ENGINE_TROUBLE =
+const ENGINE_PROBLEM =
   /context canceled|graceful_stop|transport is closing|connection (?:refused|reset)|code = Unavailable|no such (?:image|container): |layer does not exist|failed to (?:register layer|create endpoint|set up container networking|mount)|error (?:creating|mounting)|input\/output error|unexpected EOF/i;
 
-const PULL_TROUBLE =
+const PULL_PROBLEM =
   /\b(?:Get|Head) "?https?:|manifest unknown|failed to do request|pull access denied|failed to authorize|unexpected status|no active sessions|i\/o timeout|dial tcp/i;
 
 /** What BuildKit's solver puts before its errors, and so tells that it was the solving that failed. */
@@ -52,17 +52,17 @@ const MISSING_FILE = [
 const ENGINE_FOLDER = /\/\S*\/(?:docker-builder|buildkit-mount)\d+\/?([^\s:]*)/g;
 
 /** The error of a build that the engine ended, from what it said inside or instead of its stream. */
-export function buildFailure(failure: BuildFailure): BerthError {
+export function toEngineBuildError(failure: EngineBuildFailure): BerthError {
   const { cause, step } = failure;
-  const text = unwrapped(failure.text);
-  const exitCode = failure.exitCode ?? exitCodeIn(text);
-  const during = step ? ` in ${named(step)}` : "";
+  const text = stripWrapping(failure.text);
+  const exitCode = failure.exitCode ?? parseExitCode(text);
+  const during = step ? ` in ${describeStep(step)}` : "";
   // A command that met the full disk ends with a code of its own; only its output tells.
-  const outOfSpace = exitCode === undefined ? NO_SPACE.test(text) : said(step, NO_SPACE);
+  const outOfSpace = exitCode === undefined ? NO_SPACE.test(text) : hasOutput(step, NO_SPACE);
   if (outOfSpace)
     return new BerthError(
       "disk_full",
-      `cannot build the image: the disk is full${during}${ending(step)}`,
+      `cannot build the image: the disk is full${during}${formatLastLines(step)}`,
       {
         cause,
         hint: "free some space: docker system df shows what takes it, docker builder prune removes the build cache",
@@ -71,7 +71,7 @@ export function buildFailure(failure: BuildFailure): BerthError {
   if (exitCode !== undefined)
     return new BerthError(
       "build_failed",
-      `${step ? named(step) : "a step"} failed with exit code ${exitCode}${ending(step)}`,
+      `${step ? describeStep(step) : "a step"} failed with exit code ${exitCode}${formatLastLines(step)}`,
       { cause, hint: exitHint(exitCode, failure.memoryBytes), details: { exitCode } },
     );
   return (
@@ -81,17 +81,17 @@ export function buildFailure(failure: BuildFailure): BerthError {
   );
 }
 
-function exitCodeIn(text: string): number | undefined {
+function parseExitCode(text: string): number | undefined {
   const code = /(?:returned a non-zero code|exit code): (\d+)\s*$/.exec(text)?.[1];
   return code === undefined ? undefined : Number(code);
 }
 
-function said(step: FailedStep | undefined, pattern: RegExp): boolean {
+function hasOutput(step: FailedStep | undefined, pattern: RegExp): boolean {
   return step?.lastLines.some((line) => pattern.test(line)) ?? false;
 }
 
 function exitHint(exitCode: number, memoryBytes: number | undefined): string {
-  if (exitCode === KILLED)
+  if (exitCode === EXIT_CODE_KILLED)
     return memoryBytes === undefined
       ? "it was killed, most often because the machine ran out of memory"
       : `it was killed, most often for want of memory: the build may use ${Math.round(memoryBytes / 2 ** 20)} MiB, and that can be raised`;
@@ -110,18 +110,18 @@ function dockerfileFailure(
   const parse = /dockerfile parse error(?: on)? line (\d+): (.*)/is.exec(text);
   if (parse)
     return failed(
-      `the Dockerfile cannot be read: line ${parse[1]}: ${tidy(parse[2] ?? "")}`,
+      `the Dockerfile cannot be read: line ${parse[1]}: ${cleanEngineText(parse[2] ?? "")}`,
       "correct that line; heredocs (<<EOF) need BuildKit",
     );
   const option = /the (--[a-z-]+) option requires BuildKit/i.exec(text)?.[1];
   if (option)
     return failed(
-      `${step ? named(step) : "the Dockerfile"} uses ${option}, which only BuildKit knows`,
+      `${step ? describeStep(step) : "the Dockerfile"} uses ${option}, which only BuildKit knows`,
       "it has to be built with BuildKit, or without that option",
     );
   if (/\bbuildkit (?:is )?not (?:supported|available|enabled)/i.test(text))
     return failed(
-      `this engine has no BuildKit: ${tidy(text)}`,
+      `this engine has no BuildKit: ${cleanEngineText(text)}`,
       "use the classic builder, or an engine with BuildKit (Docker 20.10 or newer)",
     );
   const missing =
@@ -130,7 +130,7 @@ function dockerfileFailure(
       undefined);
   if (missing !== undefined)
     return failed(
-      `the source has no file ${tidy(missing)} to build from`,
+      `the source has no file ${cleanEngineText(missing)} to build from`,
       "name the Dockerfile in the App's source; .dockerignore may leave it out",
     );
   if (/Dockerfile.* cannot be empty|no build stage in current context/i.test(text))
@@ -141,25 +141,25 @@ function dockerfileFailure(
   const file = MISSING_FILE.map((pattern) => pattern.exec(text)?.[1]).find(Boolean);
   if (file !== undefined) {
     const stage = /\s--from=(\S+)/i.exec(step?.text ?? "")?.[1];
-    const copy = step ? named(step) : "a COPY of the Dockerfile";
+    const copy = step ? describeStep(step) : "a COPY of the Dockerfile";
     return stage === undefined
       ? failed(
-          `${copy} failed: the source has no ${tidy(file)}`,
+          `${copy} failed: the source has no ${cleanEngineText(file)}`,
           "check the path, which starts at the source's folder; .dockerignore may leave it out",
         )
-      : failed(`${copy} failed: ${stage} has no ${tidy(file)}`);
+      : failed(`${copy} failed: ${stage} has no ${cleanEngineText(file)}`);
   }
   return undefined;
 }
 
 /** A base image that could not be had; undefined where that is not what failed. */
-function pullFailure(text: string, failure: BuildFailure): BerthError | undefined {
+function pullFailure(text: string, failure: EngineBuildFailure): BerthError | undefined {
   const { step, cause, hasAuth } = failure;
-  const base = failure.base ?? baseOf(step?.text ?? "");
+  const base = failure.base ?? parseBaseImage(step?.text ?? "");
   if (base === undefined) return undefined;
   const isFrom = failure.base !== undefined || /^FROM\s/i.test(step?.text ?? "");
-  if (!isFrom && !PULL_TROUBLE.test(text)) return undefined;
-  const pulled = `${PULL}${base}`;
+  if (!isFrom && !PULL_PROBLEM.test(text)) return undefined;
+  const pulled = `${PULL_ACTION_PREFIX}${base}`;
   if (text.endsWith(": not found"))
     return new BerthError("image_not_found", `cannot ${pulled}: there is no such image`, {
       cause,
@@ -167,16 +167,16 @@ function pullFailure(text: string, failure: BuildFailure): BerthError | undefine
     });
   // Without credentials for it, BuildKit looks for somebody to ask, and finds nobody.
   const error = /no active sessions/.test(text)
-    ? denied(pulled, cause)
-    : fromEngineText(text, pulled, undefined, cause);
+    ? registryDeniedError(pulled, cause)
+    : errorFromEngineText(text, pulled, undefined, cause);
   // The registry says the same of an image that is not there and of one that is private.
   if (error.code === "image_not_found" && hasAuth && /private/.test(error.message))
-    return denied(pulled, cause);
-  if (error.code === "registry_denied") return denied(pulled, cause);
+    return registryDeniedError(pulled, cause);
+  if (error.code === "registry_denied") return registryDeniedError(pulled, cause);
   return error;
 }
 
-function denied(pulled: string, cause: unknown): BerthError {
+function registryDeniedError(pulled: string, cause: unknown): BerthError {
   return new BerthError("registry_denied", `cannot ${pulled}: the registry denied access`, {
     cause,
     hint: "check the name in the Dockerfile, and the Secret of type registry for that server",
@@ -184,40 +184,42 @@ function denied(pulled: string, cause: unknown): BerthError {
 }
 
 /** The image that an instruction takes from elsewhere; undefined for any other instruction. */
-function baseOf(instruction: string): string | undefined {
+function parseBaseImage(instruction: string): string | undefined {
   return (
     /^FROM\s+(?:--\S+\s+)*(\S+)/i.exec(instruction)?.[1] ??
     /^(?:COPY|ADD)\s.*--from=(\S+)/i.exec(instruction)?.[1]
   );
 }
 
-function otherFailure(text: string, { text: whole, step, cause }: BuildFailure): BerthError {
-  const what = tidy(
+function otherFailure(text: string, { text: whole, step, cause }: EngineBuildFailure): BerthError {
+  const what = cleanEngineText(
     text.replace(ENGINE_FOLDER, (_, rest: string) => rest || "(a file of the engine)"),
   );
-  if (ENGINE_TROUBLE.test(text) || (!step && !SOLVER.test(whole)))
+  if (ENGINE_PROBLEM.test(text) || (!step && !SOLVER.test(whole)))
     return new BerthError(
       "engine_error",
-      `cannot build the image: ${step ? `${named(step)}: ` : ""}${what}`,
+      `cannot build the image: ${step ? `${describeStep(step)}: ` : ""}${what}`,
       { cause, hint: "look at the engine's log" },
     );
   return new BerthError(
     "build_failed",
-    step ? `${named(step)} failed: ${what}${ending(step)}` : `the build failed: ${what}`,
+    step
+      ? `${describeStep(step)} failed: ${what}${formatLastLines(step)}`
+      : `the build failed: ${what}`,
     { cause },
   );
 }
 
-function named({ number, total, text }: FailedStep): string {
+function describeStep({ number, total, text }: FailedStep): string {
   const short = text.length > STEP_LENGTH_MAX ? `${text.slice(0, STEP_LENGTH_MAX)}…` : text;
   return `step ${number} of ${total} (${short})`;
 }
 
-function ending(step: FailedStep | undefined): string {
+function formatLastLines(step: FailedStep | undefined): string {
   return step && step.lastLines.length > 0 ? `; last lines: ${step.lastLines.join(" | ")}` : "";
 }
 
 /** Without the layers of wrapping around what went wrong. */
-function unwrapped(text: string): string {
+function stripWrapping(text: string): string {
   return text.trim().replace(WRAPPING, "");
 }

@@ -1,10 +1,10 @@
 import { BerthError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { engineError } from "./docker-errors.ts";
+import { toEngineError } from "./docker-errors.ts";
+import { readBuffers } from "./docker-idle-timeout.ts";
 import { textAt } from "./docker-json.ts";
+import { parseJsonLines } from "./docker-json-lines.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
-import { jsonLines } from "./docker-lines.ts";
-import { buffersOf } from "./docker-silence.ts";
 
 /**
  * An engine that is stopped kills the step that runs, and still reports its exit code as if the step
@@ -14,15 +14,15 @@ import { buffersOf } from "./docker-silence.ts";
  * A stopping engine takes no connections any more. Behind the socket of a service manager the one
  * that is started next answers, and knows nothing of the step's container.
  */
-export async function interruption(
+export async function detectInterruption(
   connection: DockerConnection,
   container: string | undefined,
   signal: AbortSignal,
 ): Promise<BerthError | undefined> {
-  const asked = "see why a step of the build ended";
+  const action = "see why a step of the build ended";
   const ask = async (path: string, query?: Record<string, string>) => {
     // A stream has a connection of its own: those that are open already work until the end.
-    const stream = await connection.stream(asked, READ_LIMIT_MS, signal, {
+    const stream = await connection.stream(action, READ_LIMIT_MS, signal, {
       method: "GET",
       path,
       ...(query ? { query } : {}),
@@ -30,7 +30,7 @@ export async function interruption(
     const cancel = connection.clock.setTimer(READ_LIMIT_MS, () => stream.destroy());
     try {
       const found: unknown[] = [];
-      for await (const item of jsonLines(buffersOf(stream))) found.push(item);
+      for await (const item of parseJsonLines(readBuffers(stream))) found.push(item);
       return found;
     } finally {
       cancel();
@@ -39,7 +39,7 @@ export async function interruption(
   };
   try {
     const [facts] = await ask("/info");
-    const until = secondsOf(textAt(facts, "SystemTime"));
+    const until = toEngineTime(textAt(facts, "SystemTime"));
     if (container === undefined || until === undefined) return undefined;
     const filters = JSON.stringify({ type: ["container"], container: [container] });
     const events = await ask("/events", { since: "0", until, filters });
@@ -52,7 +52,7 @@ export async function interruption(
     );
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    const failure = engineError(error, asked);
+    const failure = toEngineError(error, action);
     // An engine that is there, and does not know the question: what it said first counts.
     if (failure.code !== "engine_unreachable") return undefined;
     return new BerthError(
@@ -64,7 +64,7 @@ export async function interruption(
 }
 
 /** RFC 3339 as the engine writes it, to the form in which it takes times. */
-function secondsOf(time: string | undefined): string | undefined {
+function toEngineTime(time: string | undefined): string | undefined {
   const epochMs = Date.parse(time ?? "");
   return Number.isNaN(epochMs) ? undefined : (epochMs / 1000).toFixed(3);
 }

@@ -1,7 +1,7 @@
 import { StringDecoder } from "node:string_decoder";
 import type { BerthError } from "../../base/errors.ts";
-import { buildFailure, type FailedStep } from "./docker-build-failure.ts";
-import { LineAssembler, PullLines, Tail } from "./docker-build-lines.ts";
+import { type FailedStep, toEngineBuildError } from "./docker-build-failure.ts";
+import { LineAssembler, OutputTail, PullProgressLines } from "./docker-build-output.ts";
 import { type BuildTrace, readTrace, type Vertex } from "./docker-build-trace.ts";
 import { numberAt, textAt } from "./docker-json.ts";
 import type { BuildOutput } from "./port.ts";
@@ -24,15 +24,15 @@ export interface BuildReaderOptions {
 export class BuildReader {
   readonly #options: BuildReaderOptions;
   readonly #classic: ClassicSteps;
-  readonly #kit: BuildKitSteps;
-  readonly #pulls: PullLines;
+  readonly #buildKit: BuildKitSteps;
+  readonly #pulls: PullProgressLines;
   #imageId: string | undefined;
 
   constructor(options: BuildReaderOptions) {
     this.#options = options;
     this.#classic = new ClassicSteps(options.onOutput);
-    this.#pulls = new PullLines(options.now, options.onOutput);
-    this.#kit = new BuildKitSteps(options.onOutput, this.#pulls);
+    this.#pulls = new PullProgressLines(options.now, options.onOutput);
+    this.#buildKit = new BuildKitSteps(options.onOutput, this.#pulls);
   }
 
   /** Set when the engine has said that the image is made. */
@@ -46,22 +46,22 @@ export class BuildReader {
   }
 
   /** Throws the BerthError of a build that failed. */
-  take(message: Readonly<Record<string, unknown>>): void {
+  handleMessage(message: Readonly<Record<string, unknown>>): void {
     const failure = textAt(message, "errorDetail", "message") ?? textAt(message, "error");
     if (failure !== undefined)
-      throw this.failure(failure, numberAt(message, "errorDetail", "code"));
+      throw this.toError(failure, numberAt(message, "errorDetail", "code"));
     const aux = message["aux"];
     this.#imageId = textAt(aux, "ID") ?? this.#imageId;
     if (textAt(message, "id") === "moby.buildkit.trace" && typeof aux === "string")
-      this.#kit.take(readTrace(Buffer.from(aux, "base64")));
-    else if (typeof message["stream"] === "string") this.#classic.take(message["stream"]);
-    else this.#takePull(message);
+      this.#buildKit.handleTrace(readTrace(Buffer.from(aux, "base64")));
+    else if (typeof message["stream"] === "string") this.#classic.handleText(message["stream"]);
+    else this.#handlePull(message);
   }
 
   /** What came without the end of a line. */
-  end(): void {
+  flush(): void {
     this.#classic.flush();
-    this.#kit.flush();
+    this.#buildKit.flush();
   }
 
   /** The container of the last step that had one; undefined before, and with BuildKit. */
@@ -69,14 +69,14 @@ export class BuildReader {
     return this.#classic.lastContainer;
   }
 
-  failure(text: string, exitCode?: number, cause?: unknown): BerthError {
-    this.end();
+  toError(text: string, exitCode?: number, cause?: unknown): BerthError {
+    this.flush();
     const { memoryBytes, hasAuth } = this.#options;
-    return buildFailure({
+    return toEngineBuildError({
       text,
       exitCode,
-      step: this.#kit.failed ?? this.#classic.current,
-      base: this.#kit.base,
+      step: this.#buildKit.failed ?? this.#classic.current,
+      base: this.#buildKit.base,
       memoryBytes,
       hasAuth,
       cause,
@@ -84,14 +84,14 @@ export class BuildReader {
   }
 
   /** A pull of a base image: one line at its begin and end, and a sum now and then. */
-  #takePull(message: Readonly<Record<string, unknown>>): void {
+  #handlePull(message: Readonly<Record<string, unknown>>): void {
     const status = textAt(message, "status");
     if (status === undefined) return;
     const layer = textAt(message, "id");
     const current = numberAt(message, "progressDetail", "current");
     const total = numberAt(message, "progressDetail", "total");
     if (layer !== undefined && status === "Downloading" && current !== undefined)
-      this.#pulls.layer(layer, current, total ?? 0);
+      this.#pulls.updateLayer(layer, current, total ?? 0);
     else if (layer === undefined || status.startsWith("Pulling from"))
       this.#options.onOutput({ type: "log", text: status });
   }
@@ -104,11 +104,11 @@ const REMARK = /^(?: ---> |Removing intermediate container )/;
 
 class ClassicSteps {
   readonly #onOutput: (line: BuildOutput) => void;
-  readonly #tail = new Tail();
+  readonly #tail = new OutputTail();
   readonly #lines: LineAssembler;
   #step: Step | undefined;
   #isRemark = false;
-  #afterStep = false;
+  #isAfterStep = false;
   container: string | undefined;
   lastContainer: string | undefined;
 
@@ -124,15 +124,15 @@ class ClassicSteps {
     return this.#step && { ...this.#step, lastLines: this.#tail.lines() };
   }
 
-  take(text: string): void {
-    const step = this.#stepIn(text);
+  handleText(text: string): void {
+    const step = this.#parseStep(text);
     if (step) {
       this.flush();
       this.#step = step;
       this.#tail.clear();
       this.container = undefined;
       this.#onOutput({ type: "step", ...step });
-    } else if (!(this.#afterStep && text === "\n")) {
+    } else if (!(this.#isAfterStep && text === "\n")) {
       this.#isRemark = REMARK.test(text);
       if (this.#isRemark) {
         this.flush();
@@ -141,7 +141,7 @@ class ClassicSteps {
       }
       this.#lines.add(text);
     }
-    this.#afterStep = step !== undefined;
+    this.#isAfterStep = step !== undefined;
   }
 
   flush(): void {
@@ -149,7 +149,7 @@ class ClassicSteps {
   }
 
   /** A command may write what looks like a step, but hardly the very next one. */
-  #stepIn(text: string): Step | undefined {
+  #parseStep(text: string): Step | undefined {
     const match = STEP.exec(text);
     if (!match) return undefined;
     const number = Number(match[1]);
@@ -161,10 +161,10 @@ class ClassicSteps {
   }
 }
 
-interface KitStep {
+interface BuildKitStep {
   readonly step: Step;
   readonly prefix: string;
-  readonly tail: Tail;
+  readonly tail: OutputTail;
   readonly streams: Map<number, { decoder: StringDecoder; lines: LineAssembler }>;
 }
 
@@ -175,29 +175,29 @@ const KIT_BASE =
 
 class BuildKitSteps {
   readonly #onOutput: (line: BuildOutput) => void;
-  readonly #pulls: PullLines;
-  readonly #running = new Map<string, KitStep>();
+  readonly #pulls: PullProgressLines;
+  readonly #running = new Map<string, BuildKitStep>();
   /** Digests of vertices of which all is said. */
   readonly #done = new Set<string>();
   failed: FailedStep | undefined;
   /** The base image whose lookup failed. */
   base: string | undefined;
 
-  constructor(onOutput: (line: BuildOutput) => void, pulls: PullLines) {
+  constructor(onOutput: (line: BuildOutput) => void, pulls: PullProgressLines) {
     this.#onOutput = onOutput;
     this.#pulls = pulls;
   }
 
-  take({ vertices, logs, statuses, warnings }: BuildTrace): void {
+  handleTrace({ vertices, logs, statuses, warnings }: BuildTrace): void {
     for (const vertex of vertices) {
-      if (vertex.started) this.#begin(vertex);
+      if (vertex.isStarted) this.#begin(vertex);
       // Said right after the step; what ran may still have lines in this very message.
-      if (vertex.completed && vertex.cached) this.#complete(vertex);
+      if (vertex.isCompleted && vertex.isCached) this.#complete(vertex);
     }
     for (const { vertex, stream, text } of logs) this.#log(vertex, stream, text);
-    for (const { id, current, total } of statuses) this.#pulls.layer(id, current, total);
+    for (const { id, current, total } of statuses) this.#pulls.updateLayer(id, current, total);
     for (const text of warnings) this.#onOutput({ type: "log", text: `warning: ${text}` });
-    for (const vertex of vertices) if (vertex.completed) this.#complete(vertex);
+    for (const vertex of vertices) if (vertex.isCompleted) this.#complete(vertex);
   }
 
   flush(): void {
@@ -218,7 +218,7 @@ class BuildKitSteps {
     this.#running.set(vertex.digest, {
       step,
       prefix: `[${stage === undefined ? "" : `${stage} `}${number}/${total}] `,
-      tail: new Tail(),
+      tail: new OutputTail(),
       streams: new Map(),
     });
     this.#onOutput({ type: "step", ...step });
@@ -241,7 +241,7 @@ class BuildKitSteps {
     output.lines.add(output.decoder.write(Buffer.from(bytes)));
   }
 
-  #complete({ digest, name, cached, error }: Vertex): void {
+  #complete({ digest, name, isCached: cached, error }: Vertex): void {
     if (this.#done.has(digest)) return;
     this.#done.add(digest);
     const running = this.#running.get(digest);

@@ -7,16 +7,16 @@ import {
 } from "node:http2";
 import type { Duplex } from "node:stream";
 import protobuf from "protobufjs/minimal.js";
-import { eachField } from "./docker-build-trace.ts";
+import { forEachField } from "./docker-build-trace.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
-import { authFor } from "./docker-registry-auth.ts";
+import { findAuth } from "./docker-registry-auth.ts";
 import type { RegistryAuth } from "./port.ts";
 
 const CREDENTIALS = "/moby.filesync.v1.Auth/Credentials";
 const HEALTH = "/grpc.health.v1.Health/Check";
 /** A question holds the name of a host. */
-const QUESTION_BYTES_MAX = 64 * 1024;
+const REQUEST_BYTES_MAX = 64 * 1024;
 const UNIMPLEMENTED = 12;
 const INVALID_ARGUMENT = 3;
 
@@ -41,7 +41,7 @@ export class BuildSession implements AsyncDisposable {
     this.#http.on("error", () => {});
     this.#http.on("stream", (stream, headers) => {
       stream.on("error", () => {});
-      answer(stream, headers[":path"] ?? "", auths);
+      handleRequest(stream, headers[":path"] ?? "", auths);
     });
   }
 
@@ -71,31 +71,35 @@ export class BuildSession implements AsyncDisposable {
   }
 }
 
-function answer(stream: ServerHttp2Stream, method: string, auths: readonly RegistryAuth[]): void {
+function handleRequest(
+  stream: ServerHttp2Stream,
+  method: string,
+  auths: readonly RegistryAuth[],
+): void {
   const chunks: Buffer[] = [];
   let bytes = 0;
   stream.on("data", (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > QUESTION_BYTES_MAX) stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    if (bytes > REQUEST_BYTES_MAX) stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
     else chunks.push(chunk);
   });
   stream.on("end", () => {
     if (stream.destroyed) return;
     if (method === HEALTH)
       return reply(stream, protobuf.Writer.create().uint32(8).uint32(1).finish());
-    if (method !== CREDENTIALS) return refuse(stream, UNIMPLEMENTED);
+    if (method !== CREDENTIALS) return replyError(stream, UNIMPLEMENTED);
     try {
-      reply(stream, credentials(hostAsked(Buffer.concat(chunks)), auths));
+      reply(stream, encodeCredentials(parseHost(Buffer.concat(chunks)), auths));
     } catch {
-      refuse(stream, INVALID_ARGUMENT);
+      replyError(stream, INVALID_ARGUMENT);
     }
   });
 }
 
 /** `CredentialsRequest { string Host = 1 }` behind gRPC's five bytes: compressed or not, and the length. */
-function hostAsked(body: Buffer): string {
+function parseHost(body: Buffer): string {
   let host = "";
-  eachField(body.subarray(5, 5 + body.readUInt32BE(1)), (field, reader) => {
+  forEachField(body.subarray(5, 5 + body.readUInt32BE(1)), (field, reader) => {
     if (field !== 1) return false;
     host = reader.string();
     return true;
@@ -104,8 +108,8 @@ function hostAsked(body: Buffer): string {
 }
 
 /** `CredentialsResponse { string Username = 1; string Secret = 2 }`; empty for none. */
-function credentials(host: string, auths: readonly RegistryAuth[]): Uint8Array {
-  const auth = authFor(host, auths);
+function encodeCredentials(host: string, auths: readonly RegistryAuth[]): Uint8Array {
+  const auth = findAuth(host, auths);
   const writer = protobuf.Writer.create();
   if (auth) writer.uint32(10).string(auth.username).uint32(18).string(auth.password);
   return writer.finish();
@@ -119,7 +123,7 @@ function reply(stream: ServerHttp2Stream, message: Uint8Array): void {
   stream.end(Buffer.concat([head, message]));
 }
 
-function refuse(stream: ServerHttp2Stream, status: number): void {
+function replyError(stream: ServerHttp2Stream, status: number): void {
   stream.respond(
     { ":status": 200, "content-type": "application/grpc", "grpc-status": String(status) },
     { endStream: true },

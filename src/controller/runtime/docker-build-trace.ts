@@ -24,9 +24,9 @@ export interface BuildTrace {
 export interface Vertex {
   readonly digest: string;
   readonly name: string;
-  readonly cached: boolean;
-  readonly started: boolean;
-  readonly completed: boolean;
+  readonly isCached: boolean;
+  readonly isStarted: boolean;
+  readonly isCompleted: boolean;
   readonly error: string;
 }
 
@@ -36,7 +36,7 @@ export function readTrace(message: Uint8Array): BuildTrace {
   const logs: { vertex: string; stream: number; text: Uint8Array }[] = [];
   const statuses: { id: string; current: number; total: number }[] = [];
   const warnings: string[] = [];
-  eachField(message, (field, reader) => {
+  forEachField(message, (field, reader) => {
     if (field === 1) vertices.push(readVertex(reader.bytes()));
     else if (field === 2) statuses.push(readStatus(reader.bytes()));
     else if (field === 3) logs.push(readLog(reader.bytes()));
@@ -54,7 +54,7 @@ function readVertex(bytes: Uint8Array): Vertex {
   let started = false;
   let completed = false;
   let error = "";
-  eachField(bytes, (field, reader) => {
+  forEachField(bytes, (field, reader) => {
     if (field === 1) digest = reader.string();
     else if (field === 3) name = reader.string();
     else if (field === 4) cached = reader.bool();
@@ -64,14 +64,14 @@ function readVertex(bytes: Uint8Array): Vertex {
     else return false;
     return true;
   });
-  return { digest, name, cached, started, completed, error };
+  return { digest, name, isCached: cached, isStarted: started, isCompleted: completed, error };
 }
 
 function readStatus(bytes: Uint8Array): { id: string; current: number; total: number } {
   let id = "";
   let current = 0;
   let total = 0;
-  eachField(bytes, (field, reader) => {
+  forEachField(bytes, (field, reader) => {
     if (field === 1) id = reader.string();
     else if (field === 4) current = Number(reader.int64());
     else if (field === 5) total = Number(reader.int64());
@@ -85,7 +85,7 @@ function readLog(bytes: Uint8Array): { vertex: string; stream: number; text: Uin
   let vertex = "";
   let stream = 0;
   let text: Uint8Array = new Uint8Array();
-  eachField(bytes, (field, reader) => {
+  forEachField(bytes, (field, reader) => {
     if (field === 1) vertex = reader.string();
     else if (field === 3) stream = Number(reader.int64());
     else if (field === 4) text = reader.bytes();
@@ -97,7 +97,7 @@ function readLog(bytes: Uint8Array): { vertex: string; stream: number; text: Uin
 
 function readWarning(bytes: Uint8Array): string {
   let short = "";
-  eachField(bytes, (field, reader) => {
+  forEachField(bytes, (field, reader) => {
     if (field !== 3) return false;
     short = Buffer.from(reader.bytes()).toString();
     return true;
@@ -106,7 +106,7 @@ function readWarning(bytes: Uint8Array): string {
 }
 
 /** Calls for each field with its number; `read` answers false for one that it leaves unread. */
-export function eachField(
+export function forEachField(
   bytes: Uint8Array,
   read: (field: number, reader: protobuf.Reader) => boolean,
 ): void {

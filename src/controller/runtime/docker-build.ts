@@ -1,16 +1,16 @@
 import { BerthError } from "../../base/errors.ts";
-import { ContextUpload } from "./docker-build-context.ts";
-import { interruption } from "./docker-build-interruption.ts";
+import { detectInterruption } from "./docker-build-interruption.ts";
 import { BuildReader } from "./docker-build-reader.ts";
 import { BuildSession } from "./docker-build-session.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { engineError, statusOf, textOf } from "./docker-errors.ts";
+import { ContextUpload } from "./docker-context-upload.ts";
+import { getEngineMessage, getHttpStatus, toEngineError } from "./docker-errors.ts";
+import { readBuffers } from "./docker-idle-timeout.ts";
 import { numberAt } from "./docker-json.ts";
+import { parseJsonLines } from "./docker-json-lines.ts";
 import { BUILD_CANCEL_LIMIT_MS, BUILD_LIMIT_MS, READ_LIMIT_MS } from "./docker-limits.ts";
-import { jsonLines } from "./docker-lines.ts";
-import { checkReference } from "./docker-reference.ts";
-import { registryConfig } from "./docker-registry-auth.ts";
-import { buffersOf } from "./docker-silence.ts";
+import { assertReference } from "./docker-reference.ts";
+import { encodeRegistryConfig } from "./docker-registry-auth.ts";
 import type { BuildImageOptions, BuildOutput } from "./port.ts";
 
 /** Length of the kernel's CPU period, in microseconds: its default, and what a quota relates to. */
@@ -36,20 +36,20 @@ export async function buildImage(
     hasAuth: options.auths.length > 0,
   });
   using upload = new ContextUpload(connection.clock, context);
-  const asked = `build the image ${checkReference(options.tag)}`;
+  const action = `build the image ${assertReference(options.tag)}`;
   try {
-    const imageId = await build(connection, upload, options, reader, signal);
-    return { imageId, bytes: await sizeOf(connection, imageId, asked, signal) };
+    const imageId = await runImageBuild(connection, upload, options, reader, signal);
+    return { imageId, bytes: await readImageSize(connection, imageId, action, signal) };
   } catch (error) {
     await endContainer(connection, reader.container);
     if (signal.aborted) throw signal.reason;
-    const failure = failureOf(error, upload, reader, asked);
+    const failure = toBuildError(error, upload, reader, action);
     if (numberAt(failure.details, "exitCode") === undefined) throw failure;
-    throw (await interruption(connection, reader.lastContainer, signal)) ?? failure;
+    throw (await detectInterruption(connection, reader.lastContainer, signal)) ?? failure;
   }
 }
 
-async function build(
+async function runImageBuild(
   connection: DockerConnection,
   upload: ContextUpload,
   options: BuildImageOptions,
@@ -63,51 +63,51 @@ async function build(
   signal.addEventListener("abort", onAbort, { once: true });
   upload.onFailure((error) => ended.abort(error));
   try {
-    return await request(connection, upload, options, reader, ended.signal);
+    return await sendBuildRequest(connection, upload, options, reader, ended.signal);
   } finally {
     signal.removeEventListener("abort", onAbort);
   }
 }
 
-async function request(
+async function sendBuildRequest(
   connection: DockerConnection,
   upload: ContextUpload,
   options: BuildImageOptions,
   reader: BuildReader,
   signal: AbortSignal,
 ): Promise<string> {
-  const asked = `build the image ${options.tag}`;
+  const action = `build the image ${options.tag}`;
   await using session =
     options.builder === "buildkit"
       ? await BuildSession.open(connection, options.auths, signal)
       : undefined;
-  const stream = await connection.stream(asked, BUILD_LIMIT_MS, signal, {
+  const stream = await connection.stream(action, BUILD_LIMIT_MS, signal, {
     method: "POST",
     path: "/build",
-    query: { ...query(options), ...(session ? { version: "2", session: session.id } : {}) },
-    headers: { "X-Registry-Config": registryConfig(options.auths) },
+    query: { ...buildQuery(options), ...(session ? { version: "2", session: session.id } : {}) },
+    headers: { "X-Registry-Config": encodeRegistryConfig(options.auths) },
     upload: upload.stream,
   });
   // The classic builder unpacks the whole context before its first word; BuildKit talks meanwhile.
-  if (!session) upload.taken();
+  if (!session) upload.markConsumed();
   // A step may be silent for as long as it likes: only the whole has a limit.
   const cancel = connection.clock.setTimer(BUILD_LIMIT_MS, () => stream.destroy());
   try {
-    for await (const message of jsonLines(buffersOf(stream))) reader.take(message);
+    for await (const message of parseJsonLines(readBuffers(stream))) reader.handleMessage(message);
   } finally {
     cancel();
     stream.destroy();
   }
   signal.throwIfAborted();
-  reader.end();
+  reader.flush();
   if (reader.imageId === undefined)
-    throw new BerthError("engine_unreachable", `cannot ${asked}: the engine's answer broke off`, {
+    throw new BerthError("engine_unreachable", `cannot ${action}: the engine's answer broke off`, {
       hint: "see whether the engine is restarting",
     });
   return reader.imageId;
 }
 
-function query(options: BuildImageOptions): Record<string, string> {
+function buildQuery(options: BuildImageOptions): Record<string, string> {
   const { memoryBytes, nanoCpus, builder } = options;
   const limits: Record<string, string> = {};
   // BuildKit takes no limits; sent along they would only look as if they held.
@@ -134,13 +134,13 @@ function query(options: BuildImageOptions): Record<string, string> {
   };
 }
 
-async function sizeOf(
+async function readImageSize(
   connection: DockerConnection,
   imageId: string,
-  asked: string,
+  action: string,
   signal: AbortSignal,
 ): Promise<number> {
-  const image = await connection.call(asked, READ_LIMIT_MS, signal, (_, bound) =>
+  const image = await connection.call(action, READ_LIMIT_MS, signal, (_, bound) =>
     connection.request({ method: "GET", path: `/images/${imageId}/json` }, bound),
   );
   return numberAt(image, "Size") ?? 0;
@@ -162,20 +162,20 @@ async function endContainer(connection: DockerConnection, id: string | undefined
   }
 }
 
-function failureOf(
+function toBuildError(
   error: unknown,
   upload: ContextUpload,
   reader: BuildReader,
-  asked: string,
+  action: string,
 ): BerthError {
   if (upload.failure instanceof BerthError) return upload.failure;
   if (upload.failure !== undefined)
-    return new BerthError("internal", `cannot ${asked}: its source cannot be read`, {
+    return new BerthError("internal", `cannot ${action}: its source cannot be read`, {
       cause: upload.failure,
     });
   // Refused before the stream began, by a status.
   const refusal = error instanceof BerthError ? error.cause : undefined;
-  if (statusOf(refusal) !== undefined && reader.imageId === undefined)
-    return reader.failure(textOf(refusal), undefined, refusal);
-  return engineError(error, asked);
+  if (getHttpStatus(refusal) !== undefined && reader.imageId === undefined)
+    return reader.toError(getEngineMessage(refusal), undefined, refusal);
+  return toEngineError(error, action);
 }

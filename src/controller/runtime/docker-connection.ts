@@ -7,8 +7,8 @@ import Docker from "dockerode";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import { type DockerAddress, type DockerTls, parseDockerHost } from "./docker-address.ts";
-import { type Asked, engineError, timedOut } from "./docker-errors.ts";
-import { at, textAt } from "./docker-json.ts";
+import { type EngineAction, engineTimeoutError, toEngineError } from "./docker-errors.ts";
+import { getValueAt, textAt } from "./docker-json.ts";
 
 /** 1.41 is Docker 20.10, the first with everything used here (host-gateway among it). */
 const API_MIN = [1, 41] as const;
@@ -46,7 +46,7 @@ interface Modem {
   dial(options: Record<string, unknown>, callback: (error: unknown, data: unknown) => void): void;
 }
 
-function modemOf(docker: Docker): Modem {
+function getModem(docker: Docker): Modem {
   const modem: unknown = docker.modem;
   assert(isModem(modem), "dockerode's modem has no dial");
   return modem;
@@ -77,36 +77,36 @@ export class DockerConnection {
     const calls = new Agent({ keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "fifo" });
     // Streams stay open for hours: they must not use up the sockets of calls.
     const streams = new Agent({ keepAlive: false });
-    for (const agent of [calls, streams]) keepFromInspection(agent);
+    for (const agent of [calls, streams]) hideFromInspection(agent);
     this.#agents = [calls, streams];
-    this.#docker = client(this.address, calls, options.tls);
-    this.#streams = client(this.address, streams, options.tls);
-    this.#bare = client(this.address, calls, options.tls);
+    this.#docker = createDockerClient(this.address, calls, options.tls);
+    this.#streams = createDockerClient(this.address, streams, options.tls);
+    this.#bare = createDockerClient(this.address, calls, options.tls);
   }
 
   /** The engine's version, asked for once. Throws `engine_unreachable`, `engine_error` (too old, too new). */
   async version(signal: AbortSignal): Promise<EngineVersion> {
-    return this.#bounded("ask the engine for its version", NEGOTIATE_LIMIT_MS, signal, () =>
-      this.#negotiated(),
+    return this.#withTimeout("ask the engine for its version", NEGOTIATE_LIMIT_MS, signal, () =>
+      this.#ensureNegotiated(),
     );
   }
 
   /** Over a connection that is made for it. Throws `engine_unreachable`. */
   async ping(signal: AbortSignal): Promise<void> {
-    await this.#bounded("reach the engine", PING_LIMIT_MS, signal, (bound) =>
+    await this.#withTimeout("reach the engine", PING_LIMIT_MS, signal, (bound) =>
       dial(this.#streams, versionRequest, bound),
     );
   }
 
   /** One call. Throws the signal's reason when that aborts, else BerthErrors. */
   async call<T>(
-    asked: Asked,
+    action: EngineAction,
     limitMs: number,
     signal: AbortSignal,
     run: (docker: Docker, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    return this.#bounded(asked, limitMs, signal, async (bound) => {
-      await this.#negotiated();
+    return this.#withTimeout(action, limitMs, signal, async (bound) => {
+      await this.#ensureNegotiated();
       bound.throwIfAborted();
       return run(this.#docker, bound);
     });
@@ -125,13 +125,13 @@ export class DockerConnection {
    * the caller destroys it when done early.
    */
   async stream(
-    asked: Asked,
+    action: EngineAction,
     limitMs: number,
     signal: AbortSignal,
     request: EngineRequest,
   ): Promise<IncomingMessage> {
-    const response = await this.#bounded(asked, limitMs, signal, async (bound) => {
-      await this.#negotiated();
+    const response = await this.#withTimeout(action, limitMs, signal, async (bound) => {
+      await this.#ensureNegotiated();
       bound.throwIfAborted();
       return dialStream(this.#streams, request, bound);
     });
@@ -149,13 +149,13 @@ export class DockerConnection {
    * aborts, and the caller destroys it when done.
    */
   async upgrade(
-    asked: Asked,
+    action: EngineAction,
     limitMs: number,
     signal: AbortSignal,
     request: EngineRequest,
   ): Promise<Duplex> {
-    const socket = await this.#bounded(asked, limitMs, signal, async (bound) => {
-      await this.#negotiated();
+    const socket = await this.#withTimeout(action, limitMs, signal, async (bound) => {
+      await this.#ensureNegotiated();
       bound.throwIfAborted();
       return dial(this.#streams, request, bound, "upgrade");
     });
@@ -172,21 +172,21 @@ export class DockerConnection {
     for (const agent of this.#agents) agent.destroy();
   }
 
-  async #negotiated(): Promise<EngineVersion> {
+  async #ensureNegotiated(): Promise<EngineVersion> {
     this.#version ??= this.#negotiate();
     return this.#version;
   }
 
   async #negotiate(): Promise<EngineVersion> {
     try {
-      const version = await this.#bounded(
+      const version = await this.#withTimeout(
         "ask the engine for its version",
         NEGOTIATE_LIMIT_MS,
         new AbortController().signal,
         async (bound) => readVersion(await dial(this.#bare, versionRequest, bound)),
       );
       for (const docker of [this.#docker, this.#streams])
-        modemOf(docker).version = `v${version.api}`;
+        getModem(docker).version = `v${version.api}`;
       return version;
     } catch (error) {
       this.#version = undefined;
@@ -194,8 +194,8 @@ export class DockerConnection {
     }
   }
 
-  async #bounded<T>(
-    asked: Asked,
+  async #withTimeout<T>(
+    action: EngineAction,
     limitMs: number,
     signal: AbortSignal,
     run: (bound: AbortSignal) => Promise<T>,
@@ -203,10 +203,10 @@ export class DockerConnection {
     signal.throwIfAborted();
     // Not AbortSignal.any: on Node 22 each use stays with the long-lived signal until that goes.
     const bound = new AbortController();
-    keepFromInspection(bound.signal);
+    hideFromInspection(bound.signal);
     let late = false;
-    let onAbort = nothing;
-    let cancelTimer = nothing;
+    let onAbort = noop;
+    let cancelTimer = noop;
     const aborted = new Promise<never>((_, reject) => {
       onAbort = () => {
         bound.abort();
@@ -216,14 +216,14 @@ export class DockerConnection {
       cancelTimer = this.clock.setTimer(limitMs, () => {
         late = true;
         bound.abort();
-        reject(timedOut(asked, limitMs));
+        reject(engineTimeoutError(action, limitMs));
       });
     });
     try {
       return await Promise.race([run(bound.signal), aborted]);
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      const failure = late ? timedOut(asked, limitMs) : engineError(error, asked);
+      const failure = late ? engineTimeoutError(action, limitMs) : toEngineError(error, action);
       // The engine that comes back may be another version.
       if (failure.code === "engine_unreachable") this.#version = undefined;
       throw failure;
@@ -234,21 +234,25 @@ export class DockerConnection {
   }
 }
 
-const nothing = () => {};
+const noop = () => {};
 
 /**
  * docker-modem prints the options of each request to their full depth, hidden fields included, for a
  * debug line that is hardly ever written. With agents and signals among them that took 140 ms of
  * CPU for each App that was made; with these left out it takes none that can be measured.
  */
-function keepFromInspection(value: object): void {
+function hideFromInspection(value: object): void {
   const name = value.constructor.name;
   Object.defineProperty(value, inspect.custom, { value: () => name });
 }
 
 const versionRequest: EngineRequest = { method: "GET", path: "/version" };
 
-function client(address: DockerAddress, agent: HttpAgent, tls: DockerTls | undefined): Docker {
+function createDockerClient(
+  address: DockerAddress,
+  agent: HttpAgent,
+  tls: DockerTls | undefined,
+): Docker {
   // Everything is given, undefined where it does not apply: docker-modem fills what is missing from the environment.
   const where =
     address.transport === "unix"
@@ -295,7 +299,7 @@ function dial(
   answer: "whole" | "stream" | "upgrade" = "whole",
 ): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    modemOf(docker).dial(
+    getModem(docker).dial(
       {
         // docker-modem adds the query to a path that has a question mark.
         path: request.query ? `${request.path}?` : request.path,
@@ -314,8 +318,8 @@ function dial(
 }
 
 function readVersion(answer: unknown): EngineVersion {
-  const server = parseApi(textAt(answer, "ApiVersion"));
-  if (!server) throw notAnEngine();
+  const server = parseApiVersion(textAt(answer, "ApiVersion"));
+  if (!server) throw notAnEngineError();
   const engine = textAt(answer, "Version") ?? "unknown";
   if (compare(server, API_MIN) < 0)
     throw new BerthError(
@@ -323,14 +327,14 @@ function readVersion(answer: unknown): EngineVersion {
       `the engine is too old: version ${engine} speaks API ${server.join(".")}, Berth needs ${API_MIN.join(".")}`,
       { hint: "upgrade to Docker 20.10 or newer" },
     );
-  const oldest = parseApi(textAt(answer, "MinAPIVersion"));
+  const oldest = parseApiVersion(textAt(answer, "MinAPIVersion"));
   if (oldest && compare(oldest, API_MAX) > 0)
     throw new BerthError(
       "engine_error",
       `the engine is too new: version ${engine} speaks API ${oldest.join(".")} and newer, this Berth up to ${API_MAX.join(".")}`,
       { hint: "upgrade Berth, or set min-api-version in the engine's configuration" },
     );
-  const components = at(answer, "Components");
+  const components = getValueAt(answer, "Components");
   const podman =
     Array.isArray(components) &&
     components.some((item) => /podman/i.test(textAt(item, "Name") ?? ""));
@@ -343,7 +347,7 @@ function readVersion(answer: unknown): EngineVersion {
   };
 }
 
-function notAnEngine(): BerthError {
+function notAnEngineError(): BerthError {
   return new BerthError("engine_error", "what answers at the engine's address is no engine", {
     hint: "check --docker-host",
   });
@@ -351,7 +355,7 @@ function notAnEngine(): BerthError {
 
 type ApiVersion = readonly [number, number];
 
-function parseApi(value: string | undefined): ApiVersion | undefined {
+function parseApiVersion(value: string | undefined): ApiVersion | undefined {
   const match = /^(\d+)\.(\d+)$/.exec(value ?? "");
   return match ? [Number(match[1]), Number(match[2])] : undefined;
 }

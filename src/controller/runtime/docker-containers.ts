@@ -2,7 +2,7 @@ import type { ContainerInspectInfo } from "dockerode";
 import { BerthError } from "../../base/errors.ts";
 import { APP, INSTANCE } from "../labels.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { statusOf, textOf } from "./docker-errors.ts";
+import { getEngineMessage, getHttpStatus } from "./docker-errors.ts";
 import {
   CREATE_LIMIT_MS,
   NETWORK_LIMIT_MS,
@@ -10,7 +10,7 @@ import {
   REMOVE_LIMIT_MS,
   STOP_EXTRA_MS,
 } from "./docker-limits.ts";
-import { observe } from "./docker-observe.ts";
+import { toObservedContainer } from "./docker-observe.ts";
 import type { ContainerSpec, Labels, MountSpec, ObservedContainer } from "./port.ts";
 
 /** Inspections at once for one list: enough to hide the round trip, few enough to leave the engine air. */
@@ -26,7 +26,11 @@ export async function listContainers(
     READ_LIMIT_MS,
     signal,
     (docker, abortSignal) =>
-      docker.listContainers({ all: true, filters: { label: labelFilter(filter) }, abortSignal }),
+      docker.listContainers({
+        all: true,
+        filters: { label: buildLabelFilter(filter) },
+        abortSignal,
+      }),
   );
   const ids = listed.map((item) => item.Id);
   const found: (ObservedContainer | undefined)[] = [];
@@ -34,7 +38,7 @@ export async function listContainers(
   const worker = async () => {
     for (let index = next++; index < ids.length; index = next++) {
       const inspected = await inspectContainer(connection, ids[index] ?? "", signal);
-      found[index] = inspected && observe(inspected, engineHost(connection));
+      found[index] = inspected && toObservedContainer(inspected, getEngineHost(connection));
     }
   };
   await Promise.all(Array.from({ length: Math.min(INSPECTIONS_MAX, ids.length) }, worker));
@@ -48,14 +52,14 @@ export async function inspectContainer(
   signal: AbortSignal,
 ): Promise<ContainerInspectInfo | undefined> {
   return connection.call(
-    `look at the container ${shortId(idOrName)}`,
+    `look at the container ${shortenId(idOrName)}`,
     READ_LIMIT_MS,
     signal,
     async (docker, abortSignal) => {
       try {
         return await docker.getContainer(encodeURIComponent(idOrName)).inspect({ abortSignal });
       } catch (error) {
-        if (statusOf(error) === 404) return undefined;
+        if (getHttpStatus(error) === 404) return undefined;
         throw error;
       }
     },
@@ -70,12 +74,12 @@ export async function createContainer(
   const created = await tryCreate(connection, spec, signal);
   if (created !== undefined) return created;
   const there = await inspectContainer(connection, spec.name, signal);
-  if (there && !carries(there.Config.Labels, spec.labels)) throw foreign(spec.name);
+  if (there && !hasLabels(there.Config.Labels, spec.labels)) throw foreignContainerError(spec.name);
   if (there && there.State.Status !== "removing" && !there.State.Dead) return there.Id;
   // Ours and on its way out, or gone between the two calls.
-  if (there) await waitRemoved(connection, there.Id, signal);
+  if (there) await waitUntilRemoved(connection, there.Id, signal);
   const again = await tryCreate(connection, spec, signal);
-  if (again === undefined) throw foreign(spec.name);
+  if (again === undefined) throw foreignContainerError(spec.name);
   return again;
 }
 
@@ -91,12 +95,13 @@ function tryCreate(
     signal,
     async (docker, abortSignal) => {
       // _query and _body: dockerode would repeat the body, secrets in env among it, in the URL.
-      const options = { _query: { name: spec.name }, _body: createBody(spec), abortSignal };
+      const options = { _query: { name: spec.name }, _body: buildCreateBody(spec), abortSignal };
       try {
         const made = await docker.createContainer(options);
         return made.id;
       } catch (error) {
-        if (statusOf(error) === 409 && /already in use/i.test(textOf(error))) return undefined;
+        if (getHttpStatus(error) === 409 && /already in use/i.test(getEngineMessage(error)))
+          return undefined;
         throw error;
       }
     },
@@ -110,7 +115,7 @@ export async function stopContainer(
   signal: AbortSignal,
 ): Promise<void> {
   await connection.call(
-    `stop the container ${shortId(id)}`,
+    `stop the container ${shortenId(id)}`,
     graceMs + STOP_EXTRA_MS,
     signal,
     async (docker, abortSignal) => {
@@ -119,7 +124,7 @@ export async function stopContainer(
           .getContainer(encodeURIComponent(id))
           .stop({ t: Math.ceil(graceMs / 1000), abortSignal });
       } catch (error) {
-        const status = statusOf(error);
+        const status = getHttpStatus(error);
         if (status !== 304 && status !== 404) throw error;
       }
     },
@@ -132,7 +137,7 @@ export async function removeContainer(
   signal: AbortSignal,
 ): Promise<void> {
   const underWay = await connection.call(
-    `remove the container ${shortId(id)}`,
+    `remove the container ${shortenId(id)}`,
     REMOVE_LIMIT_MS,
     signal,
     async (docker, abortSignal) => {
@@ -142,18 +147,23 @@ export async function removeContainer(
           .remove({ force: true, v: true, abortSignal });
         return false;
       } catch (error) {
-        if (statusOf(error) === 404) return false;
-        if (statusOf(error) === 409 && /already in progress/i.test(textOf(error))) return true;
+        if (getHttpStatus(error) === 404) return false;
+        if (getHttpStatus(error) === 409 && /already in progress/i.test(getEngineMessage(error)))
+          return true;
         throw error;
       }
     },
   );
-  if (underWay) await waitRemoved(connection, id, signal);
+  if (underWay) await waitUntilRemoved(connection, id, signal);
 }
 
-function waitRemoved(connection: DockerConnection, id: string, signal: AbortSignal): Promise<void> {
+function waitUntilRemoved(
+  connection: DockerConnection,
+  id: string,
+  signal: AbortSignal,
+): Promise<void> {
   return connection.call(
-    `wait for the removal of the container ${shortId(id)}`,
+    `wait for the removal of the container ${shortenId(id)}`,
     REMOVE_LIMIT_MS,
     signal,
     async (docker, abortSignal) => {
@@ -162,7 +172,7 @@ function waitRemoved(connection: DockerConnection, id: string, signal: AbortSign
           .getContainer(encodeURIComponent(id))
           .wait({ condition: "removed", abortSignal });
       } catch (error) {
-        if (statusOf(error) !== 404) throw error;
+        if (getHttpStatus(error) !== 404) throw error;
       }
     },
   );
@@ -176,7 +186,7 @@ export async function renameContainer(
 ): Promise<void> {
   try {
     await connection.call(
-      `rename the container ${shortId(id)} to ${name}`,
+      `rename the container ${shortenId(id)} to ${name}`,
       READ_LIMIT_MS,
       signal,
       (docker, abortSignal) =>
@@ -186,7 +196,8 @@ export async function renameContainer(
     // The engine also refuses to give a container the name that it has.
     const there = await inspectContainer(connection, id, signal);
     if (there?.Name === `/${name}`) return;
-    if (error instanceof BerthError && error.code === "name_clash") throw foreign(name);
+    if (error instanceof BerthError && error.code === "name_clash")
+      throw foreignContainerError(name);
     throw error;
   }
 }
@@ -199,7 +210,7 @@ export async function connectNetwork(
   signal: AbortSignal,
 ): Promise<void> {
   await connection.call(
-    `connect the container ${shortId(id)} to the network ${network}`,
+    `connect the container ${shortenId(id)} to the network ${network}`,
     NETWORK_LIMIT_MS,
     signal,
     async (_, bound) => {
@@ -215,7 +226,7 @@ export async function connectNetwork(
       } catch (error) {
         if (
           !/already (?:exists in|attached to|connected to) network|is already connected/i.test(
-            textOf(error),
+            getEngineMessage(error),
           )
         )
           throw error;
@@ -225,11 +236,11 @@ export async function connectNetwork(
 }
 
 /** Where an engine on another machine is reached; undefined for this machine's. */
-export function engineHost(connection: DockerConnection): string | undefined {
+export function getEngineHost(connection: DockerConnection): string | undefined {
   return connection.address.local ? undefined : connection.address.host;
 }
 
-export function labelFilter(filter: {
+export function buildLabelFilter(filter: {
   readonly instance: string;
   readonly app?: string;
 }): string[] {
@@ -239,11 +250,11 @@ export function labelFilter(filter: {
 }
 
 /** Images add labels of their own, so those asked for must be among those there. */
-export function carries(there: Labels | null | undefined, wanted: Labels): boolean {
+export function hasLabels(there: Labels | null | undefined, wanted: Labels): boolean {
   return Object.entries(wanted).every(([key, value]) => there?.[key] === value);
 }
 
-function foreign(name: string): BerthError {
+function foreignContainerError(name: string): BerthError {
   return new BerthError(
     "name_clash",
     `the container name ${name} is in use by another container that Berth does not own`,
@@ -251,14 +262,14 @@ function foreign(name: string): BerthError {
   );
 }
 
-export function shortId(idOrName: string): string {
+export function shortenId(idOrName: string): string {
   return /^[0-9a-f]{64}$/.test(idOrName) ? idOrName.slice(0, 12) : idOrName;
 }
 
 /** Keeps the logs of one container below 30 MB; the engine's own default has no limit. */
 const LOG_OPTIONS = { "max-size": "10m", "max-file": "3" };
 
-function createBody(spec: ContainerSpec): Record<string, unknown> {
+function buildCreateBody(spec: ContainerSpec): Record<string, unknown> {
   const ports = spec.publish.map((item) => ({
     key: `${item.containerPort}/${item.protocol}`,
     binding: { HostIp: item.hostAddress, HostPort: String(item.hostPort) },
@@ -283,7 +294,7 @@ function createBody(spec: ContainerSpec): Record<string, unknown> {
       ExtraHosts: ["host.docker.internal", ...(spec.hostAliases ?? [])].map(
         (name) => `${name}:host-gateway`,
       ),
-      Mounts: spec.mounts.map(mount),
+      Mounts: spec.mounts.map(toMount),
       PortBindings: Object.fromEntries(
         ports.map(({ key }) => [
           key,
@@ -297,7 +308,7 @@ function createBody(spec: ContainerSpec): Record<string, unknown> {
   };
 }
 
-function mount(spec: MountSpec): Record<string, unknown> {
+function toMount(spec: MountSpec): Record<string, unknown> {
   return {
     Type: spec.type,
     Source: spec.type === "volume" ? spec.volume : spec.hostPath,

@@ -1,11 +1,11 @@
 import { BerthError } from "../../base/errors.ts";
 
-export interface Piece {
+export interface FramePiece {
   readonly stream: "stdout" | "stderr";
   /** True for the first piece of a frame, which is where the engine writes a timestamp. */
-  readonly start: boolean;
+  readonly isStart: boolean;
   /** True when the frame ends with this piece. */
-  readonly end: boolean;
+  readonly isEnd: boolean;
   readonly data: Buffer;
 }
 
@@ -16,7 +16,7 @@ const HEADER_BYTES = 8;
  * and a payload. A payload passes through as it comes, in pieces, so memory stays bounded by the
  * chunk size whatever length a frame claims. Frames of stdin do not occur in answers and are dropped.
  */
-export async function* demultiplex(chunks: AsyncIterable<Buffer>): AsyncGenerator<Piece> {
+export async function* demultiplex(chunks: AsyncIterable<Buffer>): AsyncGenerator<FramePiece> {
   let header = Buffer.alloc(0);
   let stream: "stdout" | "stderr" | undefined;
   let left = 0;
@@ -28,7 +28,7 @@ export async function* demultiplex(chunks: AsyncIterable<Buffer>): AsyncGenerato
         header = Buffer.concat([header, chunk.subarray(0, wanted)]);
         chunk = chunk.subarray(wanted);
         if (header.length < HEADER_BYTES) break;
-        stream = streamOf(header);
+        stream = parseStreamType(header);
         left = header.readUInt32BE(4);
         header = Buffer.alloc(0);
         start = true;
@@ -37,13 +37,13 @@ export async function* demultiplex(chunks: AsyncIterable<Buffer>): AsyncGenerato
       const data = chunk.subarray(0, left);
       chunk = chunk.subarray(data.length);
       left -= data.length;
-      if (stream) yield { stream, start, end: left === 0, data };
+      if (stream) yield { stream, isStart: start, isEnd: left === 0, data };
       start = false;
     }
   }
 }
 
-function streamOf(header: Buffer): "stdout" | "stderr" | undefined {
+function parseStreamType(header: Buffer): "stdout" | "stderr" | undefined {
   const type = header[0];
   if (header[1] !== 0 || header[2] !== 0 || header[3] !== 0 || type === undefined || type > 2)
     throw new BerthError("engine_error", "the engine's stream is not multiplexed as it should be", {

@@ -1,7 +1,7 @@
 import { statfs } from "node:fs/promises";
 import os from "node:os";
 import type { DockerConnection } from "./docker-connection.ts";
-import { codeOf, textAt } from "./docker-json.ts";
+import { getErrorCode, textAt } from "./docker-json.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 
 /**
@@ -26,7 +26,7 @@ export async function freeBytes(
     return bavail * bsize;
   } catch (error) {
     // A folder that this user may not see tells nothing, one that is not there is on another machine.
-    if (codeOf(error) !== undefined) return undefined;
+    if (getErrorCode(error) !== undefined) return undefined;
     throw error;
   }
 }

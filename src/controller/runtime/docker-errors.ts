@@ -1,61 +1,67 @@
-import { BerthError, messageOf, NotFoundError } from "../../base/errors.ts";
-import { codeOf, numberAt, textAt } from "./docker-json.ts";
+import { BerthError, getErrorMessage, NotFoundError } from "../../base/errors.ts";
+import { getErrorCode, numberAt, textAt } from "./docker-json.ts";
 
 /** What was asked of the engine, for messages: `start the container abc`. */
-export type Asked = string;
+export type EngineAction = string;
 
 /** How the question of every pull starts: what registries say is looked for in the answers to these only. */
-export const PULL = "pull the image ";
+export const PULL_ACTION_PREFIX = "pull the image ";
 
 /**
  * Turns whatever dockerode rejects with into a BerthError. Docker's status codes do not tell the
  * cases apart that reconcilers need (a 404 is a missing container, image or network; a taken port
  * is a 500), so the texts are matched, and only here.
  */
-export function engineError(error: unknown, asked: Asked): BerthError {
+export function toEngineError(error: unknown, action: EngineAction): BerthError {
   if (error instanceof BerthError) return error;
-  const status = statusOf(error);
-  if (status === undefined) return connectionError(error, asked);
-  return fromEngineText(textOf(error), asked, status, error);
+  const status = getHttpStatus(error);
+  if (status === undefined) return connectionError(error, action);
+  return errorFromEngineText(getEngineMessage(error), action, status, error);
 }
 
 /** As `engineError`, for a failure that the engine reports inside a stream. */
-export function fromEngineText(
+export function errorFromEngineText(
   text: string,
-  asked: Asked,
+  action: EngineAction,
   status?: number,
   cause?: unknown,
 ): BerthError {
-  for (const [pattern, make] of asked.startsWith(PULL) ? [...rules, ...pullRules] : rules) {
+  for (const [pattern, make] of action.startsWith(PULL_ACTION_PREFIX)
+    ? [...rules, ...pullRules]
+    : rules) {
     const match = pattern.exec(text);
-    if (match) return make(match, asked, cause);
+    if (match) return make(match, action, cause);
   }
   if (status === 404 && /no such container|no such exec/i.test(text))
-    return new NotFoundError(`cannot ${asked}: there is no such container`);
-  return new BerthError("engine_error", `cannot ${asked}: ${tidy(text)}`, { cause });
+    return new NotFoundError(`cannot ${action}: there is no such container`);
+  return new BerthError("engine_error", `cannot ${action}: ${cleanEngineText(text)}`, { cause });
 }
 
 /** The HTTP status of an answer; undefined when there was none. */
-export function statusOf(error: unknown): number | undefined {
+export function getHttpStatus(error: unknown): number | undefined {
   return numberAt(error, "statusCode");
 }
 
 /** What the engine said, without dockerode's "(HTTP code 404) no such container - ". */
-export function textOf(error: unknown): string {
+export function getEngineMessage(error: unknown): string {
   return (
-    textAt(error, "json", "message") ?? messageOf(error).replace(/^\(HTTP code \d+\) [^-]*- /, "")
+    textAt(error, "json", "message") ??
+    getErrorMessage(error).replace(/^\(HTTP code \d+\) [^-]*- /, "")
   );
 }
 
-export function timedOut(asked: Asked, limitMs: number): BerthError {
+export function engineTimeoutError(action: EngineAction, limitMs: number): BerthError {
   return new BerthError(
     "engine_unreachable",
-    `cannot ${asked}: the engine did not answer within ${Math.round(limitMs / 1000)} s`,
+    `cannot ${action}: the engine did not answer within ${Math.round(limitMs / 1000)} s`,
     { hint: "it may be overloaded or stuck: look at its log, or restart it" },
   );
 }
 
-type Rule = readonly [RegExp, (match: RegExpExecArray, asked: Asked, cause: unknown) => BerthError];
+type Rule = readonly [
+  RegExp,
+  (match: RegExpExecArray, asked: EngineAction, cause: unknown) => BerthError,
+];
 
 const rules: readonly Rule[] = [
   [
@@ -177,14 +183,16 @@ const unreachableReasons: Readonly<Record<string, readonly [string, string]>> = 
   ETIMEDOUT: ["it did not answer in time", "check --docker-host and the network"],
 };
 
-function connectionError(error: unknown, asked: Asked): BerthError {
-  const code = codeOf(error);
+function connectionError(error: unknown, action: EngineAction): BerthError {
+  const code = getErrorCode(error);
   // No system error and no answer of the engine: a fault of this program, which a retry may meet again.
   if (code === undefined)
-    return new BerthError("internal", `cannot ${asked}: ${messageOf(error)}`, { cause: error });
+    return new BerthError("internal", `cannot ${action}: ${getErrorMessage(error)}`, {
+      cause: error,
+    });
   const known = unreachableReasons[code];
   const [reason, hint] = known ?? ["the connection failed", "see whether the engine runs"];
-  return new BerthError("engine_unreachable", `cannot ${asked}: the engine is away, ${reason}`, {
+  return new BerthError("engine_unreachable", `cannot ${action}: the engine is away, ${reason}`, {
     cause: error,
     hint,
   });
@@ -194,7 +202,7 @@ function connectionError(error: unknown, asked: Asked): BerthError {
 const TEXT_MAX = 600;
 
 /** Takes the runtime's chain of wrappers and the engine's own paths out of a text. */
-export function tidy(text: string): string {
+export function cleanEngineText(text: string): string {
   const short = text
     .trim()
     .replace(/\s+/g, " ")

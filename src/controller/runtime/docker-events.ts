@@ -1,12 +1,12 @@
 import { type Clock, delay } from "../../base/clock.ts";
-import { messageOf } from "../../base/errors.ts";
+import { getErrorMessage } from "../../base/errors.ts";
 import { APP, INSTANCE } from "../labels.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { engineError } from "./docker-errors.ts";
+import { toEngineError } from "./docker-errors.ts";
+import { readBuffers } from "./docker-idle-timeout.ts";
 import { numberAt, textAt, textsAt } from "./docker-json.ts";
+import { parseJsonLines } from "./docker-json-lines.ts";
 import { STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
-import { jsonLines } from "./docker-lines.ts";
-import { buffersOf } from "./docker-silence.ts";
 import type { RuntimeEvent } from "./port.ts";
 
 /** Doubling from here; an engine restart takes one to a few seconds. */
@@ -20,7 +20,7 @@ const SINCE_MARGIN_MS = 5_000;
 const KEEP_ALIVE_MS = 30_000;
 
 /** All that can change what the plan compares. Exec and health events of other containers stay out. */
-const actions = [
+const watchedActions = [
   "start",
   "die",
   "destroy",
@@ -46,7 +46,7 @@ export async function* watchEvents(
   const clock: Clock = connection.clock;
   let backoffMs = BACKOFF_MIN_MS;
   let since: string | undefined;
-  let told = false;
+  let isDisconnectReported = false;
   while (!signal.aborted) {
     let openedAt: number | undefined;
     let failure = "the event stream ended";
@@ -55,32 +55,32 @@ export async function* watchEvents(
         method: "GET",
         path: "/events",
         query: {
-          filters: JSON.stringify({ type: ["container", "network"], event: actions }),
+          filters: JSON.stringify({ type: ["container", "network"], event: watchedActions }),
           ...(since === undefined ? {} : { since }),
         },
       });
       stream.socket.setKeepAlive(true, KEEP_ALIVE_MS);
       openedAt = clock.now();
-      since ??= seconds(openedAt - (connection.address.local ? 0 : SINCE_MARGIN_MS));
+      since ??= toEngineTime(openedAt - (connection.address.local ? 0 : SINCE_MARGIN_MS));
       try {
-        told = false;
+        isDisconnectReported = false;
         yield { type: "connected" };
-        for await (const message of jsonLines(buffersOf(stream))) {
-          since = timeOf(message) ?? since;
-          const event = toEvent(message, instance, appOf);
+        for await (const message of parseJsonLines(readBuffers(stream))) {
+          since = parseEventTime(message) ?? since;
+          const event = parseEvent(message, instance, appOf);
           if (event) yield event;
         }
       } finally {
         stream.destroy();
       }
     } catch (error) {
-      failure = messageOf(engineError(error, "watch events"));
+      failure = getErrorMessage(toEngineError(error, "watch events"));
     }
     if (signal.aborted) return;
     if (openedAt !== undefined && clock.now() - openedAt >= STABLE_AFTER_MS)
       backoffMs = BACKOFF_MIN_MS;
-    if (!told) yield { type: "disconnected", message: failure };
-    told = true;
+    if (!isDisconnectReported) yield { type: "disconnected", message: failure };
+    isDisconnectReported = true;
     try {
       await delay(clock, backoffMs, signal);
     } catch {
@@ -90,7 +90,7 @@ export async function* watchEvents(
   }
 }
 
-function toEvent(
+function parseEvent(
   message: Readonly<Record<string, unknown>>,
   instance: string,
   appOf: (id: string) => string | undefined,
@@ -114,12 +114,12 @@ function toEvent(
   };
 }
 
-function timeOf(message: Readonly<Record<string, unknown>>): string | undefined {
+function parseEventTime(message: Readonly<Record<string, unknown>>): string | undefined {
   // timeNano is beyond what a JSON number holds exactly; milliseconds of it are exact enough for `since`.
   const nano = numberAt(message, "timeNano");
-  return nano === undefined ? undefined : seconds(nano / 1e6);
+  return nano === undefined ? undefined : toEngineTime(nano / 1e6);
 }
 
-function seconds(epochMs: number): string {
+function toEngineTime(epochMs: number): string {
   return (epochMs / 1000).toFixed(3);
 }

@@ -1,10 +1,15 @@
 import { BerthError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { demultiplex } from "./docker-demux.ts";
-import { engineError, fromEngineText, statusOf, textOf } from "./docker-errors.ts";
+import {
+  errorFromEngineText,
+  getEngineMessage,
+  getHttpStatus,
+  toEngineError,
+} from "./docker-errors.ts";
+import { readBuffers } from "./docker-idle-timeout.ts";
 import { numberAt, textAt } from "./docker-json.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
-import { buffersOf } from "./docker-silence.ts";
 
 const OUTPUT_BYTES_MAX = 4 * 1024;
 
@@ -19,8 +24,8 @@ export async function execute(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<{ exitCode: number; output: string }> {
-  const asked = `run ${command[0] ?? "nothing"} in the container ${id.slice(0, 12)}`;
-  const execId = await create(connection, asked, id, command, signal);
+  const action = `run ${command[0] ?? "nothing"} in the container ${id.slice(0, 12)}`;
+  const execId = await createExec(connection, action, id, command, signal);
   let late = false;
   const bound = new AbortController();
   const onAbort = () => bound.abort(signal.reason);
@@ -31,13 +36,13 @@ export async function execute(
   });
   let output: Buffer = Buffer.alloc(0);
   try {
-    const stream = await connection.stream(asked, timeoutMs, bound.signal, {
+    const stream = await connection.stream(action, timeoutMs, bound.signal, {
       method: "POST",
       path: `/exec/${encodeURIComponent(execId)}/start`,
       body: { Detach: false, Tty: false },
     });
     try {
-      for await (const piece of demultiplex(buffersOf(stream))) {
+      for await (const piece of demultiplex(readBuffers(stream))) {
         output = Buffer.concat([output, piece.data]);
         if (output.length > OUTPUT_BYTES_MAX) output = output.subarray(-OUTPUT_BYTES_MAX);
       }
@@ -48,27 +53,27 @@ export async function execute(
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     if (late)
-      throw new BerthError("timeout", `cannot ${asked}: it did not end within ${timeoutMs} ms`);
-    const failure = engineError(error, asked);
-    const missing = notExecutable(failure.message);
+      throw new BerthError("timeout", `cannot ${action}: it did not end within ${timeoutMs} ms`);
+    const failure = toEngineError(error, action);
+    const missing = parseNotExecutable(failure.message);
     if (missing === undefined) throw failure;
     return { exitCode: missing, output: failure.message };
   } finally {
     cancel();
     signal.removeEventListener("abort", onAbort);
   }
-  const exitCode = await exitCodeOf(connection, asked, execId, signal);
+  const exitCode = await readExitCode(connection, action, execId, signal);
   return { exitCode, output: output.toString("utf8") };
 }
 
-function create(
+function createExec(
   connection: DockerConnection,
-  asked: string,
+  action: string,
   id: string,
   command: readonly string[],
   signal: AbortSignal,
 ): Promise<string> {
-  return connection.call(asked, READ_LIMIT_MS, signal, async (_, bound) => {
+  return connection.call(action, READ_LIMIT_MS, signal, async (_, bound) => {
     try {
       const made = await connection.request(
         {
@@ -80,8 +85,11 @@ function create(
       );
       return textAt(made, "Id") ?? "";
     } catch (error) {
-      if (statusOf(error) === 409 && /not running|is paused|is restarting/i.test(textOf(error)))
-        throw new BerthError("engine_error", `cannot ${asked}: the container is not running`, {
+      if (
+        getHttpStatus(error) === 409 &&
+        /not running|is paused|is restarting/i.test(getEngineMessage(error))
+      )
+        throw new BerthError("engine_error", `cannot ${action}: the container is not running`, {
           cause: error,
         });
       throw error;
@@ -89,13 +97,13 @@ function create(
   });
 }
 
-function exitCodeOf(
+function readExitCode(
   connection: DockerConnection,
-  asked: string,
+  action: string,
   execId: string,
   signal: AbortSignal,
 ): Promise<number> {
-  return connection.call(asked, READ_LIMIT_MS, signal, async (_, bound) => {
+  return connection.call(action, READ_LIMIT_MS, signal, async (_, bound) => {
     const state = await connection.request(
       { method: "GET", path: `/exec/${encodeURIComponent(execId)}/json` },
       bound,
@@ -103,12 +111,12 @@ function exitCodeOf(
     const exitCode = numberAt(state, "ExitCode");
     if (exitCode !== undefined) return exitCode;
     // The stream was cut, not ended: what became of the command is unknown.
-    throw fromEngineText("the command's end was not seen", asked);
+    throw errorFromEngineText("the command's end was not seen", action);
   });
 }
 
 /** The exit code that a shell gives for a command that cannot be run; undefined for other failures. */
-function notExecutable(message: string): number | undefined {
+function parseNotExecutable(message: string): number | undefined {
   if (/executable file not found|no such file or directory/i.test(message)) return 127;
   return /permission denied/i.test(message) ? 126 : undefined;
 }

@@ -1,18 +1,23 @@
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { engineError, fromEngineText, PULL, statusOf } from "./docker-errors.ts";
-import { at, isRecord, numberAt, textAt } from "./docker-json.ts";
 import {
+  errorFromEngineText,
+  getHttpStatus,
+  PULL_ACTION_PREFIX,
+  toEngineError,
+} from "./docker-errors.ts";
+import { withIdleTimeout } from "./docker-idle-timeout.ts";
+import { getValueAt, isRecord, numberAt, textAt } from "./docker-json.ts";
+import { parseJsonLines } from "./docker-json-lines.ts";
+import {
+  PULL_IDLE_LIMIT_MS,
   PULL_LIMIT_MS,
   PULL_OPEN_LIMIT_MS,
-  PULL_SILENCE_LIMIT_MS,
   READ_LIMIT_MS,
 } from "./docker-limits.ts";
-import { jsonLines } from "./docker-lines.ts";
-import { checkReference, splitReference } from "./docker-reference.ts";
-import { registryAuth } from "./docker-registry-auth.ts";
-import { watchSilence } from "./docker-silence.ts";
+import { assertReference, splitReference } from "./docker-reference.ts";
+import { encodeRegistryAuth } from "./docker-registry-auth.ts";
 import type { ImageInfo, PullProgress, RegistryAuth } from "./port.ts";
 
 export async function inspectImage(
@@ -20,7 +25,7 @@ export async function inspectImage(
   reference: string,
   signal: AbortSignal,
 ): Promise<ImageInfo | undefined> {
-  checkReference(reference);
+  assertReference(reference);
   return connection.call(
     `look at the image ${reference}`,
     READ_LIMIT_MS,
@@ -31,7 +36,7 @@ export async function inspectImage(
           { method: "GET", path: `/images/${reference}/json` },
           bound,
         );
-        const exposedPorts = at(image, "Config", "ExposedPorts");
+        const exposedPorts = getValueAt(image, "Config", "ExposedPorts");
         const exposed = isRecord(exposedPorts) ? Object.keys(exposedPorts) : [];
         const ports = exposed
           .filter((key) => key.endsWith("/tcp") || !key.includes("/"))
@@ -39,7 +44,7 @@ export async function inspectImage(
           .filter((port) => port > 0);
         return { id: textAt(image, "Id") ?? "", exposedPorts: ports.toSorted((a, b) => a - b) };
       } catch (error) {
-        if (statusOf(error) === 404) return undefined;
+        if (getHttpStatus(error) === 404) return undefined;
         throw error;
       }
     },
@@ -53,37 +58,37 @@ export async function pullImage(
   onProgress: (progress: PullProgress) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const asked = `${PULL}${reference}`;
+  const action = `${PULL_ACTION_PREFIX}${reference}`;
   const { image, tag } = splitReference(reference);
   try {
-    const stream = await connection.stream(asked, PULL_OPEN_LIMIT_MS, signal, {
+    const stream = await connection.stream(action, PULL_OPEN_LIMIT_MS, signal, {
       method: "POST",
       path: "/images/create",
       query: { fromImage: image, tag },
-      headers: auth ? { "X-Registry-Auth": registryAuth(auth) } : {},
+      headers: auth ? { "X-Registry-Auth": encodeRegistryAuth(auth) } : {},
     });
-    const silence = watchSilence(connection.clock, stream, {
-      silenceMs: PULL_SILENCE_LIMIT_MS,
+    const idleTimeout = withIdleTimeout(connection.clock, stream, {
+      silenceMs: PULL_IDLE_LIMIT_MS,
       totalMs: PULL_LIMIT_MS,
     });
     try {
-      const progress = new Progress(connection.clock, onProgress);
-      for await (const message of jsonLines(silence.chunks)) {
+      const progress = new PullProgressReporter(connection.clock, onProgress);
+      for await (const message of parseJsonLines(idleTimeout.chunks)) {
         const failure = textAt(message, "error");
-        if (failure !== undefined) throw fromEngineText(failure, asked);
-        progress.take(message);
+        if (failure !== undefined) throw errorFromEngineText(failure, action);
+        progress.handleMessage(message);
       }
-      progress.end();
+      progress.flush();
     } finally {
-      silence.stop();
+      idleTimeout.stop();
       stream.destroy();
     }
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    const failure = engineError(error, asked);
+    const failure = toEngineError(error, action);
     // The registry says the same of an image that is not there and of one that is private.
     if (failure.code === "image_not_found" && auth && /private/.test(failure.message))
-      throw new BerthError("registry_denied", `cannot ${asked}: the registry denied access`, {
+      throw new BerthError("registry_denied", `cannot ${action}: the registry denied access`, {
         cause: failure,
         hint: "check the name, and the user name and the password in the Secret that pullSecret names",
       });
@@ -98,7 +103,7 @@ const PROGRESS_EVERY_MS = 250;
 const LAYERS_MAX = 1_000;
 
 /** Adds up what the engine reports for each layer. The sum never goes back. */
-class Progress {
+class PullProgressReporter {
   readonly #layers = new Map<string, { current: number; total: number }>();
   readonly #clock: Clock;
   readonly #report: (progress: PullProgress) => void;
@@ -111,10 +116,10 @@ class Progress {
     this.#report = report;
   }
 
-  take(message: Readonly<Record<string, unknown>>): void {
+  handleMessage(message: Readonly<Record<string, unknown>>): void {
     const status = textAt(message, "status") ?? "";
     const id = textAt(message, "id");
-    if (id !== undefined) this.#layer(id, status, message["progressDetail"]);
+    if (id !== undefined) this.#updateLayer(id, status, message["progressDetail"]);
     let currentBytes = 0;
     let totalBytes = 0;
     for (const layer of this.#layers.values()) {
@@ -127,14 +132,14 @@ class Progress {
       message: (status || this.#last.message).slice(0, 200),
     };
     this.#pending = true;
-    if (this.#clock.now() - this.#reportedAt >= PROGRESS_EVERY_MS) this.#flush();
+    if (this.#clock.now() - this.#reportedAt >= PROGRESS_EVERY_MS) this.#reportNow();
   }
 
-  end(): void {
-    if (this.#pending) this.#flush();
+  flush(): void {
+    if (this.#pending) this.#reportNow();
   }
 
-  #layer(id: string, status: string, detail: unknown): void {
+  #updateLayer(id: string, status: string, detail: unknown): void {
     const current = numberAt(detail, "current");
     const total = numberAt(detail, "total");
     const layer = this.#layers.get(id) ?? { current: 0, total: 0 };
@@ -149,7 +154,7 @@ class Progress {
     if (this.#layers.has(id) || this.#layers.size < LAYERS_MAX) this.#layers.set(id, layer);
   }
 
-  #flush(): void {
+  #reportNow(): void {
     this.#pending = false;
     this.#reportedAt = this.#clock.now();
     this.#report(this.#last);

@@ -5,25 +5,25 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 }
 
 /** The value at the end of a path of keys; undefined where there is none. */
-export function at(value: unknown, ...path: readonly string[]): unknown {
+export function getValueAt(value: unknown, ...path: readonly string[]): unknown {
   let here = value;
   for (const key of path) here = isRecord(here) ? here[key] : undefined;
   return here;
 }
 
 export function textAt(value: unknown, ...path: readonly string[]): string | undefined {
-  const found = at(value, ...path);
+  const found = getValueAt(value, ...path);
   return typeof found === "string" ? found : undefined;
 }
 
 export function numberAt(value: unknown, ...path: readonly string[]): number | undefined {
-  const found = at(value, ...path);
+  const found = getValueAt(value, ...path);
   return typeof found === "number" ? found : undefined;
 }
 
 /** The text values of a map, such as labels; an engine writes null for an empty one. */
 export function textsAt(value: unknown, ...path: readonly string[]): Record<string, string> {
-  const found = at(value, ...path);
+  const found = getValueAt(value, ...path);
   const texts: Record<string, string> = {};
   if (!isRecord(found)) return texts;
   for (const [key, item] of Object.entries(found)) if (typeof item === "string") texts[key] = item;
@@ -31,6 +31,6 @@ export function textsAt(value: unknown, ...path: readonly string[]): Record<stri
 }
 
 /** The code of a system error, such as ECONNREFUSED. */
-export function codeOf(error: unknown): string | undefined {
+export function getErrorCode(error: unknown): string | undefined {
   return textAt(error, "code");
 }

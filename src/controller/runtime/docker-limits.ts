@@ -20,14 +20,14 @@ export const REMOVE_IMAGE_LIMIT_MS = 120_000;
 /** A registry that needs longer for a manifest is away. */
 export const PULL_OPEN_LIMIT_MS = 120_000;
 /** A pull says something at least every second while it moves; extracting one huge file is the longest silence. */
-export const PULL_SILENCE_LIMIT_MS = 300_000;
+export const PULL_IDLE_LIMIT_MS = 300_000;
 export const PULL_LIMIT_MS = 6 * 3_600_000;
 export const STREAM_OPEN_LIMIT_MS = 30_000;
 /** Between two chunks of a log that is read but not followed. */
-export const LOG_SILENCE_LIMIT_MS = 30_000;
+export const LOG_IDLE_LIMIT_MS = 30_000;
 /** As long as the longest build is let run by its own limit of time, which ends it before this does. */
 export const BUILD_LIMIT_MS = 6 * 3_600_000;
 /** While the context is sent: an engine that takes nothing for so long is stuck. */
-export const BUILD_UPLOAD_SILENCE_LIMIT_MS = 120_000;
+export const BUILD_UPLOAD_IDLE_LIMIT_MS = 120_000;
 /** After an abort the engine kills the step that runs; then its container is removed, where it is left. */
 export const BUILD_CANCEL_LIMIT_MS = 10_000;

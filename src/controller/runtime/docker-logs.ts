@@ -1,10 +1,10 @@
-import { isAbort } from "../../base/errors.ts";
+import { isAbortError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { demultiplex, type Piece } from "./docker-demux.ts";
-import { engineError } from "./docker-errors.ts";
-import { codeOf } from "./docker-json.ts";
-import { LOG_SILENCE_LIMIT_MS, STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
-import { buffersOf, watchSilence } from "./docker-silence.ts";
+import { demultiplex, type FramePiece } from "./docker-demux.ts";
+import { toEngineError } from "./docker-errors.ts";
+import { readBuffers, withIdleTimeout } from "./docker-idle-timeout.ts";
+import { getErrorCode } from "./docker-json.ts";
+import { LOG_IDLE_LIMIT_MS, STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
 import type { LogLine, LogOptions } from "./port.ts";
 
 /** See ContainerRuntime.logs. Nothing is read ahead of the reader but what the socket holds. */
@@ -15,9 +15,9 @@ export async function* readLogs(
   signal: AbortSignal,
 ): AsyncGenerator<LogLine> {
   if (signal.aborted) return;
-  const asked = `read the log of the container ${id.slice(0, 12)}`;
+  const action = `read the log of the container ${id.slice(0, 12)}`;
   try {
-    const stream = await connection.stream(asked, STREAM_OPEN_LIMIT_MS, signal, {
+    const stream = await connection.stream(action, STREAM_OPEN_LIMIT_MS, signal, {
       method: "GET",
       path: `/containers/${encodeURIComponent(id)}/logs`,
       query: {
@@ -30,23 +30,27 @@ export async function* readLogs(
       },
     });
     // A log that is followed may rest for days; one that is read once may not.
-    const silence = options.follow
+    const idleTimeout = options.follow
       ? undefined
-      : watchSilence(connection.clock, stream, { silenceMs: LOG_SILENCE_LIMIT_MS });
+      : withIdleTimeout(connection.clock, stream, { silenceMs: LOG_IDLE_LIMIT_MS });
     try {
-      yield* linesOf(demultiplex(silence?.chunks ?? buffersOf(stream)));
+      yield* assembleLogLines(demultiplex(idleTimeout?.chunks ?? readBuffers(stream)));
     } finally {
-      silence?.stop();
+      idleTimeout?.stop();
       stream.destroy();
     }
   } catch (error) {
-    if (signal.aborted && (isAbort(error) || error === signal.reason || isCut(error))) return;
-    throw engineError(error, asked);
+    if (
+      signal.aborted &&
+      (isAbortError(error) || error === signal.reason || isConnectionCut(error))
+    )
+      return;
+    throw toEngineError(error, action);
   }
 }
 
-function isCut(error: unknown): boolean {
-  const code = codeOf(error);
+function isConnectionCut(error: unknown): boolean {
+  const code = getErrorCode(error);
   return code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE";
 }
 
@@ -59,14 +63,16 @@ const TIME_BYTES_MAX = 40;
  * Lines from frames. Each frame starts with a timestamp; the engine cuts a line of more than 16 KiB
  * into several frames, of which only the last ends with a newline.
  */
-export async function* linesOf(pieces: AsyncIterable<Piece>): AsyncGenerator<LogLine> {
-  const open = { stdout: new OpenLine("stdout"), stderr: new OpenLine("stderr") };
+export async function* assembleLogLines(
+  pieces: AsyncIterable<FramePiece>,
+): AsyncGenerator<LogLine> {
+  const open = { stdout: new LogLineAssembler("stdout"), stderr: new LogLineAssembler("stderr") };
   for await (const piece of pieces) yield* open[piece.stream].take(piece);
   yield* open.stdout.flush();
   yield* open.stderr.flush();
 }
 
-class OpenLine {
+class LogLineAssembler {
   readonly #stream: "stdout" | "stderr";
   #time = "";
   /** Bytes of the timestamp of the frame that is being read; undefined when it is complete. */
@@ -79,13 +85,13 @@ class OpenLine {
     this.#stream = stream;
   }
 
-  *take(piece: Piece): Generator<LogLine> {
-    if (piece.start) this.#stamp = Buffer.alloc(0);
+  *take(piece: FramePiece): Generator<LogLine> {
+    if (piece.isStart) this.#stamp = Buffer.alloc(0);
     let data = piece.data;
     if (this.#stamp !== undefined) {
       const held: Buffer = Buffer.concat([this.#stamp, data]);
       const space = held.indexOf(32);
-      if (space < 0 && held.length < TIME_BYTES_MAX && !piece.end) {
+      if (space < 0 && held.length < TIME_BYTES_MAX && !piece.isEnd) {
         this.#stamp = held;
         return;
       }
@@ -116,7 +122,7 @@ class OpenLine {
     while (this.#bytes + rest.length > LINE_BYTES_MAX) {
       const room = LINE_BYTES_MAX - this.#bytes;
       const whole = Buffer.concat([...this.#parts, rest.subarray(0, room)]);
-      const cut = characterEnd(whole);
+      const cut = findCharacterEnd(whole);
       this.#parts = [whole.subarray(0, cut)];
       yield* this.#emit();
       // The bytes of a character that did not fit begin the next piece.
@@ -140,7 +146,7 @@ class OpenLine {
 }
 
 /** Where the last whole UTF-8 character of the bytes ends. */
-function characterEnd(bytes: Buffer): number {
+function findCharacterEnd(bytes: Buffer): number {
   for (let back = 1; back <= 3 && back <= bytes.length; back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
     if (byte < 0x80) return bytes.length;

@@ -1,9 +1,9 @@
 import { isIPv4 } from "node:net";
 import { BerthError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { carries, labelFilter } from "./docker-containers.ts";
-import { statusOf, textOf } from "./docker-errors.ts";
-import { at, textAt, textsAt } from "./docker-json.ts";
+import { buildLabelFilter, hasLabels } from "./docker-containers.ts";
+import { getEngineMessage, getHttpStatus } from "./docker-errors.ts";
+import { getValueAt, textAt, textsAt } from "./docker-json.ts";
 import { NETWORK_LIMIT_MS, READ_LIMIT_MS, VOLUME_LIMIT_MS } from "./docker-limits.ts";
 import type { Labels, ObservedVolume } from "./port.ts";
 
@@ -13,12 +13,13 @@ export async function ensureNetwork(
   labels: Labels,
   signal: AbortSignal,
 ): Promise<void> {
-  const there = await networksNamed(connection, name, signal);
+  const there = await findNetworks(connection, name, signal);
   if (there.length === 0) await createNetwork(connection, name, labels, signal);
   // Names of networks are not unique to the engine: two calls at once, or one whose reply was lost
   // and that came through late, leave two, and then no container can be started on either.
-  const all = there.length === 1 ? there : await networksNamed(connection, name, signal);
-  if (all.some((network) => !carries(network.labels, labels))) throw foreign("network", name);
+  const all = there.length === 1 ? there : await findNetworks(connection, name, signal);
+  if (all.some((network) => !hasLabels(network.labels, labels)))
+    throw foreignResourceError("network", name);
   for (const surplus of all.slice(1)) await removeNetwork(connection, surplus.id, signal);
 }
 
@@ -31,7 +32,7 @@ interface NamedNetwork {
 }
 
 /** The oldest first, so that everybody who looks keeps the same one. */
-export async function networksNamed(
+export async function findNetworks(
   connection: DockerConnection,
   name: string,
   signal: AbortSignal,
@@ -47,23 +48,23 @@ export async function networksNamed(
   // The engine also finds names that only contain this one.
   return (Array.isArray(found) ? found : [])
     .filter((network) => textAt(network, "Name") === name)
-    .toSorted((a, b) => orderOf(a).localeCompare(orderOf(b)))
+    .toSorted((a, b) => getSortKey(a).localeCompare(getSortKey(b)))
     .map((network) => ({
       id: textAt(network, "Id") ?? "",
       labels: textsAt(network, "Labels"),
-      subnets: subnetsIn(at(network, "IPAM", "Config")),
-      gateway: gatewayIn(at(network, "IPAM", "Config")),
+      subnets: parseSubnets(getValueAt(network, "IPAM", "Config")),
+      gateway: parseGateway(getValueAt(network, "IPAM", "Config")),
     }));
 }
 
-function subnetsIn(ranges: unknown): string[] {
+function parseSubnets(ranges: unknown): string[] {
   return (Array.isArray(ranges) ? ranges : [])
     .map((range: unknown) => textAt(range, "Subnet"))
     .filter((subnet) => subnet !== undefined);
 }
 
 /** Docker leaves the gateway out where nobody chose one: then it is the first address. */
-function gatewayIn(ranges: unknown): string | undefined {
+function parseGateway(ranges: unknown): string | undefined {
   for (const range of Array.isArray(ranges) ? ranges : []) {
     const [subnet = ""] = textAt(range, "Subnet")?.split("/") ?? [];
     if (isIPv4(subnet)) return textAt(range, "Gateway") || subnet.replace(/\.0$/, ".1");
@@ -71,7 +72,7 @@ function gatewayIn(ranges: unknown): string | undefined {
   return undefined;
 }
 
-const orderOf = (network: unknown): string =>
+const getSortKey = (network: unknown): string =>
   `${textAt(network, "Created")} ${textAt(network, "Id")}`;
 
 async function createNetwork(
@@ -94,7 +95,7 @@ async function createNetwork(
           abortSignal,
         });
       } catch (error) {
-        if (statusOf(error) !== 409) throw error;
+        if (getHttpStatus(error) !== 409) throw error;
       }
     },
   );
@@ -105,7 +106,7 @@ export async function networkSubnets(
   name: string,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  return (await networksNamed(connection, name, signal)).flatMap((network) => network.subnets);
+  return (await findNetworks(connection, name, signal)).flatMap((network) => network.subnets);
 }
 
 /** The network that containers are on which ask for none; Podman has another one, and uses each network's own gateway. */
@@ -116,9 +117,9 @@ export async function hostGateway(
   network: string,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const [bridge] = await networksNamed(connection, DEFAULT_NETWORK, signal);
+  const [bridge] = await findNetworks(connection, DEFAULT_NETWORK, signal);
   if (bridge) return bridge.gateway;
-  const [own] = await networksNamed(connection, network, signal);
+  const [own] = await findNetworks(connection, network, signal);
   return own?.gateway;
 }
 
@@ -135,7 +136,10 @@ export async function removeNetwork(
       try {
         await docker.getNetwork(encodeURIComponent(name)).remove({ abortSignal });
       } catch (error) {
-        if (statusOf(error) === 404 || /active endpoints|being used|in use/i.test(textOf(error)))
+        if (
+          getHttpStatus(error) === 404 ||
+          /active endpoints|being used|in use/i.test(getEngineMessage(error))
+        )
           return;
         throw error;
       }
@@ -160,7 +164,7 @@ export async function ensureVolume(
         bound,
       ),
   );
-  if (!carries(textsAt(there, "Labels"), labels)) throw foreign("volume", name);
+  if (!hasLabels(textsAt(there, "Labels"), labels)) throw foreignResourceError("volume", name);
 }
 
 export async function removeVolume(
@@ -176,7 +180,7 @@ export async function removeVolume(
       try {
         await docker.getVolume(encodeURIComponent(name)).remove({ abortSignal });
       } catch (error) {
-        if (statusOf(error) !== 404) throw error;
+        if (getHttpStatus(error) !== 404) throw error;
       }
     },
   );
@@ -192,7 +196,7 @@ export async function listVolumes(
     READ_LIMIT_MS,
     signal,
     (docker, abortSignal) =>
-      docker.listVolumes({ filters: { label: labelFilter(filter) }, abortSignal }),
+      docker.listVolumes({ filters: { label: buildLabelFilter(filter) }, abortSignal }),
   );
   return (listed.Volumes ?? []).map((volume) => ({
     name: volume.Name,
@@ -200,7 +204,7 @@ export async function listVolumes(
   }));
 }
 
-function foreign(what: "network" | "volume", name: string): BerthError {
+function foreignResourceError(what: "network" | "volume", name: string): BerthError {
   return new BerthError("name_clash", `the ${what} ${name} is there already and is not Berth's`, {
     hint: `if nothing needs it, remove it: docker ${what} rm ${name}`,
   });

@@ -1,6 +1,6 @@
 import type { ContainerInspectInfo } from "dockerode";
 import { timestamp } from "../../base/clock.ts";
-import { tidy } from "./docker-errors.ts";
+import { cleanEngineText } from "./docker-errors.ts";
 import type { ContainerState, ObservedContainer } from "./port.ts";
 
 /** Podman has states of its own. */
@@ -19,7 +19,7 @@ const states: Readonly<Record<string, ContainerState>> = {
 };
 
 /** An inspection as the plan compares it. `engineHost` is undefined for an engine of this machine. */
-export function observe(
+export function toObservedContainer(
   inspected: ContainerInspectInfo,
   engineHost: string | undefined,
 ): ObservedContainer {
@@ -34,15 +34,15 @@ export function observe(
     state,
     exitCode: ended ? inspected.State.ExitCode : null,
     oomKilled: inspected.State.OOMKilled,
-    error: inspected.State.Error ? tidy(inspected.State.Error) : null,
-    createdAt: time(inspected.Created) ?? timestamp(0),
-    startedAt: time(inspected.State.StartedAt),
-    finishedAt: state === "running" ? null : time(inspected.State.FinishedAt),
+    error: inspected.State.Error ? cleanEngineText(inspected.State.Error) : null,
+    createdAt: parseTime(inspected.Created) ?? timestamp(0),
+    startedAt: parseTime(inspected.State.StartedAt),
+    finishedAt: state === "running" ? null : parseTime(inspected.State.FinishedAt),
     networks: Object.keys(inspected.NetworkSettings.Networks ?? {}).toSorted(),
-    networkAddresses: networkAddresses(inspected),
+    networkAddresses: readNetworkAddresses(inspected),
     memoryBytes: inspected.HostConfig.Memory || null,
     nanoCpus: inspected.HostConfig.NanoCpus || null,
-    addresses: publishedAddresses(inspected, engineHost),
+    addresses: readPublishedAddresses(inspected, engineHost),
   };
 }
 
@@ -58,7 +58,7 @@ function isStuck({ Id: id, State: { Status, Error: error } }: ContainerInspectIn
   );
 }
 
-function networkAddresses(inspected: ContainerInspectInfo): Record<string, string> {
+function readNetworkAddresses(inspected: ContainerInspectInfo): Record<string, string> {
   const found: Record<string, string> = {};
   for (const [network, item] of Object.entries(inspected.NetworkSettings.Networks ?? {})) {
     const address = item.IPAddress || item.GlobalIPv6Address;
@@ -68,7 +68,7 @@ function networkAddresses(inspected: ContainerInspectInfo): Record<string, strin
 }
 
 /** Where each published TCP port is reached from this machine; IPv4 before IPv6, one each. */
-export function publishedAddresses(
+export function readPublishedAddresses(
   inspected: ContainerInspectInfo,
   engineHost: string | undefined,
 ): { containerPort: number; address: string }[] {
@@ -80,20 +80,20 @@ export function publishedAddresses(
     if (!binding?.HostPort) continue;
     found.push({
       containerPort: Number(port),
-      address: `${reachable(binding.HostIp, engineHost)}:${binding.HostPort}`,
+      address: `${formatHost(binding.HostIp, engineHost)}:${binding.HostPort}`,
     });
   }
   return found.toSorted((a, b) => a.containerPort - b.containerPort);
 }
 
-function reachable(hostIp: string | undefined, engineHost: string | undefined): string {
+function formatHost(hostIp: string | undefined, engineHost: string | undefined): string {
   const any = !hostIp || hostIp === "0.0.0.0" || hostIp === "::";
   const host = any ? (engineHost ?? (hostIp === "::" ? "::1" : "127.0.0.1")) : hostIp;
   return host.includes(":") ? `[${host}]` : host;
 }
 
 /** The engine writes year 1 for a time that has not come. */
-function time(text: string | undefined): string | null {
+function parseTime(text: string | undefined): string | null {
   const epochMs = Date.parse(text ?? "");
   return Number.isNaN(epochMs) || epochMs <= 0 ? null : timestamp(epochMs);
 }

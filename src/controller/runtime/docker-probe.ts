@@ -2,18 +2,18 @@ import { request } from "node:http";
 import { BlockList, connect } from "node:net";
 import { networkInterfaces } from "node:os";
 import type { ContainerInspectInfo } from "dockerode";
-import { BerthError, messageOf, NotFoundError } from "../../base/errors.ts";
+import { BerthError, getErrorMessage, NotFoundError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { engineHost, inspectContainer } from "./docker-containers.ts";
+import { getEngineHost, inspectContainer } from "./docker-containers.ts";
 import { execute } from "./docker-exec.ts";
-import { codeOf } from "./docker-json.ts";
-import { publishedAddresses } from "./docker-observe.ts";
+import { getErrorCode } from "./docker-json.ts";
+import { readPublishedAddresses } from "./docker-observe.ts";
 import type { ProbeResult, ProbeTarget } from "./port.ts";
 
 /** Where a container is reached: its own address, and what it publishes. */
-interface Reach {
+interface ContainerEndpoints {
   readonly ip: string | undefined;
-  readonly direct: boolean;
+  readonly isDirect: boolean;
   readonly published: readonly { readonly containerPort: number; readonly address: string }[];
 }
 
@@ -23,13 +23,16 @@ interface Reach {
  * calls end it sooner, since the address may go to another container; should an event get lost, the
  * look at all containers, once a minute, finds out first.
  */
-const REACH_KEPT_MS = 300_000;
-const REACHES_KEPT_MAX = 2_000;
+const ENDPOINTS_TTL_MS = 300_000;
+const ENDPOINTS_MAX = 2_000;
 
 /** Probes containers, see ContainerRuntime.probe. */
 export class Prober {
   readonly #connection: DockerConnection;
-  readonly #reaches = new Map<string, { readonly reach: Reach; readonly until: number }>();
+  readonly #endpoints = new Map<
+    string,
+    { readonly reach: ContainerEndpoints; readonly until: number }
+  >();
 
   constructor(connection: DockerConnection) {
     this.#connection = connection;
@@ -37,8 +40,8 @@ export class Prober {
 
   /** Something happened to this container (to all, without an id): look again before the next probe. */
   forget(id?: string): void {
-    if (id === undefined) this.#reaches.clear();
-    else this.#reaches.delete(id);
+    if (id === undefined) this.#endpoints.clear();
+    else this.#endpoints.delete(id);
   }
 
   async probe(
@@ -49,7 +52,7 @@ export class Prober {
   ): Promise<ProbeResult> {
     if (target.type === "command")
       return probeCommand(this.#connection, id, target.command, timeoutMs, signal);
-    const known = this.#known(id);
+    const known = this.#getCached(id);
     if (known) {
       const result = await probeAt(known, target, timeoutMs, signal);
       if (result.healthy) return result;
@@ -61,28 +64,28 @@ export class Prober {
     return probeAt(reach, target, timeoutMs, signal);
   }
 
-  #known(id: string): Reach | undefined {
-    const known = this.#reaches.get(id);
+  #getCached(id: string): ContainerEndpoints | undefined {
+    const known = this.#endpoints.get(id);
     return known && known.until > this.#connection.clock.now() ? known.reach : undefined;
   }
 
-  async #lookUp(id: string, signal: AbortSignal): Promise<Reach | undefined> {
+  async #lookUp(id: string, signal: AbortSignal): Promise<ContainerEndpoints | undefined> {
     const inspected = await inspectContainer(this.#connection, id, signal);
     if (!inspected?.State.Running || inspected.State.Paused) return undefined;
-    const reach = reachOf(inspected, this.#connection);
-    if (this.#reaches.size >= REACHES_KEPT_MAX) this.#reaches.clear();
-    this.#reaches.set(id, { reach, until: this.#connection.clock.now() + REACH_KEPT_MS });
+    const reach = findEndpoints(inspected, this.#connection);
+    if (this.#endpoints.size >= ENDPOINTS_MAX) this.#endpoints.clear();
+    this.#endpoints.set(id, { reach, until: this.#connection.clock.now() + ENDPOINTS_TTL_MS });
     return reach;
   }
 }
 
 function probeAt(
-  reach: Reach,
+  endpoints: ContainerEndpoints,
   target: Exclude<ProbeTarget, { type: "command" }>,
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<ProbeResult> | ProbeResult {
-  const address = addressOf(reach, target.port);
+  const address = chooseAddress(endpoints, target.port);
   if (!address)
     return {
       healthy: false,
@@ -93,14 +96,17 @@ function probeAt(
     : probeTcp(address, target.port, timeoutMs, signal);
 }
 
-function reachOf(inspected: ContainerInspectInfo, connection: DockerConnection): Reach {
+function findEndpoints(
+  inspected: ContainerInspectInfo,
+  connection: DockerConnection,
+): ContainerEndpoints {
   const networks = Object.values(inspected.NetworkSettings.Networks ?? {});
   const ips = networks.map((item) => item.IPAddress || item.GlobalIPv6Address).filter(Boolean);
-  const near = connection.address.local ? ips.find(isNear) : undefined;
+  const near = connection.address.local ? ips.find(isLocalAddress) : undefined;
   return {
     ip: near ?? ips[0],
-    direct: near !== undefined,
-    published: publishedAddresses(inspected, engineHost(connection)),
+    isDirect: near !== undefined,
+    published: readPublishedAddresses(inspected, getEngineHost(connection)),
   };
 }
 
@@ -110,15 +116,15 @@ function reachOf(inspected: ContainerInspectInfo, connection: DockerConnection):
  */
 let subnets = new BlockList();
 
-function isNear(ip: string): boolean {
+function isLocalAddress(ip: string): boolean {
   const family = ip.includes(":") ? "ipv6" : "ipv4";
   if (subnets.check(ip, family)) return true;
-  subnets = localSubnets();
+  subnets = listLocalSubnets();
   return subnets.check(ip, family);
 }
 
 /** A rootless engine, or one in a virtual machine, has container addresses that are not ours to reach. */
-function localSubnets(): BlockList {
+function listLocalSubnets(): BlockList {
   const found = new BlockList();
   for (const list of Object.values(networkInterfaces())) {
     for (const { cidr, family, internal } of list ?? []) {
@@ -136,9 +142,9 @@ interface Address {
 }
 
 /** Straight to the container where that works: a published port answers for the proxy, not for the app. */
-function addressOf(reach: Reach, port: number): Address | undefined {
-  if (reach.direct && reach.ip) return { host: reach.ip, port };
-  const published = reach.published.find((item) => item.containerPort === port);
+function chooseAddress(endpoints: ContainerEndpoints, port: number): Address | undefined {
+  if (endpoints.isDirect && endpoints.ip) return { host: endpoints.ip, port };
+  const published = endpoints.published.find((item) => item.containerPort === port);
   if (published) {
     const colon = published.address.lastIndexOf(":");
     return {
@@ -146,7 +152,7 @@ function addressOf(reach: Reach, port: number): Address | undefined {
       port: Number(published.address.slice(colon + 1)),
     };
   }
-  return reach.ip ? { host: reach.ip, port } : undefined;
+  return endpoints.ip ? { host: endpoints.ip, port } : undefined;
 }
 
 /** A probe wants the status; of the body it takes this much, so that small answers end cleanly. */
@@ -158,7 +164,7 @@ function probeHttp(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<ProbeResult> {
-  return bounded(timeoutMs, `GET ${path}`, signal, (settle, bound) => {
+  return withTimeout(timeoutMs, `GET ${path}`, signal, (settle, bound) => {
     const outgoing = request(
       {
         host: address.host,
@@ -185,7 +191,7 @@ function probeHttp(
       },
     );
     outgoing.on("error", (error) =>
-      settle({ healthy: false, message: `GET ${path}: ${reason(error)}` }),
+      settle({ healthy: false, message: `GET ${path}: ${describeError(error)}` }),
     );
     outgoing.end();
   });
@@ -197,14 +203,14 @@ function probeTcp(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<ProbeResult> {
-  return bounded(timeoutMs, `port ${port}`, signal, (settle, bound) => {
+  return withTimeout(timeoutMs, `port ${port}`, signal, (settle, bound) => {
     const socket = connect({ host: address.host, port: address.port, signal: bound });
     socket.once("connect", () => {
       settle({ healthy: true, message: `port ${port} accepts connections` });
       socket.destroy();
     });
     socket.on("error", (error) =>
-      settle({ healthy: false, message: `port ${port}: ${reason(error)}` }),
+      settle({ healthy: false, message: `port ${port}: ${describeError(error)}` }),
     );
   });
 }
@@ -234,13 +240,13 @@ async function probeCommand(
       healthy: false,
       message: /not running/.test(error.message)
         ? "the container is not running"
-        : messageOf(error),
+        : getErrorMessage(error),
     };
   }
 }
 
 /** The body of a probe is destroyed with its time, even when the answer came before. */
-function bounded(
+function withTimeout(
   timeoutMs: number,
   what: string,
   signal: AbortSignal,
@@ -278,8 +284,8 @@ const reasons: Readonly<Record<string, string>> = {
   EPIPE: "connection closed",
 };
 
-function reason(error: unknown): string {
-  const code = codeOf(error);
+function describeError(error: unknown): string {
+  const code = getErrorCode(error);
   if (code === undefined) return "the connection failed";
   if (code.startsWith("HPE_")) return "the answer is not HTTP";
   return reasons[code] ?? `the connection failed (${code})`;

@@ -4,7 +4,7 @@ import { BerthError } from "../../base/errors.ts";
 const CHARACTERS = /^[A-Za-z0-9][A-Za-z0-9._/:@-]*$/;
 
 /** Refuses what could not be an image reference, before it becomes part of a URL. Throws `image_not_found`. */
-export function checkReference(reference: string): string {
+export function assertReference(reference: string): string {
   if (CHARACTERS.test(reference) && !reference.includes("//") && !reference.includes(".."))
     return reference;
   throw new BerthError(
@@ -21,7 +21,7 @@ export function checkReference(reference: string): string {
  * A digest counts alone, as for the docker command.
  */
 export function splitReference(reference: string): { image: string; tag: string } {
-  checkReference(reference);
+  assertReference(reference);
   const at = reference.indexOf("@");
   const named = at < 0 ? reference : reference.slice(0, at);
   const colon = named.indexOf(":", named.lastIndexOf("/") + 1);

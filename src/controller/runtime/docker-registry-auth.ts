@@ -5,35 +5,37 @@ const DEFAULT_REGISTRY = "https://index.docker.io/v1/";
 const DEFAULT_HOSTS = ["docker.io", "index.docker.io", "registry-1.docker.io"];
 
 /** The header `X-Registry-Auth` of a pull. */
-export function registryAuth(auth: RegistryAuth): string {
-  return header(credentials(auth));
+export function encodeRegistryAuth(auth: RegistryAuth): string {
+  return encodeAuthHeader(toCredentials(auth));
 }
 
 /** The header `X-Registry-Config` of a build: what base images are pulled with, by server. */
-export function registryConfig(auths: readonly RegistryAuth[]): string {
-  return header(Object.fromEntries(auths.map((auth) => [serverKey(auth), credentials(auth)])));
+export function encodeRegistryConfig(auths: readonly RegistryAuth[]): string {
+  return encodeAuthHeader(
+    Object.fromEntries(auths.map((auth) => [getServerKey(auth), toCredentials(auth)])),
+  );
 }
 
 /** The credentials for a registry's host, as it stands in an image's reference or in its URL. */
-export function authFor(host: string, auths: readonly RegistryAuth[]): RegistryAuth | undefined {
-  return auths.find((auth) => hostOf(auth.server) === hostOf(host));
+export function findAuth(host: string, auths: readonly RegistryAuth[]): RegistryAuth | undefined {
+  return auths.find((auth) => normalizeHost(auth.server) === normalizeHost(host));
 }
 
-function serverKey(auth: RegistryAuth): string {
-  const host = hostOf(auth.server);
+function getServerKey(auth: RegistryAuth): string {
+  const host = normalizeHost(auth.server);
   return host === "docker.io" ? DEFAULT_REGISTRY : host;
 }
 
-function hostOf(server: string): string {
+function normalizeHost(server: string): string {
   const host = server.replace(/^https?:\/\//, "").split("/")[0] ?? server;
   return DEFAULT_HOSTS.includes(host) ? "docker.io" : host;
 }
 
-function credentials(auth: RegistryAuth): Record<string, string> {
+function toCredentials(auth: RegistryAuth): Record<string, string> {
   return { username: auth.username, password: auth.password, serveraddress: auth.server };
 }
 
-function header(value: unknown): string {
+function encodeAuthHeader(value: unknown): string {
   // With padding, which "base64url" leaves out: the engine takes a header that it cannot decode for none.
   const text = Buffer.from(JSON.stringify(value)).toString("base64");
   return text.replaceAll("+", "-").replaceAll("/", "_");

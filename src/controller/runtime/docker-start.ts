@@ -1,9 +1,9 @@
 import { BerthError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
-import { connectNetwork, inspectContainer, shortId } from "./docker-containers.ts";
-import { statusOf, textOf } from "./docker-errors.ts";
+import { connectNetwork, inspectContainer, shortenId } from "./docker-containers.ts";
+import { getEngineMessage, getHttpStatus } from "./docker-errors.ts";
 import { START_LIMIT_MS } from "./docker-limits.ts";
-import { networksNamed } from "./docker-networks.ts";
+import { findNetworks } from "./docker-networks.ts";
 
 /**
  * A container keeps the id of each network that it ran on. Where one was removed meanwhile, and made
@@ -18,13 +18,13 @@ export async function startContainer(
     await tryStart(connection, id, signal);
   } catch (error) {
     if (!(error instanceof BerthError) || error.code !== "engine_error") throw error;
-    if (!(await rejoin(connection, id, signal))) throw error;
+    if (!(await rejoinNetworks(connection, id, signal))) throw error;
     await tryStart(connection, id, signal);
   }
 }
 
 /** True where there was a network to join instead of one that is gone. */
-async function rejoin(
+async function rejoinNetworks(
   connection: DockerConnection,
   id: string,
   signal: AbortSignal,
@@ -32,7 +32,7 @@ async function rejoin(
   const inspected = await inspectContainer(connection, id, signal);
   let hasJoined = false;
   for (const [name, endpoint] of Object.entries(inspected?.NetworkSettings.Networks ?? {})) {
-    const there = await networksNamed(connection, name, signal);
+    const there = await findNetworks(connection, name, signal);
     // Podman gives the name for an id.
     const known = new Set(["", name, ...there.map((network) => network.id)]);
     if (there.length === 0 || known.has(endpoint.NetworkID)) continue;
@@ -49,7 +49,7 @@ async function tryStart(
   signal: AbortSignal,
 ): Promise<void> {
   await connection.call(
-    `start the container ${shortId(id)}`,
+    `start the container ${shortenId(id)}`,
     START_LIMIT_MS,
     signal,
     async (docker, abortSignal) => {
@@ -57,9 +57,9 @@ async function tryStart(
       try {
         await container.start({ abortSignal });
       } catch (error) {
-        if (statusOf(error) === 304) return;
+        if (getHttpStatus(error) === 304) return;
         // To the engine a paused container runs, but not to those who wait for it.
-        if (!/paused container/i.test(textOf(error))) throw error;
+        if (!/paused container/i.test(getEngineMessage(error))) throw error;
         await container.unpause({ abortSignal });
       }
     },

@@ -93,7 +93,7 @@ export interface ContainerRuntime {
     signal: AbortSignal,
   ): Promise<{ readonly imageId: string; readonly bytes: number }>;
   /** Images that carry the label of this instance's builds (IMAGE_PREFIX). */
-  listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<OwnImage[]>;
+  listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<BuiltImageInfo[]>;
   /** Bytes that are free where the engine keeps images; undefined where that cannot be told. */
   freeBytes(signal: AbortSignal): Promise<number | undefined>;
   /**
@@ -259,7 +259,7 @@ export type BuildOutput =
     }
   | { readonly type: "log"; readonly text: string };
 
-export interface OwnImage {
+export interface BuiltImageInfo {
   readonly id: string;
   readonly tags: readonly string[];
   readonly labels: Labels;

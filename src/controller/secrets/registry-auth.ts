@@ -8,38 +8,38 @@ const DEFAULT_REGISTRY_NAMES = ["docker.io", "index.docker.io", "registry-1.dock
  * Credentials for pulling `image`: those of the App's pullSecret, otherwise those of the first
  * Secret of type registry whose server is the image's. Undefined where there are none.
  */
-export function registryAuth(
+export function findRegistryAuth(
   store: Store,
   image: string,
   pullSecret: string | undefined,
 ): RegistryAuth | undefined {
-  if (pullSecret !== undefined) return authOf(store, pullSecret);
-  const server = registryOf(image);
+  if (pullSecret !== undefined) return readRegistryAuth(store, pullSecret);
+  const server = parseRegistryHost(image);
   for (const secret of store.list("Secret")) {
     if (secret.spec.type !== "registry") continue;
-    const auth = authOf(store, secret.metadata.name);
-    if (auth && sameServer(auth.server, server)) return auth;
+    const auth = readRegistryAuth(store, secret.metadata.name);
+    if (auth && isSameServer(auth.server, server)) return auth;
   }
   return undefined;
 }
 
 /** The credentials of all Secrets of type registry: which of them a build's base images need is not known before. */
-export function allRegistryAuths(store: Store): RegistryAuth[] {
+export function listRegistryAuths(store: Store): RegistryAuth[] {
   return store
     .list("Secret")
     .filter((secret) => secret.spec.type === "registry")
-    .flatMap((secret) => authOf(store, secret.metadata.name) ?? []);
+    .flatMap((secret) => readRegistryAuth(store, secret.metadata.name) ?? []);
 }
 
 /** The registry's host of a reference, by Docker's rule: the first part counts when it looks like a host. */
-export function registryOf(image: string): string {
+export function parseRegistryHost(image: string): string {
   const first = image.split("/")[0] ?? "";
   const isHost =
     image.includes("/") && (first.includes(".") || first.includes(":") || first === "localhost");
   return isHost ? first : "docker.io";
 }
 
-function authOf(store: Store, name: string): RegistryAuth | undefined {
+function readRegistryAuth(store: Store, name: string): RegistryAuth | undefined {
   const values = store.secrets.reveal(name);
   const server = values?.["server"];
   const username = values?.["username"];
@@ -48,11 +48,11 @@ function authOf(store: Store, name: string): RegistryAuth | undefined {
   return { server, username, password };
 }
 
-function sameServer(a: string, b: string): boolean {
-  return hostOf(a) === hostOf(b);
+function isSameServer(a: string, b: string): boolean {
+  return normalizeHost(a) === normalizeHost(b);
 }
 
-function hostOf(server: string): string {
+function normalizeHost(server: string): string {
   const host = server.replace(/^https?:\/\//, "").split("/")[0] ?? server;
   return DEFAULT_REGISTRY_NAMES.includes(host) ? "docker.io" : host;
 }

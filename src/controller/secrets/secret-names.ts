@@ -1,7 +1,7 @@
-import type { AppSpec } from "../../resources/app.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
 
 /** Names of all Secrets that a spec refers to. */
-export function secretsOf(spec: AppSpec): readonly string[] {
+export function listReferencedSecrets(spec: AppSpec): readonly string[] {
   const names = new Set<string>();
   for (const value of Object.values(spec.env ?? {}))
     if (typeof value === "object") names.add(value.secret);

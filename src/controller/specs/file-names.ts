@@ -1,5 +1,5 @@
 /** Whether a file of this name may hold specs. */
-export function isSpecName(name: string): boolean {
+export function isSpecFileName(name: string): boolean {
   return /\.(yaml|yml|json)$/.test(name) && !isHidden(name) && !/^[#~]/.test(name);
 }
 

@@ -1,37 +1,42 @@
 import { join, posix } from "node:path";
 import { type Clock, timestamp } from "../../base/clock.ts";
-import { isAbort } from "../../base/errors.ts";
+import { isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { Change, Store } from "../../store/store.ts";
+import type { Store, StoreChange } from "../../store/store.ts";
 import type { SpecsReport } from "../port.ts";
 import type { FileOutcome } from "./apply-file.ts";
 import { applyFiles } from "./apply-files.ts";
+import { ForcedDeletions } from "./forced-deletions.ts";
 import {
   CONFIRM_AFTER_MS,
-  type Declared,
+  type DeclaredResource,
   decidePrune,
+  formatDeclaredId,
   type HeldPrune,
-  idOf,
-  lists,
+  listsResource,
 } from "./prune-guard.ts";
-import { readSpecFile } from "./read-file.ts";
-import { type AbsentFolder, type FolderPlace, type PresentFolder, scanFolder } from "./scan.ts";
+import { readSpecFile } from "./read-spec-file.ts";
+import {
+  type AbsentFolder,
+  type FolderLocation,
+  type PresentFolder,
+  scanFolder,
+} from "./scan-folder.ts";
 import { SpecEvents } from "./spec-events.ts";
 import {
+  buildFileReport,
+  formatFileManager,
   type LoadedFile,
   loadFile,
   MANAGER_PREFIX,
-  managerOf,
-  pathOf,
-  reportOf,
+  parseFileManager,
   type SpecFile,
 } from "./spec-file.ts";
-import { Withdrawn } from "./withdrawn.ts";
 
-const READS_AT_ONCE = 16;
+const CONCURRENT_READS_MAX = 16;
 export interface ScanResult {
   /** Undefined where the folder is not there. */
-  readonly place: FolderPlace | undefined;
+  readonly location: FolderLocation | undefined;
   /** When the clock alone makes another scan worthwhile, in epoch milliseconds. */
   readonly recheckAt: number | null;
 }
@@ -46,7 +51,7 @@ export class FolderSync implements Disposable {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #events: SpecEvents;
-  readonly #withdrawn: Withdrawn;
+  readonly #forcedDeletions: ForcedDeletions;
   readonly #unwatch: () => void;
 
   #files = new Map<string, SpecFile>();
@@ -65,8 +70,8 @@ export class FolderSync implements Disposable {
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#events = new SpecEvents(parts.store.events, parts.logger);
-    this.#withdrawn = new Withdrawn(parts.store.settings);
-    this.#unwatch = parts.store.watch((change) => this.#noticeWithdrawal(change));
+    this.#forcedDeletions = new ForcedDeletions(parts.store.settings);
+    this.#unwatch = parts.store.watch((change) => this.#noticeForcedDeletion(change));
   }
 
   /** `suspects` are files to read again even where their stamps say that they are the same. */
@@ -74,25 +79,25 @@ export class FolderSync implements Disposable {
     const scan = await scanFolder(this.#folder, signal);
     signal.throwIfAborted();
     if (scan.state !== "present") {
-      this.#rest(scan);
-      return { place: undefined, recheckAt: null };
+      this.#recordAbsence(scan);
+      return { location: undefined, recheckAt: null };
     }
-    if (this.#absent) this.#events.folderBack();
+    if (this.#absent) this.#events.logFolderReturned();
     this.#absent = undefined;
     // Another folder behind the same link: its file system is another one by intention.
     if (scan.realpath !== this.#realpath) this.#devices = new Map();
     this.#realpath = scan.realpath;
 
-    const loaded = await this.#read(scan, suspects, signal);
+    const loaded = await this.#loadChanged(scan, suspects, signal);
     await this.#apply(scan, loaded, signal);
     const recheckAt = this.#prune(scan);
-    this.#remember(scan);
-    return { place: scan, recheckAt };
+    this.#updateHistory(scan);
+    return { location: scan, recheckAt };
   }
 
   /** Lets go what is held now, in the next scan. */
-  confirmPrune(): readonly Declared[] {
-    for (const held of this.#held) this.#approved.add(idOf(held));
+  confirmPrune(): readonly DeclaredResource[] {
+    for (const held of this.#held) this.#approved.add(formatDeclaredId(held));
     return this.#held.map(({ kind, name, file }) => ({ kind, name, file }));
   }
 
@@ -101,17 +106,17 @@ export class FolderSync implements Disposable {
       folder: this.#folder,
       state: this.#absent?.state ?? (this.#isEmpty ? "empty" : "watching"),
       message: this.#message(),
-      files: [...this.#files.values()].map((file) => this.#reportOf(file)),
+      files: [...this.#files.values()].map((file) => this.#buildReport(file)),
       pendingPrune: this.#held.map(({ kind, name, file }) => ({ kind, name, file })),
     };
   }
 
   /** Fields are taken over at any time, long after the file was applied: the store knows which. */
-  #reportOf(file: SpecFile): SpecsReport["files"][number] {
-    const report = reportOf(file);
+  #buildReport(file: SpecFile): SpecsReport["files"][number] {
+    const report = buildFileReport(file);
     const resources = report.resources.map((resource) => {
       const entry = this.#store.get(resource.kind, resource.name)?.metadata.managers[
-        managerOf(file.path)
+        formatFileManager(file.path)
       ];
       return entry ? { ...resource, yielded: entry.yielded } : resource;
     });
@@ -119,8 +124,8 @@ export class FolderSync implements Disposable {
   }
 
   /** Whether a file waits for the store to change, such as for another file to let go. */
-  get isWaiting(): boolean {
-    return [...this.#files.values()].some((file) => file.retry);
+  get hasRetries(): boolean {
+    return [...this.#files.values()].some((file) => file.shouldRetry);
   }
 
   [Symbol.dispose](): void {
@@ -128,8 +133,8 @@ export class FolderSync implements Disposable {
   }
 
   /** The folder is not there: what it said last holds, and nothing is counted against it. */
-  #rest(absent: AbsentFolder): void {
-    if (this.#absent?.message !== absent.message) this.#events.folderAway(absent);
+  #recordAbsence(absent: AbsentFolder): void {
+    if (this.#absent?.message !== absent.message) this.#events.recordFolderAbsent(absent);
     this.#absent = absent;
     this.#isEmpty = false;
     this.#held = [];
@@ -137,19 +142,19 @@ export class FolderSync implements Disposable {
   }
 
   /** Texts of the files that may be different from what was applied. */
-  async #read(
+  async #loadChanged(
     scan: PresentFolder,
     suspects: ReadonlySet<string>,
     signal: AbortSignal,
   ): Promise<Map<string, LoadedFile>> {
-    const lost = this.#lost();
+    const lost = this.#findLostFiles();
     const next = new Map<string, SpecFile>();
     const loaded = new Map<string, LoadedFile>();
     const queue: string[] = [];
     for (const [path, { stamp }] of scan.files) {
       const known = this.#files.get(path);
       const isSame =
-        known?.stamp === stamp && !known.retry && !suspects.has(path) && !lost.has(path);
+        known?.stamp === stamp && !known.shouldRetry && !suspects.has(path) && !lost.has(path);
       if (known && isSame) next.set(path, known);
       else queue.push(path);
     }
@@ -171,7 +176,7 @@ export class FolderSync implements Disposable {
         known &&
         "hash" in content &&
         known.hash === content.hash &&
-        !known.retry &&
+        !known.shouldRetry &&
         !lost.has(path);
       if (isSame) next.set(path, { ...known, stamp: scanned.stamp });
       else loaded.set(path, loadFile(this.#folder, path, scanned, content));
@@ -179,7 +184,7 @@ export class FolderSync implements Disposable {
     const worker = async (): Promise<void> => {
       for (let path = queue.pop(); path !== undefined; path = queue.pop()) await read(path);
     };
-    await Promise.all(Array.from({ length: READS_AT_ONCE }, worker));
+    await Promise.all(Array.from({ length: CONCURRENT_READS_MAX }, worker));
 
     // In the order of the scan, and with the files to be applied still as they were.
     this.#files = new Map(
@@ -192,14 +197,14 @@ export class FolderSync implements Disposable {
   }
 
   /** Files whose resources the store does not have any more, though nobody said so. */
-  #lost(): ReadonlySet<string> {
-    const declared = new Set(this.#declared().map(idOf));
+  #findLostFiles(): ReadonlySet<string> {
+    const declared = new Set(this.#listDeclared().map(formatDeclaredId));
     const lost = new Set<string>();
     for (const { path, state, hash, keys } of this.#files.values()) {
       if (state !== "applied") continue;
       for (const key of keys ?? []) {
-        const isThere = declared.has(idOf({ ...key, file: path }));
-        if (!isThere && !this.#withdrawn.has(key, path, hash)) lost.add(path);
+        const isThere = declared.has(formatDeclaredId({ ...key, file: path }));
+        if (!isThere && !this.#forcedDeletions.has(key, path, hash)) lost.add(path);
       }
     }
     return lost;
@@ -217,14 +222,14 @@ export class FolderSync implements Disposable {
       {
         store: this.#store,
         events: this.#events,
-        declared: () => this.#declared(),
+        declared: () => this.#listDeclared(),
         known: this.#files,
         isUnknown: (file) => isUnknown(scan, file),
-        isConfirmed: (declared) => this.#isConfirmed(declared),
-        isWithdrawn: (key, { path, hash }) => this.#withdrawn.has(key, path, hash),
+        isConfirmedMissing: (declared) => this.#isConfirmedMissing(declared),
+        isForceDeleted: (key, { path, hash }) => this.#forcedDeletions.has(key, path, hash),
         onOutcome: (file, outcome) => {
-          const next = this.#fileOf(file, outcome);
-          this.#events.refused(files.get(file.path), next);
+          const next = this.#buildSpecFile(file, outcome);
+          this.#events.recordRefused(files.get(file.path), next);
           files.set(file.path, next);
         },
       },
@@ -233,22 +238,22 @@ export class FolderSync implements Disposable {
     this.#files = new Map([...files].toSorted(([x], [y]) => (x < y ? -1 : 1)));
   }
 
-  #fileOf(file: LoadedFile, outcome: FileOutcome): SpecFile {
+  #buildSpecFile(file: LoadedFile, outcome: FileOutcome): SpecFile {
     const { path, stamp, hash, keys, mentions } = file;
     const time = timestamp(this.#clock.now());
     const state = outcome.state;
     const shared = { path, stamp, hash, keys, mentions, time, state };
     if (outcome.state === "applied") {
-      return { ...shared, retry: false, resources: outcome.resources, errors: [] };
+      return { ...shared, shouldRetry: false, resources: outcome.resources, errors: [] };
     }
-    const resources = this.#declared()
+    const resources = this.#listDeclared()
       .filter((declared) => declared.file === path)
       .map(({ kind, name }) => ({ kind, name, yielded: [] }));
-    return { ...shared, retry: file.keys !== undefined, resources, errors: outcome.errors };
+    return { ...shared, shouldRetry: file.keys !== undefined, resources, errors: outcome.errors };
   }
 
   #prune(scan: PresentFolder): number | null {
-    const declared = this.#declared();
+    const declared = this.#listDeclared();
     const isEmpty = scan.files.size === 0 && scan.unknown.size === 0;
     const decision = decidePrune({
       declared,
@@ -262,16 +267,16 @@ export class FolderSync implements Disposable {
     });
     this.#missingSince = decision.missingSince;
     this.#approved = new Set([...this.#approved].filter((id) => decision.missingSince.has(id)));
-    for (const pruned of decision.prune) this.#delete(pruned);
+    for (const pruned of decision.prune) this.#pruneResource(pruned);
     this.#isEmpty = isEmpty && declared.length > decision.prune.length;
-    this.#events.held(this.#held, decision.held);
+    this.#events.recordHeld(this.#held, decision.held);
     this.#held = decision.held;
     return decision.recheckAt;
   }
 
   /** In this order: a crash in between leaves it declared, so that the next start goes on. */
-  #delete({ kind, name, file }: Declared): void {
-    const manager = managerOf(file);
+  #pruneResource({ kind, name, file }: DeclaredResource): void {
+    const manager = formatFileManager(file);
     this.#isWriting = true;
     try {
       const intent = { actor: { name: manager }, manager, force: true };
@@ -279,61 +284,62 @@ export class FolderSync implements Disposable {
         this.#store.delete(kind, name, intent);
       }
       if (this.#store.get(kind, name)) this.#store.releaseManager(kind, name, manager);
-      this.#events.pruned({ kind, name, file });
+      this.#events.recordPruned({ kind, name, file });
     } catch (error) {
-      if (isAbort(error)) throw error;
-      this.#events.pruneFailed({ kind, name, file }, error);
+      if (isAbortError(error)) throw error;
+      this.#events.logPruneFailure({ kind, name, file }, error);
     } finally {
       this.#isWriting = false;
     }
   }
 
-  #remember(scan: PresentFolder): void {
+  #updateHistory(scan: PresentFolder): void {
     for (const path of scan.files.keys()) {
-      const device = scan.folders.get(parentOf(path));
+      const device = scan.folders.get(getParent(path));
       if (device !== undefined) this.#devices.set(path, device);
     }
-    const kept = new Set(this.#declared().map(({ file }) => file));
+    const kept = new Set(this.#listDeclared().map(({ file }) => file));
     for (const path of this.#devices.keys()) {
       if (!scan.files.has(path) && !kept.has(path)) this.#devices.delete(path);
     }
-    this.#withdrawn.keepOnly((file, hash) => {
+    this.#forcedDeletions.keepOnly((file, hash) => {
       const known = this.#files.get(file);
       return known ? known.hash === hash || known.keys === undefined : isUnknown(scan, file);
     });
   }
 
   /** A deletion by somebody else, seen the moment that it is asked for. */
-  #noticeWithdrawal({ type, kind, name }: Change): void {
+  #noticeForcedDeletion({ type, kind, name }: StoreChange): void {
     if (this.#isWriting || kind === null || (type !== "modified" && type !== "deleted")) return;
     const resource = this.#store.get(kind, name);
     if (resource && resource.metadata.deletionTimestamp === null) return;
     for (const file of this.#files.values()) {
       const key = { kind, name };
-      if (file.state === "applied" && lists(file, key)) {
-        this.#withdrawn.add(key, file.path, file.hash);
+      if (file.state === "applied" && listsResource(file, key)) {
+        this.#forcedDeletions.add(key, file.path, file.hash);
       }
     }
   }
 
-  #declared(): Declared[] {
-    const declared: Declared[] = [];
-    for (const [manager, keys] of this.#store.declaredBy(MANAGER_PREFIX)) {
-      for (const { kind, name } of keys) declared.push({ kind, name, file: pathOf(manager) });
+  #listDeclared(): DeclaredResource[] {
+    const declared: DeclaredResource[] = [];
+    for (const [manager, keys] of this.#store.listDeclared(MANAGER_PREFIX)) {
+      for (const { kind, name } of keys)
+        declared.push({ kind, name, file: parseFileManager(manager) });
     }
     return declared;
   }
 
-  #isConfirmed(declared: Declared): boolean {
-    const since = this.#missingSince.get(idOf(declared));
+  #isConfirmedMissing(declared: DeclaredResource): boolean {
+    const since = this.#missingSince.get(formatDeclaredId(declared));
     return since !== undefined && this.#clock.now() - since >= CONFIRM_AFTER_MS;
   }
 
   #isUnmounted(scan: PresentFolder, file: string): boolean {
     const device = this.#devices.get(file);
     if (device === undefined) return false;
-    let folder = parentOf(file);
-    while (folder !== "" && !scan.folders.has(folder)) folder = parentOf(folder);
+    let folder = getParent(file);
+    while (folder !== "" && !scan.folders.has(folder)) folder = getParent(folder);
     return scan.folders.get(folder) !== device;
   }
 
@@ -350,13 +356,13 @@ export class FolderSync implements Disposable {
 }
 
 function isUnknown(scan: PresentFolder, file: string): boolean {
-  for (let path = file; path !== ""; path = parentOf(path)) {
+  for (let path = file; path !== ""; path = getParent(path)) {
     if (scan.unknown.has(path)) return true;
   }
   return false;
 }
 
-function parentOf(path: string): string {
+function getParent(path: string): string {
   const parent = posix.dirname(path);
   return parent === "." ? "" : parent;
 }

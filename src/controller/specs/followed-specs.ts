@@ -1,6 +1,6 @@
 import type { ControlPlane, SpecsGitReport, SpecsReport } from "../port.ts";
-import type { SpecsGitFollower } from "./git-follower.ts";
 import type { SpecFolder } from "./spec-folder.ts";
+import type { SpecsGitFollower } from "./specs-git-follower.ts";
 
 /** The watched folder with the repository that a part of it comes from, as the API asks for both. */
 export class FollowedSpecs {

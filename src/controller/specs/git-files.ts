@@ -5,17 +5,17 @@ import { basename, dirname, join } from "node:path";
 /** Begins with a dot, so that nobody takes a file that is half written for a spec. */
 const TEMPORARY = /^\.berth-git\.[0-9a-f]{12}\.tmp$/;
 
-export function isTemporary(name: string): boolean {
+export function isTemporaryName(name: string): boolean {
   return TEMPORARY.test(name);
 }
 
-export function temporaryName(): string {
+export function createTemporaryName(): string {
   return `.berth-git.${randomBytes(6).toString("hex")}.tmp`;
 }
 
 /** Readers see the old file or the new one, also after a crash. */
 export async function writeAtomically(path: string, content: string | Uint8Array): Promise<void> {
-  const temporary = join(dirname(path), temporaryName());
+  const temporary = join(dirname(path), createTemporaryName());
   try {
     const file = await open(temporary, "wx", 0o644);
     try {
@@ -32,7 +32,7 @@ export async function writeAtomically(path: string, content: string | Uint8Array
 }
 
 /** The name of a repository, as a folder can have it: `https://host/team/specs.git` -> `specs`. */
-export function folderNameOf(url: string): string {
+export function deriveFolderName(url: string): string {
   const path = url.replace(/[?#].*$/s, "").replace(/[/\\]+$/, "");
   const last = basename(path.replaceAll(":", "/")).replace(/\.git$/, "");
   const name = last.replaceAll(/[^A-Za-z0-9._-]/g, "-").replace(/^[.-]+/, "");

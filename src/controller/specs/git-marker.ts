@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeAtomically } from "./git-files.ts";
-import { codeOf } from "./scan.ts";
+import { getErrorCode } from "./scan-folder.ts";
 
 /** Says that a folder follows a repository, so that nobody else's folder is ever written to. */
-export const MARKER = ".berth-git.json";
+export const MARKER_FILE = ".berth-git.json";
 
 export interface Marker {
   readonly url: string;
@@ -18,12 +18,12 @@ export interface Marker {
 export async function readMarker(folder: string): Promise<Marker | undefined> {
   let text: string;
   try {
-    text = await readFile(join(folder, MARKER), "utf8");
+    text = await readFile(join(folder, MARKER_FILE), "utf8");
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return undefined;
+    if (getErrorCode(error) === "ENOENT") return undefined;
     throw error;
   }
-  const value = parsed(text);
+  const value = tryParseJson(text);
   const field = (key: string): string | null => {
     const found: unknown =
       typeof value === "object" && value !== null ? Reflect.get(value, key) : "";
@@ -38,10 +38,10 @@ export async function readMarker(folder: string): Promise<Marker | undefined> {
 }
 
 export async function writeMarker(folder: string, marker: Marker): Promise<void> {
-  await writeAtomically(join(folder, MARKER), `${JSON.stringify(marker, null, 2)}\n`);
+  await writeAtomically(join(folder, MARKER_FILE), `${JSON.stringify(marker, null, 2)}\n`);
 }
 
-function parsed(text: string): unknown {
+function tryParseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

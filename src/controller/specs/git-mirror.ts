@@ -14,16 +14,16 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { BerthError, ConflictError } from "../../base/errors.ts";
-import { isHidden, isSpecName } from "./file-names.ts";
-import { isTemporary, writeAtomically } from "./git-files.ts";
+import { isHidden, isSpecFileName } from "./file-names.ts";
+import { isTemporaryName, writeAtomically } from "./git-files.ts";
 import { type Marker, readMarker, writeMarker } from "./git-marker.ts";
-import { codeOf } from "./scan.ts";
+import { getErrorCode } from "./scan-folder.ts";
 
 /** As deep as the scan of the watched folder goes. */
 const DEPTH_MAX = 32;
 
 /** The spec files of a checkout, by path below `path` of it. Throws `git_not_found` where there are none. */
-export async function specFilesOf(
+export async function readSpecFiles(
   checkout: string,
   path: string,
   signal: AbortSignal,
@@ -40,7 +40,7 @@ export async function specFilesOf(
   }
   const files = new Map<string, Uint8Array>();
   await walk(root, "", signal, async (below, entry) => {
-    if (!entry.isFile() || isHidden(entry.name) || !isSpecName(entry.name)) return;
+    if (!entry.isFile() || isHidden(entry.name) || !isSpecFileName(entry.name)) return;
     const content = await readRegular(join(root, below));
     if (content) files.set(below, content);
   });
@@ -68,7 +68,7 @@ export async function claimFolder(folder: string, marker: Marker): Promise<Marke
     await rename(made, folder);
   } catch (error) {
     await rm(made, { recursive: true, force: true });
-    if (!["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(codeOf(error))) throw error;
+    if (!["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(getErrorCode(error))) throw error;
     const name = folder.split("/").at(-1);
     throw new ConflictError("conflict", `"${name}" in the watched folder is not Berth's own`, {
       hint: "move it away, so that the files of the repository can stand there",
@@ -77,19 +77,20 @@ export async function claimFolder(folder: string, marker: Marker): Promise<Marke
   return marker;
 }
 
-export function hashesOf(files: ReadonlyMap<string, Uint8Array>): Map<string, string> {
-  return new Map([...files].map(([below, content]) => [below, hashOf(content)]));
+export function hashFiles(files: ReadonlyMap<string, Uint8Array>): Map<string, string> {
+  return new Map([...files].map(([below, content]) => [below, hashContent(content)]));
 }
 
 /** Paths whose file in `folder` has not the hash that it should, and spec files that should not be there. */
-export async function differences(
+export async function findDifferences(
   folder: string,
   hashes: ReadonlyMap<string, string>,
   signal: AbortSignal,
 ): Promise<{ changed: readonly string[]; foreign: ReadonlySet<string> }> {
   const foreign = new Set<string>();
   await walk(folder, "", signal, async (below, entry) => {
-    const counts = isTemporary(entry.name) || (!isHidden(entry.name) && isSpecName(entry.name));
+    const counts =
+      isTemporaryName(entry.name) || (!isHidden(entry.name) && isSpecFileName(entry.name));
     const isLink = entry.isSymbolicLink() && !isHidden(entry.name);
     if (isLink || (counts && !entry.isDirectory() && !hashes.has(below))) foreign.add(below);
   });
@@ -97,7 +98,7 @@ export async function differences(
   for (const [below, hash] of hashes) {
     signal.throwIfAborted();
     const there = await readRegular(join(folder, below));
-    if (!there || hashOf(there) !== hash) changed.push(below);
+    if (!there || hashContent(there) !== hash) changed.push(below);
   }
   return { changed, foreign };
 }
@@ -107,12 +108,12 @@ export async function differences(
  * at once, then what is gone. Can be cut off anywhere and done again. Links in it are taken away and
  * never followed; whatever is no spec file stays.
  */
-export async function mirror(
+export async function mirrorFiles(
   folder: string,
   files: ReadonlyMap<string, Uint8Array>,
   signal: AbortSignal,
 ): Promise<{ written: readonly string[]; removed: readonly string[] }> {
-  const { changed, foreign } = await differences(folder, hashesOf(files), signal);
+  const { changed, foreign } = await findDifferences(folder, hashFiles(files), signal);
   for (const below of changed) {
     signal.throwIfAborted();
     const content = files.get(below) ?? new Uint8Array();
@@ -128,8 +129,8 @@ export async function mirror(
     signal.throwIfAborted();
     // A link that stood where a folder belongs has been exchanged for it above.
     if (await isRealFolder(join(folder, below))) continue;
-    await unlink(join(folder, below)).catch(unlessGone);
-    if (!isTemporary(below.split("/").at(-1) ?? "")) removed.push(below);
+    await unlink(join(folder, below)).catch(ignoreNotFound);
+    if (!isTemporaryName(below.split("/").at(-1) ?? "")) removed.push(below);
     await removeEmptyParents(folder, below);
   }
   return { written: changed, removed };
@@ -141,7 +142,7 @@ async function makeParents(folder: string, below: string): Promise<void> {
   for (const part of below.split("/").slice(0, -1)) {
     path = join(path, part);
     if (await isRealFolder(path)) continue;
-    await unlink(path).catch(unlessGone);
+    await unlink(path).catch(ignoreNotFound);
     await mkdir(path);
   }
 }
@@ -185,7 +186,8 @@ async function readRegular(path: string): Promise<Buffer | undefined> {
       await file.close();
     }
   } catch (error) {
-    if (["ENOENT", "ELOOP", "ENOTDIR", "EISDIR", "ENXIO"].includes(codeOf(error))) return undefined;
+    if (["ENOENT", "ELOOP", "ENOTDIR", "EISDIR", "ENXIO"].includes(getErrorCode(error)))
+      return undefined;
     throw error;
   }
 }
@@ -194,15 +196,15 @@ async function isRealFolder(path: string): Promise<boolean> {
   try {
     return (await lstat(path)).isDirectory();
   } catch (error) {
-    if (["ENOENT", "ENOTDIR"].includes(codeOf(error))) return false;
+    if (["ENOENT", "ENOTDIR"].includes(getErrorCode(error))) return false;
     throw error;
   }
 }
 
-function hashOf(content: Uint8Array): string {
+function hashContent(content: Uint8Array): string {
   return createHash("sha256").update(content).digest("hex");
 }
 
-function unlessGone(error: unknown): void {
-  if (codeOf(error) !== "ENOENT") throw error;
+function ignoreNotFound(error: unknown): void {
+  if (getErrorCode(error) !== "ENOENT") throw error;
 }

@@ -1,6 +1,6 @@
 import { dirname, resolve } from "node:path";
 import type { Manifest } from "../../resources/kinds.ts";
-import type { ParsedDocument } from "../../resources/parse.ts";
+import type { ParsedDocument } from "../../resources/parse-manifests.ts";
 
 /**
  * A file names the folder to build from where it stands itself; the store is to know where that is.

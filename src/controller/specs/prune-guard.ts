@@ -18,20 +18,20 @@ export function decidePrune(input: PruneInput): PruneDecision {
   const missing = input.declared.filter(({ kind, name, file }) =>
     isMissing(input.files.get(file), input.isUnknown(file), { kind, name }),
   );
-  const wanted = keysListed(input.files);
+  const wanted = collectListedKeys(input.files);
   const since = new Map<string, number>();
-  const prune: Declared[] = [];
+  const prune: DeclaredResource[] = [];
   const held: HeldPrune[] = [];
   let recheckAt: number | null = null;
 
-  const unwanted = missing.filter((declared) => !wanted.has(keyOf(declared)));
+  const unwanted = missing.filter((declared) => !wanted.has(formatResourceKey(declared)));
   // Counted before they are confirmed, so that a slow removal of many does not slip through in parts.
-  const open = unwanted.filter((declared) => !input.approved.has(idOf(declared)));
+  const open = unwanted.filter((declared) => !input.approved.has(formatDeclaredId(declared)));
   const isMass =
     open.length >= MASS_PRUNE_MIN && open.length > input.declared.length * MASS_PRUNE_SHARE;
-  const holdReason = (declared: Declared): string | undefined => {
-    if (input.approved.has(idOf(declared))) return undefined;
-    const mention = brokenMention(input.files, declared);
+  const holdReason = (declared: DeclaredResource): string | undefined => {
+    if (input.approved.has(formatDeclaredId(declared))) return undefined;
+    const mention = findBrokenMention(input.files, declared);
     if (mention !== undefined) return `${mention} is not valid and mentions it`;
     if (input.isEmpty) return "the folder is empty";
     if (input.isUnmounted(declared.file)) return "another file system is where its file was";
@@ -40,11 +40,11 @@ export function decidePrune(input: PruneInput): PruneDecision {
   };
 
   for (const declared of missing) {
-    const first = input.missingSince.get(idOf(declared)) ?? input.now;
-    since.set(idOf(declared), first);
+    const first = input.missingSince.get(formatDeclaredId(declared)) ?? input.now;
+    since.set(formatDeclaredId(declared), first);
     if (input.now - first < CONFIRM_AFTER_MS) {
       recheckAt = Math.min(recheckAt ?? Number.POSITIVE_INFINITY, first + CONFIRM_AFTER_MS);
-    } else if (!wanted.has(keyOf(declared))) {
+    } else if (!wanted.has(formatResourceKey(declared))) {
       const reason = holdReason(declared);
       if (reason === undefined) prune.push(declared);
       else held.push({ ...declared, reason });
@@ -65,11 +65,11 @@ export interface ResourceKey {
 }
 
 /** A resource, and the file (below the folder) that the store has as declaring it. */
-export interface Declared extends ResourceKey {
+export interface DeclaredResource extends ResourceKey {
   readonly file: string;
 }
 
-export interface HeldPrune extends Declared {
+export interface HeldPrune extends DeclaredResource {
   readonly reason: string;
 }
 
@@ -82,7 +82,7 @@ export interface FileView {
 }
 
 export interface PruneInput {
-  readonly declared: readonly Declared[];
+  readonly declared: readonly DeclaredResource[];
   readonly files: ReadonlyMap<string, FileView>;
   /** Whether this file stands in a part of the folder whose content cannot be told. */
   readonly isUnknown: (file: string) => boolean;
@@ -98,41 +98,42 @@ export interface PruneInput {
 }
 
 export interface PruneDecision {
-  readonly prune: readonly Declared[];
+  readonly prune: readonly DeclaredResource[];
   readonly held: readonly HeldPrune[];
   readonly missingSince: ReadonlyMap<string, number>;
   /** When to look again, in epoch milliseconds; null where nothing waits for time alone. */
   readonly recheckAt: number | null;
 }
 
-export function keyOf(key: ResourceKey): string {
+export function formatResourceKey(key: ResourceKey): string {
   return `${key.kind}/${key.name}`;
 }
 
-export function idOf(declared: Declared): string {
-  return `${keyOf(declared)} ${declared.file}`;
+export function formatDeclaredId(declared: DeclaredResource): string {
+  return `${formatResourceKey(declared)} ${declared.file}`;
 }
 
-export function lists(file: FileView | undefined, key: ResourceKey): boolean {
+export function listsResource(file: FileView | undefined, key: ResourceKey): boolean {
   return file?.keys?.some(({ kind, name }) => kind === key.kind && name === key.name) ?? false;
 }
 
 function isMissing(file: FileView | undefined, isUnknown: boolean, key: ResourceKey): boolean {
-  if (file) return file.keys !== undefined && !lists(file, key);
+  if (file) return file.keys !== undefined && !listsResource(file, key);
   return !isUnknown;
 }
 
 /** Listed by some file, if one that could not be applied yet: deleting it now would be in its way. */
-function keysListed(files: ReadonlyMap<string, FileView>): ReadonlySet<string> {
+function collectListedKeys(files: ReadonlyMap<string, FileView>): ReadonlySet<string> {
   const wanted = new Set<string>();
-  for (const { keys } of files.values()) for (const key of keys ?? []) wanted.add(keyOf(key));
+  for (const { keys } of files.values())
+    for (const key of keys ?? []) wanted.add(formatResourceKey(key));
   return wanted;
 }
 
 /** A file moved and broken in one go: the text cannot be understood, but it names the resource. */
-function brokenMention(
+function findBrokenMention(
   files: ReadonlyMap<string, FileView>,
-  declared: Declared,
+  declared: DeclaredResource,
 ): string | undefined {
   for (const [path, file] of files) {
     if (file.keys === undefined && file.mentions(declared.name)) return path;

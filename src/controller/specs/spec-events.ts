@@ -1,9 +1,14 @@
-import { messageOf } from "../../base/errors.ts";
+import { getErrorMessage } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
-import { dotted } from "../../resources/json-pointer.ts";
+import { formatDottedPath } from "../../resources/json-pointer.ts";
 import type { ApplyResult, EventLog } from "../../store/store.ts";
-import { type Declared, type HeldPrune, idOf, type ResourceKey } from "./prune-guard.ts";
-import type { AbsentFolder } from "./scan.ts";
+import {
+  type DeclaredResource,
+  formatDeclaredId,
+  type HeldPrune,
+  type ResourceKey,
+} from "./prune-guard.ts";
+import type { AbsentFolder } from "./scan-folder.ts";
 import type { SpecFile } from "./spec-file.ts";
 
 const FIELDS_SHOWN_MAX = 5;
@@ -18,9 +23,9 @@ export class SpecEvents {
     this.#logger = logger;
   }
 
-  applied(key: ResourceKey, file: string, { created, changes }: ApplyResult): void {
+  recordApplied(key: ResourceKey, file: string, { created, changes }: ApplyResult): void {
     if (!created && changes.length === 0) return;
-    const fields = changes.slice(0, FIELDS_SHOWN_MAX).map(({ path }) => dotted(path));
+    const fields = changes.slice(0, FIELDS_SHOWN_MAX).map(({ path }) => formatDottedPath(path));
     const more =
       changes.length > FIELDS_SHOWN_MAX ? ` and ${changes.length - fields.length} more` : "";
     const message = created
@@ -31,11 +36,11 @@ export class SpecEvents {
   }
 
   /** Once for each thing that is wrong: a file that stays refused is not news. */
-  refused(before: SpecFile | undefined, now: SpecFile): void {
+  recordRefused(before: SpecFile | undefined, now: SpecFile): void {
     const [first] = now.errors;
     if (!first) return;
-    const message = summaryOf(now);
-    if (before && before.state === now.state && summaryOf(before) === message) return;
+    const message = summarizeErrors(now);
+    if (before && before.state === now.state && summarizeErrors(before) === message) return;
     const reason = now.state === "conflict" ? "SpecConflict" : "SpecInvalid";
     this.#events.record({ kind: null, name: "", type: "Warning", reason, message });
     this.#logger.warn(
@@ -44,19 +49,22 @@ export class SpecEvents {
     );
   }
 
-  pruned({ kind, name, file }: Declared): void {
+  recordPruned({ kind, name, file }: DeclaredResource): void {
     const message = `deleted: ${file} does not declare it any more`;
     this.#events.record({ kind, name, type: "Normal", reason: "Pruned", message });
     this.#logger.info({ kind, name, file }, "resource pruned");
   }
 
-  pruneFailed({ kind, name, file }: Declared, error: unknown): void {
-    this.#logger.warn({ kind, name, file, err: messageOf(error) }, "pruning failed, will retry");
+  logPruneFailure({ kind, name, file }: DeclaredResource, error: unknown): void {
+    this.#logger.warn(
+      { kind, name, file, err: getErrorMessage(error) },
+      "pruning failed, will retry",
+    );
   }
 
-  held(before: readonly HeldPrune[], now: readonly HeldPrune[]): void {
-    const known = new Set(before.map(idOf));
-    if (now.every((held) => known.has(idOf(held)))) return;
+  recordHeld(before: readonly HeldPrune[], now: readonly HeldPrune[]): void {
+    const known = new Set(before.map(formatDeclaredId));
+    if (now.every((held) => known.has(formatDeclaredId(held)))) return;
     const names = now.slice(0, FIELDS_SHOWN_MAX).map(({ kind, name }) => `${kind} ${name}`);
     const more = now.length > names.length ? ` and ${now.length - names.length} more` : "";
     const message = `not deleted: ${names.join(", ")}${more}, because ${now[0]?.reason}; to delete them run: berth prune --confirm`;
@@ -64,19 +72,19 @@ export class SpecEvents {
     this.#logger.warn({ count: now.length, why: now[0]?.reason }, "pruning waits for a person");
   }
 
-  folderAway({ state, message }: AbsentFolder): void {
+  recordFolderAbsent({ state, message }: AbsentFolder): void {
     const reason = state === "missing" ? "SpecFolderMissing" : "SpecFolderUnreadable";
     const text = `the watched folder is ${state} (${message}); nothing is applied or deleted until it is back`;
     this.#events.record({ kind: null, name: "", type: "Warning", reason, message: text });
     this.#logger.warn({ why: message }, "the watched folder cannot be read");
   }
 
-  folderBack(): void {
+  logFolderReturned(): void {
     this.#logger.info({}, "the watched folder is back");
   }
 }
 
-function summaryOf({ path, errors }: SpecFile): string {
+function summarizeErrors({ path, errors }: SpecFile): string {
   const [first] = errors;
   if (!first) return "";
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";

@@ -1,9 +1,13 @@
-import { type ParsedDocument, type ParseProblem, parseDocuments } from "../../resources/parse.ts";
+import {
+  type ParsedDocument,
+  type ParseProblem,
+  parseManifests,
+} from "../../resources/parse-manifests.ts";
 import type { SpecFileReport } from "../port.ts";
 import { withAbsoluteSource } from "./local-source.ts";
 import type { FileView, ResourceKey } from "./prune-guard.ts";
-import type { FileContent } from "./read-file.ts";
-import type { ScannedFile } from "./scan.ts";
+import type { FileContent } from "./read-spec-file.ts";
+import type { ScannedFile } from "./scan-folder.ts";
 
 /**
  * What is known of one file of the folder. `state` goes
@@ -18,7 +22,7 @@ export interface SpecFile extends FileView {
   readonly hash: string;
   readonly state: SpecFileReport["state"];
   /** The store refused it for a reason that may pass without an edit. */
-  readonly retry: boolean;
+  readonly shouldRetry: boolean;
   readonly resources: SpecFileReport["resources"];
   readonly errors: readonly ParseProblem[];
   readonly time: string;
@@ -53,10 +57,10 @@ export function loadFile(
       documents: [],
       errors: [error],
       keys: undefined,
-      mentions: never,
+      mentions: mentionsNothing,
     };
   }
-  const { documents: written, errors } = parseDocuments(content.bytes);
+  const { documents: written, errors } = parseManifests(content.bytes);
   const { hash } = content;
   if (errors.length > 0) {
     const text = Buffer.from(content.bytes).toString("latin1");
@@ -68,25 +72,25 @@ export function loadFile(
     kind: manifest.kind,
     name: manifest.metadata.name,
   }));
-  return { path, stamp, hash, documents, errors, keys, mentions: never };
+  return { path, stamp, hash, documents, errors, keys, mentions: mentionsNothing };
 }
 
-export function reportOf(file: SpecFile): SpecFileReport {
+export function buildFileReport(file: SpecFile): SpecFileReport {
   const { path, state, hash, resources, errors, time } = file;
   return { file: path, state, contentHash: hash, resources, errors, time };
 }
 
-export function managerOf(path: string): string {
+export function formatFileManager(path: string): string {
   return `${MANAGER_PREFIX}${path}`;
 }
 
-export function pathOf(manager: string): string {
+export function parseFileManager(manager: string): string {
   return manager.slice(MANAGER_PREFIX.length);
 }
 
 export const MANAGER_PREFIX = "file:";
 
-const never = () => false;
+const mentionsNothing = () => false;
 
 /** Names hold no character that means something in a pattern, but hyphens: part of a word here. */
 function hasWord(text: string, word: string): boolean {

@@ -1,20 +1,20 @@
 import type { Clock } from "../../base/clock.ts";
-import { isAbort, messageOf } from "../../base/errors.ts";
-import { HintTimer } from "../../base/hint-timer.ts";
+import { Debouncer } from "../../base/debouncer.ts";
+import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
 import type { Store } from "../../store/store.ts";
 import type { ControlPlane, SpecsReport } from "../port.ts";
 import { FolderSync } from "./folder-sync.ts";
-import type { FolderPlace } from "./scan.ts";
-import { FolderWatcher } from "./watcher.ts";
+import { FolderWatcher } from "./folder-watcher.ts";
+import type { FolderLocation } from "./scan-folder.ts";
 
 /** What no event tells (links deep inside, network file systems) is found by then. */
 const RESCAN_MS = 10_000;
 /** While the folder is away, or the system gives no more events. */
-const RESCAN_BLIND_MS = 2000;
+const RESCAN_WITHOUT_EVENTS_MS = 2000;
 
-export interface SpecFolderParts {
+export interface SpecFolderOptions {
   readonly folder: string;
   readonly store: Store;
   readonly clock: Clock;
@@ -33,7 +33,7 @@ export class SpecFolder implements AsyncDisposable {
   readonly #store: Store;
   readonly #sync: FolderSync;
   readonly #watcher: FolderWatcher;
-  readonly #hints: HintTimer;
+  readonly #debouncer: Debouncer;
   readonly #ownTasks: TaskGroup;
   readonly #tasks: TaskGroup;
   readonly #stop = new AbortController();
@@ -43,29 +43,29 @@ export class SpecFolder implements AsyncDisposable {
   #suspects = new Set<string>();
   #scanning: Promise<void> = Promise.resolve();
   #isTriggered = false;
-  #isBlind = false;
+  #hasLostEvents = false;
   /** Set by `start`; without it the clock alone drives nothing. */
   #isFollowing = false;
-  #place: FolderPlace | undefined;
+  #location: FolderLocation | undefined;
   #cancelTimer: (() => void) | undefined;
 
-  constructor(parts: SpecFolderParts) {
-    this.#clock = parts.clock;
-    this.#store = parts.store;
-    this.#logger = parts.logger.child({ room: "specs" });
+  constructor(options: SpecFolderOptions) {
+    this.#clock = options.clock;
+    this.#store = options.store;
+    this.#logger = options.logger.child({ room: "specs" });
     this.#ownTasks = new TaskGroup((error, name) =>
-      this.#logger.error({ err: messageOf(error), task: name }, "background task failed"),
+      this.#logger.error({ err: getErrorMessage(error), task: name }, "background task failed"),
     );
-    this.#tasks = parts.tasks ?? this.#ownTasks;
-    this.#sync = new FolderSync({ ...parts, logger: this.#logger });
-    this.#hints = new HintTimer(this.#clock, () => this.#trigger());
-    this.#watcher = new FolderWatcher(parts.folder, {
+    this.#tasks = options.tasks ?? this.#ownTasks;
+    this.#sync = new FolderSync({ ...options, logger: this.#logger });
+    this.#debouncer = new Debouncer(this.#clock, () => this.#trigger());
+    this.#watcher = new FolderWatcher(options.folder, {
       onHint: (path) => this.#hint(path),
       // The change is known: waiting for quiet once more would only make it late.
-      onEcho: (path) => {
+      onDelayedHint: (path) => {
         if (path === undefined || !this.#suspects.has(path)) this.#hint(path);
       },
-      onError: (error) => this.#goBlind(error),
+      onError: (error) => this.#handleWatchError(error),
     });
   }
 
@@ -78,14 +78,14 @@ export class SpecFolder implements AsyncDisposable {
     await this.rescan();
     const unwatch = this.#store.watch(({ type }) => {
       // A name that was taken, or on its way out, may be free now.
-      if (type === "deleted" && this.#sync.isWaiting) this.#hints.hint();
+      if (type === "deleted" && this.#sync.hasRetries) this.#debouncer.trigger();
     });
     this.#tasks.run("specs", async () => {
       try {
-        await aborted(this.#signal);
+        await waitForAbort(this.#signal);
       } finally {
         unwatch();
-        this.#hints.stop();
+        this.#debouncer.cancel();
         this.#cancelTimer?.();
         await this.#watcher[Symbol.asyncDispose]();
         await this.#scanning;
@@ -122,14 +122,17 @@ export class SpecFolder implements AsyncDisposable {
 
   #hint(path: string | undefined): void {
     if (path !== undefined) this.#suspects.add(path);
-    if (!this.#signal.aborted) this.#hints.hint();
+    if (!this.#signal.aborted) this.#debouncer.trigger();
   }
 
-  #goBlind(error: unknown): void {
-    if (!this.#isBlind) {
-      this.#logger.warn({ err: messageOf(error) }, "file events are incomplete, looking often");
+  #handleWatchError(error: unknown): void {
+    if (!this.#hasLostEvents) {
+      this.#logger.warn(
+        { err: getErrorMessage(error) },
+        "file events are incomplete, looking often",
+      );
     }
-    this.#isBlind = true;
+    this.#hasLostEvents = true;
     this.#hint(undefined);
   }
 
@@ -141,16 +144,19 @@ export class SpecFolder implements AsyncDisposable {
         await this.rescan();
         await this.#follow();
       } catch (error) {
-        if (isAbort(error)) return;
-        this.#logger.error({ err: messageOf(error) }, "the watched folder could not be followed");
-        this.#wait(null);
+        if (isAbortError(error)) return;
+        this.#logger.error(
+          { err: getErrorMessage(error) },
+          "the watched folder could not be followed",
+        );
+        this.#scheduleRescan(null);
       }
     });
   }
 
   async #follow(): Promise<void> {
     this.#isFollowing = true;
-    await this.#watcher.follow(this.#place);
+    await this.#watcher.follow(this.#location);
   }
 
   async #scan(): Promise<void> {
@@ -159,20 +165,20 @@ export class SpecFolder implements AsyncDisposable {
     const suspects = this.#suspects;
     this.#suspects = new Set();
     try {
-      const { place, recheckAt } = await this.#sync.scan(suspects, this.#signal);
-      this.#place = place;
-      this.#wait(recheckAt);
+      const { location: place, recheckAt } = await this.#sync.scan(suspects, this.#signal);
+      this.#location = place;
+      this.#scheduleRescan(recheckAt);
     } catch (error) {
       for (const path of suspects) this.#suspects.add(path);
       throw error;
     }
   }
 
-  #wait(recheckAt: number | null): void {
+  #scheduleRescan(recheckAt: number | null): void {
     this.#cancelTimer?.();
     if (this.#signal.aborted) return;
-    const isSeeing = this.#place !== undefined && !this.#isBlind;
-    const rescanMs = isSeeing ? RESCAN_MS : RESCAN_BLIND_MS;
+    const hasEvents = this.#location !== undefined && !this.#hasLostEvents;
+    const rescanMs = hasEvents ? RESCAN_MS : RESCAN_WITHOUT_EVENTS_MS;
     const recheckMs = recheckAt === null ? rescanMs : Math.max(0, recheckAt - this.#clock.now());
     this.#cancelTimer = this.#clock.setTimer(Math.min(rescanMs, recheckMs), () => {
       if (this.#isFollowing) this.#trigger();
@@ -180,7 +186,7 @@ export class SpecFolder implements AsyncDisposable {
   }
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
+function waitForAbort(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve(), { once: true });

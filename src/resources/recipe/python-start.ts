@@ -1,7 +1,7 @@
-import type { StartCommand } from "./dockerfile-text.ts";
-import { undecided } from "./failure.ts";
-import { procfileStart } from "./procfile.ts";
-import type { SourceReader } from "./reader.ts";
+import type { StartCommand } from "./generated-dockerfile.ts";
+import { readProcfileStart } from "./procfile.ts";
+import type { SourceReader } from "./source-reader.ts";
+import { undecidedSourceError } from "./undecided-source.ts";
 
 export interface PythonStart {
   readonly command: StartCommand;
@@ -31,59 +31,62 @@ const wsgiApp = /^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)?(?:Flask|Bottle)\(/m;
 const flaskFactory = /^def (create_app|make_app)\(/m;
 
 /** How a Python app is started. Throws `invalid_request` where nothing says so. */
-export async function pythonStart(
+export async function findPythonStart(
   reader: SourceReader,
   packages: ReadonlySet<string>,
 ): Promise<PythonStart> {
-  const named = await procfileStart(reader);
+  const named = await readProcfileStart(reader);
   if (named !== undefined) return { command: named, server: undefined };
-  const django = await djangoStart(reader);
+  const django = await findDjangoStart(reader);
   if (django !== undefined) return django;
   if (packages.has("streamlit")) {
     const file = ["streamlit_app.py", "app.py", "main.py"].find((name) => reader.has(name));
     if (file !== undefined)
-      return shell(`streamlit run ${file} --server.address 0.0.0.0 --server.port $PORT`, undefined);
+      return createShellStart(
+        `streamlit run ${file} --server.address 0.0.0.0 --server.port $PORT`,
+        undefined,
+      );
   }
   for (const file of moduleFiles) {
     const text = await reader.read(file);
     if (text === undefined) continue;
     const module = file.replace(/(\/__init__)?\.py$/, "").replaceAll("/", ".");
     const asgi = asgiApp.exec(text)?.[1];
-    if (asgi !== undefined) return uvicorn(`${module}:${asgi}`);
+    if (asgi !== undefined) return createUvicornStart(`${module}:${asgi}`);
     const wsgi = wsgiApp.exec(text)?.[1];
-    if (wsgi !== undefined) return gunicorn(`${module}:${wsgi}`);
+    if (wsgi !== undefined) return createGunicornStart(`${module}:${wsgi}`);
     const factory = packages.has("flask") ? flaskFactory.exec(text)?.[1] : undefined;
-    if (factory !== undefined) return gunicorn(`'${module}:${factory}()'`);
+    if (factory !== undefined) return createGunicornStart(`'${module}:${factory}()'`);
   }
   const file = programFiles.find((name) => reader.has(name));
   if (file !== undefined)
     return { command: { type: "program", words: ["python", file] }, server: undefined };
-  throw undecided(
+  throw undecidedSourceError(
     `nothing says how the app is started: there is no Procfile, no manage.py, and none of ${programFiles.join(", ")}`,
     "add a Procfile such as `web: gunicorn --bind 0.0.0.0:$PORT shop:app`",
   );
 }
 
-async function djangoStart(reader: SourceReader): Promise<PythonStart | undefined> {
+async function findDjangoStart(reader: SourceReader): Promise<PythonStart | undefined> {
   const manage = await reader.read("manage.py");
   const settings = /DJANGO_SETTINGS_MODULE["'],\s*["']([\w.]+)["']/.exec(manage ?? "")?.[1];
   const project = settings?.split(".")[0];
   return project !== undefined && reader.has(`${project}/wsgi.py`)
-    ? gunicorn(`${project}.wsgi`)
+    ? createGunicornStart(`${project}.wsgi`)
     : undefined;
 }
 
-function gunicorn(app: string): PythonStart {
-  return shell(`gunicorn --bind 0.0.0.0:$PORT ${app}`, "gunicorn");
+function createGunicornStart(app: string): PythonStart {
+  return createShellStart(`gunicorn --bind 0.0.0.0:$PORT ${app}`, "gunicorn");
 }
 
-function uvicorn(app: string): PythonStart {
-  return shell(
+function createUvicornStart(app: string): PythonStart {
+  return createShellStart(
     `uvicorn --host 0.0.0.0 --port $PORT --proxy-headers --forwarded-allow-ips '*' ${app}`,
     "uvicorn",
   );
 }
 
-function shell(line: string, server: PythonStart["server"]): PythonStart {
+function createShellStart(line: string, server: PythonStart["server"]): PythonStart {
   return { command: { type: "shell", line }, server };
 }

@@ -1,8 +1,8 @@
 import { type Static, Type } from "typebox";
-import { AppSpec, GitSource } from "../app.ts";
-import { Name, Port } from "../fields.ts";
+import { AppSpec, GitSource } from "../app-spec.ts";
+import { appPhases } from "../app-status.ts";
+import { Name, Port } from "../field-schemas.ts";
 import { Metadata } from "../kinds.ts";
-import { phases } from "../status.ts";
 import { BuildView } from "./builds.ts";
 import { EventView } from "./events.ts";
 import { dryRunFields, planFields } from "./plans.ts";
@@ -16,12 +16,12 @@ import {
   OneOf,
   StringMap,
   Timestamp,
-} from "./schema.ts";
+} from "./wire-schema.ts";
 
 const itemFields = {
   id: Type.String({ description: "stays the same for the app's whole life" }),
   name: Type.String(),
-  status: OneOf(phases),
+  status: OneOf(appPhases),
   domain: Type.String(),
   image: Type.String({ description: "empty while an image is still to be built" }),
   source: Type.Unsafe<string | null>({

@@ -1,12 +1,12 @@
 import { type Static, Type } from "typebox";
-import { Duration } from "../fields.ts";
-import { closed, NullableString, OneOf, Timestamp } from "./schema.ts";
+import { Duration } from "../field-schemas.ts";
+import { closed, NullableString, OneOf, Timestamp } from "./wire-schema.ts";
 
-export const scopes = ["read", "write", "admin"] as const;
+export const tokenScopes = ["read", "write", "admin"] as const;
 
 export const LoginBody = Type.Object({ password: Type.String({ maxLength: 1024 }) }, closed);
 
-export const LoginAnswer = Type.Object(
+export const LoginResponse = Type.Object(
   {
     token: Type.String(),
     token_type: Type.Literal("Bearer"),
@@ -15,12 +15,12 @@ export const LoginAnswer = Type.Object(
   },
   closed,
 );
-export type LoginAnswer = Static<typeof LoginAnswer>;
+export type LoginResponse = Static<typeof LoginResponse>;
 
 const tokenFields = {
   id: Type.String(),
   name: Type.String(),
-  scope: OneOf(scopes),
+  scope: OneOf(tokenScopes),
   kind: OneOf(["session", "named", "local"]),
   created_at: Timestamp,
   expires_at: NullableString,
@@ -39,14 +39,14 @@ export type TokenList = Static<typeof TokenList>;
 export const CreateTokenBody = Type.Object(
   {
     name: Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$" }),
-    scope: Type.Optional(OneOf(scopes)),
+    scope: Type.Optional(OneOf(tokenScopes)),
     expires_in: Type.Optional(Duration),
   },
   closed,
 );
 export type CreateTokenBody = {
   name: string;
-  scope?: (typeof scopes)[number];
+  scope?: (typeof tokenScopes)[number];
   expires_in?: string;
 };
 

@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { closed, NullableInteger, NullableString, OneOf, Timestamp } from "./schema.ts";
+import { closed, NullableInteger, NullableString, OneOf, Timestamp } from "./wire-schema.ts";
 
 export const BuildView = Type.Object(
   {
@@ -39,8 +39,8 @@ export const UploadedArchiveView = Type.Object(
 );
 export type UploadedArchiveView = Static<typeof UploadedArchiveView>;
 
-export const GitHookAnswer = Type.Object(
+export const GitHookResponse = Type.Object(
   { apps: Type.Array(Type.String(), { description: "apps whose sources are looked at now" }) },
   closed,
 );
-export type GitHookAnswer = Static<typeof GitHookAnswer>;
+export type GitHookResponse = Static<typeof GitHookResponse>;

@@ -7,7 +7,7 @@ import {
   NullableString,
   OneOf,
   Timestamp,
-} from "./schema.ts";
+} from "./wire-schema.ts";
 
 const NullableKind = Type.Unsafe<(typeof kinds)[number] | null>({
   type: ["string", "null"],

@@ -1,10 +1,17 @@
 import { type Static, Type } from "typebox";
-import { ModelSpec } from "../model.ts";
+import { ModelSpec } from "../model-spec.ts";
 import { modelPhases } from "../model-status.ts";
 import { ConditionView } from "./apps.ts";
 import { EventView } from "./events.ts";
 import { dryRunFields, planFields } from "./plans.ts";
-import { Component, closed, NullableInteger, NullableString, OneOf, StringMap } from "./schema.ts";
+import {
+  Component,
+  closed,
+  NullableInteger,
+  NullableString,
+  OneOf,
+  StringMap,
+} from "./wire-schema.ts";
 
 const modelSteps = ["resolving", "waiting", "downloading", "verifying"] as const;
 const NullableStep = Type.Unsafe<(typeof modelSteps)[number] | null>({

@@ -1,5 +1,5 @@
 import { type TSchema, Type } from "typebox";
-import { closed, FieldChangeView, NullableOf, NullableString } from "./schema.ts";
+import { closed, FieldChangeView, NullableOf, NullableString } from "./wire-schema.ts";
 
 /** What every plan tells, whatever it is for. */
 export const planFields = {

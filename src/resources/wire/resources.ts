@@ -1,8 +1,8 @@
 import { type Static, Type } from "typebox";
-import { Name } from "../fields.ts";
+import { Name } from "../field-schemas.ts";
 import { type Kind, kinds, type Manifest, type SpecOf } from "../kinds.ts";
 import type { StatusOf } from "../resource.ts";
-import { SecretSpec } from "../secret.ts";
+import { SecretSpec } from "../secret-spec.ts";
 import { PlanView } from "./apps.ts";
 import { ModelPlanView } from "./models.ts";
 import {
@@ -15,7 +15,7 @@ import {
   OneOf,
   StringMap,
   Timestamp,
-} from "./schema.ts";
+} from "./wire-schema.ts";
 
 /** A resource in the form of its manifest, with what the store adds. */
 export const ResourceView = Type.Object(
@@ -86,11 +86,11 @@ export const ApplyResultView = Type.Object(
 );
 export type ApplyResultView = Static<typeof ApplyResultView>;
 
-export const ApplyAnswer = Type.Object(
+export const ApplyResponse = Type.Object(
   { dry_run: Type.Boolean(), results: Type.Array(ApplyResultView) },
   closed,
 );
-export type ApplyAnswer = Static<typeof ApplyAnswer>;
+export type ApplyResponse = Static<typeof ApplyResponse>;
 
 export const DeletedView = Type.Object(
   {

@@ -1,8 +1,15 @@
 import { type Static, Type } from "typebox";
 import { kinds } from "../kinds.ts";
-import { closed, NullableInteger, NullableOf, NullableString, OneOf, Timestamp } from "./schema.ts";
+import {
+  closed,
+  NullableInteger,
+  NullableOf,
+  NullableString,
+  OneOf,
+  Timestamp,
+} from "./wire-schema.ts";
 
-export const Health = Type.Object(
+export const HealthView = Type.Object(
   {
     status: OneOf(["ok", "degraded"]),
     runtime: OneOf(["connected", "disconnected"]),
@@ -11,7 +18,7 @@ export const Health = Type.Object(
   },
   closed,
 );
-export type Health = Static<typeof Health>;
+export type HealthView = Static<typeof HealthView>;
 
 export const SystemInfo = Type.Object(
   {
@@ -185,5 +192,5 @@ export const PruneBody = Type.Object(
   closed,
 );
 
-export const PruneAnswer = Type.Object({ pruned: Type.Array(PendingPrune) }, closed);
-export type PruneAnswer = Static<typeof PruneAnswer>;
+export const PruneResponse = Type.Object({ pruned: Type.Array(PendingPrune) }, closed);
+export type PruneResponse = Static<typeof PruneResponse>;

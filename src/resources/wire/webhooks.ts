@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { webhookEvents } from "../webhook-events.ts";
-import { closed, NullableInteger, NullableString, OneOf, Timestamp } from "./schema.ts";
+import { closed, NullableInteger, NullableString, OneOf, Timestamp } from "./wire-schema.ts";
 
 const AppName = Type.String({ pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" });
 

@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
-import { AssistantError } from "../../../src/assistant/errors.ts";
-import { openContext, temporaryFolder, writeFiles } from "../../support/context-world.ts";
-import { PATIENT } from "../../support/patience.ts";
+import { AssistantError } from "../../../src/assistant/assistant-error.ts";
+import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 /** Ships are near to vessels, and a passage with "endless" in it is too long. */
 class Embedder {
@@ -19,7 +19,7 @@ class Embedder {
   }
 }
 
-function fleet(): string {
+function createFleetFolder(): string {
   const folder = temporaryFolder();
   writeFiles(folder, {
     "a.md": "# Fleet\n\nour ships are old",
@@ -29,36 +29,42 @@ function fleet(): string {
   return folder;
 }
 
-const modeOf = async (world: Awaited<ReturnType<typeof openContext>>, query: string) =>
+const searchMode = async (world: Awaited<ReturnType<typeof openContext>>, query: string) =>
   (await world.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
 
 it("goes by words until the model is there, keeps its vectors while it is not, and asks once for what is too long", async () => {
   const dir = temporaryFolder();
-  const sources = [{ name: "notes", path: fleet() }];
+  const sources = [{ name: "notes", path: createFleetFolder() }];
   const first = await openContext({ dir, sources, embedder: "awaited" });
-  expect(await modeOf(first, "ships")).toEqual(["Fleet lexical"]);
-  expect(await modeOf(first, "vessel")).toEqual([]);
+  expect(await searchMode(first, "ships")).toEqual(["Fleet lexical"]);
+  expect(await searchMode(first, "vessel")).toEqual([]);
   const embedder = new Embedder();
-  first.context.useEmbedder(embedder);
+  first.context.setEmbedder(embedder);
   await vi.waitFor(
-    async () => expect(await modeOf(first, "vessel")).toEqual(["Fleet hybrid"]),
-    PATIENT,
+    async () => expect(await searchMode(first, "vessel")).toEqual(["Fleet hybrid"]),
+    WAIT_OPTIONS,
   );
   expect(first.context.embedder.id).toBe(embedder.id);
   const asked = embedder.asked.filter((text) => text.includes("endless")).length;
   writeFiles(sources[0]?.path ?? "", { "d.md": "# More\n\nanother ship" });
-  await vi.waitFor(async () => expect(await modeOf(first, "vessel")).toHaveLength(2), PATIENT);
+  await vi.waitFor(
+    async () => expect(await searchMode(first, "vessel")).toHaveLength(2),
+    WAIT_OPTIONS,
+  );
   expect(embedder.asked.filter((text) => text.includes("endless"))).toHaveLength(asked);
   await first.context[Symbol.asyncDispose]();
 
   const without = await openContext({ dir, sources, embedder: "awaited" });
-  expect(await modeOf(without, "soup")).toEqual(["Lunch lexical"]);
+  expect(await searchMode(without, "soup")).toEqual(["Lunch lexical"]);
   await without.context[Symbol.asyncDispose]();
 
   const again = new Embedder();
   const last = await openContext({ dir, sources, embedder: "awaited" });
-  last.context.useEmbedder(again);
-  await vi.waitFor(async () => expect(await modeOf(last, "vessel")).toHaveLength(2), PATIENT);
+  last.context.setEmbedder(again);
+  await vi.waitFor(
+    async () => expect(await searchMode(last, "vessel")).toHaveLength(2),
+    WAIT_OPTIONS,
+  );
   expect(again.asked.filter((text) => text !== "vessel")).toEqual([]);
 });
 
@@ -73,14 +79,17 @@ it("keeps to the scopes where it finds by meaning alone", async () => {
   const world = await openContext({ sources, embedder: new Embedder() });
   const titles = async (scopes?: readonly string[]) =>
     (await world.find("vessel", { isHybrid: true, scopes })).map(({ title }) => title).toSorted();
-  await vi.waitFor(async () => expect(await titles()).toEqual(["Fleet", "Other fleet"]), PATIENT);
+  await vi.waitFor(
+    async () => expect(await titles()).toEqual(["Fleet", "Other fleet"]),
+    WAIT_OPTIONS,
+  );
   expect(await titles(["seen"])).toEqual(["Fleet"]);
   expect(await titles(["hidden", "else"])).toEqual(["Other fleet"]);
   expect(await titles([])).toEqual([]);
 });
 
 it("takes a query of 4,096 bytes, and none of one more", async () => {
-  const world = await openContext({ sources: [{ name: "notes", path: fleet() }] });
+  const world = await openContext({ sources: [{ name: "notes", path: createFleetFolder() }] });
   const query = `ships ${"é".repeat(2_045)}`;
   expect(Buffer.byteLength(query)).toBe(4_096);
   expect(await world.find(query)).toHaveLength(1);

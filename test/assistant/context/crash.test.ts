@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import Database from "better-sqlite3";
 import { expect, it, onTestFinished, vi } from "vitest";
 import type { IndexState } from "../../../src/assistant/context/port.ts";
-import { openContext, temporaryFolder, writeFiles } from "../../support/context-world.ts";
+import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
 
 const program = new URL("../../support/context-process.mjs", import.meta.url).pathname;
 /** More of them with CONTEXT_KILLS; each takes about a second. */
@@ -37,7 +37,7 @@ class Indexing {
   }
 }
 
-function checkWhole(file: string): void {
+function assertIndexIsWhole(file: string): void {
   const db = new Database(file);
   try {
     expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
@@ -73,7 +73,7 @@ it("leaves a whole index wherever it is killed, and goes on from there", async (
       await new Promise((resolve) => setTimeout(resolve, turn * 40));
     }
     await child.kill();
-    checkWhole(join(dir, "context.db"));
+    assertIndexIsWhole(join(dir, "context.db"));
   }
   const world = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
   expect(world.context.indexState().documents).toBe(200);

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, it, vi } from "vitest";
 import {
-  holds,
+  containsBytes,
   openContext,
   temporaryFolder,
-  untilFound,
+  waitUntilFound,
   writeFiles,
-} from "../../support/context-world.ts";
-import { PATIENT, UNBOUNDED_AFTER_MS } from "../../support/patience.ts";
+} from "../../support/context-harness.ts";
 import { Dice } from "../../support/random.ts";
+import { UNBOUNDED_AFTER_MS, WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 const privateKey =
   "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkK\n-----END OPENSSH PRIVATE KEY-----";
@@ -26,19 +26,19 @@ it("finds no private key in a packed page, in base64 or behind markup", async ()
     "seen.md": "# Seen\n\nharbour",
   });
   const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  await untilFound(world, "harbour", ["Seen"]);
+  await waitUntilFound(world, "harbour", ["Seen"]);
   expect(await world.find("zyxcanary")).toEqual([]);
-  expect(holds(world.dir, "zyxcanary")).toBe(false);
+  expect(containsBytes(world.dir, "zyxcanary")).toBe(false);
 });
 
 it("lets go of a file that becomes a secret", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, { "notes.txt": "zyxcanary before", "seen.md": "# Seen\n\nharbour" });
   const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  await untilFound(world, "zyxcanary", ["notes"]);
+  await waitUntilFound(world, "zyxcanary", ["notes"]);
   appendFileSync(join(folder, "notes.txt"), `\n${privateKey}\n`);
-  await untilFound(world, "zyxcanary", []);
-  await vi.waitFor(() => expect(holds(world.dir, "zyxcanary")).toBe(false), PATIENT);
+  await waitUntilFound(world, "zyxcanary", []);
+  await vi.waitFor(() => expect(containsBytes(world.dir, "zyxcanary")).toBe(false), WAIT_OPTIONS);
 });
 
 it("answers for a file whose time no date has", async () => {
@@ -47,7 +47,7 @@ it("answers for a file whose time no date has", async () => {
   utimesSync(join(folder, "far.md"), 0, 9e12);
   utimesSync(join(folder, "early.md"), 0, -9e12);
   const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  await untilFound(world, "harbour", ["Far", "Early"]);
+  await waitUntilFound(world, "harbour", ["Far", "Early"]);
   for (const { mtime } of await world.find("harbour")) expect(mtime).toMatch(/^\d{4}-\d\d-\d\dT/);
 });
 
@@ -59,7 +59,7 @@ it("keeps up with a burst of changes in a source of many files", async () => {
   const began = performance.now();
   for (const name of names.slice(0, 2_000)) writeFileSync(join(folder, name), "changed harbour");
   writeFileSync(join(folder, "39/2999.txt"), "zebra");
-  await untilFound(world, "zebra", ["2999"]);
+  await waitUntilFound(world, "zebra", ["2999"]);
   // Asking the index for all files at each change took a minute.
   expect(performance.now() - began).toBeLessThan(UNBOUNDED_AFTER_MS);
 }, 60_000);
@@ -98,12 +98,12 @@ it("forgets the words of files that went, and of sources that were taken out, wh
     { timeout: 20_000, interval: 50 },
   );
   await first.context[Symbol.asyncDispose]();
-  expect(holds(dir, "zyxcanaryone") && holds(dir, "zyxcanarytwo")).toBe(true);
+  expect(containsBytes(dir, "zyxcanaryone") && containsBytes(dir, "zyxcanarytwo")).toBe(true);
   for (const name of Object.keys(marked(""))) rmSync(join(folder, name));
   const second = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
-  await untilFound(second, "zyxcanaryone", []);
+  await waitUntilFound(second, "zyxcanaryone", []);
   await vi.waitFor(() => {
-    expect(holds(dir, "zyxcanarytwo")).toBe(false);
-    expect(holds(dir, "zyxcanaryone")).toBe(false);
-  }, PATIENT);
+    expect(containsBytes(dir, "zyxcanarytwo")).toBe(false);
+    expect(containsBytes(dir, "zyxcanaryone")).toBe(false);
+  }, WAIT_OPTIONS);
 }, 40_000);

@@ -2,12 +2,12 @@ import { describe, expect, it, vi } from "vitest";
 import type { ContextEmbedder } from "../../../src/assistant/context/port.ts";
 import {
   openContext,
-  person,
-  sandboxed,
+  sandboxedCaller,
   temporaryFolder,
+  unconfinedCaller,
   writeFiles,
-} from "../../support/context-world.ts";
-import { PATIENT } from "../../support/patience.ts";
+} from "../../support/context-harness.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 async function notes(files: Record<string, string | Uint8Array>, scope?: string) {
   const folder = temporaryFolder();
@@ -137,15 +137,17 @@ describe("a search", () => {
   it("ends with its caller's signal, and says so where it takes too long", async () => {
     const world = await openContext({
       sources: [{ name: "notes", path: temporaryFolder() }],
-      searchLimitMs: 50,
+      searchTimeoutMs: 50,
       embedder: { id: "never", dimensions: 3, embed: () => new Promise(() => {}) },
     });
     const request = { query: "x", limit: 1, isHybrid: true, scopes: undefined };
     const caller = new AbortController();
-    const left = world.context.search(request, person, caller.signal);
+    const left = world.context.search(request, unconfinedCaller, caller.signal);
     caller.abort(new Error("gone"));
     await expect(left).rejects.toThrow("gone");
-    await expect(world.context.search(request, person, caller.signal)).rejects.toThrow("gone");
+    await expect(world.context.search(request, unconfinedCaller, caller.signal)).rejects.toThrow(
+      "gone",
+    );
     await expect(world.find("x", request)).rejects.toMatchObject({ code: "timeout" });
   });
 });
@@ -155,7 +157,7 @@ describe("the ledger", () => {
     const world = await notes({ "a.txt": "text" });
     await world.find("text");
     await world.find("text", { isHybrid: true });
-    await world.find("text", { isHybrid: true, scopes: [] }, sandboxed("org.example.App"));
+    await world.find("text", { isHybrid: true, scopes: [] }, sandboxedCaller("org.example.App"));
     expect(world.ledger.entries.map(({ name }) => name)).toEqual([
       "context.search",
       "context.search.hybrid",
@@ -199,7 +201,7 @@ async function twoSources() {
 describe("scopes", () => {
   it("hold before the limit: a crowd that may not be seen hides nothing", async () => {
     const world = await twoSources();
-    const titles = async (scopes: readonly string[] | undefined, caller = person) =>
+    const titles = async (scopes: readonly string[] | undefined, caller = unconfinedCaller) =>
       (await world.find("anchor", { scopes, limit: 50 }, caller)).map(({ source }) => source);
     expect(await titles(["app:org.example.App"])).toEqual(["app"]);
     expect(new Set(await titles(["work"]))).toEqual(new Set(["work"]));
@@ -207,10 +209,10 @@ describe("scopes", () => {
     expect(await titles(["unheard-of"])).toEqual([]);
     expect(await titles(["%", "work' OR '1"])).toEqual([]);
     expect(world.ledger.entries).toHaveLength(5);
-    expect(await titles(undefined, sandboxed("org.example.App"))).toEqual(["app"]);
-    expect(await titles(["work"], sandboxed("org.example.App"))).toEqual([]);
-    expect(await titles(undefined, sandboxed("org.example.Else"))).toEqual([]);
-    const unit = { ...person, app: { id: "org.example.Else", kind: "unit" as const } };
+    expect(await titles(undefined, sandboxedCaller("org.example.App"))).toEqual(["app"]);
+    expect(await titles(["work"], sandboxedCaller("org.example.App"))).toEqual([]);
+    expect(await titles(undefined, sandboxedCaller("org.example.Else"))).toEqual([]);
+    const unit = { ...unconfinedCaller, app: { id: "org.example.Else", kind: "unit" as const } };
     expect(await titles(undefined, unit)).toHaveLength(50);
   });
 });
@@ -245,7 +247,7 @@ describe("hybrid search", () => {
       expect(hits).toMatchObject([
         { title: "Fleet", mode: "hybrid", parts: { lexical: null, cosine: 1 } },
       ]);
-    }, PATIENT);
+    }, WAIT_OPTIONS);
     expect(await world.find("vessels", { isHybrid: true, scopes: ["else"] })).toEqual([]);
     embedder.isDown = true;
     expect(await world.find("vessels", { isHybrid: true })).toEqual([]);

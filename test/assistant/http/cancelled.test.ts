@@ -1,7 +1,12 @@
 import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";
 import { CountingClock } from "../../support/counting-clock.ts";
-import { inferenceHttp, RawClient, rawPost, soon } from "../../support/inference-http.ts";
+import {
+  RawClient,
+  rawPost,
+  SHORT_WAIT,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
 import { accepted, forever } from "../../support/scripted-service.ts";
 
 function descriptors(): number {
@@ -10,7 +15,7 @@ function descriptors(): number {
 
 test("1,000 streams that are given up leave no descriptor, timer or listener", async () => {
   const clock = new CountingClock();
-  await using world = await inferenceHttp({ clock });
+  await using world = await startInferenceHttp({ clock });
   world.service.script = async function* (_request, signal) {
     yield accepted;
     yield { type: "text", choice: 0, text: "one" };
@@ -21,20 +26,20 @@ test("1,000 streams that are given up leave no descriptor, timer or listener", a
     const clients = Array.from({ length: count }, () =>
       new RawClient(world.port).write(rawPost("/v1/chat/completions", body)),
     );
-    await expect.poll(() => world.service.running, soon).toBe(count);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(count);
     for (const client of clients) leave(client);
-    await expect.poll(() => world.service.running, soon).toBe(0);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
   };
 
   await round(10, (client) => client.socket.destroy());
-  await expect.poll(() => world.server.server.listenerCount("close"), soon).toBeLessThan(5);
+  await expect.poll(() => world.server.server.listenerCount("close"), SHORT_WAIT).toBeLessThan(5);
   const before = descriptors();
   for (let batch = 0; batch < 5; batch += 1) {
     await round(100, (client) => client.socket.destroy());
     await round(100, (client) => client.socket.resetAndDestroy());
   }
   expect(world.service.aborted).toBe(1_010);
-  await expect.poll(descriptors, soon).toBeLessThanOrEqual(before);
+  await expect.poll(descriptors, SHORT_WAIT).toBeLessThanOrEqual(before);
   expect(clock.pending).toBe(0);
   expect(await world.metrics.metrics()).toMatch(/connections_open 0\n[^]*requests_underway 0\n/);
   // On one connection that stays, as the openai client keeps it, nothing piles up either.

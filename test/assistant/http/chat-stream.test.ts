@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { AssistantError } from "../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 import {
-  dataOf,
-  type InferenceHttpWorld,
-  inferenceHttp,
-  soon,
-} from "../../support/inference-http.ts";
+  type InferenceHttpHarness,
+  readDataLines,
+  SHORT_WAIT,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
 import { accepted, forever, Gate, says, started } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpWorld;
+let world: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await inferenceHttp({ limits: { openAfterMs: 30, heartbeatMs: 30 } });
+  world = await startInferenceHttp({ limits: { openAfterMs: 30, heartbeatMs: 30 } });
 });
 afterEach(() => world[Symbol.asyncDispose]());
 
@@ -28,7 +28,7 @@ async function chunksOf(body: object): Promise<Chunk[]> {
   const response = await world.post("/v1/chat/completions", { messages, stream: true, ...body });
   expect(response.status).toBe(200);
   expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
-  const data = dataOf(await response.text());
+  const data = readDataLines(await response.text());
   expect(data.at(-1)).toBe("[DONE]");
   return data.slice(0, -1).map((text) => JSON.parse(text));
 }
@@ -202,7 +202,7 @@ describe("an error of a stream", () => {
       throw new AssistantError("engine_failed", "the engine ended");
     };
     const raw = await world.post("/v1/chat/completions", { messages, stream: true });
-    const data = dataOf(await raw.text());
+    const data = readDataLines(await raw.text());
     expect(JSON.parse(data.at(-1) ?? "")).toEqual({
       error: {
         message: "the engine ended",
@@ -231,7 +231,7 @@ describe("an error of a stream", () => {
       throw new Error("secret /path");
     };
     const raw = await world.post("/v1/chat/completions", { messages, stream: true });
-    const last = dataOf(await raw.text()).at(-1) ?? "";
+    const last = readDataLines(await raw.text()).at(-1) ?? "";
     expect(JSON.parse(last)).toMatchObject({ error: { code: "internal" } });
     expect(last).not.toContain("secret");
   });
@@ -251,11 +251,11 @@ describe("a stream that waits", () => {
     let seen = "";
     while (!/: waiting\n\n[^]*: waiting\n\n/.test(seen))
       seen += (await reader?.read())?.value ?? "";
-    expect(dataOf(seen)).toHaveLength(1);
+    expect(readDataLines(seen)).toHaveLength(1);
     gate.open();
     for (let part = await reader?.read(); part?.value; part = await reader?.read())
       seen += part.value;
-    expect(dataOf(seen).at(-1)).toBe("[DONE]");
+    expect(readDataLines(seen).at(-1)).toBe("[DONE]");
     expect(await stream.finalContent()).toBe("late");
   });
 
@@ -278,9 +278,9 @@ describe("a stream that waits", () => {
     };
     const streamed = await world.post("/v1/chat/completions", { messages, stream: true });
     const whole = world.post("/v1/chat/completions", { messages });
-    await expect.poll(() => world.service.pulled, soon).toBe(4);
+    await expect.poll(() => world.service.pulled, SHORT_WAIT).toBe(4);
     await world.server.close();
-    expect(dataOf(await streamed.text()).at(-1)).toContain('"code":"shutting_down"');
+    expect(readDataLines(await streamed.text()).at(-1)).toContain('"code":"shutting_down"');
     expect((await whole).status).toBe(503);
     expect(await (await whole).json()).toMatchObject({ error: { code: "shutting_down" } });
     expect(world.service.running).toBe(0);

@@ -1,11 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { AssistantError, type AssistantErrorCode } from "../../../src/assistant/errors.ts";
-import { type InferenceHttpWorld, inferenceHttp } from "../../support/inference-http.ts";
+import { AssistantError, type AssistantErrorCode } from "../../../src/assistant/assistant-error.ts";
+import {
+  type InferenceHttpHarness,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
 import { accepted, says, started } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpWorld;
+let world: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await inferenceHttp();
+  world = await startInferenceHttp();
 });
 afterEach(() => world[Symbol.asyncDispose]());
 

@@ -1,10 +1,14 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { dataOf, type InferenceHttpWorld, inferenceHttp } from "../../support/inference-http.ts";
+import {
+  type InferenceHttpHarness,
+  readDataLines,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
 import { says, textOfPrompt } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpWorld;
+let world: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await inferenceHttp();
+  world = await startInferenceHttp();
 });
 afterEach(() => world[Symbol.asyncDispose]());
 
@@ -89,7 +93,7 @@ test("a stream has the texts, the reason, the usage and [DONE]", async () => {
     ].map((row) => ["text_completion", ...row]),
   );
   const raw = await world.post("/v1/completions", { prompt: "x", stream: true });
-  expect(dataOf(await raw.text()).at(-1)).toBe("[DONE]");
+  expect(readDataLines(await raw.text()).at(-1)).toBe("[DONE]");
 });
 
 test("logprobs say where each token stands, streamed or not", async () => {

@@ -1,20 +1,20 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { CountingClock } from "../../support/counting-clock.ts";
 import {
-  dataOf,
-  type InferenceHttpWorld,
-  inferenceHttp,
+  type InferenceHttpHarness,
   RawClient,
   rawPost,
-  soon,
-} from "../../support/inference-http.ts";
+  readDataLines,
+  SHORT_WAIT,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
 import { accepted, forever, Gate, says } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpWorld;
+let world: InferenceHttpHarness;
 let clock: CountingClock;
 beforeEach(async () => {
   clock = new CountingClock();
-  world = await inferenceHttp({ clock });
+  world = await startInferenceHttp({ clock });
 });
 afterEach(() => world[Symbol.asyncDispose]());
 
@@ -36,17 +36,17 @@ describe("a client that closes its sending half", () => {
     };
     using whole = new RawClient(world.port).write(rawPost(path, ask));
     using streamed = new RawClient(world.port).write(rawPost(path, askStream));
-    if (isLate) await expect.poll(() => world.service.running, soon).toBe(2);
+    if (isLate) await expect.poll(() => world.service.running, SHORT_WAIT).toBe(2);
     whole.socket.end();
     streamed.socket.end();
-    await expect.poll(() => world.service.running, soon).toBe(2);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(2);
     // Some looks at the other end of the connection later, both are still there.
     const timers = clock.everSet;
-    await expect.poll(() => clock.everSet, soon).toBeGreaterThan(timers + 3);
+    await expect.poll(() => clock.everSet, SHORT_WAIT).toBeGreaterThan(timers + 3);
     expect([world.service.running, world.service.aborted]).toEqual([2, 0]);
     for (const gate of gates) gate.open();
     expect(await whole.all()).toContain('"content":"late"');
-    expect(dataOf(await streamed.all()).at(-1)).toBe("[DONE]");
+    expect(readDataLines(await streamed.all()).at(-1)).toBe("[DONE]");
   });
 
   test("and then goes away altogether ends its request, though nothing is written", async () => {
@@ -55,13 +55,13 @@ describe("a client that closes its sending half", () => {
       await forever(signal);
     };
     using client = new RawClient(world.port).write(rawPost(path, ask));
-    await expect.poll(() => world.service.running, soon).toBe(1);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
     client.socket.end();
     const timers = clock.everSet;
-    await expect.poll(() => clock.everSet, soon).toBeGreaterThan(timers + 2);
+    await expect.poll(() => clock.everSet, SHORT_WAIT).toBeGreaterThan(timers + 2);
     expect(world.service.running).toBe(1);
     client.socket.destroy();
-    await expect.poll(() => world.service.running, soon).toBe(0);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
   });
 });
 
@@ -80,9 +80,9 @@ describe("a client that goes away", () => {
         await forever(signal);
       };
       const client = new RawClient(world.port).write(rawPost(path, body));
-      await expect.poll(() => world.service.running, soon).toBe(1);
+      await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
       client.socket.destroy();
-      await expect.poll(() => world.service.running, soon).toBe(0);
+      await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
     }
   });
 
@@ -96,12 +96,12 @@ describe("a client that goes away", () => {
       { model: "tiny", messages: [{ role: "user", content: "hi" }] },
       { signal: leaving.signal },
     );
-    await expect.poll(() => world.service.running, soon).toBe(1);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
     leaving.abort();
     await expect(call).rejects.toThrow("aborted");
-    await expect.poll(() => world.service.running, soon).toBe(0);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
     await expect
-      .poll(() => world.metrics.metrics(), soon)
+      .poll(() => world.metrics.metrics(), SHORT_WAIT)
       .toMatch(/requests_total\{method="POST",route="\/v1\/chat\/completions",status="gone"\} 1/);
   });
 });
@@ -126,20 +126,20 @@ describe("a slow reader", () => {
           before = world.service.pulled;
           return isStill;
         },
-        { ...soon, interval: 200 },
+        { ...SHORT_WAIT, interval: 200 },
       )
       .toBe(true);
     expect(world.service.pulled).toBeLessThan(count);
     // Others do not notice.
     expect((await fetch(`${world.url}/health`)).status).toBe(200);
     client.socket.resume();
-    const all = dataOf((await client.all(60_000)).replaceAll(/\r\n[0-9a-f]+\r\n/g, ""));
+    const all = readDataLines((await client.all(60_000)).replaceAll(/\r\n[0-9a-f]+\r\n/g, ""));
     expect(all.at(-1)).toBe("[DONE]");
     expect(world.service.pulled).toBe(count + 2);
   });
 
   test("that never reads on is cut off", async () => {
-    await using strict = await inferenceHttp({ limits: { stalledMs: 50 } });
+    await using strict = await startInferenceHttp({ limits: { stalledMs: 50 } });
     const count = 5_000;
     strict.service.script = async function* () {
       yield accepted;
@@ -150,8 +150,8 @@ describe("a slow reader", () => {
     using client = new RawClient(strict.port);
     client.socket.pause();
     client.write(rawPost(path, askStream));
-    await expect.poll(() => strict.service.aborted, soon).toBe(1);
-    await expect.poll(() => strict.service.running, soon).toBe(0);
+    await expect.poll(() => strict.service.aborted, SHORT_WAIT).toBe(1);
+    await expect.poll(() => strict.service.running, SHORT_WAIT).toBe(0);
     expect(strict.service.pulled).toBeLessThan(count);
   });
 });
@@ -189,8 +189,8 @@ describe("a connection", () => {
     };
     using client = new RawClient(world.port);
     client.write(Buffer.concat([rawPost(path, askStream), rawPost(path, ask), Buffer.from(get)]));
-    await expect.poll(() => world.service.requests.length, soon).toBe(2);
-    await expect.poll(() => world.service.running, soon).toBe(1);
+    await expect.poll(() => world.service.requests.length, SHORT_WAIT).toBe(2);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
     gate.open();
     const text = await client.until((all) => all.includes('"engine"'));
     const places = ['"first"', "[DONE]", '"second"', '"engine"'].map((part) => text.indexOf(part));
@@ -205,9 +205,9 @@ describe("a connection", () => {
     };
     const client = new RawClient(world.port);
     for (let count = 0; count < 20; count += 1) client.write(rawPost(path, askStream));
-    await expect.poll(() => world.service.running, soon).toBe(20);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(20);
     client.socket.destroy();
-    await expect.poll(() => world.service.running, soon).toBe(0);
+    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
   });
 
   test("may send its body in chunks, byte by byte", async () => {
@@ -244,7 +244,7 @@ describe("a connection", () => {
   });
 
   test("that sends its headers or its body too slowly is ended", async () => {
-    await using strict = await inferenceHttp({ limits: { headersMs: 200, requestMs: 200 } });
+    await using strict = await startInferenceHttp({ limits: { headersMs: 200, requestMs: 200 } });
     using headers = new RawClient(strict.port).write("POST /v1/completions HTTP/1.1\r\nhost: loc");
     using body = new RawClient(strict.port).write(rawPost(path, ask).subarray(0, -5));
     for (const client of [headers, body]) expect(await client.all()).toMatch(/^HTTP\/1\.1 408 /);

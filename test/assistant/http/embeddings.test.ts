@@ -1,11 +1,15 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { AssistantError } from "../../../src/assistant/errors.ts";
-import { type InferenceHttpWorld, inferenceHttp, soon } from "../../support/inference-http.ts";
+import { AssistantError } from "../../../src/assistant/assistant-error.ts";
+import {
+  type InferenceHttpHarness,
+  SHORT_WAIT,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
 import { forever, unitVector } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpWorld;
+let world: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await inferenceHttp();
+  world = await startInferenceHttp();
 });
 afterEach(() => world[Symbol.asyncDispose]());
 
@@ -123,8 +127,8 @@ test("a client that goes away ends the work", async () => {
   world.service.embedder = (_request, signal) => forever(signal).finally(() => (ended += 1));
   const leaving = new AbortController();
   const call = world.openai.embeddings.create({ model, input: "a" }, { signal: leaving.signal });
-  await expect.poll(() => world.service.embeds.length, soon).toBe(1);
+  await expect.poll(() => world.service.embeds.length, SHORT_WAIT).toBe(1);
   leaving.abort();
   await expect(call).rejects.toThrow("aborted");
-  await expect.poll(() => ended, soon).toBe(1);
+  await expect.poll(() => ended, SHORT_WAIT).toBe(1);
 });

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { AssistantError } from "../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 import {
-  dataOf,
-  type InferenceHttpWorld,
-  inferenceHttp,
+  type InferenceHttpHarness,
   RawClient,
   rawPost,
-} from "../../support/inference-http.ts";
+  readDataLines,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
 import { accepted, Gate, ScriptedService } from "../../support/scripted-service.ts";
 
 const remoteModel = "remote:there:org/model:free";
@@ -16,11 +16,11 @@ const chain = new Map([
 ]);
 
 let remote: ScriptedService;
-let world: InferenceHttpWorld;
+let world: InferenceHttpHarness;
 beforeEach(async () => {
   remote = new ScriptedService();
   remote.known = [];
-  world = await inferenceHttp({ remote, aliases: chain });
+  world = await startInferenceHttp({ remote, aliases: chain });
 });
 afterEach(() => world[Symbol.asyncDispose]());
 
@@ -39,7 +39,11 @@ function asked(): {
 } {
   const ofRemote = [...remote.requests, ...remote.embeds].at(-1);
   const request = ofRemote ?? [...world.service.requests, ...world.service.embeds].at(-1);
-  return { isRemote: ofRemote !== undefined, egress: request?.egress, further: request?.further };
+  return {
+    isRemote: ofRemote !== undefined,
+    egress: request?.egress,
+    further: request?.passthrough,
+  };
 }
 
 const stray = { user: "ann", store: true, metadata: { a: "b" }, colour: "red", mirostat: 0 };
@@ -154,7 +158,7 @@ test("both sides' models are listed, and found by their ids", async () => {
 
 test("a remote model that takes long to its first word keeps its client waiting with comments", async () => {
   await world[Symbol.asyncDispose]();
-  world = await inferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
+  world = await startInferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
   const gate = new Gate();
   remote.script = async function* () {
     yield { ...accepted, model: remoteModel };
@@ -170,7 +174,7 @@ test("a remote model that takes long to its first word keeps its client waiting 
   expect(early).not.toContain("late");
   gate.open();
   const all = await client.until((text) => text.includes("rate_limited"));
-  const last: unknown = JSON.parse(dataOf(all).at(-1) ?? "");
+  const last: unknown = JSON.parse(readDataLines(all).at(-1) ?? "");
   expect(last).toMatchObject({ error: { code: "rate_limited", type: "rate_limit_error" } });
   expect(all).not.toContain("[DONE]");
 });

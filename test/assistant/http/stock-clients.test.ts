@@ -1,10 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { AssistantError } from "../../../src/assistant/errors.ts";
-import { type InferenceHttpWorld, inferenceHttp } from "../../support/inference-http.ts";
+import { AssistantError } from "../../../src/assistant/assistant-error.ts";
+import {
+  type InferenceHttpHarness,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
 
-let world: InferenceHttpWorld;
+let world: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await inferenceHttp();
+  world = await startInferenceHttp();
 });
 afterEach(() => world[Symbol.asyncDispose]());
 

@@ -4,17 +4,17 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import {
   type AppCommand,
   CommandStarter,
-} from "../../../src/assistant/agent/mcp/activation/commands.ts";
-import { StartersInOrder } from "../../../src/assistant/agent/mcp/activation/starters-in-order.ts";
+} from "../../../src/assistant/agent/mcp/activation/command-starter.ts";
+import { StarterChain } from "../../../src/assistant/agent/mcp/activation/starter-chain.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { type Logger, silentLogger } from "../../../src/base/logger.ts";
 import { examplePath } from "../../support/example-app.ts";
-import { McpWorld, toolAppFailure } from "../../support/mcp-world.ts";
+import { getToolAppError, McpHarness } from "../../support/mcp-harness.ts";
 import { isProcessAlive } from "../../support/processes.ts";
 
 const APP = "org.example.Notes";
 
-let world: McpWorld;
+let world: McpHarness;
 let starter: CommandStarter;
 let pids: number[];
 let endings: unknown[];
@@ -22,8 +22,8 @@ let endings: unknown[];
 beforeEach(async () => {
   pids = [];
   endings = [];
-  world = await McpWorld.open({
-    limits: { activationMs: 5_000 },
+  world = await McpHarness.open({
+    limits: { activationTimeoutMs: 5_000 },
     activator: (socketsDir) => {
       const dir = join(socketsDir, "../..");
       starter = new CommandStarter({
@@ -31,7 +31,7 @@ beforeEach(async () => {
         clock: systemClock,
         logger,
       });
-      return new StartersInOrder([starter]);
+      return new StarterChain([starter]);
     },
   });
 });
@@ -82,7 +82,7 @@ it("leaves an app that died where it is until it is called for again", async () 
 
 it("ends them with the daemon, also one that does not want to", async () => {
   await world.call(APP, "list_notes", {}, true);
-  const stubborn = toolAppFailure(world.call("org.example.Stubborn", "x", {}, true));
+  const stubborn = getToolAppError(world.call("org.example.Stubborn", "x", {}, true));
   await expect.poll(() => pids.length).toBe(2);
   await world.apps[Symbol.asyncDispose]();
   expect((await stubborn).code).toBe("transport_closed");
@@ -91,20 +91,20 @@ it("ends them with the daemon, also one that does not want to", async () => {
 });
 
 it("one that ends before it listens is app_unavailable at once, and the log has its last words", async () => {
-  const failure = await toolAppFailure(world.call("org.example.Broken", "x", {}, true));
+  const failure = await getToolAppError(world.call("org.example.Broken", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("ended before it listened");
   await expect.poll(() => endings).toMatchObject([{ code: 3, said: "it is broken" }]);
 });
 
 it("one that cannot be started is app_unavailable, without the program's path", async () => {
-  const failure = await toolAppFailure(world.call("org.example.Missing", "x", {}, true));
+  const failure = await getToolAppError(world.call("org.example.Missing", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).not.toContain("nonexistent");
 });
 
 it("ends their standard input first, by which they may end themselves", async () => {
-  const waiting = toolAppFailure(world.call("org.example.Idle", "x", {}, true));
+  const waiting = getToolAppError(world.call("org.example.Idle", "x", {}, true));
   await expect.poll(() => pids.length).toBe(1);
   const over = join(world.dir, "over");
   await starter[Symbol.asyncDispose]();
@@ -113,13 +113,13 @@ it("ends their standard input first, by which they may end themselves", async ()
 });
 
 it("is not asked of an app whose manifest does not say that it may be started", async () => {
-  const failure = await toolAppFailure(world.call(APP, "list_notes", {}, false));
+  const failure = await getToolAppError(world.call(APP, "list_notes", {}, false));
   expect(failure.code).toBe("app_unavailable");
   expect(pids).toEqual([]);
 });
 
 it("says so where nothing knows the app", async () => {
-  const failure = await toolAppFailure(world.call("org.example.Unknown", "x", {}, true));
+  const failure = await getToolAppError(world.call("org.example.Unknown", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("knows how to start it");
 });

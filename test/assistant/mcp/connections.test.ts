@@ -4,8 +4,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, expect, it } from "vitest";
-import type { McpLimits } from "../../../src/assistant/agent/mcp/limits.ts";
-import { McpWorld, toolAppFailure } from "../../support/mcp-world.ts";
+import type { McpLimits } from "../../../src/assistant/agent/mcp/mcp-limits.ts";
+import { getToolAppError, McpHarness } from "../../support/mcp-harness.ts";
 import { RawApp, type RawScript } from "../../support/raw-app.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -14,14 +14,17 @@ const MIB = 1024 * 1024;
 /** 1,000 take two seconds, and nine on a busy machine. */
 const ROUNDS = Number(process.env["BERTH_MCP_ROUNDS"] ?? 300);
 
-let world: McpWorld;
+let world: McpHarness;
 
 afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-async function open(limits: Partial<McpLimits> = {}, clock?: VirtualClock): Promise<McpWorld> {
-  world = await McpWorld.open({ limits: { callMs: 2_000, ...limits }, ...(clock && { clock }) });
+async function open(limits: Partial<McpLimits> = {}, clock?: VirtualClock): Promise<McpHarness> {
+  world = await McpHarness.open({
+    limits: { callTimeoutMs: 2_000, ...limits },
+    ...(clock && { clock }),
+  });
   return world;
 }
 
@@ -34,11 +37,11 @@ const dying: RawScript = (message, peer) => {
 
 it("leaves an app alone that fails again and again, for longer each time", async () => {
   const clock = new VirtualClock();
-  await open({ failuresFree: 3, backoffMs: 1_000, backoffMsMax: 3_000 }, clock);
-  const app = await world.raw(APP, dying);
-  const fail = async () => (await toolAppFailure(world.call(APP, "echo"))).code;
+  await open({ failuresBeforeBackoff: 3, backoffMs: 1_000, backoffMsMax: 3_000 }, clock);
+  const app = await world.startRawApp(APP, dying);
+  const fail = async () => (await getToolAppError(world.call(APP, "echo"))).code;
   for (let round = 0; round < 3; round += 1) expect(await fail()).toBe("transport_closed");
-  const left = await toolAppFailure(world.call(APP, "echo"));
+  const left = await getToolAppError(world.call(APP, "echo"));
   expect(left.code).toBe("app_unavailable");
   expect(left.message).toMatch(/failed 3 times in a row and is left alone for 1 s; last: .+/);
   expect(app.connections).toBe(3);
@@ -57,11 +60,11 @@ it("leaves an app alone that fails again and again, for longer each time", async
 });
 
 it("counts a connection that is lost once, however many calls were on it", async () => {
-  await open({ failuresFree: 2 });
-  const app = await world.raw(APP, (message) =>
+  await open({ failuresBeforeBackoff: 2 });
+  const app = await world.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
   );
-  const calls = Array.from({ length: 20 }, () => toolAppFailure(world.call(APP, "echo")));
+  const calls = Array.from({ length: 20 }, () => getToolAppError(world.call(APP, "echo")));
   await expect.poll(() => app.methods.filter((name) => name === "tools/call").length).toBe(20);
   app.disconnect();
   for (const call of calls) expect((await call).code).toBe("transport_closed");
@@ -71,12 +74,12 @@ it("counts a connection that is lost once, however many calls were on it", async
 
 it("refuses calls above what one app may have under way", async () => {
   await open({ callsMax: 4 });
-  const app = await world.raw(APP, (message) =>
+  const app = await world.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
   );
-  const held = Array.from({ length: 4 }, () => toolAppFailure(world.call(APP, "echo")));
+  const held = Array.from({ length: 4 }, () => getToolAppError(world.call(APP, "echo")));
   await expect.poll(() => app.methods.filter((name) => name === "tools/call").length).toBe(4);
-  const fifth = await toolAppFailure(world.call(APP, "echo"));
+  const fifth = await getToolAppError(world.call(APP, "echo"));
   expect(fifth.code).toBe("app_unavailable");
   expect(fifth.message).toContain("4 calls");
   app.disconnect();
@@ -85,23 +88,23 @@ it("refuses calls above what one app may have under way", async () => {
 
 it("cuts an app off that does not read", async () => {
   await open({ outgoingBytesMax: MIB });
-  await world.raw(APP, (message, peer) => {
+  await world.startRawApp(APP, (message, peer) => {
     if (message.method === "tools/list") peer.socket.pause();
     return undefined;
   });
   const app = { appId: APP, isActivatable: false };
   const { signal } = new AbortController();
-  await world.apps.definition(app, "echo", signal);
+  await world.apps.getDefinition(app, "echo", signal);
   const args = { text: "x".repeat(MIB) };
-  const calls = [1, 2, 3].map(() => toolAppFailure(world.apps.call(app, "echo", args, signal)));
+  const calls = [1, 2, 3].map(() => getToolAppError(world.apps.call(app, "echo", args, signal)));
   const codes = (await Promise.all(calls)).map(({ code }) => code);
   expect(codes).toEqual(["transport_closed", "transport_closed", "transport_closed"]);
 });
 
 it("closes a connection that nobody has used for a while, and opens it on demand", async () => {
   const clock = new VirtualClock();
-  await open({ idleMs: 60_000 }, clock);
-  const app = await world.raw(APP);
+  await open({ idleTimeoutMs: 60_000 }, clock);
+  const app = await world.startRawApp(APP);
   await world.call(APP, "echo");
   await clock.advance(59_999);
   expect(world.apps.isConnected(APP)).toBe(true);
@@ -116,7 +119,7 @@ it("closes a connection that nobody has used for a while, and opens it on demand
 
 it("asks for the list once, by whomever it is wanted", async () => {
   await open();
-  const app = await world.raw(APP);
+  const app = await world.startRawApp(APP);
   await Promise.all(Array.from({ length: 20 }, () => world.call(APP, "echo")));
   expect(app.connections).toBe(1);
   expect(app.methods.filter((name) => name === "tools/list")).toHaveLength(1);
@@ -124,11 +127,11 @@ it("asks for the list once, by whomever it is wanted", async () => {
 
 it("one caller that gives up takes nothing from another", async () => {
   await open();
-  await world.raw(APP);
+  await world.startRawApp(APP);
   const address = { appId: APP, isActivatable: false };
   const giving = new AbortController();
-  const first = world.apps.definition(address, "echo", giving.signal);
-  const second = world.apps.definition(address, "echo", new AbortController().signal);
+  const first = world.apps.getDefinition(address, "echo", giving.signal);
+  const second = world.apps.getDefinition(address, "echo", new AbortController().signal);
   giving.abort(new Error("enough"));
   await expect(first).rejects.toThrow("enough");
   expect(await second).toBeDefined();
@@ -137,7 +140,7 @@ it("one caller that gives up takes nothing from another", async () => {
 it("takes only a folder and a socket that are this user's alone", async () => {
   await open();
   const reason = async () => {
-    const failure = await toolAppFailure(world.call(APP, "echo"));
+    const failure = await getToolAppError(world.call(APP, "echo"));
     expect(failure.code).toBe("app_unavailable");
     expect(failure.message).not.toContain(world.dir);
     return failure.message;
@@ -163,7 +166,7 @@ it("a name that leads elsewhere, or is too long for a socket, is refused", async
   await open();
   await mkdir(world.socketsDir, { recursive: true, mode: 0o700 });
   for (const appId of ["../evil", "a/b", "", ".", "a..b", "a\0b", `org.${"x".repeat(200)}`]) {
-    expect((await toolAppFailure(world.call(appId, "echo"))).message).toContain(
+    expect((await getToolAppError(world.call(appId, "echo"))).message).toContain(
       "cannot be the name",
     );
   }
@@ -178,26 +181,26 @@ it("a socket that a crash left behind is app_unavailable", async () => {
   await rename(path, kept);
   await app[Symbol.asyncDispose]();
   await rename(kept, path);
-  expect((await toolAppFailure(world.call(APP, "echo"))).message).toContain("is not running");
+  expect((await getToolAppError(world.call(APP, "echo"))).message).toContain("is not running");
 });
 
 it("ends what is under way when it is disposed, and begins nothing after", async () => {
   await open();
-  const app = await world.raw(APP, (message) =>
+  const app = await world.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
   );
-  const call = toolAppFailure(world.call(APP, "echo"));
+  const call = getToolAppError(world.call(APP, "echo"));
   await expect.poll(() => app.methods.at(-1)).toBe("tools/call");
   await world.apps[Symbol.asyncDispose]();
   expect((await call).code).toBe("transport_closed");
-  const after = await toolAppFailure(world.call(APP, "echo"));
+  const after = await getToolAppError(world.call(APP, "echo"));
   expect(after.code).toBe("transport_closed");
   expect(after.message).toContain("ending");
 });
 
 it("keeps nothing of connections that are over", async () => {
-  await open({ failuresFree: Number.POSITIVE_INFINITY });
-  const app = await world.raw(APP);
+  await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
+  const app = await world.startRawApp(APP);
   const round = async () => {
     await world.call(APP, "echo");
     app.disconnect();
@@ -215,14 +218,14 @@ it("keeps nothing of connections that are over", async () => {
 });
 
 it("keeps nothing of lines that were too long", async () => {
-  await open({ failuresFree: Number.POSITIVE_INFINITY });
+  await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
   const line = Buffer.alloc(6 * MIB, "x");
-  await world.raw(APP, (message, peer) => {
+  await world.startRawApp(APP, (message, peer) => {
     if (message.method !== "tools/call") return undefined;
     peer.socket.write(line);
     return "handled";
   });
-  const fail = async () => (await toolAppFailure(world.call(APP, "echo"))).code;
+  const fail = async () => (await getToolAppError(world.call(APP, "echo"))).code;
   for (let warm = 0; warm < 3; warm += 1) expect(await fail()).toBe("result_too_large");
   heapUsed();
   const before = process.memoryUsage().arrayBuffers;

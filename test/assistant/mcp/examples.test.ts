@@ -3,18 +3,18 @@ import { access, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { AppManifest, ToolDeclaration } from "../../../src/assistant/agent/manifest.ts";
 import { parseManifest } from "../../../src/assistant/agent/manifests/parse-manifest.ts";
 import type { JsonObject } from "../../../src/assistant/agent/port.ts";
+import type { AppManifest, ToolDeclaration } from "../../../src/assistant/agent/tool-manifest.ts";
 import { ExampleApp, examplePath, readExample } from "../../support/example-app.ts";
-import { McpWorld, toolAppFailure } from "../../support/mcp-world.ts";
+import { getToolAppError, McpHarness } from "../../support/mcp-harness.ts";
 
 const run = promisify(execFile);
 
-let world: McpWorld;
+let world: McpHarness;
 
 beforeEach(async () => {
-  world = await McpWorld.open();
+  world = await McpHarness.open();
 });
 
 afterEach(async () => {
@@ -34,7 +34,7 @@ async function expectDeclared(manifest: AppManifest): Promise<void> {
   expect(manifest.tools.length).toBeGreaterThan(4);
   for (const tool of manifest.tools) {
     const { signal } = new AbortController();
-    const live = await world.apps.definition(manifest, tool.name, signal);
+    const live = await world.apps.getDefinition(manifest, tool.name, signal);
     const { $schema: _, ...schema } = live?.inputSchema ?? {};
     const { name, description, inputSchema } = tool;
     expect({ name, description: live?.description, inputSchema: schema }).toEqual({
@@ -82,7 +82,7 @@ describe("the notes app", () => {
   });
 
   async function start(): Promise<ExampleApp> {
-    return world.owns(
+    return world.use(
       await ExampleApp.start("notes-app/notes.mjs", {
         runtimeDir: world.dir,
         environment: { XDG_DATA_HOME: dataDir },
@@ -159,7 +159,7 @@ describe("the notes app", () => {
     const numbers = Array.from({ length: 24 }, (_, index) => String(index));
     await Promise.all(numbers.map((title) => call("create_note", { title, body: "" })));
     await app.kill();
-    expect((await toolAppFailure(world.call(id, "list_notes"))).code).toBe("app_unavailable");
+    expect((await getToolAppError(world.call(id, "list_notes"))).code).toBe("app_unavailable");
     await start();
     expect(new Set(await titles())).toEqual(new Set(numbers));
     const file = join(dataDir, id, "notes.json");
@@ -186,7 +186,7 @@ describe("the bridge to an MCP server of another package", () => {
   ] as const;
 
   async function start(command: readonly string[] = server): Promise<ExampleApp> {
-    return world.owns(
+    return world.use(
       await ExampleApp.start("mcp-bridge/bridge.mjs", {
         runtimeDir: world.dir,
         args: [id, "--", ...command],
@@ -221,12 +221,12 @@ describe("the bridge to an MCP server of another package", () => {
     await app[Symbol.asyncDispose]();
     expect(app.exitCode).toBe(0);
     expect(world.apps.isConnected(id)).toBe(false);
-    expect((await toolAppFailure(world.call(id, "read_graph"))).code).toBe("app_unavailable");
+    expect((await getToolAppError(world.call(id, "read_graph"))).code).toBe("app_unavailable");
   });
 
   it("a server that cannot be started closes the connection", async () => {
     const app = await start(["/nonexistent/server"]);
-    expect((await toolAppFailure(world.call(id, "read_graph"))).code).toBe("transport_closed");
+    expect((await getToolAppError(world.call(id, "read_graph"))).code).toBe("transport_closed");
     await expect.poll(() => app.stderr.join("\n")).toContain("could not be started");
   });
 

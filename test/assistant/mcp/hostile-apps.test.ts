@@ -1,21 +1,21 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { McpLimits } from "../../../src/assistant/agent/mcp/limits.ts";
-import { McpWorld, toolAppFailure } from "../../support/mcp-world.ts";
+import type { McpLimits } from "../../../src/assistant/agent/mcp/mcp-limits.ts";
+import { getToolAppError, McpHarness } from "../../support/mcp-harness.ts";
 import { echoTool, type RawMessage, type RawPeer, type RawScript } from "../../support/raw-app.ts";
 
 const APP = "org.example.Hostile";
 const MIB = 1024 * 1024;
 
-let world: McpWorld;
+let world: McpHarness;
 
 beforeEach(async () => {
-  world = await McpWorld.open();
+  world = await McpHarness.open();
 });
 
 /** For what is to run out of time; everything else has all the time of a busy machine. */
 async function hurry(limits: Partial<McpLimits>): Promise<void> {
   await world[Symbol.asyncDispose]();
-  world = await McpWorld.open({ limits });
+  world = await McpHarness.open({ limits });
 }
 
 afterEach(async () => {
@@ -33,17 +33,17 @@ function onCall(reaction: (call: RawMessage, peer: RawPeer) => void): RawScript 
 
 describe("greeting an app", () => {
   it("one that takes the connection and says nothing is a timeout, and delays nobody else", async () => {
-    await hurry({ probeMs: 100, handshakeMs: 2_000 });
-    await world.raw(APP, () => "handled");
-    await world.raw("org.example.Quick");
-    const hanging = toolAppFailure(world.call(APP, "echo"));
+    await hurry({ probeTimeoutMs: 100, handshakeTimeoutMs: 2_000 });
+    await world.startRawApp(APP, () => "handled");
+    await world.startRawApp("org.example.Quick");
+    const hanging = getToolAppError(world.call(APP, "echo"));
     for (let round = 0; round < 20; round += 1) await world.call("org.example.Quick", "echo");
     expect(world.apps.isConnected(APP)).toBe(false);
     expect((await hanging).code).toBe("timeout");
   });
 
   it("one that closes on what it does not know is greeted in the older way", async () => {
-    const app = await world.raw(APP, (message, peer) => {
+    const app = await world.startRawApp(APP, (message, peer) => {
       if (message.method !== "server/discover") return undefined;
       peer.socket.destroy();
       return "handled";
@@ -53,8 +53,8 @@ describe("greeting an app", () => {
   });
 
   it("one that is silent on what it does not know is greeted in the older way", async () => {
-    await hurry({ probeMs: 100 });
-    const app = await world.raw(APP, (message) =>
+    await hurry({ probeTimeoutMs: 100 });
+    const app = await world.startRawApp(APP, (message) =>
       message.method === "server/discover" ? "handled" : undefined,
     );
     expect((await world.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
@@ -62,24 +62,24 @@ describe("greeting an app", () => {
   });
 
   it("one that closes at once is transport_closed", async () => {
-    await world.raw(APP, (_, peer) => {
+    await world.startRawApp(APP, (_, peer) => {
       peer.socket.destroy();
       return "handled";
     });
-    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("transport_closed");
+    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("transport_closed");
   });
 
   it("one that offers no version of MCP is bad_result", async () => {
-    await world.raw(APP, (message, peer) => {
+    await world.startRawApp(APP, (message, peer) => {
       if (message.method !== "initialize") return undefined;
       peer.answer(message, { protocolVersion: "1999-01-01", capabilities: {}, serverInfo: {} });
       return "handled";
     });
-    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("bad_result");
+    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("bad_result");
   });
 
   it("one that has no tools has none", async () => {
-    await world.raw(APP, (message, peer) => {
+    await world.startRawApp(APP, (message, peer) => {
       if (message.method !== "initialize") return undefined;
       peer.answer(message, {
         protocolVersion: "2025-06-18",
@@ -90,7 +90,7 @@ describe("greeting an app", () => {
     });
     const app = { appId: APP, isActivatable: false };
     const { signal } = new AbortController();
-    expect(await world.apps.definition(app, "echo", signal)).toBeUndefined();
+    expect(await world.apps.getDefinition(app, "echo", signal)).toBeUndefined();
   });
 });
 
@@ -115,12 +115,12 @@ describe("an app that writes what it should not", () => {
   ];
 
   it.each(answers)("%s: %s", async (_, code, write) => {
-    if (code === "timeout") await hurry({ callMs: 700 });
-    const app = await world.raw(
+    if (code === "timeout") await hurry({ callTimeoutMs: 700 });
+    const app = await world.startRawApp(
       APP,
       onCall((call, peer) => write(peer, call.id)),
     );
-    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe(code);
+    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe(code);
     expect(app.methods.filter((method) => method === "tools/call")).toHaveLength(1);
     // It is none the worse for it.
     app.script = () => undefined;
@@ -129,7 +129,7 @@ describe("an app that writes what it should not", () => {
 
   it("a line of 4 MiB is taken, whole", async () => {
     const text = "ä".repeat(2 * MIB - 100);
-    await world.raw(
+    await world.startRawApp(
       APP,
       onCall((call, peer) => peer.answer(call, { content: [{ type: "text", text }] })),
     );
@@ -137,12 +137,12 @@ describe("an app that writes what it should not", () => {
   });
 
   it("great depth is noticed before it is made into values", async () => {
-    await world.raw(
+    await world.startRawApp(
       APP,
       // Cut off, it would be no JSON for whoever reads it first.
       onCall((_, { socket }) => void socket.write(`${"[".repeat(MIB)}\n`)),
     );
-    const failure = await toolAppFailure(world.call(APP, "echo"));
+    const failure = await getToolAppError(world.call(APP, "echo"));
     expect(failure.code).toBe("bad_result");
     expect(failure.message).toContain("nested more than 100 deep");
   });
@@ -150,7 +150,7 @@ describe("an app that writes what it should not", () => {
   it("a line that has no end is cut off, not kept", async () => {
     const piece = Buffer.alloc(MIB, "x");
     let written = 0;
-    await world.raw(
+    await world.startRawApp(
       APP,
       onCall((_, { socket }) => {
         const more = () => {
@@ -165,17 +165,17 @@ describe("an app that writes what it should not", () => {
         more();
       }),
     );
-    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("result_too_large");
+    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("result_too_large");
     expect(written).toBeLessThan(8 * MIB);
   });
 
   it("an app's words come as one short line", async () => {
     const message = `a\u0000b\u202Ec\n${"😀".repeat(1_000)}`;
-    await world.raw(
+    await world.startRawApp(
       APP,
       onCall(({ id }, { send }) => send({ jsonrpc: "2.0", id, error: { code: -1, message } })),
     );
-    const failure = await toolAppFailure(world.call(APP, "echo"));
+    const failure = await getToolAppError(world.call(APP, "echo"));
     expect(failure.code).toBe("tool_error");
     expect(failure.message).toMatch(/: a b c 😀+…$/u);
     expect(failure.message.length).toBeLessThan(600);
@@ -185,13 +185,13 @@ describe("an app that writes what it should not", () => {
 
 describe("an app that answers late", () => {
   it("is told that nobody waits any more, and what it then says goes to nobody", async () => {
-    await hurry({ callMs: 700 });
+    await hurry({ callTimeoutMs: 700 });
     const held: { call: RawMessage; peer: RawPeer }[] = [];
-    const app = await world.raw(
+    const app = await world.startRawApp(
       APP,
       onCall((call, peer) => void held.push({ call, peer })),
     );
-    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("timeout");
+    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("timeout");
     await expect.poll(() => app.methods.at(-1)).toBe("notifications/cancelled");
     const [late] = held;
     expect(app.received.at(-1)?.params).toEqual({
@@ -209,13 +209,13 @@ describe("an app that answers late", () => {
   });
 
   it("is not told the caller's reason for giving up", async () => {
-    const app = await world.raw(
+    const app = await world.startRawApp(
       APP,
       onCall(() => {}),
     );
     const address = { appId: APP, isActivatable: false };
     const giving = new AbortController();
-    await world.apps.definition(address, "echo", giving.signal);
+    await world.apps.getDefinition(address, "echo", giving.signal);
     const call = world.apps.call(address, "echo", {}, giving.signal);
     call.catch(() => {});
     await expect.poll(() => app.methods.at(-1)).toBe("tools/call");
@@ -229,7 +229,7 @@ describe("an app that answers late", () => {
 describe("an app that speaks unasked", () => {
   it("is refused what it asks for", async () => {
     const asked = ["sampling/createMessage", "elicitation/create", "roots/list", "x/y", "ping"];
-    const app = await world.raw(
+    const app = await world.startRawApp(
       APP,
       onCall((call, peer) => {
         for (const [index, method] of asked.entries()) {
@@ -255,20 +255,20 @@ describe("an app that speaks unasked", () => {
     ["requests", (id: number) => ({ jsonrpc: "2.0", id, method: "sampling/createMessage" })],
     ["answers", (id: number) => resultOf(1_000_000 + id, [])],
   ])("is cut off when it floods with %s", async (_, message) => {
-    await world.raw(
+    await world.startRawApp(
       APP,
       onCall((_call, { send }) => {
         for (let index = 0; index < 5_000; index += 1) send(message(index));
       }),
     );
-    const failure = await toolAppFailure(world.call(APP, "echo"));
+    const failure = await getToolAppError(world.call(APP, "echo"));
     expect(failure.code).toBe("transport_closed");
     expect(failure.message).toContain("200 messages in a second");
   });
 
   it("may say a few hundred things at once", async () => {
     const message = { jsonrpc: "2.0", method: "notifications/message", params: { level: "info" } };
-    await world.raw(
+    await world.startRawApp(
       APP,
       onCall((call, peer) => {
         for (let index = 0; index < 500; index += 1) peer.send(message);
@@ -279,7 +279,7 @@ describe("an app that speaks unasked", () => {
   });
 
   it("does not get what it wants by asking in place of an answer", async () => {
-    await world.raw(APP, (message, peer) => {
+    await world.startRawApp(APP, (message, peer) => {
       if (message.method === "server/discover") {
         peer.answer(message, {
           resultType: "complete",
@@ -295,7 +295,7 @@ describe("an app that speaks unasked", () => {
       }
       return "handled";
     });
-    const failure = await toolAppFailure(world.call(APP, "echo"));
+    const failure = await getToolAppError(world.call(APP, "echo"));
     expect(failure.code).toBe("tool_error");
     expect(failure.message).toContain("more input");
   });
@@ -312,18 +312,18 @@ describe("an app's list of tools", () => {
 
   it.each(lists)("that %s is bad_result", async (_, page) => {
     let pages = 0;
-    await world.raw(APP, (message, peer) => {
+    await world.startRawApp(APP, (message, peer) => {
       if (message.method !== "tools/list") return undefined;
       pages += 1;
       peer.answer(message, page(pages));
       return "handled";
     });
-    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("bad_result");
+    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("bad_result");
     expect(pages).toBeLessThanOrEqual(64);
   });
 
   it("may have a thousand tools on many pages", async () => {
-    await world.raw(APP, (message, peer) => {
+    await world.startRawApp(APP, (message, peer) => {
       if (message.method !== "tools/list") return undefined;
       const page = Number(message.params?.["cursor"] ?? 0);
       const nextCursor = page < 19 ? String(page + 1) : undefined;
@@ -332,8 +332,8 @@ describe("an app's list of tools", () => {
     });
     const app = { appId: APP, isActivatable: false };
     const { signal } = new AbortController();
-    expect(await world.apps.definition(app, "tool-19-49", signal)).toBeDefined();
-    expect(await world.apps.definition(app, "tool-20-0", signal)).toBeUndefined();
+    expect(await world.apps.getDefinition(app, "tool-19-49", signal)).toBeDefined();
+    expect(await world.apps.getDefinition(app, "tool-20-0", signal)).toBeUndefined();
   });
 });
 

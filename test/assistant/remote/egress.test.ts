@@ -1,44 +1,51 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { AssistantError } from "../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 import type { GenerateRequest } from "../../../src/assistant/inference/service-port.ts";
 import { ProviderAddresses } from "../../../src/assistant/remote/address/provider-addresses.ts";
 import { RemoteInference } from "../../../src/assistant/remote/egress/remote-inference.ts";
-import { ProviderConnections } from "../../../src/assistant/remote/provider-http/provider-connections.ts";
+import { ProviderHttpClient } from "../../../src/assistant/remote/provider-http/provider-http-client.ts";
 import { silentLogger } from "../../../src/base/logger.ts";
 import { CountingClock } from "../../support/counting-clock.ts";
-import { CountingConsent, chatRequest } from "../../support/egress-world.ts";
+import { CountingConsent, chatRequest } from "../../support/egress-harness.ts";
 import { FakeLedger } from "../../support/fake-ledger.ts";
-import { soon } from "../../support/inference-http.ts";
+import { SHORT_WAIT } from "../../support/inference-http-harness.ts";
 import { openDescriptors } from "../../support/open-descriptors.ts";
-import { ScriptedBook } from "../../support/provider/scripted-book.ts";
+import { ScriptedProviderDirectory } from "../../support/provider/scripted-provider-directory.ts";
+import { refusal } from "../../support/provider/scripted-response.ts";
 import { TestProvider } from "../../support/provider/test-provider.ts";
-import { refusal } from "../../support/provider/turns.ts";
 import { Dice } from "../../support/random.ts";
-import { collect, textOf } from "../../support/service-world.ts";
+import { collect, joinText } from "../../support/service-harness.ts";
 
 const KEY = "sk-test-0123456789abcdef";
 const request: GenerateRequest = { ...chatRequest, model: "remote:there:test-model" };
 const signal = new AbortController().signal;
 
 let provider: TestProvider;
-let connections: ProviderConnections;
+let connections: ProviderHttpClient;
 let remote: RemoteInference;
 let consent: CountingConsent;
 let ledger: FakeLedger;
-let book: ScriptedBook;
+let book: ScriptedProviderDirectory;
 let clock: CountingClock;
 
 beforeEach(async () => {
   provider = await TestProvider.start({ tls: true, key: KEY });
   clock = new CountingClock();
   const addresses = new ProviderAddresses({ ownPorts: () => new Set() });
-  connections = new ProviderConnections({ addresses, clock, extraAuthorities: [provider.ca] });
+  connections = new ProviderHttpClient({ addresses, clock, extraAuthorities: [provider.ca] });
   consent = new CountingConsent(["prompt"]);
   ledger = new FakeLedger();
-  book = new ScriptedBook();
+  book = new ScriptedProviderDirectory();
   book.add("there", provider.baseUrl, KEY);
   const logger = silentLogger;
-  remote = new RemoteInference({ http: connections, book, consent, ledger, clock, logger });
+  remote = new RemoteInference({
+    http: connections,
+    providers: book,
+    consent,
+    ledger,
+    clock,
+    logger,
+  });
 });
 
 afterEach(async () => {
@@ -54,7 +61,7 @@ describe("answers over TLS", () => {
   test("one after the other on one connection, each in the ledger when it comes", async () => {
     for (let round = 1; round <= 5; round++) {
       const events = await collect(remote.generate(request, signal));
-      expect(textOf(events)).toBe("You said: hi");
+      expect(joinText(events)).toBe("You said: hi");
       expect(events.at(-1)).toMatchObject({ type: "end", reason: "stop" });
       expect(attempts()).toBe(round);
     }
@@ -64,7 +71,7 @@ describe("answers over TLS", () => {
       expect.closeTo(1),
     ]);
     expect(await remote.listModels("there", signal)).toEqual(["test-model", "test-embedder"]);
-    expect(provider.connectionsEver).toBe(1);
+    expect(provider.connectionsTotal).toBe(1);
   });
 
   test("tools, and one document in place of a stream", async () => {
@@ -81,8 +88,8 @@ describe("answers over TLS", () => {
     const message = { role: "assistant", content: "whole" };
     const body = { choices: [{ index: 0, message, finish_reason: "stop" }] };
     provider.next({ type: "status", status: 200, body });
-    expect(textOf(await collect(remote.generate(request, signal)))).toBe("whole");
-    expect(provider.connectionsEver).toBe(1);
+    expect(joinText(await collect(remote.generate(request, signal)))).toBe("whole");
+    expect(provider.connectionsTotal).toBe(1);
   });
 });
 
@@ -108,7 +115,7 @@ describe("answers that are none", () => {
 
   test("a connection that is reset before the head is tried again, one that is cut is not", async () => {
     provider.next({ type: "reset" }, { type: "status", status: 503 });
-    expect(textOf(await collect(remote.generate(request, signal)))).toBe("You said: hi");
+    expect(joinText(await collect(remote.generate(request, signal)))).toBe("You said: hi");
     expect([provider.requests.length, attempts()]).toEqual([3, 3]);
     provider.next({ type: "chat", text: ["a", "b"], afterwards: { after: 1, do: "cut" } });
     await expect(collect(remote.generate(request, signal))).rejects.toMatchObject({
@@ -122,7 +129,7 @@ describe("answers that are none", () => {
       refusal(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."),
     );
     const events = await collect(remote.generate({ ...request, maxTokens: 9 }, signal));
-    expect(textOf(events)).toBe("You said: hi");
+    expect(joinText(events)).toBe("You said: hi");
     expect(provider.requests[1]?.body).toMatchObject({ max_completion_tokens: 9 });
     expect(attempts()).toBe(2);
   });
@@ -203,8 +210,8 @@ test("200 streams that end in every way leave nothing behind", async () => {
     "silence: Error: gone",
   ]);
   expect([clock.pending, consent.watching], `seed ${seed}`).toEqual([0, 0]);
-  await connections.forget("plain");
+  await connections.closeIdle("plain");
   await plain.until(({ connections: open }) => open === 0);
   await plain[Symbol.asyncDispose]();
-  await expect.poll(openDescriptors, soon).toBeLessThanOrEqual(before);
+  await expect.poll(openDescriptors, SHORT_WAIT).toBeLessThanOrEqual(before);
 });

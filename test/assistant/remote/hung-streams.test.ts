@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { faultyTurn } from "../../support/provider/faulty-turns.ts";
-import { modelsElsewhere } from "../../support/provider/models-elsewhere.ts";
-import { HttpChat } from "../../support/remote-desk.ts";
+import { findFaultyResponse } from "../../support/provider/faulty-responses.ts";
+import { startRemoteModels } from "../../support/provider/remote-models-harness.ts";
+import { HttpChat } from "../../support/remote-companion-harness.ts";
 import { forever, started } from "../../support/scripted-service.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -12,8 +12,11 @@ const KEPT_MAX = 8;
 
 it("200 streams of which nothing more comes end by their time, and leave no timer and no connection", async () => {
   const clock = new VirtualClock();
-  await using elsewhere = await modelsElsewhere({ clock, provider: { script: faultyTurn } });
-  const { provider, world, ledger } = elsewhere;
+  await using elsewhere = await startRemoteModels({
+    clock,
+    provider: { script: findFaultyResponse },
+  });
+  const { provider, http: world, ledger } = elsewhere;
   // Beside them, some of this machine's that are only slow, and go on.
   world.service.script = async function* (request, signal) {
     yield { type: "accepted", model: "tiny", ledgerSeq: 1 };
@@ -23,8 +26,8 @@ it("200 streams of which nothing more comes end by their time, and leave no time
   };
   const chat = (model: string, text: string) =>
     new HttpChat(world.url, { model, stream: true, messages: [{ role: "user", content: text }] });
-  await chat("remote:there:test-model", "Hello").end;
-  const timersBefore = clock.timers;
+  await chat("remote:there:test-model", "Hello").result;
+  const timersBefore = clock.timerCount;
   const appended = ledger.entries.length;
 
   const far = Array.from({ length: STREAMS }, (_, number) =>
@@ -36,15 +39,15 @@ it("200 streams of which nothing more comes end by their time, and leave no time
   await expect.poll(() => world.service.running).toBe(near.length);
   // Each piece that comes sets its own clock, so that all of them have to be silent first.
   await clock.advance(LIMIT_MS);
-  const ends = await Promise.all(far.map(({ end }) => end));
+  const ends = await Promise.all(far.map(({ result: end }) => end));
   expect(ends.map(({ code }) => code)).toEqual(ends.map(() => "timeout"));
   expect(provider.requests).toHaveLength(STREAMS + 1);
   expect(world.service.running).toBe(near.length);
-  for (const one of near) one.leave();
+  for (const one of near) one.disconnect();
 
   await expect.poll(() => provider.requests.map(({ state }) => state)).not.toContain("open");
   await expect.poll(() => world.service.running).toBe(0);
-  await expect.poll(() => clock.timers).toBe(timersBefore);
+  await expect.poll(() => clock.timerCount).toBe(timersBefore);
   await expect.poll(() => provider.connections).toBeLessThanOrEqual(KEPT_MAX);
   const sent = ledger.entries.slice(appended).filter(({ name }) => name === "egress.send");
   expect(sent).toHaveLength(STREAMS);

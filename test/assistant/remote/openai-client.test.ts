@@ -1,12 +1,16 @@
 import OpenAI from "openai";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { AssistantError, type AssistantErrorCode } from "../../../src/assistant/errors.ts";
-import { type InferenceHttpWorld, inferenceHttp, soon } from "../../support/inference-http.ts";
+import { AssistantError, type AssistantErrorCode } from "../../../src/assistant/assistant-error.ts";
+import {
+  type InferenceHttpHarness,
+  SHORT_WAIT,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
 import {
   KEY,
-  type ModelsElsewhere,
-  modelsElsewhere,
-} from "../../support/provider/models-elsewhere.ts";
+  type RemoteModelsHarness,
+  startRemoteModels,
+} from "../../support/provider/remote-models-harness.ts";
 import { accepted, forever, ScriptedService } from "../../support/scripted-service.ts";
 
 const there = "remote:there:test-model";
@@ -14,10 +18,10 @@ const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: 
 
 describe("what a provider refuses", () => {
   let remote: ScriptedService;
-  let world: InferenceHttpWorld;
+  let world: InferenceHttpHarness;
   beforeEach(async () => {
     remote = new ScriptedService();
-    world = await inferenceHttp({ remote });
+    world = await startInferenceHttp({ remote });
   });
   afterEach(() => world[Symbol.asyncDispose]());
 
@@ -125,16 +129,16 @@ describe("what a provider refuses", () => {
     for await (const chunk of stream) {
       if (chunk.choices[0]?.delta.content) stream.controller.abort();
     }
-    await expect.poll(() => [remote.aborted, remote.running], soon).toEqual([1, 0]);
+    await expect.poll(() => [remote.aborted, remote.running], SHORT_WAIT).toEqual([1, 0]);
   });
 });
 
 describe("a provider behind TLS", () => {
-  let elsewhere: ModelsElsewhere;
+  let elsewhere: RemoteModelsHarness;
   let openai: OpenAI;
-  async function start(options: Parameters<typeof modelsElsewhere>[0] = {}): Promise<void> {
-    elsewhere = await modelsElsewhere(options);
-    openai = elsewhere.world.openai;
+  async function start(options: Parameters<typeof startRemoteModels>[0] = {}): Promise<void> {
+    elsewhere = await startRemoteModels(options);
+    openai = elsewhere.http.openai;
   }
   afterEach(() => elsewhere[Symbol.asyncDispose]());
 
@@ -163,8 +167,8 @@ describe("a provider behind TLS", () => {
       "inference.generate",
       "egress.send",
     ]);
-    expect(elsewhere.world.service.requests).toEqual([]);
-    expect(elsewhere.book.statuses.get("there")).toBe("ok");
+    expect(elsewhere.http.service.requests).toEqual([]);
+    expect(elsewhere.directory.statuses.get("there")).toBe("ok");
   });
 
   test("gets tools, formats, samples and what it alone may know", async () => {
@@ -258,7 +262,7 @@ describe("a provider behind TLS", () => {
       ["near", ["tiny", there]],
     ]);
     await start({ allowed: [], aliases });
-    const { service } = elsewhere.world;
+    const { service } = elsewhere.http;
     service.script = async function* () {
       yield* [];
       throw new AssistantError("no_model", "there is none");
@@ -271,7 +275,7 @@ describe("a provider behind TLS", () => {
       expect(thrown).toMatchObject({ code: "consent_required", type: "permission_error" });
     }
     expect(service.requests.map(({ model }) => model)).toEqual(["tiny"]);
-    expect(elsewhere.provider.connectionsEver).toBe(0);
+    expect(elsewhere.provider.connectionsTotal).toBe(0);
     expect(elsewhere.ledger.entries).toEqual([]);
   });
 

@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type {
-  Engine,
   GenerateJob,
+  InferenceEngine,
   LoadedModel,
   ModelFile,
-} from "../../../src/assistant/inference/engine.ts";
+} from "../../../src/assistant/inference/inference-engine.ts";
 import { CountingCores } from "../../support/counting-cores.ts";
-import { Reader } from "../../support/reader.ts";
-import { plainSampling, textJob } from "../../support/scripted-engine.ts";
+import { GenerationReader } from "../../support/generation-reader.ts";
+import { createTextJob, plainSampling } from "../../support/scripted-engine.ts";
 
 /** What the contract needs beside an engine. */
 export interface EngineHarness extends AsyncDisposable {
-  readonly engine: Engine;
+  readonly engine: InferenceEngine;
   /** Generates. */
   readonly file: ModelFile;
   /** Embeds; may be the same. */
@@ -49,12 +49,21 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       return harness.engine.load({ ...file, ...sizes, memoryBytesMax: 2 ** 31, cores }, signal);
     }
 
-    function ask(text: string, changes: Partial<GenerateJob> = {}, until = signal): Reader {
-      return new Reader(model.generate(textJob(text, { maxTokens: 16, ...changes }), until));
+    function ask(
+      text: string,
+      changes: Partial<GenerateJob> = {},
+      until = signal,
+    ): GenerationReader {
+      return new GenerationReader(
+        model.generate(createTextJob(text, { maxTokens: 16, ...changes }), until),
+      );
     }
 
     /** The answer, all of it. */
-    async function answer(text: string, changes: Partial<GenerateJob> = {}): Promise<Reader> {
+    async function answer(
+      text: string,
+      changes: Partial<GenerateJob> = {},
+    ): Promise<GenerationReader> {
       const reader = ask(text, changes);
       await reader.done;
       if (reader.error !== undefined) throw reader.error;
@@ -188,7 +197,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       const background = ["one ", "two "].map((name) =>
         ask("Say it.", { ...literal(name + alphabet.repeat(4)), priority: "background" }),
       );
-      await Promise.all(background.map((reader) => reader.begun));
+      await Promise.all(background.map((reader) => reader.firstOutput));
       const urgent = await answer("Quick.", literal("at once"));
       expect(urgent.text).toBe("at once");
       await Promise.all(background.map(({ done }) => done));
@@ -201,9 +210,9 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       for (let number = 0; number < 30; number += 1) {
         const leaving = new AbortController();
         const reader = ask(`Number ${number}`, literal(alphabet.repeat(8)), leaving.signal);
-        if (number % 3 === 1) await reader.begun;
+        if (number % 3 === 1) await reader.firstOutput;
         if (number % 2 === 0) leaving.abort(new Error("gone"));
-        else await reader.leave();
+        else await reader.cancel();
         await reader.done;
         expect(reader.text).not.toBe(alphabet.repeat(8));
       }
@@ -224,7 +233,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
 
     it("is stalled by nobody who does not read", async () => {
       const slow = ask("Slow.", literal(alphabet.repeat(12)));
-      await slow.begun;
+      await slow.firstOutput;
       const goOn = slow.pause();
       for (let number = 0; number < 4; number += 1)
         expect((await answer("Quick.", literal("at once"))).text).toBe("at once");
@@ -237,9 +246,9 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       await answer("Anything.");
       await idle();
       cores.contest(true);
-      await expect.poll(() => cores.held).toBe(false);
+      await expect.poll(() => cores.isHeld).toBe(false);
       cores.contest(false);
-      expect(cores.asked).toBeGreaterThan(0);
+      expect(cores.holdCount).toBeGreaterThan(0);
     });
 
     describe("embeddings", () => {
@@ -290,13 +299,13 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
 
     it("tells everybody when it is unloaded, then and later", async () => {
       const other = await load(harness.file);
-      const job = textJob("Slow.", literal(alphabet.repeat(12)));
-      const reader = new Reader(other.generate(job, signal));
-      await reader.begun;
+      const job = createTextJob("Slow.", literal(alphabet.repeat(12)));
+      const reader = new GenerationReader(other.generate(job, signal));
+      await reader.firstOutput;
       await other[Symbol.asyncDispose]();
       await reader.done;
       expect(reader.error).toMatchObject({ code: "shutting_down" });
-      const late = new Reader(other.generate(job, signal));
+      const late = new GenerationReader(other.generate(job, signal));
       await late.done;
       expect(late.error).toMatchObject({ code: "shutting_down" });
     });

@@ -1,4 +1,4 @@
-import { AssistantError } from "../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 import { StubEngine } from "../../../src/assistant/inference/stub/stub-engine.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { ScriptedEngine } from "../../support/scripted-engine.ts";

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../../src/base/clock.ts";
 import { silentLogger } from "../../../src/base/logger.ts";
-import { ControlCalls } from "../../../src/controller/models/assistant/control-calls.ts";
 import { ControlClient } from "../../../src/controller/models/assistant/control-client.ts";
+import { ControlTransport } from "../../../src/controller/models/assistant/control-transport.ts";
 import { ModelDisk } from "../../../src/controller/models/files/model-disk.ts";
-import { SourceResolver } from "../../../src/controller/models/hub/source-resolver.ts";
+import { ModelSourceResolver } from "../../../src/controller/models/hub/model-source-resolver.ts";
 import { AssistantProcess } from "../../support/assistant-process.ts";
-import { modelFile } from "../../support/gguf/model-file.ts";
+import { getModelFile } from "../../support/gguf/preset-model.ts";
 import { Hub } from "../../support/hub/hub.ts";
 import { assistantContract } from "./assistant-contract.ts";
 import { filesContract } from "./files-contract.ts";
@@ -27,7 +27,11 @@ const never = new AbortController().signal;
 
 async function openHub() {
   const hub = await Hub.open();
-  const sources = new SourceResolver({ endpoint: hub.url, token: undefined, clock: systemClock });
+  const sources = new ModelSourceResolver({
+    endpoint: hub.url,
+    token: undefined,
+    clock: systemClock,
+  });
   return { hub, sources };
 }
 
@@ -72,13 +76,13 @@ filesContract("the disk, from a hub", async () => {
 
 assistantContract("a daemon with llama.cpp", async () => {
   const daemon = await AssistantProcess.start(["--engine", "llama"]);
-  const calls = new ControlCalls({ dataDir: daemon.dataDir });
+  const calls = new ControlTransport({ dataDir: daemon.dataDir });
   const broken = join(daemon.dataDir, "broken.gguf");
   await writeFile(broken, "GGUF, it says");
   return {
     settle,
     assistant: new ControlClient({ calls }),
-    good: await modelFile("tiny"),
+    good: await getModelFile("tiny"),
     broken,
     end: async () => void (await daemon.stop("SIGKILL")),
     [Symbol.asyncDispose]: async () => {

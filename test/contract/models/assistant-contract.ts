@@ -113,7 +113,9 @@ export function assistantContract(name: string, open: () => Promise<AssistantHar
       await expect(settle(assistant.state(never))).rejects.toMatchObject(unreachable);
       await expect(settle(assistant.load(request(good), never))).rejects.toMatchObject(unreachable);
       await expect(settle(assistant.unload("one", never))).rejects.toMatchObject(unreachable);
-      await expect(settle(assistant.openDoors([], never))).rejects.toMatchObject(unreachable);
+      await expect(settle(assistant.setContainerListeners([], never))).rejects.toMatchObject(
+        unreachable,
+      );
     });
   });
 }

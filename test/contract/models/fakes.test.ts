@@ -1,10 +1,10 @@
 import { BerthError } from "../../../src/base/errors.ts";
 import {
+  createResolvedModel,
   FakeAssistant,
+  FakeModelEnvironment,
   FakeModelFiles,
-  FakeModelWorld,
   FakeSources,
-  resolvedOf,
 } from "../../support/fake-models.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 import { assistantContract } from "./assistant-contract.ts";
@@ -16,7 +16,7 @@ const disposable = { [Symbol.asyncDispose]: async () => {} };
 
 function openWorld() {
   const clock = new VirtualClock();
-  const world = new FakeModelWorld(clock);
+  const world = new FakeModelEnvironment(clock);
   const settle = async <T>(work: Promise<T>): Promise<T> => {
     work.catch(() => {});
     await clock.advance(60_000);
@@ -31,7 +31,7 @@ filesContract("the fake", async () => {
     ...disposable,
     settle,
     files: new FakeModelFiles(world, clock),
-    model: async (name) => resolvedOf(`org/${name}`, repository),
+    model: async (name) => createResolvedModel(`org/${name}`, repository),
     cutNext: () => world.downloadErrors.push(new BerthError("hub_unreachable", "cut")),
     lieNext: () => world.downloadErrors.push(new BerthError("digest_mismatch", "another file")),
     damage: async ({ key }) => void world.damaged.add(key),
@@ -41,7 +41,7 @@ filesContract("the fake", async () => {
 assistantContract("the fake", async () => {
   const { clock, world, settle } = openWorld();
   world.repositories.set("org/one", repository);
-  const { key, files } = resolvedOf("org/one", repository);
+  const { key, files } = createResolvedModel("org/one", repository);
   return {
     ...disposable,
     settle,

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { textOf } from "../../support/companion-client.ts";
+import { assertText } from "../../support/companion-client.ts";
 import { examplePath } from "../../support/example-app.ts";
-import { PATIENT } from "../../support/patience.ts";
 import { Screen } from "../../support/screen.ts";
 import { serveInterfaces } from "../../support/scripted-companion.ts";
 import { callSpec, consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
-import { TestSessionBus } from "../../support/session-bus.ts";
+import { TestSessionBus } from "../../support/test-session-bus.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 const OVERLAY = "dev.assistant.Overlay1";
 const UI = "dev.assistant.Overlay1.UI";
@@ -158,7 +158,7 @@ describe("chat", () => {
     await person.until(/Hello there\r\n[^H]*> /);
     expect(turn()?.option("lane")).toBe("chat");
     expect(turn()?.option("model_hint")).toBe("remote:openrouter:a");
-    expect(JSON.parse(textOf(turn()?.option("history_json")))).toEqual([
+    expect(JSON.parse(assertText(turn()?.option("history_json")))).toEqual([
       { role: "user", content: "One" },
       { role: "assistant", content: "Hello there" },
     ]);
@@ -211,7 +211,7 @@ describe("chat", () => {
     answersTo(consentSpec({ model: "other" }));
     const path = `/${OVERLAY.replaceAll(".", "/")}`;
     await bus.busctlCall(OVERLAY, path, OVERLAY, "Ask", "sa{sv}", "Hm", "0");
-    await vi.waitUntil(() => overlay.turns.length === 2, PATIENT);
+    await vi.waitUntil(() => overlay.turns.length === 2, WAIT_OPTIONS);
     await bus.busctlCall(OVERLAY, path, OVERLAY, "GetStatus");
     person.type("y\r");
     await person.until(/Done\.[\s\S]*"other"[\s\S]*this once\? \[y\/N\] /);

@@ -3,7 +3,7 @@ import { BusTap } from "../../support/bus-tap.ts";
 import { CompanionProcess } from "../../support/companion-process.ts";
 import { examplePath } from "../../support/example-app.ts";
 import { Screen } from "../../support/screen.ts";
-import { TestSessionBus } from "../../support/session-bus.ts";
+import { TestSessionBus } from "../../support/test-session-bus.ts";
 
 /** The built command line, the example, and the real companion with its stub engine: nothing of it is scripted. */
 const SECRET = "sk-canary-frontend-0123456789";

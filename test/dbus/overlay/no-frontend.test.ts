@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import type { Caller } from "../../../src/assistant/caller.ts";
 import { SessionBusUi } from "../../../src/assistant/overlay/ui/session-bus-ui.ts";
-import { connectSessionBus } from "../../../src/dbus/connect.ts";
-import { OverlayClient } from "../../support/overlay-client.ts";
-import { callerAt } from "../../support/overlay-world.ts";
-import { PATIENT } from "../../support/patience.ts";
-import { TestSessionBus } from "../../support/session-bus.ts";
+import { connectSessionBus } from "../../../src/dbus/connect-session-bus.ts";
+import { DbusNextFrontend } from "../../support/dbus-next-frontend.ts";
+import { createCaller } from "../../support/overlay-harness.ts";
+import { TestSessionBus } from "../../support/test-session-bus.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 const UI = "dev.assistant.Overlay1.UI";
 const { signal } = new AbortController();
@@ -20,7 +20,7 @@ it("starts no frontend, also where the bus could", async () => {
   const service = `[D-BUS Service]\nName=${UI}\nExec=/usr/bin/touch ${trace}\n`;
   await using bus = await TestSessionBus.start({ services: { [`${UI}.service`]: service } });
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
-  const ui = new SessionBusUi(client, async (connection) => callerAt(connection));
+  const ui = new SessionBusUi(client, async (connection) => createCaller(connection));
   expect(await ui.connection(signal)).toBeUndefined();
   const calls = [ui.summon("x", {}, signal), ui.hide(signal), ui.isVisible(signal)];
   for (const call of await Promise.allSettled(calls))
@@ -28,7 +28,7 @@ it("starts no frontend, also where the bus could", async () => {
   expect(existsSync(trace)).toBe(false);
   // That the file is one which the bus would go by.
   const calling = bus.gdbusCall(UI, "/dev/assistant/Overlay1/UI", `${UI}.Hide`).catch(() => {});
-  await vi.waitUntil(() => existsSync(trace), PATIENT);
+  await vi.waitUntil(() => existsSync(trace), WAIT_OPTIONS);
   await bus.kill();
   await calling;
   await rm(dir, { recursive: true });
@@ -37,7 +37,7 @@ it("starts no frontend, also where the bus could", async () => {
 it("takes nobody for the frontend who may not be it, and looks at each connection until it may", async () => {
   await using bus = await TestSessionBus.start();
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
-  await using window = await OverlayClient.connect(bus);
+  await using window = await DbusNextFrontend.connect(bus);
   await window.takeUi();
   const asked: string[] = [];
   const apps: (Caller["app"] | Error)[] = [
@@ -50,7 +50,7 @@ it("takes nobody for the frontend who may not be it, and looks at each connectio
     asked.push(connection);
     const app = apps.shift();
     if (app instanceof Error) throw app;
-    return callerAt(connection, app);
+    return createCaller(connection, app);
   });
   await expect(ui.summon("a secret", {}, signal)).rejects.toMatchObject({ code: "not_found" });
   expect(await ui.connection(signal)).toBeUndefined();
@@ -58,7 +58,7 @@ it("takes nobody for the frontend who may not be it, and looks at each connectio
   expect(await ui.connection(signal)).toBe(window.name);
   expect(await ui.connection(signal)).toBe(window.name);
   expect(asked).toEqual([window.name, window.name, window.name]);
-  await using next = await OverlayClient.connect(bus);
+  await using next = await DbusNextFrontend.connect(bus);
   await window.leaveUi();
   await next.takeUi();
   expect(await ui.connection(signal)).toBeUndefined();
@@ -68,13 +68,13 @@ it("takes nobody for the frontend who may not be it, and looks at each connectio
 it("calls the very connection that it has looked at, whoever has the name by then", async () => {
   await using bus = await TestSessionBus.start();
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
-  await using window = await OverlayClient.connect(bus);
-  await using thief = await OverlayClient.connect(bus);
+  await using window = await DbusNextFrontend.connect(bus);
+  await using thief = await DbusNextFrontend.connect(bus);
   await window.takeUi();
   const ui = new SessionBusUi(client, async (connection) => {
     await window.leaveUi();
     await thief.takeUi();
-    return callerAt(connection);
+    return createCaller(connection);
   });
   await ui.summon("a secret", {}, signal);
   expect(thief.received).toEqual([]);
@@ -84,7 +84,7 @@ it("calls the very connection that it has looked at, whoever has the name by the
 it("is without a frontend once the bus is lost", async () => {
   await using bus = await TestSessionBus.start();
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
-  const ui = new SessionBusUi(client, async (connection) => callerAt(connection));
+  const ui = new SessionBusUi(client, async (connection) => createCaller(connection));
   await bus.kill();
   await client.closed;
   expect(await ui.connection(signal)).toBeUndefined();

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import { ggufFile, ModelWorld, modelSpecFile } from "../../support/model-world.ts";
+import { ggufFile, ModelE2eHarness, modelSpecFile } from "../../support/model-e2e-harness.ts";
 
 test("without the assistant files come, and what would run says why it does not", async () => {
   const tiny = await ggufFile("tiny");
-  await using world = await ModelWorld.open({ assistant: false });
+  await using world = await ModelE2eHarness.open({ assistant: false });
   const { berth, hub } = world;
   await hub.addRepository({ id: "org/tiny", files: { "tiny-Q4_K_M.gguf": tiny.bytes } });
   await berth.write("chat.yaml", modelSpecFile("chat", { source: "org/tiny", running: true }));
-  const model = await world.modelIs("chat", "ready");
+  const model = await world.waitForModelStatus("chat", "ready");
   expect(model).toMatchObject({
     ready: false,
     running: false,

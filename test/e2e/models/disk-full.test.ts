@@ -3,7 +3,12 @@ import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { eventually, ggufFile, ModelWorld, modelSpecFile } from "../../support/model-world.ts";
+import {
+  eventually,
+  ggufFile,
+  ModelE2eHarness,
+  modelSpecFile,
+} from "../../support/model-e2e-harness.ts";
 
 const run = promisify(execFile);
 
@@ -12,7 +17,7 @@ test("a disk without room is told before the first byte, or in the middle; the d
     ggufFile("small", { seed: 4 }),
     ggufFile("small", { seed: 101 }),
   ]);
-  await using world = await ModelWorld.open({ assistant: false, start: false });
+  await using world = await ModelE2eHarness.open({ assistant: false, start: false });
   const { berth, hub } = world;
   await hub.addRepository({ id: "org/small", files: { "small-Q4_K_M.gguf": small.bytes } });
   await hub.addRepository({ id: "org/later", files: { "later-Q4_K_M.gguf": later.bytes } });
@@ -22,7 +27,7 @@ test("a disk without room is told before the first byte, or in the middle; the d
     await berth.start();
     await berth.write("small.yaml", modelSpecFile("small", { source: "org/small" }));
     // Between two tries, that is: during one the error is that of the last.
-    const held = await world.modelWhere(
+    const held = await world.waitForModel(
       "small",
       "it says why",
       ({ error, status }) => error !== null && status === "absent",
@@ -45,7 +50,7 @@ test("a disk without room is told before the first byte, or in the middle; the d
     expect(hub.bytesSent).toBe(0);
 
     await run("mount", ["-o", "remount,size=90m", world.modelsDir]);
-    expect(await world.modelIs("small", "ready")).toMatchObject({
+    expect(await world.waitForModelStatus("small", "ready")).toMatchObject({
       ready: true,
       sha256: small.sha256,
       error: null,
@@ -60,7 +65,7 @@ test("a disk without room is told before the first byte, or in the middle; the d
     const filler = join(world.modelsDir, "filler");
     // Its own error tells that nothing more fits.
     await run("dd", ["if=/dev/zero", `of=${filler}`, "bs=1M"]).catch(() => {});
-    const full = await world.modelWhere("later", "it says why", ({ error }) => error !== null);
+    const full = await world.waitForModel("later", "it says why", ({ error }) => error !== null);
     expect(full.conditions).toContainEqual(
       expect.objectContaining({ type: "Ready", status: "False", reason: "DiskFull" }),
     );
@@ -68,9 +73,11 @@ test("a disk without room is told before the first byte, or in the middle; the d
     const before = hub.bytesSent;
     await rm(filler);
     hub.faults.clear();
-    expect(await world.modelIs("later", "ready")).toMatchObject({ sha256: later.sha256 });
+    expect(await world.waitForModelStatus("later", "ready")).toMatchObject({
+      sha256: later.sha256,
+    });
     expect(hub.bytesSent - before).toBeLessThanOrEqual(later.bytes.length - full.downloaded_bytes);
-    expect(await world.modelIs("small", "ready")).toMatchObject({ ready: true });
+    expect(await world.waitForModelStatus("small", "ready")).toMatchObject({ ready: true });
   } finally {
     // Berth may have files open there.
     await run("umount", ["-l", world.modelsDir]);

@@ -3,14 +3,14 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { complete } from "../../../src/cli/completion/candidates.ts";
+import { complete } from "../../../src/cli/completion/complete-command-line.ts";
 import { completionScripts } from "../../../src/cli/completion/scripts.ts";
 import { processIo } from "../../../src/cli/io.ts";
-import { kindWords } from "../../../src/cli/kind-names.ts";
 import { buildProgram } from "../../../src/cli/program.ts";
+import { kindsByWord } from "../../../src/cli/resource-references.ts";
 import { kinds, plurals } from "../../../src/resources/kinds.ts";
-import { openTestApi, putApp } from "../../support/api.ts";
-import { berth } from "../../support/cli.ts";
+import { openTestApi, putApp } from "../../support/api-harness.ts";
+import { runCommandLine } from "../../support/run-cli.ts";
 
 const { program } = buildProgram(processIo({}));
 const source = (words: string[], current = "") => complete(program, words, current).source;
@@ -19,10 +19,10 @@ const values = (words: string[], current = "") =>
 
 it("the words of kinds are those of the resources", () => {
   for (const kind of kinds) {
-    expect(kindWords.get(kind.toLowerCase())).toBe(kind);
-    expect(kindWords.get(plurals[kind])).toBe(kind);
+    expect(kindsByWord.get(kind.toLowerCase())).toBe(kind);
+    expect(kindsByWord.get(plurals[kind])).toBe(kind);
   }
-  expect(new Set(kindWords.values()).size).toBe(kinds.length);
+  expect(new Set(kindsByWord.values()).size).toBe(kinds.length);
 });
 
 describe("the command tree", () => {
@@ -76,11 +76,11 @@ describe("names", () => {
     putApp(api.store, "hello");
     putApp(api.store, "world");
     const environment = { BERTH_URL: await api.listen(), BERTH_TOKEN: api.token("read") };
-    const { output } = await berth(["__complete", "--current", "he", "--", "logs"], {
+    const { output } = await runCommandLine(["__complete", "--current", "he", "--", "logs"], {
       environment,
     });
     expect(output).toBe("hello\tpending\n:none\n");
-    const reference = await berth(["__complete", "--current", "app/", "--", "get"], {
+    const reference = await runCommandLine(["__complete", "--current", "app/", "--", "get"], {
       environment,
     });
     expect(reference.output).toBe("app/hello\tpending\napp/world\tpending\n:none\n");
@@ -88,7 +88,9 @@ describe("names", () => {
 
   it("are none where no server is, and nobody is told", async () => {
     const environment = { BERTH_URL: "http://127.0.0.1:9" };
-    const result = await berth(["__complete", "--current", "", "--", "logs"], { environment });
+    const result = await runCommandLine(["__complete", "--current", "", "--", "logs"], {
+      environment,
+    });
     expect(result).toEqual({ code: 0, output: ":none\n", errors: "" });
   });
 });

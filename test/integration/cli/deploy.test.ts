@@ -4,10 +4,16 @@ import { dirname, join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
-import { nameFrom, nameOfRepository } from "../../../src/cli/deploy/app-names.ts";
-import { exposedPort } from "../../../src/cli/deploy/exposed-port.ts";
-import { appStatus, condition, openTestApi, putApp, type TestApi } from "../../support/api.ts";
-import { berth, type CliResult } from "../../support/cli.ts";
+import { appNameFromRepository, toAppName } from "../../../src/cli/deploy/derive-app-name.ts";
+import { parseExposedPort } from "../../../src/cli/deploy/exposed-port.ts";
+import {
+  appStatus,
+  condition,
+  openTestApi,
+  putApp,
+  type TestApi,
+} from "../../support/api-harness.ts";
+import { type CliResult, runCommandLine } from "../../support/run-cli.ts";
 
 let api: TestApi;
 let url: string;
@@ -28,7 +34,7 @@ afterEach(async () => {
 });
 
 const run = (...words: string[]): Promise<CliResult> =>
-  berth(words, {
+  runCommandLine(words, {
     workingDirectory: folder,
     environment: {
       BERTH_URL: url,
@@ -71,11 +77,11 @@ function builds(
       appStatus(generation, { phase: "building", conditions: building }),
     );
     const end = () => {
-      for (const line of log) api.builds.say(id, line);
+      for (const line of log) api.builds.emitLine(id, line);
       api.builds.logs.set(id, [...log]);
       if (failure === undefined) api.store.builds.mark(id, "succeeded");
       else api.store.builds.mark(id, "failed", { message: failure });
-      api.builds.say(id, null);
+      api.builds.emitLine(id, null);
       const stalled = condition("Stalled", "True", generation, { message: failure ?? "" });
       api.store.setStatus(
         "App",
@@ -88,7 +94,7 @@ function builds(
     };
     // A build that ends before somebody follows its log is no test of following it.
     const timer = setInterval(() => {
-      if (isFollowed && !api.builds.say(id, "Step 0")) return;
+      if (isFollowed && !api.builds.emitLine(id, "Step 0")) return;
       clearInterval(timer);
       end();
     }, 5);
@@ -151,7 +157,7 @@ describe("berth deploy", () => {
 
   it("draws a bar of the upload on a terminal", async () => {
     files({ Dockerfile: "FROM x\nEXPOSE 80\n", data: "x".repeat(3_000_000) });
-    const { code, errors } = await berth(["deploy", ".", "--name", "shop", "--no-wait"], {
+    const { code, errors } = await runCommandLine(["deploy", ".", "--name", "shop", "--no-wait"], {
       workingDirectory: folder,
       environment: { BERTH_URL: url, BERTH_TOKEN: api.token("admin"), NO_COLOR: "1" },
       errorIsTerminal: true,
@@ -247,7 +253,7 @@ describe("berth deploy", () => {
   it("goes on where a person leaves it, and says how to find it again", async () => {
     files({ "shop/Dockerfile": "FROM x\nEXPOSE 80\n" });
     let isLeft = false;
-    const { code, output, errors } = await berth(["deploy", "shop"], {
+    const { code, output, errors } = await runCommandLine(["deploy", "shop"], {
       workingDirectory: folder,
       environment: { BERTH_URL: url, BERTH_TOKEN: api.token("admin") },
       onInterruptible: (interrupt) => {
@@ -382,8 +388,8 @@ describe("names and ports", () => {
     ["ü", undefined],
     [`${"a".repeat(62)}-b`, "a".repeat(62)],
   ])("the folder %s makes the app %s", (text, name) => {
-    if (name === undefined) expect(() => nameFrom(text)).toThrow("gives no name");
-    else expect(nameFrom(text)).toBe(name);
+    if (name === undefined) expect(() => toAppName(text)).toThrow("gives no name");
+    else expect(toAppName(text)).toBe(name);
   });
 
   it.each([
@@ -391,7 +397,7 @@ describe("names and ports", () => {
     ["git@example.org:shop.git", "shop"],
     ["ssh://git@example.org/a/b/", "b"],
   ])("the repository %s makes the app %s", (text, name) => {
-    expect(nameOfRepository(text)).toBe(name);
+    expect(appNameFromRepository(text)).toBe(name);
   });
 
   it.each([
@@ -404,6 +410,6 @@ describe("names and ports", () => {
     ["FROM a\n# EXPOSE 82", undefined],
     ["FROM a\nEXPOSE 70000", undefined],
   ])("%j listens on %s", (dockerfile, port) => {
-    expect(exposedPort(dockerfile)).toBe(port);
+    expect(parseExposedPort(dockerfile)).toBe(port);
   });
 });

@@ -16,9 +16,9 @@ import { dirname, join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { digestSource } from "../../../src/source-tree/digest.ts";
-import { type ListOptions, listSource } from "../../../src/source-tree/list.ts";
-import { type PackOptions, packSource } from "../../../src/source-tree/pack.ts";
+import { digestSource } from "../../../src/source-tree/digest-source.ts";
+import { type ListSourceOptions, listSource } from "../../../src/source-tree/list-source.ts";
+import { type PackOptions, packSource } from "../../../src/source-tree/pack-source.ts";
 import { TreeReader } from "../../../src/source-tree/tree-reader.ts";
 
 const { signal } = new AbortController();
@@ -40,10 +40,10 @@ async function write(files: Readonly<Record<string, string>>, root = dir): Promi
   }
 }
 
-const list = (options: Partial<ListOptions> = {}) =>
+const list = (options: Partial<ListSourceOptions> = {}) =>
   listSource(dir, { ...limits, ...options }, signal);
 
-async function paths(options: Partial<ListOptions> = {}): Promise<string[]> {
+async function paths(options: Partial<ListSourceOptions> = {}): Promise<string[]> {
   return (await list(options)).entries.map(({ path }) => path);
 }
 

@@ -19,7 +19,7 @@ import { migrations } from "../../../src/store/migrations.ts";
 import { restoreStore } from "../../../src/store/restore.ts";
 import { openStore } from "../../../src/store/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { openTestStore } from "../../support/store.ts";
+import { openTestStore } from "../../support/test-store.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 function directory(): string {

@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { openStore } from "../../../src/store/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { thrownBy } from "../../support/thrown.ts";
+import { catchBerthError } from "../../support/catch-berth-error.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../support/store-process.ts", import.meta.url));
 
@@ -39,7 +39,7 @@ function open(dataDir: string): Store {
   return openStore({ dataDir, clock: systemClock });
 }
 
-const refusal = (dataDir: string) => thrownBy(() => open(dataDir));
+const refusal = (dataDir: string) => catchBerthError(() => open(dataDir));
 
 describe("the lock", () => {
   it("keeps a second process out, says who holds it, and goes with kill -9", async () => {

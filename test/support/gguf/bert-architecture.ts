@@ -1,6 +1,6 @@
-import type { GgufFile, MetadataValue, Tensor, TensorType } from "./format.ts";
 import { WeightMaker } from "./weights.ts";
-import { wordPieceIds, wordPieceVocabulary } from "./word-pieces.ts";
+import { createWordPieceVocabulary, wordPieceIds } from "./word-pieces.ts";
+import type { GgufFile, TensorSource, TensorType, TypedMetadataValue } from "./write-gguf.ts";
 
 export interface BertShape {
   readonly name: string;
@@ -20,15 +20,15 @@ const POOLING_MEAN = 1;
 const LAYER_GAIN = 0.3;
 
 /** An embedding model: BERT's layers with random weights, the mean over the tokens of a text. */
-export function bertModel(shape: BertShape): GgufFile {
+export function buildBertModel(shape: BertShape): GgufFile {
   const { embeddingLength, layers, feedForwardLength, type } = shape;
-  const tokens = wordPieceVocabulary();
+  const tokens = createWordPieceVocabulary();
   const layerValues = 4 * embeddingLength ** 2 + 2 * embeddingLength * feedForwardLength;
   const make = new WeightMaker(
     shape.seed,
     (tokens.length + shape.contextTokens) * embeddingLength + layers * layerValues,
   );
-  const tensors: Tensor[] = [
+  const tensors: TensorSource[] = [
     make.matrix("token_embd.weight", type, tokens.length, embeddingLength, { deviation: 1 }),
     make.matrix("position_embd.weight", "F32", shape.contextTokens, embeddingLength, {
       deviation: 0.1,
@@ -60,7 +60,7 @@ export function bertModel(shape: BertShape): GgufFile {
     norm(`${name}.layer_output_norm`);
   }
 
-  const metadata = new Map<string, MetadataValue>([
+  const metadata = new Map<string, TypedMetadataValue>([
     ["general.architecture", { type: "string", value: "bert" }],
     ["general.name", { type: "string", value: shape.name }],
     ["bert.context_length", { type: "uint32", value: shape.contextTokens }],

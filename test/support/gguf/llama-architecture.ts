@@ -1,6 +1,6 @@
-import type { GgufFile, MetadataValue, Tensor, TensorType } from "./format.ts";
-import { spmVocabulary } from "./vocabulary.ts";
+import { createSpmVocabulary } from "./spm-vocabulary.ts";
 import { WeightMaker, type Weights } from "./weights.ts";
+import type { GgufFile, TensorSource, TensorType, TypedMetadataValue } from "./write-gguf.ts";
 
 export interface LlamaShape {
   readonly name: string;
@@ -33,9 +33,9 @@ const LOGIT_DEVIATION = 1.3;
  * is the same at every position: the embedding sets it, and no layer adds to it. So the first column of
  * the output weights is a bias, which keeps stray bytes and control tokens rare.
  */
-export function llamaModel(shape: LlamaShape): GgufFile {
+export function buildLlamaModel(shape: LlamaShape): GgufFile {
   const { embeddingLength, layers, heads, keyValueHeads, feedForwardLength, type } = shape;
-  const vocabulary = spmVocabulary(shape.vocabularySize, shape.endsAfter);
+  const vocabulary = createSpmVocabulary(shape.vocabularySize, shape.endsAfter);
   const keyValueLength = (embeddingLength / heads) * keyValueHeads;
   const layerValues =
     2 * embeddingLength * (embeddingLength + keyValueLength) +
@@ -57,14 +57,14 @@ export function llamaModel(shape: LlamaShape): GgufFile {
       };
   const outputType = shape.notANumber ? "F32" : type;
 
-  const tensors: Tensor[] = [
+  const tensors: TensorSource[] = [
     make.matrix("token_embd.weight", type, shape.vocabularySize, embeddingLength, {
       deviation: scatter,
       firstOfRow: () => constant,
     }),
   ];
   for (let layer = 0; layer < layers; layer++) {
-    const matrix = (part: string, rows: number, columns: number, weights: Weights): Tensor =>
+    const matrix = (part: string, rows: number, columns: number, weights: Weights): TensorSource =>
       make.matrix(`blk.${layer}.${part}.weight`, type, rows, columns, weights);
     tensors.push(
       make.vector(`blk.${layer}.attn_norm.weight`, embeddingLength, { deviation: 0, mean: 1 }),
@@ -89,7 +89,7 @@ export function llamaModel(shape: LlamaShape): GgufFile {
     make.matrix("output.weight", outputType, shape.vocabularySize, embeddingLength, output),
   );
 
-  const metadata = new Map<string, MetadataValue>([
+  const metadata = new Map<string, TypedMetadataValue>([
     ["general.architecture", { type: "string", value: "llama" }],
     ["general.name", { type: "string", value: shape.name }],
     ["general.file_type", { type: "uint32", value: FILE_TYPES[type] }],

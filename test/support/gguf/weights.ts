@@ -1,4 +1,4 @@
-import { rowBytes, type Tensor, type TensorType } from "./format.ts";
+import { rowBytes, type TensorSource, type TensorType } from "./write-gguf.ts";
 
 /** What stands in a tensor. */
 export interface Weights {
@@ -25,12 +25,18 @@ export class WeightMaker {
     this.#pool = uniformValues(seed, Math.min(POOL_VALUES, values + 4_096));
   }
 
-  matrix(name: string, type: TensorType, rows: number, columns: number, weights: Weights): Tensor {
+  matrix(
+    name: string,
+    type: TensorType,
+    rows: number,
+    columns: number,
+    weights: Weights,
+  ): TensorSource {
     return this.#tensor(name, type, rows, columns, false, weights);
   }
 
   /** Norms and biases are F32 in every file. */
-  vector(name: string, length: number, weights: Weights): Tensor {
+  vector(name: string, length: number, weights: Weights): TensorSource {
     return this.#tensor(name, "F32", 1, length, true, weights);
   }
 
@@ -41,7 +47,7 @@ export class WeightMaker {
     columns: number,
     vector: boolean,
     weights: Weights,
-  ): Tensor {
+  ): TensorSource {
     // A start of its own for each tensor, whatever order the rows are asked for in.
     const start = this.#at;
     this.#at = (this.#at + rows * columns + 7_919) % this.#pool.length;

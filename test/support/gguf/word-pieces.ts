@@ -1,4 +1,4 @@
-import { tokenKinds, type VocabularyToken } from "./vocabulary.ts";
+import { tokenKinds, type VocabularyToken } from "./spm-vocabulary.ts";
 
 /** Where a word begins, in files for llama.cpp; the rest of a word has no mark. */
 const WORD_START = "\u2581";
@@ -22,7 +22,7 @@ const ENDINGS = "s es ed ing er est ly ness ful less tion ment able".split(" ");
 export const wordPieceIds = { padding: 0, unknown: 1, begin: 2, separator: 3, mask: 4 } as const;
 
 /** A lower-case WordPiece vocabulary; what is in none of its scripts is [UNK]. */
-export function wordPieceVocabulary(): readonly VocabularyToken[] {
+export function createWordPieceVocabulary(): readonly VocabularyToken[] {
   const texts = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
   const control = texts.length;
   for (const character of CHARACTERS) texts.push(WORD_START + character, character);

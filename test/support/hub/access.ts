@@ -25,7 +25,7 @@ export function refuse(response: ServerResponse, refusal: Refusal): void {
 /** Who asks: nobody, the one account there is, or somebody with a token that is none. */
 export type Asker = "anonymous" | "account" | "invalid";
 
-export function askerOf(request: IncomingMessage, token: string): Asker {
+export function identifyAsker(request: IncomingMessage, token: string): Asker {
   const { authorization } = request.headers;
   if (authorization === undefined) return "anonymous";
   return authorization === `Bearer ${token}` ? "account" : "invalid";

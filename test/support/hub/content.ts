@@ -15,7 +15,7 @@ export interface Content {
 /** A path (streamed, never held in memory) or the bytes themselves. */
 export type GivenContent = Uint8Array | string;
 
-export async function contentOf(given: GivenContent): Promise<Content> {
+export async function loadContent(given: GivenContent): Promise<Content> {
   return typeof given === "string" ? await fileContent(given) : bufferContent(Buffer.from(given));
 }
 

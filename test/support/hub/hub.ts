@@ -9,20 +9,20 @@ import {
 } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import {
-  askerOf,
   entryNotFound,
   fileRefusal,
+  identifyAsker,
   listingRefusal,
   type Refusal,
   refuse,
   revisionNotFound,
 } from "./access.ts";
-import { type Content, contentOf, type GivenContent } from "./content.ts";
+import { type Content, type GivenContent, loadContent } from "./content.ts";
 import { type Endpoint, Faults } from "./faults.ts";
-import { modelInfo, treeEntry } from "./listing.ts";
+import { modelInfo, treeEntry } from "./listing-responses.ts";
 import { type PlainFile, type PlainFileOptions, servedFile } from "./plain-files.ts";
 import { Repository, type RepositoryFile, type RepositoryOptions } from "./repository.ts";
-import { misbehaved, type Served, sendContent } from "./send-content.ts";
+import { applyMisbehaviour, type Served, sendContent } from "./send-content.ts";
 
 export interface HubOptions {
   /** PEM: the hub (not its CDN) serves https. */
@@ -113,7 +113,7 @@ export class Hub implements AsyncDisposable {
     given: GivenContent,
     options: PlainFileOptions = {},
   ): Promise<string> {
-    this.#plain.set(path, { content: await contentOf(given), options });
+    this.#plain.set(path, { content: await loadContent(given), options });
     return this.url + path;
   }
 
@@ -164,7 +164,7 @@ export class Hub implements AsyncDisposable {
     const api = /^\/api\/models\/([^/]+\/[^/]+)(?:\/(revision|tree)\/([^/]+))?$/.exec(url.pathname);
     if (api) {
       const [, id = "", view, revision = "main"] = api;
-      if (misbehaved(this.#take("api", request, id), request, response)) return undefined;
+      if (applyMisbehaviour(this.#take("api", request, id), request, response)) return undefined;
       return this.#api(id, view === "tree", decodeURIComponent(revision), url, request, response);
     }
     const file = RESOLVE.exec(url.pathname) ?? RESOLVE_CACHE.exec(url.pathname);
@@ -187,7 +187,7 @@ export class Hub implements AsyncDisposable {
   ): Repository | undefined {
     const wanted = this.#moved.get(id.toLowerCase()) ?? id;
     const repository = this.#repositories.get(wanted.toLowerCase());
-    const asker = askerOf(request, this.token);
+    const asker = identifyAsker(request, this.token);
     const refusal = listingRefusal(repository, asker);
     if (refusal || !repository) {
       if (refusal) refuse(response, refusal);
@@ -237,13 +237,13 @@ export class Hub implements AsyncDisposable {
     log: HubRequest,
   ): Promise<void> {
     const faults = this.#take("resolve", request, asked.name);
-    if (misbehaved(faults, request, response)) return;
+    if (applyMisbehaviour(faults, request, response)) return;
     const repository = this.#repository(asked.id, request, response);
     if (!repository) return;
     const commit = repository.find(asked.revision);
     const file = commit?.files.get(asked.name);
     const refusal: Refusal | undefined =
-      fileRefusal(repository, askerOf(request, this.token)) ??
+      fileRefusal(repository, identifyAsker(request, this.token)) ??
       (commit ? (file ? undefined : entryNotFound) : revisionNotFound(asked.revision));
     if (refusal || !commit || !file) return refuse(response, refusal ?? entryNotFound);
     const headers = { "x-repo-commit": commit.sha, vary: "Origin, Accept" };
@@ -289,10 +289,10 @@ export class Hub implements AsyncDisposable {
     const signed = this.#signed.get(request.url ?? "");
     const faults = signed ? this.#take("cdn", request, signed.name) : [];
     if (!signed || signed.expired) {
-      misbehaved([{ type: "expired" }], request, response);
+      applyMisbehaviour([{ type: "expired" }], request, response);
       return;
     }
-    if (misbehaved(faults, request, response)) return;
+    if (applyMisbehaviour(faults, request, response)) return;
     await sendContent(signed.served, faults, request, response, (count) => {
       log.bodyBytes += count;
     });
@@ -306,8 +306,8 @@ export class Hub implements AsyncDisposable {
     log: HubRequest,
   ): Promise<void> {
     const faults = this.#take("files", request, decodeURIComponent(url.pathname));
-    if (misbehaved(faults, request, response)) return;
-    if (file.options.needsToken && askerOf(request, this.token) !== "account") {
+    if (applyMisbehaviour(faults, request, response)) return;
+    if (file.options.needsToken && identifyAsker(request, this.token) !== "account") {
       response.writeHead(401, { "www-authenticate": "Bearer" }).end("no");
       return;
     }

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { bufferContent, type Content, contentOf, type GivenContent } from "./content.ts";
+import { bufferContent, type Content, type GivenContent, loadContent } from "./content.ts";
 
 export interface GivenFile {
   readonly content: GivenContent;
@@ -98,7 +98,7 @@ const LFS_ENDING = /\.(gguf|bin|safetensors|zip|pt)$/i;
 async function fileOf(name: string, given: GivenContent | GivenFile): Promise<RepositoryFile> {
   const whole: GivenFile =
     typeof given === "string" || given instanceof Uint8Array ? { content: given } : given;
-  const content = await contentOf(whole.content);
+  const content = await loadContent(whole.content);
   const lfs = whole.lfs ?? LFS_ENDING.test(name);
   if (!lfs) return { name, content, lfs, oid: content.gitBlob, pointerBytes: 0 };
   const pointer = Buffer.from(

@@ -17,7 +17,7 @@ export interface Served {
 }
 
 /** Misbehaviour that leaves nothing of an answer to send; true where it was that. */
-export function misbehaved(
+export function applyMisbehaviour(
   faults: readonly Misbehaviour[],
   request: IncomingMessage,
   response: ServerResponse,
@@ -107,10 +107,10 @@ async function sendBody(
   const stepBytes = speed === undefined ? undefined : Math.max(1, Math.ceil(speed / 20));
   let at = part.start;
   for await (const chunk of part.content.read(part.start, end)) {
-    for (const piece of pieces(flipped(chunk, at, find(faults, "flip")?.atByte), stepBytes)) {
+    for (const piece of pieces(flipBit(chunk, at, find(faults, "flip")?.atByte), stepBytes)) {
       if (response.destroyed || response.writableEnded) return;
       onBytes(piece.length);
-      if (!response.write(piece)) await drained(response);
+      if (!response.write(piece)) await waitUntilDrained(response);
       if (speed !== undefined) await pause((piece.length / speed) * 1000);
     }
     at += chunk.length;
@@ -148,7 +148,7 @@ function wantedRange(
   return start >= sizeBytes || start >= end ? "unsatisfiable" : { start, end };
 }
 
-function flipped(chunk: Buffer, startsAt: number, atByte: number | undefined): Buffer {
+function flipBit(chunk: Buffer, startsAt: number, atByte: number | undefined): Buffer {
   if (atByte === undefined || atByte < startsAt || atByte >= startsAt + chunk.length) return chunk;
   const copy = Buffer.from(chunk);
   copy.writeUInt8(copy.readUInt8(atByte - startsAt) ^ 1, atByte - startsAt);
@@ -160,7 +160,7 @@ function* pieces(chunk: Buffer, stepBytes: number | undefined): Generator<Buffer
   for (let at = 0; at < chunk.length; at += step) yield chunk.subarray(at, at + step);
 }
 
-async function drained(response: ServerResponse): Promise<void> {
+async function waitUntilDrained(response: ServerResponse): Promise<void> {
   if (response.closed) return;
   const over = new AbortController();
   try {

@@ -8,10 +8,10 @@ import {
 } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
-import { wellBehaved } from "./answers.ts";
 import { type KeyPair, TestAuthority } from "./certificates.ts";
-import { play } from "./play.ts";
-import { refusal, type Turn } from "./turns.ts";
+import { createDefaultResponse } from "./default-response.ts";
+import { refusal, type ScriptedResponse } from "./scripted-response.ts";
+import { sendResponse } from "./send-response.ts";
 
 export interface TestProviderOptions {
   /** https, by an authority that only who is given `ca` trusts. */
@@ -25,7 +25,7 @@ export interface TestProviderOptions {
   readonly key?: string;
   readonly models?: readonly string[];
   /** What is done with a request; undefined: as a well-behaved provider does. */
-  readonly script?: (request: ProviderRequest) => Turn | undefined;
+  readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
 }
 
 export interface ProviderRequest {
@@ -58,7 +58,7 @@ export class TestProvider implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #connections = new WeakMap<Socket, number>();
-  readonly #next: Turn[] = [];
+  readonly #next: ScriptedResponse[] = [];
   readonly #changes = new EventEmitter();
   #connectionsEver = 0;
 
@@ -127,12 +127,12 @@ export class TestProvider implements AsyncDisposable {
     return this.#sockets.size;
   }
 
-  get connectionsEver(): number {
+  get connectionsTotal(): number {
     return this.#connectionsEver;
   }
 
   /** What is done with the requests that come next, before the script is asked. */
-  next(...turns: readonly Turn[]): void {
+  next(...turns: readonly ScriptedResponse[]): void {
     this.#next.push(...turns);
   }
 
@@ -171,11 +171,11 @@ export class TestProvider implements AsyncDisposable {
       this.#changes.emit("change");
     });
     this.#changes.emit("change");
-    const turn = this.#turnFor(request) ?? wellBehaved(request, this.models);
-    await play(turn, request, response);
+    const turn = this.#responseFor(request) ?? createDefaultResponse(request, this.models);
+    await sendResponse(turn, request, response);
   }
 
-  #turnFor(request: ProviderRequest): Turn | undefined {
+  #responseFor(request: ProviderRequest): ScriptedResponse | undefined {
     const { key, script } = this.#options;
     if (key !== undefined && request.headers.authorization !== `Bearer ${key}`)
       return refusal(401, "Incorrect API key provided", {}, "invalid_api_key");

@@ -1,14 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { AppSpec } from "../../../src/resources/app.ts";
+import type { AppSpec } from "../../../src/resources/app-spec.ts";
 import {
-  DEPLOYED_AT,
-  RESTARTED_AT,
-  RETRIED_AT,
+  DEPLOYED_AT_ANNOTATION,
+  RESTARTED_AT_ANNOTATION,
+  RETRIED_AT_ANNOTATION,
   type Resource,
-  SOURCE_REVISION,
+  SOURCE_REVISION_ANNOTATION,
 } from "../../../src/resources/resource.ts";
 import type { Revision } from "../../../src/store/store.ts";
-import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import {
+  appStatus,
+  openTestApi,
+  putApp,
+  readErrorBody,
+  type TestApi,
+} from "../../support/api-harness.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -96,7 +102,7 @@ describe("start and stop", () => {
     putApp(api.store, "held", { image: "bb:1", running: true }, "file:held.yaml");
     const refused = await post("held/stop");
     expect(refused.statusCode).toBe(409);
-    expect(errorOf(refused)).toContain("held.yaml");
+    expect(readErrorBody(refused)).toContain("held.yaml");
     expect((await post("held/stop?force=true")).statusCode).toBe(202);
   });
 
@@ -104,7 +110,7 @@ describe("start and stop", () => {
     putApp(api.store, "web");
     const response = await post("web/stop", { now: true });
     expect(response.statusCode).toBe(400);
-    expect(errorOf(response)).toContain('"now"');
+    expect(readErrorBody(response)).toContain('"now"');
     expect(api.store.get("App", "web")?.spec.running).toBeUndefined();
   });
 });
@@ -117,8 +123,8 @@ describe("restart and retry", () => {
     expect((await post("web/retry")).statusCode).toBe(202);
     const { metadata } = api.store.get("App", "web") ?? {};
     expect(metadata?.annotations).toEqual({
-      [RESTARTED_AT]: "2030-01-01T00:00:00.000Z",
-      [RETRIED_AT]: "2030-01-01T00:00:01.000Z",
+      [RESTARTED_AT_ANNOTATION]: "2030-01-01T00:00:00.000Z",
+      [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:01.000Z",
     });
     expect(metadata?.generation).toBe(3);
     expect(api.control.woken).toEqual(["App/web", "App/web"]);
@@ -128,7 +134,7 @@ describe("restart and retry", () => {
     putApp(api.store, "stopped", { image: "bb:1", running: false });
     const stopped = await post("stopped/restart");
     expect(stopped.statusCode).toBe(409);
-    expect(errorOf(stopped)).toContain("/start");
+    expect(readErrorBody(stopped)).toContain("/start");
     putApp(api.store, "suspended", { image: "bb:1", suspend: true });
     expect((await post("suspended/restart")).statusCode).toBe(409);
   });
@@ -146,14 +152,14 @@ describe("deploy", () => {
     putApp(api.store, "web");
     const neither = await post("web/deploy", {});
     expect(neither.statusCode).toBe(400);
-    expect(errorOf(neither)).toContain("the app has no source");
+    expect(readErrorBody(neither)).toContain("the app has no source");
     const git = { url: "https://example.org/x.git" };
     expect((await post("web/deploy", { image: "bb:2", git })).statusCode).toBe(400);
     const misspelt = await post("web/deploy", { git: { ur: "x" } });
     expect(misspelt.statusCode).toBe(400);
-    expect(errorOf(misspelt)).toContain('did you mean "url"?');
+    expect(readErrorBody(misspelt)).toContain('did you mean "url"?');
     const local = await post("web/deploy", { git: { url: "/srv/x.git" } });
-    expect(errorOf(local)).toContain("source.git.url: is not the URL of a repository");
+    expect(readErrorBody(local)).toContain("source.git.url: is not the URL of a repository");
     expect((await post("nope/deploy", { git })).statusCode).toBe(404);
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
@@ -175,7 +181,10 @@ describe("deploy", () => {
     const { spec, metadata } = app();
     expect(spec.source).toEqual({ git: { ...git, interval: "1m" } });
     const now = "2030-01-01T00:00:00.000Z";
-    expect(metadata.annotations).toEqual({ [DEPLOYED_AT]: now, [RETRIED_AT]: now });
+    expect(metadata.annotations).toEqual({
+      [DEPLOYED_AT_ANNOTATION]: now,
+      [RETRIED_AT_ANNOTATION]: now,
+    });
     expect(api.control.woken).toEqual(["App/web"]);
 
     putApp(api.store, "one");
@@ -185,12 +194,15 @@ describe("deploy", () => {
 
   it("looks at a source anew where nothing is given, and ends what a rollback held", async () => {
     putApp(api.store, "web", { port: 80, source: { git: { url: "https://example.org/a.git" } } });
-    annotate({ [SOURCE_REVISION]: "c0ffee" });
+    annotate({ [SOURCE_REVISION_ANNOTATION]: "c0ffee" });
     await api.clock.advance(5000);
     for (const body of [undefined, {}]) {
       expect((await post("web/deploy", body)).statusCode).toBe(202);
       const now = "2030-01-01T00:00:05.000Z";
-      expect(app().metadata.annotations).toEqual({ [DEPLOYED_AT]: now, [RETRIED_AT]: now });
+      expect(app().metadata.annotations).toEqual({
+        [DEPLOYED_AT_ANNOTATION]: now,
+        [RETRIED_AT_ANNOTATION]: now,
+      });
       expect(app().spec.source).toEqual({ git: { url: "https://example.org/a.git" } });
     }
   });
@@ -201,7 +213,7 @@ describe("deploy", () => {
       source: { git: { url: "https://example.org/a.git" } },
       build: { target: "x" },
     });
-    annotate({ [SOURCE_REVISION]: "c0ffee" });
+    annotate({ [SOURCE_REVISION_ANNOTATION]: "c0ffee" });
     expect((await post("web/deploy", { image: "bb:2" })).statusCode).toBe(202);
     expect(app().spec).toEqual({ image: "bb:2", port: 80 });
     expect(app().metadata.annotations).toEqual({});
@@ -211,7 +223,7 @@ describe("deploy", () => {
     putApp(api.store, "web", { image: "bb:1" }, "file:web.yaml");
     const response = await post("web/deploy", { image: "bb:2" });
     expect(response.statusCode).toBe(409);
-    expect(errorOf(response)).toContain("web.yaml");
+    expect(readErrorBody(response)).toContain("web.yaml");
   });
 
   it("refuses an image that is none", async () => {
@@ -219,7 +231,7 @@ describe("deploy", () => {
     for (const image of ["", "a b", "x".repeat(600), 7, null, ["x"]]) {
       const response = await post("web/deploy", { image });
       expect([image, response.statusCode]).toEqual([image, 400]);
-      expect(errorOf(response)).toMatch(/^(App "web" is not valid: )?image|give one/);
+      expect(readErrorBody(response)).toMatch(/^(App "web" is not valid: )?image|give one/);
     }
   });
 });
@@ -247,19 +259,21 @@ describe("rollback", () => {
     const response = await post("web/rollback", { revision: bad });
     expect(response.statusCode).toBe(202);
     expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:2", port: 80 });
-    expect(api.store.get("App", "web")?.metadata.annotations).toHaveProperty([RETRIED_AT]);
+    expect(api.store.get("App", "web")?.metadata.annotations).toHaveProperty([
+      RETRIED_AT_ANNOTATION,
+    ]);
   });
 
   it("names the revision before that was not stable yet, or was given up", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80 });
     revision(1, "bb:1", "quarantined");
-    expect(errorOf(await post("web/rollback"))).toContain("berth rollback web --to 1");
+    expect(readErrorBody(await post("web/rollback"))).toContain("berth rollback web --to 1");
     revision(2, "bb:2", "attempted");
     revision(3, "bb:3", "attempted");
     const response = await post("web/rollback");
     expect(response.statusCode).toBe(409);
-    expect(errorOf(response)).toContain("not Ready for long enough");
-    expect(errorOf(response)).toContain("berth rollback web --to 2");
+    expect(readErrorBody(response)).toContain("not Ready for long enough");
+    expect(readErrorBody(response)).toContain("berth rollback web --to 2");
   });
 
   it("is 404 for a revision that is not kept and 409 where there is nothing to go back to", async () => {
@@ -267,7 +281,7 @@ describe("rollback", () => {
     revision(1, "bb:1", "stable");
     const unknown = await post("web/rollback", { revision: 9 });
     expect(unknown.statusCode).toBe(404);
-    expect(errorOf(unknown)).toContain("Kept are 1");
+    expect(readErrorBody(unknown)).toContain("Kept are 1");
     expect((await post("web/rollback", {})).statusCode).toBe(409);
     expect((await post("web/rollback", { revision: 0 })).statusCode).toBe(400);
     expect((await post("web/rollback", { revision: "1" })).statusCode).toBe(400);
@@ -278,7 +292,7 @@ describe("rollback", () => {
     revision(1, "bb:1", "stable");
     const refused = await post("web/rollback", { revision: 1 });
     expect(refused.statusCode).toBe(409);
-    expect(errorOf(refused)).toContain("image is set by the file web.yaml");
+    expect(readErrorBody(refused)).toContain("image is set by the file web.yaml");
     expect((await post("web/rollback?force=true", { revision: 1 })).statusCode).toBe(202);
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
@@ -291,7 +305,7 @@ describe("rollback", () => {
     const revisions = { attempted: second, applied: second, stable: second };
     api.store.setStatus("App", "web", uid, appStatus(1, { revisions }));
     expect((await post("web/rollback")).statusCode).toBe(202);
-    expect(app().metadata.annotations[SOURCE_REVISION]).toBe("aaa");
+    expect(app().metadata.annotations[SOURCE_REVISION_ANNOTATION]).toBe("aaa");
     expect(app().spec.source).toEqual({ git });
     const list = (await api.request({ url: "/api/apps/web/revisions" })).json();
     expect(list.revisions).toMatchObject([
@@ -299,7 +313,7 @@ describe("rollback", () => {
       { number: first, image: "built:aaa", source_revision: "aaa", build_id: 1 },
     ]);
     await post("web/deploy");
-    expect(app().metadata.annotations).not.toHaveProperty([SOURCE_REVISION]);
+    expect(app().metadata.annotations).not.toHaveProperty([SOURCE_REVISION_ANNOTATION]);
   });
 
   it("goes to what serves where the newest commit does not build", async () => {
@@ -311,9 +325,9 @@ describe("rollback", () => {
     api.store.setStatus("App", "web", uid, appStatus(1, { revisions }));
     api.store.sourcePins.set("web", { key: "x", revision: "ccc", resolvedAtMs: 0 });
     expect((await post("web/rollback")).statusCode).toBe(202);
-    expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION]: "bbb" });
+    expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "bbb" });
     expect((await post("web/rollback")).statusCode).toBe(202);
-    expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION]: "aaa" });
+    expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "aaa" });
   });
 
   it("keeps how an app follows its repository, and what it is fetched with", async () => {
@@ -338,7 +352,7 @@ describe("rollback", () => {
   it("from a source to an image ends the hold, and back to it sets it", async () => {
     const git = { url: "https://example.org/a.git" };
     putApp(api.store, "web", { port: 80, source: { git } });
-    annotate({ [SOURCE_REVISION]: "aaa" });
+    annotate({ [SOURCE_REVISION_ANNOTATION]: "aaa" });
     const image = revision(1, "bb:1", "stable");
     const built = builtRevision({ git }, "bbb");
     expect((await post("web/rollback", { revision: image })).statusCode).toBe(202);
@@ -346,13 +360,13 @@ describe("rollback", () => {
     expect(app().metadata.annotations).toEqual({});
     expect((await post("web/rollback", { revision: built })).statusCode).toBe(202);
     expect(app().spec).toEqual({ port: 80, source: { git } });
-    expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION]: "bbb" });
+    expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "bbb" });
   });
 
   it("ends when a person gives the app another source, by the API or a manifest", async () => {
     const git = { url: "https://example.org/a.git" };
     putApp(api.store, "web", { port: 80, source: { git } });
-    const hold = { [SOURCE_REVISION]: "aaa" };
+    const hold = { [SOURCE_REVISION_ANNOTATION]: "aaa" };
     annotate(hold);
     const patch = (payload: object) =>
       api.request({ method: "PATCH", url: "/api/apps/web", payload });
@@ -373,7 +387,7 @@ describe("rollback", () => {
 
   it("to an uploaded archive names that archive, and holds nothing", async () => {
     putApp(api.store, "web", { port: 80, source: { archive: "b".repeat(64) } });
-    annotate({ [SOURCE_REVISION]: "x" });
+    annotate({ [SOURCE_REVISION_ANNOTATION]: "x" });
     const number = builtRevision({ archive: "a".repeat(64) }, "a".repeat(64));
     expect((await post("web/rollback", { revision: number })).statusCode).toBe(202);
     expect(app().spec.source).toEqual({ archive: "a".repeat(64) });
@@ -385,10 +399,12 @@ describe("rollback", () => {
     const folder = builtRevision({ local: "/srv/app" }, "ddd");
     const gone = await post("web/rollback", { revision: folder });
     expect(gone.statusCode).toBe(409);
-    expect(errorOf(gone)).toContain(`revision ${folder} cannot be had any more: its image has`);
+    expect(readErrorBody(gone)).toContain(
+      `revision ${folder} cannot be had any more: its image has`,
+    );
     api.store.ownedImages.add("built:ddd", "web");
     expect((await post("web/rollback", { revision: folder })).statusCode).toBe(202);
-    expect(app().metadata.annotations[SOURCE_REVISION]).toBe("ddd");
+    expect(app().metadata.annotations[SOURCE_REVISION_ANNOTATION]).toBe("ddd");
 
     const git = { url: "https://example.org/a.git" };
     const { number } = api.store.revisions.ensure({
@@ -401,7 +417,7 @@ describe("rollback", () => {
     });
     const unknown = await post("web/rollback", { revision: number });
     expect(unknown.statusCode).toBe(409);
-    expect(errorOf(unknown)).toContain("not known what its image was built from");
+    expect(readErrorBody(unknown)).toContain("not known what its image was built from");
   });
 
   it("lists revisions, newest first, and marks the one that was last tried", async () => {

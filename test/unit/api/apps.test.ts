@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   appStatus,
   condition,
-  errorOf,
   openTestApi,
   putApp,
+  readErrorBody,
   type TestApi,
-} from "../../support/api.ts";
+} from "../../support/api-harness.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -136,7 +136,7 @@ describe("creating an app", () => {
       payload: { name: "web", image: "bb:9" },
     });
     expect(response.statusCode).toBe(409);
-    expect(errorOf(response)).toContain("web");
+    expect(readErrorBody(response)).toContain("web");
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
@@ -147,11 +147,11 @@ describe("creating an app", () => {
       payload: { name: "web", imag: "x", port: "80" },
     });
     expect(wrong.statusCode).toBe(400);
-    expect(errorOf(wrong)).toContain('unknown key "imag"; did you mean "image"?');
-    expect(errorOf(wrong)).toContain("port: expected a whole number");
+    expect(readErrorBody(wrong)).toContain('unknown key "imag"; did you mean "image"?');
+    expect(readErrorBody(wrong)).toContain("port: expected a whole number");
     const empty = await api.request({ method: "POST", url: "/api/apps", payload: { name: "web" } });
     expect(empty.statusCode).toBe(400);
-    expect(errorOf(empty)).not.toContain("spec");
+    expect(readErrorBody(empty)).not.toContain("spec");
     expect(api.store.list("App")).toEqual([]);
   });
 
@@ -169,7 +169,7 @@ describe("creating an app", () => {
       plan: { app: "web", operations: [{ operation: "create", target: "web-1" }] },
     });
     expect(api.store.list("App")).toEqual([]);
-    expect(api.control.planned).toEqual([{ name: "web", spec: { image: "bb:1" } }]);
+    expect(api.control.plannedApps).toEqual([{ name: "web", spec: { image: "bb:1" } }]);
   });
 });
 
@@ -279,7 +279,7 @@ describe("one app", () => {
     ] as const) {
       const response = await api.request({ method, url, ...(payload ? { payload } : {}) });
       expect([url, response.statusCode]).toEqual([url, 404]);
-      expect(errorOf(response)).toBe('there is no app "nope"');
+      expect(readErrorBody(response)).toBe('there is no app "nope"');
     }
   });
 });
@@ -314,8 +314,8 @@ describe("changing an app", () => {
     const request = { method: "PATCH", payload: { image: "bb:2" } } as const;
     const refused = await api.request({ ...request, url: "/api/apps/web" });
     expect(refused.statusCode).toBe(409);
-    expect(errorOf(refused)).toContain("web.yaml");
-    expect(errorOf(refused)).toContain("image");
+    expect(readErrorBody(refused)).toContain("web.yaml");
+    expect(readErrorBody(refused)).toContain("image");
     const other = await api.request({
       method: "PATCH",
       url: "/api/apps/web",
@@ -368,7 +368,7 @@ describe("deleting an app", () => {
     putApp(api.store, "web", { image: "bb:1" }, "file:web.yaml");
     const refused = await api.request({ method: "DELETE", url: "/api/apps/web" });
     expect(refused.statusCode).toBe(409);
-    expect(errorOf(refused)).toContain("web.yaml");
+    expect(readErrorBody(refused)).toContain("web.yaml");
     const dry = await api.request({ method: "DELETE", url: "/api/apps/web?dry_run=true" });
     expect(dry.statusCode).toBe(409);
     const forced = await api.request({ method: "DELETE", url: "/api/apps/web?force=true" });
@@ -395,6 +395,6 @@ describe("deleting an app", () => {
     const payload = { name: "web", image: "bb:1" };
     const again = await api.request({ method: "POST", url: "/api/apps", payload });
     expect(again.statusCode).toBe(409);
-    expect(errorOf(again)).toContain("being deleted");
+    expect(readErrorBody(again)).toContain("being deleted");
   });
 });

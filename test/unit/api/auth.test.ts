@@ -2,10 +2,10 @@ import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { AttemptLimiter } from "../../../src/api/auth/attempt-limiter.ts";
 import { writeLocalToken } from "../../../src/api/auth/local-token.ts";
-import { LoginLimiter } from "../../../src/api/auth/login-limiter.ts";
 import { ensurePassword, verifyPassword } from "../../../src/api/auth/password.ts";
-import { errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { openTestApi, putApp, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 let api: TestApi;
@@ -22,7 +22,7 @@ const login = (password: unknown, remoteAddress = "10.0.0.1") =>
     remoteAddress,
   });
 
-const fail = (limiter: LoginLimiter, address: string) => limiter.begin(address).end(false);
+const fail = (limiter: AttemptLimiter, address: string) => limiter.begin(address).end(false);
 
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
@@ -74,7 +74,7 @@ describe("routes and tokens", () => {
     ]) {
       const response = await api.server.inject({ url: "/api/apps", headers: { authorization } });
       expect([authorization, response.statusCode]).toEqual([authorization, 401]);
-      expect(errorOf(response)).not.toContain(good);
+      expect(readErrorBody(response)).not.toContain(good);
     }
     const lower = await api.server.inject({
       url: "/api/apps",
@@ -161,7 +161,7 @@ describe("logging in", () => {
     const blocked = await login("correct horse");
     expect(blocked.statusCode).toBe(429);
     expect(blocked.headers["retry-after"]).toBe("60");
-    expect(errorOf(blocked)).toContain("60 seconds");
+    expect(readErrorBody(blocked)).toContain("60 seconds");
     expect((await login("correct horse", "10.0.0.2")).statusCode).toBe(200);
     await api.clock.advance(60_000);
     expect((await login("correct horse")).statusCode).toBe(200);
@@ -284,7 +284,7 @@ describe("the token of this machine", () => {
 
 describe("the limit of logins", () => {
   it("counts an IPv6 network of 64 bits as one address, and a mapped IPv4 as itself", () => {
-    const limiter = new LoginLimiter(new VirtualClock());
+    const limiter = new AttemptLimiter(new VirtualClock());
     for (let host = 1; host <= 5; host += 1) fail(limiter, `2001:db8:0:1::${host}`);
     expect(() => limiter.begin("2001:db8:0:1:ffff::9")).toThrow("too many");
     limiter.begin("2001:db8:0:2::1").end(true);
@@ -295,7 +295,7 @@ describe("the limit of logins", () => {
 
   it("frees one attempt as each failure grows old", async () => {
     const clock = new VirtualClock();
-    const limiter = new LoginLimiter(clock);
+    const limiter = new AttemptLimiter(clock);
     for (let count = 0; count < 5; count += 1) {
       fail(limiter, "10.0.0.1");
       await clock.advance(10_000);

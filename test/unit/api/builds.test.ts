@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createClient } from "../../../src/client/rest/client.ts";
-import { errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { openTestApi, putApp, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -55,7 +55,7 @@ describe("builds", () => {
     build("aaa");
     const response = await get(path);
     expect(response.statusCode).toBe(404);
-    expect(errorOf(response)).toMatch(/has no build .* newest is 1/);
+    expect(readErrorBody(response)).toMatch(/has no build .* newest is 1/);
   });
 
   it("of another app are 404", async () => {
@@ -72,7 +72,7 @@ describe("builds", () => {
     expect(done.json()).toMatchObject({ id, state: "cancelled" });
     const again = await cancel();
     expect(again.statusCode).toBe(409);
-    expect(errorOf(again)).toBe(`build ${id} has ended already: cancelled`);
+    expect(readErrorBody(again)).toBe(`build ${id} has ended already: cancelled`);
   });
 });
 
@@ -99,11 +99,11 @@ describe("the log of a build", () => {
     const log = client.builds.followLog("web", id);
     expect(await log.next()).toEqual({ done: false, value: "one" });
     const next = log.next();
-    await expect.poll(() => api.builds.say(id, "two")).toBe(true);
+    await expect.poll(() => api.builds.emitLine(id, "two")).toBe(true);
     expect(await next).toEqual({ done: false, value: "two" });
     const end = log.next();
     api.store.builds.mark(id, "failed", { message: "it broke" });
-    api.builds.say(id, null);
+    api.builds.emitLine(id, null);
     expect(await end).toMatchObject({
       done: true,
       value: { id, state: "failed", message: "it broke" },

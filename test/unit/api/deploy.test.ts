@@ -2,8 +2,18 @@ import { createHash } from "node:crypto";
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BerthError } from "../../../src/base/errors.ts";
-import { DEPLOYED_AT, RETRIED_AT, SOURCE_REVISION } from "../../../src/resources/resource.ts";
-import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import {
+  DEPLOYED_AT_ANNOTATION,
+  RETRIED_AT_ANNOTATION,
+  SOURCE_REVISION_ANNOTATION,
+} from "../../../src/resources/resource.ts";
+import {
+  appStatus,
+  openTestApi,
+  putApp,
+  readErrorBody,
+  type TestApi,
+} from "../../support/api-harness.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -96,13 +106,16 @@ describe("POST /api/deploy", () => {
       actor: { name: "user:admin" },
       mode: "merge",
       spec: {},
-      annotations: { [SOURCE_REVISION]: "c0ffee" },
+      annotations: { [SOURCE_REVISION_ANNOTATION]: "c0ffee" },
     });
     expect((await deploy({ name: "git", port: 80 }, "v1")).statusCode).toBe(202);
     const { spec, metadata } = api.store.get("App", "git") ?? {};
     expect(spec?.source).toEqual({ archive: digestOf("v1") });
     const now = "2030-01-01T00:00:00.000Z";
-    expect(metadata?.annotations).toEqual({ [DEPLOYED_AT]: now, [RETRIED_AT]: now });
+    expect(metadata?.annotations).toEqual({
+      [DEPLOYED_AT_ANNOTATION]: now,
+      [RETRIED_AT_ANNOTATION]: now,
+    });
   });
 
   it("tells what it would do, and changes nothing", async () => {
@@ -130,7 +143,7 @@ describe("POST /api/deploy", () => {
     putApp(api.store, "other", { image: "bb:1", port: 80, domain: "taken.example.org" });
     const response = await deploy({ name: "web", port: 80, ...fields }, "x".repeat(100_000));
     expect(response.statusCode).toBe(status);
-    expect(errorOf(response)).toContain(message);
+    expect(readErrorBody(response)).toContain(message);
     expect(api.builds.bytesRead).toBe(0);
     expect(api.store.get("App", "web")).toBeUndefined();
   });
@@ -139,7 +152,7 @@ describe("POST /api/deploy", () => {
     putApp(api.store, "web", { image: "bb:1", port: 80 }, "file:web.yaml");
     const refused = await deploy({ name: "web", port: 80 }, "v1");
     expect(refused.statusCode).toBe(409);
-    expect(errorOf(refused)).toContain("image is set by the file web.yaml");
+    expect(readErrorBody(refused)).toContain("image is set by the file web.yaml");
     expect(api.builds.bytesRead).toBe(0);
     expect((await deploy({ name: "web", port: 80 }, "v1", "?force=true")).statusCode).toBe(202);
   });
@@ -148,7 +161,7 @@ describe("POST /api/deploy", () => {
     api.builds.uploadError = new BerthError("archive_invalid", "../x leads out of the archive");
     const response = await deploy({ name: "web", port: 80 }, "v1");
     expect(response.statusCode).toBe(400);
-    expect(errorOf(response)).toBe("../x leads out of the archive");
+    expect(readErrorBody(response)).toBe("../x leads out of the archive");
     expect(api.store.list("App")).toEqual([]);
   });
 
@@ -242,7 +255,7 @@ describe("POST /api/deploy", () => {
   ])("refuses %s", async (_what, parts, status, message) => {
     const response = await send(parts);
     expect(response.statusCode).toBe(status);
-    expect(errorOf(response)).toContain(message);
+    expect(readErrorBody(response)).toContain(message);
     expect(api.store.list("App")).toEqual([]);
   });
 
@@ -267,7 +280,7 @@ describe("PUT /api/archives", () => {
   it("refuses what is too large, also where its length is not told, and what is empty", async () => {
     const known = await put("x".repeat(300_000));
     expect(known.statusCode).toBe(413);
-    expect(errorOf(known)).toContain("at most");
+    expect(readErrorBody(known)).toContain("at most");
     expect(api.builds.bytesRead).toBe(0);
     expect((await put("")).statusCode).toBe(400);
 

@@ -1,8 +1,14 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createClient } from "../../../src/client/rest/client.ts";
-import type { WatchItem } from "../../../src/client/rest/event-calls.ts";
-import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import type { WatchEvent } from "../../../src/client/rest/event-calls.ts";
+import {
+  appStatus,
+  openTestApi,
+  putApp,
+  readErrorBody,
+  type TestApi,
+} from "../../support/api-harness.ts";
 
 let api: TestApi;
 let base: string;
@@ -19,7 +25,7 @@ const record = (name: string, message: string) =>
 function watch(options: { kind?: "App" | "Secret"; name?: string; lastEventId?: number } = {}) {
   const client = createClient({ baseUrl: base, token: api.token("read") });
   const stop = new AbortController();
-  const items: WatchItem[] = [];
+  const items: WatchEvent[] = [];
   const ended = (async () => {
     try {
       for await (const item of client.events.watch({ ...options, signal: stop.signal })) {
@@ -146,7 +152,7 @@ describe("the stream of changes", () => {
     const headers = { "last-event-id": "yesterday" };
     const response = await api.request({ url: "/api/events", headers });
     expect(response.statusCode).toBe(400);
-    expect(errorOf(response)).toContain("Last-Event-ID");
+    expect(readErrorBody(response)).toContain("Last-Event-ID");
     expect(await openStreams()).toBe(0);
   });
 });

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { openTestApi, putApp, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 
 const SECRET = "open sesame";
 const url = "https://git.example.org/team/shop.git";
@@ -13,7 +13,7 @@ beforeEach(async () => {
     port: 80,
     source: { git: { url, ref: "main", hookSecret: "hook" } },
   });
-  api.builds.followers = ["shop"];
+  api.builds.pushedApps = ["shop"];
 });
 afterEach(() => api[Symbol.asyncDispose]());
 
@@ -120,7 +120,7 @@ describe("what leads to no look", () => {
   });
 
   it("a branch that nobody follows is 202 with nobody", async () => {
-    api.builds.followers = [];
+    api.builds.pushedApps = [];
     const response = await hook(push, signed(push, "push"));
     expect([response.statusCode, response.json()]).toEqual([202, { apps: [] }]);
   });
@@ -160,7 +160,7 @@ describe("who does not know the secret", () => {
     const answers: string[] = [];
     for (const name of ["nope", "image", "plain", "lost"]) {
       const response = await hook(push, { "x-gitea-signature": sign(push) }, name);
-      answers.push(`${response.statusCode} ${errorOf(response)}`);
+      answers.push(`${response.statusCode} ${readErrorBody(response)}`);
     }
     expect(new Set(answers)).toEqual(new Set(["404 there is no hook of this name"]));
     expect(answers).toHaveLength(4);
@@ -173,7 +173,7 @@ describe("who does not know the secret", () => {
     const refused = await hook(push, { "x-gitea-signature": sign(push) });
     expect(refused.statusCode).toBe(429);
     expect(refused.headers["retry-after"]).toBe("60");
-    expect(errorOf(refused)).toContain("wrong signature");
+    expect(readErrorBody(refused)).toContain("wrong signature");
     await api.clock.advance(60_000);
     expect((await hook(push, { "x-gitea-signature": sign(push) })).statusCode).toBe(202);
   });

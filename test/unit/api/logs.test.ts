@@ -4,7 +4,7 @@ import { parseSince } from "../../../src/api/routes/logs.ts";
 import { BerthError } from "../../../src/base/errors.ts";
 import { createClient } from "../../../src/client/rest/client.ts";
 import type { AppLogLine } from "../../../src/controller/port.ts";
-import { errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { openTestApi, putApp, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -59,7 +59,7 @@ describe("logs", () => {
     for (const accept of ["application/json", "text/plain"]) {
       const response = await api.request({ url: "/api/apps/web/logs", headers: { accept } });
       expect(response.statusCode).toBe(503);
-      expect(errorOf(response)).toBe("the engine is away. Start it.");
+      expect(readErrorBody(response)).toBe("the engine is away. Start it.");
     }
   });
 

@@ -1,18 +1,22 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BerthError, NotFoundError } from "../../../src/base/errors.ts";
-import { FILE_POLICY, RETRIED_AT, STARTED_AT } from "../../../src/resources/resource.ts";
-import { errorOf, openTestApi, type TestApi } from "../../support/api.ts";
+import {
+  FILE_POLICY_ANNOTATION,
+  RETRIED_AT_ANNOTATION,
+  STARTED_AT_ANNOTATION,
+} from "../../../src/resources/resource.ts";
+import { openTestApi, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 import {
   assistantModel,
-  endModel,
   failedStatus,
+  finishModelDeletion,
   modelManifest,
   modelStatus,
   putModel,
   requireModel,
   runningStatus,
   setModelStatus,
-} from "../../support/api-models.ts";
+} from "../../support/model-fixtures.ts";
 
 const now = "2030-01-01T00:00:00.000Z";
 const catalog = [
@@ -36,7 +40,7 @@ const download = (id: string, query = "") =>
 const remove = (id: string, query = "") =>
   api.request({ method: "DELETE", url: `/api/llm/models/${encodeURIComponent(id)}${query}` });
 const modelOf = (name: string) => requireModel(api.store, name);
-const startedAt = (name: string) => modelOf(name).metadata.annotations[STARTED_AT];
+const startedAt = (name: string) => modelOf(name).metadata.annotations[STARTED_AT_ANNOTATION];
 const namesThere = () => api.store.list("Model").map(({ metadata }) => metadata.name);
 
 describe("download", () => {
@@ -73,7 +77,7 @@ describe("download", () => {
   });
 
   it("makes names that are free, and never too long", async () => {
-    api.control.others = [assistantModel("used")];
+    api.control.assistantModels = [assistantModel("used")];
     await download("org/used");
     await download("x/tiny");
     for (const org of ["one", "two", "one-more"]) await download(`${org}/${"n".repeat(90)}`);
@@ -99,12 +103,12 @@ describe("download", () => {
     setModelStatus(api.store, "small", modelStatus);
     const response = await download("small");
     expect(response.statusCode).toBe(202);
-    expect(modelOf("small").metadata.annotations).toEqual({ [RETRIED_AT]: now });
+    expect(modelOf("small").metadata.annotations).toEqual({ [RETRIED_AT_ANNOTATION]: now });
     await api.clock.advance(1000);
     setModelStatus(api.store, "small", (generation) => failedStatus(generation, "X", "x"));
     await download("small");
     expect(modelOf("small").metadata.annotations).toEqual({
-      [RETRIED_AT]: "2030-01-01T00:00:01.000Z",
+      [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:01.000Z",
     });
     expect(api.control.woken).toEqual(["Model/small", "Model/small"]);
   });
@@ -123,7 +127,7 @@ describe("download", () => {
   });
 
   it("has nothing to do for a file of the assistant's own", async () => {
-    api.control.others = [assistantModel("mine")];
+    api.control.assistantModels = [assistantModel("mine")];
     const response = await download("mine");
     expect([response.statusCode, response.headers["x-berth-changed"]]).toEqual([200, "false"]);
     expect(response.json()).toMatchObject({ name: "mine", status: "ready" });
@@ -144,7 +148,7 @@ describe("download", () => {
       const response = await download(id);
       expect([id, response.statusCode]).toEqual([id, 400]);
     }
-    expect(errorOf(await download("a/b/c"))).toContain("org%2Fname");
+    expect(readErrorBody(await download("a/b/c"))).toContain("org%2Fname");
     expect(namesThere()).toEqual([]);
   });
 
@@ -152,7 +156,7 @@ describe("download", () => {
     api.control.sourceError = new NotFoundError("there is no repository org/nowhere");
     const missing = await download("org/nowhere");
     expect(missing.statusCode).toBe(404);
-    expect(errorOf(missing)).toContain("org/nowhere");
+    expect(readErrorBody(missing)).toContain("org/nowhere");
     api.control.sourceError = new BerthError("hub_denied", "org/gated is gated");
     expect((await download("org/gated")).statusCode).toBe(409);
     expect(namesThere()).toEqual([]);
@@ -179,7 +183,7 @@ describe("start", () => {
     expect((await start("org/model:Q8_0")).statusCode).toBe(202);
     expect(modelOf("model")).toMatchObject({
       spec: { source: "org/model", quantization: "Q8_0", running: true },
-      metadata: { annotations: { [STARTED_AT]: now }, generation: 1 },
+      metadata: { annotations: { [STARTED_AT_ANNOTATION]: now }, generation: 1 },
     });
     expect((await start("tiny")).json()).toMatchObject({
       name: "tiny",
@@ -193,7 +197,10 @@ describe("start", () => {
     expect(response.json()).toMatchObject({ name: "small", status: "ready" });
     expect(modelOf("small")).toMatchObject({
       spec: { running: true },
-      metadata: { annotations: { [STARTED_AT]: "2030-01-01T00:00:01.000Z" }, generation: 2 },
+      metadata: {
+        annotations: { [STARTED_AT_ANNOTATION]: "2030-01-01T00:00:01.000Z" },
+        generation: 2,
+      },
     });
     expect(api.control.woken).toEqual(["Model/model", "Model/tiny", "Model/small"]);
   });
@@ -210,7 +217,7 @@ describe("start", () => {
     });
     setModelStatus(api.store, "small", modelStatus);
     expect((await start("small")).statusCode).toBe(202);
-    expect(modelOf("small").metadata.annotations).toEqual({ [STARTED_AT]: now });
+    expect(modelOf("small").metadata.annotations).toEqual({ [STARTED_AT_ANNOTATION]: now });
   });
 
   it("comes after every other start, whatever the clock says", async () => {
@@ -222,7 +229,9 @@ describe("start", () => {
       ["nonsense", "yesterday"],
       ["always", "9999-12-31T23:59:59.999Z"],
     ] as const)
-      putModel(api.store, name, { source: `org/${name}` }, "api", { [STARTED_AT]: time });
+      putModel(api.store, name, { source: `org/${name}` }, "api", {
+        [STARTED_AT_ANNOTATION]: time,
+      });
     await start("org/three");
     expect(startedAt("three")).toBe("2031-05-05T05:05:05.001Z");
   });
@@ -233,7 +242,7 @@ describe("start", () => {
     putModel(api.store, "held", { source: "org/held", running: false }, "file:held.yaml");
     const refused = await start("held");
     expect(refused.statusCode).toBe(409);
-    expect(errorOf(refused)).toContain("running is set by the file held.yaml");
+    expect(readErrorBody(refused)).toContain("running is set by the file held.yaml");
     expect((await start("held", "?dry_run=true")).statusCode).toBe(409);
     expect((await start("held", "?force=true")).statusCode).toBe(202);
     expect(modelOf("held").spec.running).toBe(true);
@@ -243,7 +252,7 @@ describe("start", () => {
   });
 
   it("makes a Model of a file of the assistant's own, so that it stays", async () => {
-    api.control.others = [
+    api.control.assistantModels = [
       assistantModel("My.File Q4"),
       assistantModel("plain", { state: "resident" }),
       assistantModel("kept", { state: "resident", pinned: true }),
@@ -257,7 +266,10 @@ describe("start", () => {
     expect((await start("plain")).json().name).toBe("plain");
     expect((await start("kept")).statusCode).toBe(200);
     const stub = await start("stub");
-    expect([stub.statusCode, errorOf(stub)]).toEqual([409, expect.stringContaining("no file")]);
+    expect([stub.statusCode, readErrorBody(stub)]).toEqual([
+      409,
+      expect.stringContaining("no file"),
+    ]);
     expect(namesThere()).toEqual(["my-file-q4", "plain"]);
   });
 
@@ -270,7 +282,7 @@ describe("start", () => {
     putModel(api.store, "going");
     await remove("going");
     for (const response of [await start("going"), await download("going")]) {
-      expect([response.statusCode, errorOf(response)]).toEqual([
+      expect([response.statusCode, readErrorBody(response)]).toEqual([
         409,
         expect.stringContaining("being deleted"),
       ]);
@@ -308,7 +320,9 @@ describe("stop", () => {
     putModel(api.store, "c", { source: "o/x", running: true }, "file:c.yaml");
     const refused = await post("stop");
     expect(refused.statusCode).toBe(409);
-    expect(errorOf(refused)).toMatch(/running is set by the file b\.yaml; .* the file c\.yaml/);
+    expect(readErrorBody(refused)).toMatch(
+      /running is set by the file b\.yaml; .* the file c\.yaml/,
+    );
     expect(modelOf("a").spec.running).toBe(true);
     expect((await post("stop?force=true")).statusCode).toBe(202);
     expect(namesThere().map((name) => modelOf(name).spec.running)).toEqual([false, false, false]);
@@ -318,7 +332,10 @@ describe("stop", () => {
     expect((await post("stop", { model: "nobody" })).statusCode).toBe(404);
     expect((await post("stop", { model: "org/unknown" })).statusCode).toBe(404);
     expect((await post("stop", { modle: "x" })).statusCode).toBe(400);
-    api.control.others = [assistantModel("mine", { state: "resident" }), assistantModel("cold")];
+    api.control.assistantModels = [
+      assistantModel("mine", { state: "resident" }),
+      assistantModel("cold"),
+    ];
     expect((await post("stop", { model: "mine" })).statusCode).toBe(409);
     expect((await post("stop", { model: "cold" })).statusCode).toBe(200);
   });
@@ -345,11 +362,11 @@ describe("deletion", () => {
     expect(dry.message).toBe('would delete model "drop" and delete its files');
     expect(modelOf("drop").metadata.deletionTimestamp).toBeNull();
     await remove("drop", "?files=true");
-    expect(modelOf("drop").metadata.annotations).toEqual({ [FILE_POLICY]: "delete" });
+    expect(modelOf("drop").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
     // Asked again, files may go too.
     await remove("keep", "?files=true");
-    expect(modelOf("keep").metadata.annotations).toEqual({ [FILE_POLICY]: "delete" });
-    endModel(api.store, "keep");
+    expect(modelOf("keep").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
+    finishModelDeletion(api.store, "keep");
     expect((await remove("keep")).statusCode).toBe(404);
   });
 
@@ -360,7 +377,7 @@ describe("deletion", () => {
   });
 
   it("is of Models only", async () => {
-    api.control.others = [assistantModel("mine")];
+    api.control.assistantModels = [assistantModel("mine")];
     expect((await remove("mine")).statusCode).toBe(409);
     expect((await remove("tiny")).statusCode).toBe(409);
     expect((await remove("nobody")).statusCode).toBe(404);

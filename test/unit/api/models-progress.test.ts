@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createClient } from "../../../src/client/rest/client.ts";
 import type { ModelProgressView, ModelView } from "../../../src/resources/wire/models.ts";
-import { errorOf, openTestApi, type TestApi } from "../../support/api.ts";
+import { openTestApi, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 import {
   absentStatus,
   assistantModel,
-  endModel,
   failedStatus,
+  finishModelDeletion,
   modelStatus,
   putModel,
   setModelStatus,
-} from "../../support/api-models.ts";
+} from "../../support/model-fixtures.ts";
 
 let api: TestApi;
 let base: string;
@@ -89,7 +89,7 @@ describe("the progress of a model", () => {
     const bad = follow("bad");
     expect(await bad.ended).toMatchObject({ status: "failed", error: "it is gated" });
     expect(bad.events).toMatchObject([{ status: "failed", error: "it is gated" }]);
-    api.control.others = [assistantModel("mine")];
+    api.control.assistantModels = [assistantModel("mine")];
     expect(await follow("mine").ended).toMatchObject({ origin: "assistant", status: "ready" });
   });
 
@@ -112,7 +112,7 @@ describe("the progress of a model", () => {
     await expect.poll(() => reader.events.length).toBe(1);
     const failure = reader.ended.catch((error: unknown) => error);
     api.store.delete("Model", "small", { actor: { name: "user:admin" }, manager: "api" });
-    endModel(api.store, "small");
+    finishModelDeletion(api.store, "small");
     await api.clock.advance(250);
     expect(await failure).toMatchObject({ message: 'model "small" was deleted' });
     putModel(api.store, "other");
@@ -125,7 +125,7 @@ describe("the progress of a model", () => {
   it("is 404 of what nobody knows, without a stream", async () => {
     for (const id of ["nobody", "org%2Fnew"]) {
       const response = await api.request({ url: `/api/llm/models/${id}/progress` });
-      expect([response.statusCode, errorOf(response)]).toEqual([404, expect.any(String)]);
+      expect([response.statusCode, readErrorBody(response)]).toEqual([404, expect.any(String)]);
     }
     expect(await openStreams()).toBe(0);
   });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { errorOf, openTestApi, type TestApi } from "../../support/api.ts";
+import { openTestApi, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 import {
   assistantModel,
   failedStatus,
@@ -8,7 +8,7 @@ import {
   putModel,
   runningStatus,
   setModelStatus,
-} from "../../support/api-models.ts";
+} from "../../support/model-fixtures.ts";
 
 const catalog = [
   {
@@ -41,7 +41,10 @@ const apply = (manifests: readonly object[], query = "", scope: "admin" | "write
 describe("the list of models", () => {
   it("has Models, then the assistant's own files, then what the catalog offers besides", async () => {
     putModel(api.store, "small");
-    api.control.others = [own, { ...own, id: "another", state: "resident", memoryBytes: 99 }];
+    api.control.assistantModels = [
+      own,
+      { ...own, id: "another", state: "resident", memoryBytes: 99 },
+    ];
     const answer = await list();
     expect(namesOf(answer)).toEqual(["small", "another", "my.Own_model", "large", "tiny"]);
     expect(answer.total).toBe(5);
@@ -66,7 +69,7 @@ describe("the list of models", () => {
     putModel(api.store, "of-catalog", { source: "org/Tiny-GGUF", quantization: "q8_0" });
     putModel(api.store, "large", { source: "other/thing" });
     putModel(api.store, "by-path", { source: "/srv/models/my.Own_model.gguf" });
-    api.control.others = [own, { ...own, id: "large", path: "/srv/models/large.gguf" }];
+    api.control.assistantModels = [own, { ...own, id: "large", path: "/srv/models/large.gguf" }];
     expect(namesOf(await list())).toEqual(["by-path", "large", "of-catalog"]);
     // Another quantization of the repository is another model.
     putModel(api.store, "of-catalog", { source: "org/Tiny-GGUF", quantization: "Q4_0" });
@@ -189,7 +192,7 @@ describe("one model", () => {
     setModelStatus(api.store, "small", modelStatus);
     putModel(api.store, "small-8", { source: "org/Other-GGUF", quantization: "Q8_0" });
     putModel(api.store, "other", { source: "org/Other-GGUF", quantization: "Q4_0" });
-    api.control.others = [own, { ...own, id: "with space (1)" }];
+    api.control.assistantModels = [own, { ...own, id: "with space (1)" }];
     for (const [id, name] of [
       ["small", "small"],
       ["org%2FSmall-GGUF", "small"],
@@ -214,13 +217,13 @@ describe("one model", () => {
     putModel(api.store, "other", { source: "org/Other-GGUF", quantization: "Q4_0" });
     const several = await get("/org%2FOther-GGUF");
     expect(several.statusCode).toBe(409);
-    expect(errorOf(several)).toBe(
+    expect(readErrorBody(several)).toBe(
       "org/Other-GGUF is the repository of several models: other, small-8. Write the name of the one that is meant.",
     );
     for (const id of ["org%2FNew", "org%2FOther-GGUF:Q2_K", "nobody"]) {
       expect([id, (await get(`/${id}`)).statusCode]).toEqual([id, 404]);
     }
-    expect(errorOf(await get("/tinny"))).toContain('Did you mean "tiny"?');
+    expect(readErrorBody(await get("/tinny"))).toContain('Did you mean "tiny"?');
     for (const id of ["..%2f..%2fetc", "a%2Fb%2Fc", "org%2F", "%20", "%2Fetc%2Fpasswd", "a%00b"]) {
       expect([id, (await get(`/${id}`)).statusCode]).toEqual([id, 400]);
     }
@@ -242,7 +245,7 @@ describe("one model", () => {
       owners: { "/spec/source": "file:small.yaml" },
       events: [{ message: "it is in memory" }],
     });
-    api.control.others = [own];
+    api.control.assistantModels = [own];
     expect((await get(`/${own.id}`)).json()).toMatchObject({
       spec: null,
       files: [{ name: "my.Own_model.gguf", size_bytes: 77, sha256: null }],
@@ -284,7 +287,7 @@ describe("manifests of models", () => {
     const local = modelManifest("local", { source: "/srv/model.gguf" });
     const refused = await apply([local], "", "write");
     expect(refused.statusCode).toBe(403);
-    expect(errorOf(refused)).toContain("scope admin");
+    expect(readErrorBody(refused)).toContain("scope admin");
     expect(
       (await apply([modelManifest("small", { source: "org/s" })], "", "write")).statusCode,
     ).toBe(200);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { API_VERSION } from "../../../src/resources/kinds.ts";
-import { errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { openTestApi, putApp, readErrorBody, type TestApi } from "../../support/api-harness.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -31,7 +31,7 @@ describe("a folder of the server", () => {
       await apply(manifest("web", { port: 80, source })),
     ]) {
       expect(response.statusCode).toBe(400);
-      expect(errorOf(response)).toBe(
+      expect(readErrorBody(response)).toBe(
         "source.local: a folder of the server can only be named by a file in its specs folder. Upload the folder: berth deploy DIR.",
       );
     }
@@ -77,7 +77,9 @@ describe("a domain of another app", () => {
       ),
     ]) {
       expect(response.statusCode).toBe(409);
-      expect(errorOf(response)).toContain('shop.example.org belongs to the app "first" already');
+      expect(readErrorBody(response)).toContain(
+        'shop.example.org belongs to the app "first" already',
+      );
     }
     expect(api.store.get("App", "second")?.spec.domain).toBeUndefined();
   });
@@ -85,7 +87,7 @@ describe("a domain of another app", () => {
   it("is also that which it has by its name", async () => {
     const response = await patch("first", { domain: "second.example.test" });
     expect(response.statusCode).toBe(409);
-    expect(errorOf(response)).toContain('"second"');
+    expect(readErrorBody(response)).toContain('"second"');
     const freed = await patch("first", { domain: null });
     expect(freed.statusCode).toBe(202);
     expect((await patch("second", { domain: "shop.example.org" })).statusCode).toBe(202);

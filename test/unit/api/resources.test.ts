@@ -1,8 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BerthError } from "../../../src/base/errors.ts";
 import { API_VERSION, type Manifest } from "../../../src/resources/kinds.ts";
-import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
-import { modelManifest } from "../../support/api-models.ts";
+import {
+  appStatus,
+  openTestApi,
+  putApp,
+  readErrorBody,
+  type TestApi,
+} from "../../support/api-harness.ts";
+import { modelManifest } from "../../support/model-fixtures.ts";
 
 const catalog: Manifest<"Template">[] = [
   {
@@ -96,7 +102,7 @@ describe("apply", () => {
       ],
     });
     expect(response.statusCode).toBe(400);
-    const message = errorOf(response);
+    const message = readErrorBody(response);
     expect(message).toContain("manifests[1].metadata.name");
     expect(message).toContain('did you mean "image"?');
     expect(message).toContain("manifests[3]: expected a mapping");
@@ -109,7 +115,7 @@ describe("apply", () => {
     const manifests = [app("new", { image: "bb:1" }), app("held", { image: "bb:2" })];
     const response = await apply({ manifests });
     expect(response.statusCode).toBe(409);
-    expect(errorOf(response)).toContain("held.yaml");
+    expect(readErrorBody(response)).toContain("held.yaml");
     expect(api.store.get("App", "new")).toBeUndefined();
     expect((await apply({ manifests, force: true })).statusCode).toBe(200);
     expect(api.store.get("App", "held")?.spec.image).toBe("bb:2");
@@ -145,7 +151,7 @@ describe("apply", () => {
   ])("refuses %j", async (payload, message) => {
     const response = await apply(payload);
     expect(response.statusCode).toBe(400);
-    expect(errorOf(response)).toContain(message);
+    expect(readErrorBody(response)).toContain(message);
   });
 });
 
@@ -170,7 +176,7 @@ describe("resources", () => {
     }
     const unknown = await api.request({ url: "/api/resources/secrts" });
     expect(unknown.statusCode).toBe(404);
-    expect(errorOf(unknown)).toContain('Did you mean "secrets"?');
+    expect(readErrorBody(unknown)).toContain('Did you mean "secrets"?');
   });
 
   it("are deleted: at once, or 202 while containers or files go first", async () => {
@@ -232,7 +238,7 @@ describe("secrets", () => {
   it("name what is wrong without showing a value", async () => {
     const response = await call("POST", "", { name: "db", data: { key: ["hunter2"] } });
     expect(response.statusCode).toBe(400);
-    expect(errorOf(response)).toContain("data.key");
+    expect(readErrorBody(response)).toContain("data.key");
     expect(response.body).not.toContain("hunter2");
     const number = await call("POST", "", { name: "db", data: { key: 12345678 } });
     expect(number.statusCode).toBe(400);
@@ -323,6 +329,6 @@ describe("templates", () => {
     const url = "/api/apps/from-template";
     const response = await api.request({ method: "POST", url, payload });
     expect(response.statusCode).toBe(status);
-    expect(errorOf(response)).toContain(message);
+    expect(readErrorBody(response)).toContain(message);
   });
 });

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import type { SpecsGitReport } from "../../../src/controller/port.ts";
-import { errorOf, openTestApi } from "../../support/api.ts";
-import { berth } from "../../support/cli.ts";
+import { openTestApi, readErrorBody } from "../../support/api-harness.ts";
+import { runCommandLine } from "../../support/run-cli.ts";
 
 const report: SpecsGitReport = {
   url: "https://git.example/team/shop.git",
@@ -31,7 +31,7 @@ it("GET /api/specs tells of the repository, and of none where there is none", as
   const api = await open();
   const git = async () => (await api.request({ url: "/api/specs" })).json().git;
   expect(await git()).toBeNull();
-  api.control.report = { ...api.control.report, git: report };
+  api.control.specsReport = { ...api.control.specsReport, git: report };
   expect(await git()).toEqual({
     url: "https://git.example/team/shop.git",
     ref: null,
@@ -50,8 +50,8 @@ it("POST /api/specs/sync looks now, for those who may write", async () => {
   const sync = (headers = {}) => api.request({ method: "POST", url: "/api/specs/sync", headers });
   const none = await sync();
   expect(none.statusCode).toBe(409);
-  expect(errorOf(none)).toContain("follow no repository");
-  api.control.synced = failing;
+  expect(readErrorBody(none)).toContain("follow no repository");
+  api.control.syncReport = failing;
   const answer = await sync();
   expect(answer.statusCode).toBe(200);
   expect(answer.json()).toMatchObject({ state: "failing", message: "git.example is away" });
@@ -65,22 +65,22 @@ it("berth specs shows the commit, and why it is not followed", async () => {
   const api = await open();
   const environment = { BERTH_URL: await api.listen(), BERTH_TOKEN: api.token("admin") };
   const run = (...words: string[]) =>
-    berth(["specs", ...words], { environment, nowMs: Date.parse("2030-01-01T00:05:00Z") });
+    runCommandLine(["specs", ...words], { environment, nowMs: Date.parse("2030-01-01T00:05:00Z") });
   expect((await run("sync")).code).toBe(1);
-  api.control.report = { ...api.control.report, git: report };
+  api.control.specsReport = { ...api.control.specsReport, git: report };
   const shown = await run();
   expect(shown.output).toContain(
     "shop/ from https://git.example/team/shop.git following, commit 0123456789ab, taken 5m ago\n",
   );
   expect((await run("--check")).code).toBe(0);
-  api.control.report = { ...api.control.report, git: failing };
+  api.control.specsReport = { ...api.control.specsReport, git: failing };
   expect((await run("--check")).code).toBe(1);
-  api.control.synced = failing;
+  api.control.syncReport = failing;
   const sync = await run("sync");
   expect(sync.code).toBe(1);
   expect(sync.output).toBe(
     "shop/ from https://git.example/team/shop.git (main) failing, commit 0123456789ab, taken 5m ago: git.example is away\n",
   );
-  api.control.synced = report;
+  api.control.syncReport = report;
   expect((await run("sync")).code).toBe(0);
 });

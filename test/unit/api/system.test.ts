@@ -1,8 +1,8 @@
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { appStatus, openTestApi, putApp, type TestApi } from "../../support/api.ts";
-import { putModel, runningStatus, setModelStatus } from "../../support/api-models.ts";
+import { appStatus, openTestApi, putApp, type TestApi } from "../../support/api-harness.ts";
+import { putModel, runningStatus, setModelStatus } from "../../support/model-fixtures.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -20,7 +20,7 @@ describe("health", () => {
       version: "1.2.3",
       uptime_seconds: 61,
     });
-    api.control.state = { connected: false, message: "connection refused" };
+    api.control.engineState = { connected: false, message: "connection refused" };
     const bad = await api.server.inject({ url: "/api/health" });
     expect(bad.statusCode).toBe(200);
     expect(bad.json()).toMatchObject({ status: "degraded", runtime: "disconnected" });
@@ -69,7 +69,7 @@ describe("the system", () => {
       http_port: 8080,
       https_port: null,
     });
-    api.control.state = { connected: false, message: "connection refused" };
+    api.control.engineState = { connected: false, message: "connection refused" };
     const away = (await api.request({ url: "/api/system/info" })).json();
     expect(away.engine).toMatchObject({ connected: false, message: "connection refused" });
   });
@@ -87,7 +87,7 @@ describe("the system", () => {
 describe("specs", () => {
   it("are reported, and prunes confirmed only with confirm: true", async () => {
     const waiting = { kind: "App", name: "web", file: "web.yaml" } as const;
-    api.control.report = {
+    api.control.specsReport = {
       folder: "/srv/specs",
       state: "watching",
       message: null,

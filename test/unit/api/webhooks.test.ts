@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { errorOf, openTestApi, type TestApi } from "../../support/api.ts";
-import { PATIENT } from "../../support/patience.ts";
-import { Receiver } from "../../support/receiver.ts";
+import { openTestApi, readErrorBody, type TestApi } from "../../support/api-harness.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
+import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -29,14 +29,14 @@ it("makes a webhook, and shows a secret that it made this once only", async () =
   expect((await get(`/api/webhooks/${id}`)).json()).toEqual(shown);
   expect((await get("/api/webhooks")).json()).toEqual({ webhooks: [shown], total: 1 });
   expect((await get("/api/audit")).body).not.toContain(secret);
-  expect(api.store.webhooks.secretOf(id)).toBe(secret);
+  expect(api.store.webhooks.getSecret(id)).toBe(secret);
 });
 
 it("keeps a secret that it is given to itself", async () => {
   const secret = "a secret of theirs";
   const made = await post("/api/webhooks", { url: "http://10.0.0.5/", secret });
   expect(made.json()).not.toHaveProperty("secret");
-  expect(api.store.webhooks.secretOf(made.json().id)).toBe(secret);
+  expect(api.store.webhooks.getSecret(made.json().id)).toBe(secret);
 });
 
 it("says what is wrong with one", async () => {
@@ -51,13 +51,13 @@ it("says what is wrong with one", async () => {
   ] as const) {
     const answer = await post("/api/webhooks", payload);
     expect({ payload, status: answer.statusCode }).toEqual({ payload, status: 400 });
-    expect(errorOf(answer)).toContain(why);
+    expect(readErrorBody(answer)).toContain(why);
   }
   expect(api.store.webhooks.list()).toEqual([]);
 });
 
 it("tests, lists what was sent, sends it again, and deletes", async () => {
-  await using receiver = await Receiver.start();
+  await using receiver = await WebhookReceiver.start();
   receiver.script.push(410);
   const { id } = (await post("/api/webhooks", { url: receiver.url })).json();
   const queued = await post(`/api/webhooks/${id}/test`);
@@ -66,7 +66,7 @@ it("tests, lists what was sent, sends it again, and deletes", async () => {
   const deliveries = async () => (await get(`/api/webhooks/${id}/deliveries`)).json();
   await vi.waitFor(
     async () => expect((await deliveries()).deliveries[0].attempts).toBe(1),
-    PATIENT,
+    WAIT_OPTIONS,
   );
   expect(await deliveries()).toEqual({
     total: 1,
@@ -89,7 +89,7 @@ it("tests, lists what was sent, sends it again, and deletes", async () => {
   expect(again.statusCode).toBe(202);
   await vi.waitFor(
     async () => expect((await deliveries()).deliveries[0].state).toBe("delivered"),
-    PATIENT,
+    WAIT_OPTIONS,
   );
   expect((await api.request({ method: "DELETE", url: `/api/webhooks/${id}` })).statusCode).toBe(
     204,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { LiveSettings } from "../../../src/assistant/live-settings.ts";
 import { silentLogger } from "../../../src/base/logger.ts";
-import { readCompanionFile } from "../../../src/config/companion-file.ts";
+import { readCompanionFile } from "../../../src/config/companion-settings-file.ts";
 
 let folder: string;
 let file: string;

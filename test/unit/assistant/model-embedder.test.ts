@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
+import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 import type { ContextEmbedder } from "../../../src/assistant/context/port.ts";
-import { AssistantError } from "../../../src/assistant/errors.ts";
-import { AwaitedEmbedder, modelEmbedder } from "../../../src/assistant/model-embedder.ts";
+import { AwaitedEmbedder, connectModelEmbedder } from "../../../src/assistant/model-embedder.ts";
 import { silentLogger } from "../../../src/base/logger.ts";
 import { ScriptedService } from "../../support/scripted-service.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
@@ -11,7 +11,7 @@ const { signal } = new AbortController();
 
 it("has the model's vectors, as background work", async () => {
   const service = new ScriptedService();
-  const embedder = await modelEmbedder({ service, model: MODEL, logger: silentLogger });
+  const embedder = await connectModelEmbedder({ service, model: MODEL, logger: silentLogger });
   expect(embedder).toMatchObject({ id: `model:${MODEL}:8`, dimensions: 8 });
   expect(service.embeds).toEqual([]);
   const vectors = await embedder?.embed(["one", "two"], signal);
@@ -25,7 +25,7 @@ it("asks the model itself where nobody knows yet how long its vectors are", asyn
   const service = new ScriptedService();
   const vectors = [new Float32Array([1, 0, 0])];
   service.embedder = async () => ({ model: "late", ledgerSeq: 1, vectors, tokens: [1] });
-  const embedder = await modelEmbedder({ service, model: "late", logger: silentLogger });
+  const embedder = await connectModelEmbedder({ service, model: "late", logger: silentLogger });
   expect(embedder).toMatchObject({ id: "model:late:3", dimensions: 3 });
 });
 
@@ -34,7 +34,9 @@ it("is left out where the model cannot be had", async () => {
   service.embedder = async () => {
     throw new AssistantError("model_not_found", "there is no such model");
   };
-  expect(await modelEmbedder({ service, model: "late", logger: silentLogger })).toBeUndefined();
+  expect(
+    await connectModelEmbedder({ service, model: "late", logger: silentLogger }),
+  ).toBeUndefined();
 });
 
 it("is looked for again until it is there, and not after the end", async () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { assistantDataDir } from "../../../src/base/assistant-paths.ts";
+import { resolveAssistantDataDir } from "../../../src/base/assistant-paths.ts";
 
 const base = { workingDirectory: "/work", homeDirectory: "/home/me", userId: 1000 };
 
@@ -21,5 +21,5 @@ it.each([
   ],
   ["root", { environment: { XDG_DATA_HOME: "/data" }, userId: 0 }, "/var/lib/berth/assistant"],
 ])("the assistant's data directory by %s", (_, input, expected) => {
-  expect(assistantDataDir({ ...base, ...input })).toBe(expected);
+  expect(resolveAssistantDataDir({ ...base, ...input })).toBe(expected);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { timeLimit } from "../../../src/base/time-limit.ts";
+import { createTimeLimit } from "../../../src/base/time-limit.ts";
 
 const never = new AbortController().signal;
 
@@ -10,10 +10,10 @@ function aborted(signal: AbortSignal): Promise<unknown> {
 }
 
 test("it ends with the time, and before it with the parent", async () => {
-  using soon = timeLimit(never, 1);
+  using soon = createTimeLimit(never, 1);
   expect(await aborted(soon.signal)).toMatchObject({ name: "TimeoutError" });
   const parent = new AbortController();
-  using later = timeLimit(parent.signal, 60_000);
+  using later = createTimeLimit(parent.signal, 60_000);
   parent.abort("over");
   expect(later.signal.reason).toBe("over");
 });
@@ -21,8 +21,8 @@ test("it ends with the time, and before it with the parent", async () => {
 test.each([2 ** 31, 1e12, Number.POSITIVE_INFINITY])(
   "%d ms, which no timer can hold, are not over at once",
   async (limitMs) => {
-    using limit = timeLimit(never, limitMs);
-    using after = timeLimit(never, 20);
+    using limit = createTimeLimit(never, limitMs);
+    using after = createTimeLimit(never, 20);
     await aborted(after.signal);
     expect(limit.signal.aborted).toBe(false);
   },

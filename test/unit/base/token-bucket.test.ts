@@ -5,7 +5,7 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
 test("a bucket lets a burst through, then a rate", async () => {
   const clock = new VirtualClock();
   const bucket = new TokenBucket({ burst: 3, perSecond: 10 }, clock);
-  const takes = (count: number) => Array.from({ length: count }, () => bucket.take());
+  const takes = (count: number) => Array.from({ length: count }, () => bucket.tryConsume());
   expect(takes(5)).toEqual([true, true, true, false, false]);
   await clock.advance(200);
   expect(takes(3)).toEqual([true, true, false]);

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { CliOptions } from "../../support/cli.ts";
 import { companionCli } from "../../support/companion-cli.ts";
-import { textOf } from "../../support/companion-client.ts";
+import { assertText } from "../../support/companion-client.ts";
 import { FakeCompanion } from "../../support/fake-companion.ts";
+import type { CliOptions } from "../../support/run-cli.ts";
 import { callSpec, consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
 import { ScriptedRemote } from "../../support/scripted-remote.ts";
 import { key } from "../../support/terminal.ts";
@@ -159,7 +159,7 @@ describe("ask", () => {
       asked.finish((await asked.confirm({ v: 2, kind: "payment" })) ? "completed" : "denied");
     };
     using person = terminal("ask", "Well?");
-    await person.shows("does not know");
+    await person.waitForText("does not know");
     expect([await person.ended, overlay.responses]).toEqual([5, [false]]);
   });
 
@@ -180,7 +180,7 @@ describe("ask", () => {
   it("ends with the companion, or the bus", async () => {
     for (const end of [
       () => bus.emit("NameOwnerChanged", "dev.assistant.Overlay1", ":1.2", ""),
-      () => bus.hangUp(),
+      () => bus.disconnect(),
     ]) {
       overlay.script = (asked) => {
         asked.token("Half");
@@ -213,19 +213,19 @@ describe("ask at a terminal", () => {
   ])("%j is the answer to what would be sent", async (line, code, shown) => {
     asking(consentSpec());
     using person = terminal("ask", "Well?");
-    await person.shows("To:               openrouter, model openai/gpt-4o");
-    await person.shows("Send it, this once? [y/N] ");
+    await person.waitForText("To:               openrouter, model openai/gpt-4o");
+    await person.waitForText("Send it, this once? [y/N] ");
     person.type(`${line}${key.enter}`);
-    await person.shows(shown);
+    await person.waitForText(shown);
     expect([await person.ended, overlay.responses]).toEqual([code, [code === 0]]);
   });
 
   it("a tool is shown as `berth call` shows it", async () => {
     asking(callSpec());
     using person = terminal("ask", "Milk please");
-    await person.shows(/Because of: +user/);
-    await person.shows('Title  "Milk"');
-    await person.shows("Run it? [y/N] ");
+    await person.waitForText(/Because of: +user/);
+    await person.waitForText('Title  "Milk"');
+    await person.waitForText("Run it? [y/N] ");
     person.type(`y${key.enter}`);
     expect(await person.ended).toBe(0);
   });
@@ -233,11 +233,11 @@ describe("ask at a terminal", () => {
   it("what destroys wants its name, and not before its time", async () => {
     asking(callSpec({ tiers: { declared: "write", effective: "destructive" }, hold_ms: 300 }));
     using person = terminal("ask", "Milk please");
-    await person.shows("you are asked in 0.3 s");
+    await person.waitForText("you are asked in 0.3 s");
     person.type(`add_note${key.enter}`);
-    await person.shows("nothing to decline: ");
+    await person.waitForText("nothing to decline: ");
     person.type(`yes${key.enter}`);
-    await person.shows("That is not add_note.");
+    await person.waitForText("That is not add_note.");
     expect(overlay.responses).toEqual([]);
     person.type(`add_note${key.enter}`);
     expect([await person.ended, overlay.responses]).toEqual([0, [true]]);
@@ -246,7 +246,7 @@ describe("ask at a terminal", () => {
   it("Ctrl-C declines", async () => {
     asking(consentSpec());
     using person = terminal("ask", "Well?");
-    await person.shows("Send it, this once? [y/N] ");
+    await person.waitForText("Send it, this once? [y/N] ");
     person.type(key.interrupt);
     expect([await person.ended, overlay.responses]).toEqual([5, [false]]);
   });
@@ -254,10 +254,10 @@ describe("ask at a terminal", () => {
   it("the question goes away when somebody else answers", async () => {
     asking(consentSpec());
     using person = terminal("ask", "Well?");
-    await person.shows("Send it, this once? [y/N] ");
+    await person.waitForText("Send it, this once? [y/N] ");
     turn()?.respond(true);
-    await person.shows("It was decided elsewhere");
-    await person.shows("Sent.");
+    await person.waitForText("It was decided elsewhere");
+    await person.waitForText("Sent.");
     expect([await person.ended, overlay.responses]).toEqual([0, []]);
   });
 });
@@ -269,7 +269,7 @@ describe("chat by way of the companion", () => {
     expect(turn()?.prompt).toBe("Well then");
     expect(turn()?.option("lane")).toBe("chat");
     expect(turn()?.option("model_hint")).toBe("remote:openrouter:a/b");
-    expect(JSON.parse(textOf(turn()?.option("history_json")))).toEqual([
+    expect(JSON.parse(assertText(turn()?.option("history_json")))).toEqual([
       { role: "system", content: "Brief" },
     ]);
     const json = await run(["chat", "--user", "-o", "json", "Well then"]);
@@ -296,49 +296,49 @@ describe("chat by way of the companion", () => {
 
   it("a talk carries what was said, lists models, and changes them", async () => {
     using person = terminal("chat", "--user");
-    await person.shows("tiny. /help");
-    await person.shows(">>> ");
+    await person.waitForText("tiny. /help");
+    await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
-    await person.shows("Hello there");
-    await person.shows(">>> ");
+    await person.waitForText("Hello there");
+    await person.waitForText(">>> ");
     person.type(`/models${key.enter}`);
-    await person.shows(/\* +tiny +- +local/);
-    await person.shows(/remote:openrouter:openai\/gpt-4o +- +remote/);
+    await person.waitForText(/\* +tiny +- +local/);
+    await person.waitForText(/remote:openrouter:openai\/gpt-4o +- +remote/);
     person.type(`/model remote:openrouter:meta/llama-3${key.enter}`);
-    await person.shows("remote:openrouter:meta/llama-3");
-    await person.shows(">>> ");
+    await person.waitForText("remote:openrouter:meta/llama-3");
+    await person.waitForText(">>> ");
     person.type(`Two${key.enter}`);
-    await person.shows("Hello there");
+    await person.waitForText("Hello there");
     expect(turn()?.option("model_hint")).toBe("remote:openrouter:meta/llama-3");
-    expect(JSON.parse(textOf(turn()?.option("history_json")))).toEqual([
+    expect(JSON.parse(assertText(turn()?.option("history_json")))).toEqual([
       { role: "user", content: "One" },
       { role: "assistant", content: "Hello there" },
     ]);
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(key.end);
     expect(await person.ended).toBe(0);
   });
 
   it("a talk that has become too long for the companion says so, and begins anew", async () => {
     using person = terminal("chat", "--user");
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     for (let said = 0; said < 129; said += 1) {
       person.type(`One${key.enter}`);
-      await person.shows("Hello there");
-      await person.shows(">>> ");
+      await person.waitForText("Hello there");
+      await person.waitForText(">>> ");
     }
-    expect(JSON.parse(textOf(turn()?.option("history_json")))).toHaveLength(256);
+    expect(JSON.parse(assertText(turn()?.option("history_json")))).toHaveLength(256);
     person.type(`One${key.enter}`);
-    await person.shows("longer than the 257 messages");
-    await person.shows("/clear begins anew");
-    await person.shows(">>> ");
+    await person.waitForText("longer than the 257 messages");
+    await person.waitForText("/clear begins anew");
+    await person.waitForText(">>> ");
     expect(overlay.turns).toHaveLength(129);
     person.type(`/clear${key.enter}`);
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
-    await person.shows("Hello there");
+    await person.waitForText("Hello there");
     expect(turn()?.option("history_json")).toBeUndefined();
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(key.end);
     expect(await person.ended).toBe(0);
   });
@@ -350,24 +350,24 @@ describe("chat by way of the companion", () => {
       asked.finish(isApproved ? "completed" : "denied", { code: "declined" });
     };
     using person = terminal("chat", "remote:openrouter:a");
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
-    await person.shows("Send it, this once? [y/N] ");
+    await person.waitForText("Send it, this once? [y/N] ");
     person.type(key.enter);
-    await person.shows("(you did not allow it; the answer ends here)");
-    await person.shows(">>> ");
+    await person.waitForText("(you did not allow it; the answer ends here)");
+    await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
-    await person.shows("Send it, this once? [y/N] ");
+    await person.waitForText("Send it, this once? [y/N] ");
     person.type(`y${key.enter}`);
-    await person.shows("Sent.");
+    await person.waitForText("Sent.");
     // What was not sent is not part of the talk.
     expect(turn()?.option("history_json")).toBeUndefined();
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(`Two${key.enter}`);
-    await person.shows("Send it, this once? [y/N] ");
+    await person.waitForText("Send it, this once? [y/N] ");
     person.type(key.interrupt);
-    await person.shows("did not allow it");
-    await person.shows(">>> ");
+    await person.waitForText("did not allow it");
+    await person.waitForText(">>> ");
     person.type(key.end);
     expect([await person.ended, overlay.responses]).toEqual([0, [false, true, false]]);
   });
@@ -379,17 +379,17 @@ describe("chat by way of the companion", () => {
       asked.finish();
     };
     using person = terminal("chat", "--user");
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
-    await person.shows("you are asked in 0.2 s");
+    await person.waitForText("you are asked in 0.2 s");
     person.type(`y${key.enter}`);
-    await person.shows("Run it? [y/N] ");
+    await person.waitForText("Run it? [y/N] ");
     expect(overlay.responses).toEqual([]);
     person.type("y");
     turn()?.respond(true);
-    await person.shows("It was decided elsewhere");
-    await person.shows("Done.");
-    await person.shows(">>> ");
+    await person.waitForText("It was decided elsewhere");
+    await person.waitForText("Done.");
+    await person.waitForText(">>> ");
     person.type(`/exit${key.enter}`);
     expect([await person.ended, overlay.responses]).toEqual([0, []]);
   });
@@ -397,18 +397,18 @@ describe("chat by way of the companion", () => {
   it("Ctrl-C stops an answer, and the talk goes on", async () => {
     overlay.script = (asked) => asked.token("Half");
     using person = terminal("chat", "--user");
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
-    await person.shows("Half");
+    await person.waitForText("Half");
     person.type(key.interrupt);
-    await person.shows("(stopped)");
+    await person.waitForText("(stopped)");
     expect(turn()?.isCancelled).toBe(true);
     overlay.script = (asked) => asked.finish("failed", { code: "rate_limited", message: "slow" });
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(`Two${key.enter}`);
-    await person.shows("error: slow");
-    await person.shows("ask again in a moment");
-    await person.shows(">>> ");
+    await person.waitForText("error: slow");
+    await person.waitForText("ask again in a moment");
+    await person.waitForText(">>> ");
     person.type(key.end);
     expect(await person.ended).toBe(0);
   });
@@ -428,14 +428,14 @@ describe("chat by way of the companion", () => {
       },
     };
     using person = terminal("chat", "--user");
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
     await expect.poll(() => answer).toBeDefined();
     person.type(key.interrupt);
-    await person.shows("(stopped)");
+    await person.waitForText("(stopped)");
     answer?.();
     await expect.poll(() => cancelled).toBe(7n);
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(key.end);
     expect(await person.ended).toBe(0);
   });

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { berth } from "../../support/cli.ts";
+import { runCommandLine } from "../../support/run-cli.ts";
 
 let dir = "";
 
@@ -16,7 +16,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-const run = (...words: string[]) => berth(["build", ...words], { workingDirectory: dir });
+const run = (...words: string[]) => runCommandLine(["build", ...words], { workingDirectory: dir });
 
 test("prints what would be generated, and ejects it once", async () => {
   const printed = await run("site", "--print-dockerfile");

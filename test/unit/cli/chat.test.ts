@@ -3,12 +3,15 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { AssistantError } from "../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 import type { AnswerEvent } from "../../../src/assistant/inference/service-port.ts";
 import { findAssistant } from "../../../src/cli/chat/find-assistant.ts";
 import { MessageLines } from "../../../src/cli/chat/message-lines.ts";
-import { berth, type CliOptions } from "../../support/cli.ts";
-import { type InferenceHttpWorld, inferenceHttp } from "../../support/inference-http.ts";
+import {
+  type InferenceHttpHarness,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
+import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
 import {
   accepted,
   forever,
@@ -19,14 +22,14 @@ import {
 } from "../../support/scripted-service.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
-let world: InferenceHttpWorld;
+let world: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await inferenceHttp();
+  world = await startInferenceHttp();
 });
 afterEach(() => world[Symbol.asyncDispose]());
 
 const once = (words: readonly string[], options: CliOptions = {}) =>
-  berth(["chat", ...words, "--assistant-url", world.url], options);
+  runCommandLine(["chat", ...words, "--assistant-url", world.url], options);
 const terminal = (...words: string[]) =>
   new Terminal(["chat", ...words, "--assistant-url", world.url]);
 /** What the last request had for the model. */
@@ -197,21 +200,23 @@ describe("what goes wrong", () => {
     try {
       const address = server.address();
       const port = typeof address === "object" ? String(address?.port) : "";
-      const cut = await berth(["chat", "Well then", "--port", port]);
+      const cut = await runCommandLine(["chat", "Well then", "--port", port]);
       expect(cut).toMatchObject({ code: 1, output: "a\n" });
       expect(cut.errors).toContain("broke off");
       reply = "data: <html>\n\n";
-      expect((await berth(["chat", "Well then", "--port", port])).errors).toContain("not JSON");
+      expect((await runCommandLine(["chat", "Well then", "--port", port])).errors).toContain(
+        "not JSON",
+      );
     } finally {
       server.close();
     }
   });
 
   it("the assistant is off: how to start it", async () => {
-    const off = await berth(["chat", "Well then", "--port", "9"]);
+    const off = await runCommandLine(["chat", "Well then", "--port", "9"]);
     expect(off.code).toBe(1);
     expect(off.errors).toMatch(/no assistant answers at http:\/\/127\.0\.0\.1:9\ntry: .*berth up/);
-    const wrong = await berth(["chat", "Well then"], {
+    const wrong = await runCommandLine(["chat", "Well then"], {
       environment: { BERTH_ASSISTANT_URL: "localhost" },
     });
     expect(wrong.errors).toContain('"localhost" is not the URL of an assistant');
@@ -223,16 +228,16 @@ describe("a talk", () => {
   it("goes on from what was said, until /clear", async () => {
     world.service.script = (request) => says(request, [`<${textOfPrompt(request.prompts[0])}>`]);
     using person = terminal();
-    await person.shows("tiny, up to 2048 tokens");
-    await person.shows(">>> ");
+    await person.waitForText("tiny, up to 2048 tokens");
+    await person.waitForText(">>> ");
     person.type(`one${key.enter}`);
-    await person.shows("<one>\n>>> ");
+    await person.waitForText("<one>\n>>> ");
     person.type(`two${key.enter}`);
-    await person.shows("<one\n<one>\ntwo>\n>>> ");
+    await person.waitForText("<one\n<one>\ntwo>\n>>> ");
     person.type(`/system Be brief${key.enter}/clear${key.enter}three${key.enter}`);
-    await person.shows("<Be brief\nthree>\n>>> ");
+    await person.waitForText("<Be brief\nthree>\n>>> ");
     person.type(`/system -${key.enter}/clear${key.enter}four${key.enter}`);
-    await person.shows("<four>\n>>> ");
+    await person.waitForText("<four>\n>>> ");
     person.type(key.end);
     expect(await person.ended).toBe(0);
   });
@@ -240,15 +245,15 @@ describe("a talk", () => {
   it("obeys its commands, and sends none of them", async () => {
     using person = terminal("tiny");
     person.type(`/help${key.enter}`);
-    await person.shows("/system TEXT");
+    await person.waitForText("/system TEXT");
     person.type(`/models${key.enter}`);
-    await person.shows(/\* +tiny +default +chat +resident +2048/);
+    await person.waitForText(/\* +tiny +default +chat +resident +2048/);
     person.type(`/model nothing${key.enter}`);
-    await person.shows('no model "nothing"');
+    await person.waitForText('no model "nothing"');
     person.type(`/model default${key.enter}`);
-    await person.shows("tiny, up to 2048 tokens");
+    await person.waitForText("tiny, up to 2048 tokens");
     person.type(`/nonsense${key.enter}`);
-    await person.shows("there is no /nonsense; /help");
+    await person.waitForText("there is no /nonsense; /help");
     person.type(`/exit${key.enter}`);
     expect(await person.ended).toBe(0);
     expect(world.service.requests).toEqual([]);
@@ -256,23 +261,23 @@ describe("a talk", () => {
 
   it("takes messages of several lines", async () => {
     using person = terminal("tiny");
-    await person.shows(">>> ");
+    await person.waitForText(">>> ");
     person.type(`one \\${key.enter}`);
-    await person.shows("... ");
+    await person.waitForText("... ");
     person.type(`two${key.enter}`);
-    await person.shows("Hello there");
+    await person.waitForText("Hello there");
     expect(asked()).toBe("one \ntwo");
     person.type(`/clear${key.enter}"""one${key.enter}/help${key.enter}three"""${key.enter}`);
-    await person.shows("Hello there");
+    await person.waitForText("Hello there");
     expect(asked()).toBe("one\n/help\nthree");
     // As terminals send it that mark what is pasted.
     person.type(`/clear${key.enter}`);
-    await person.shows("forgotten");
-    await person.shows(">>> ");
+    await person.waitForText("forgotten");
+    await person.waitForText(">>> ");
     person.type(`${key.escape}[200~a${key.enter}b${key.enter}c${key.escape}[201~`);
-    await person.shows("... ");
+    await person.waitForText("... ");
     person.type(key.enter);
-    await person.shows("Hello there");
+    await person.waitForText("Hello there");
     expect(asked()).toBe("a\nb\nc");
     person.type(key.end);
     expect(await person.ended).toBe(0);
@@ -286,19 +291,19 @@ describe("a talk", () => {
     };
     using person = terminal();
     person.type(`Tell me all${key.enter}`);
-    await person.shows("Once upon");
+    await person.waitForText("Once upon");
     person.type(key.interrupt);
-    await person.shows("(stopped)");
-    await person.shows(">>> ");
+    await person.waitForText("(stopped)");
+    await person.waitForText(">>> ");
     await expect.poll(() => world.service.running).toBe(0);
     world.service.script = (request) => says(request, ["a time"]);
     person.type(`Go on${key.enter}`);
-    await person.shows("a time\n>>> ");
+    await person.waitForText("a time\n>>> ");
     expect(asked()).toBe("Tell me all\nOnce upon\nGo on");
     person.type(`half a line${key.interrupt}`);
-    await person.shows("\n>>> ");
+    await person.waitForText("\n>>> ");
     person.type(key.interrupt);
-    await person.shows("Ctrl-C once more");
+    await person.waitForText("Ctrl-C once more");
     person.type(key.interrupt);
     expect(await person.ended).toBe(0);
     expect(world.service.requests).toHaveLength(2);
@@ -315,15 +320,15 @@ describe("a talk", () => {
     };
     using person = terminal();
     person.type(`one${key.enter}`);
-    await person.shows("first");
+    await person.waitForText("first");
     person.type(`two${key.enter}thr`);
     world.service.script = (request) => says(request, ["second answer"]);
     gate.open();
-    await person.shows(" answer\n>>> two\n");
-    await person.shows("second answer\n");
-    await person.shows(">>> thr");
+    await person.waitForText(" answer\n>>> two\n");
+    await person.waitForText("second answer\n");
+    await person.waitForText(">>> thr");
     person.type(`ee${key.enter}`);
-    await person.shows("second answer\n");
+    await person.waitForText("second answer\n");
     expect(asked()).toMatch(/\nthree$/);
     person.type(key.end);
     expect(await person.ended).toBe(0);
@@ -335,11 +340,11 @@ describe("a talk", () => {
     };
     using person = terminal();
     person.type(`too much${key.enter}`);
-    await person.shows("9 tokens do not fit 8");
-    await person.shows("/clear begins anew");
+    await person.waitForText("9 tokens do not fit 8");
+    await person.waitForText("/clear begins anew");
     world.service.script = (request) => says(request, ["fine"]);
     person.type(`less${key.enter}`);
-    await person.shows("fine");
+    await person.waitForText("fine");
     expect(asked()).toBe("less");
     person.type(key.end);
     expect(await person.ended).toBe(0);
@@ -349,7 +354,7 @@ describe("a talk", () => {
     world.service.known = world.service.known.map((model) => ({ ...model, state: "idle" }));
     using person = terminal();
     person.type(`one${key.enter}`);
-    await person.shows("Hello there");
+    await person.waitForText("Hello there");
     expect(person.screen).toContain("loading tiny ...\r\u001b[KHello there");
     person.type(key.end);
     expect(await person.ended).toBe(0);

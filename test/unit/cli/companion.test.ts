@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BusCallError } from "../../../src/dbus/port.ts";
-import { berth } from "../../support/cli.ts";
 import { companionCli, companionSession } from "../../support/companion-cli.ts";
 import { FakeCompanion } from "../../support/fake-companion.ts";
+import { runCommandLine } from "../../support/run-cli.ts";
 import { ScriptedAgent } from "../../support/scripted-agent.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
@@ -24,7 +24,7 @@ const { run, terminal } = companionCli(() => bus);
 
 /** What terminals obey, beside line breaks; what `Terminal` shows of its own is taken out before. */
 // oxlint-disable-next-line no-control-regex -- it is control characters that must not be there
-const obeyed = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/;
+const controlCharacters = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/;
 
 describe("tools", () => {
   it("are listed, whatever apps say of themselves", async () => {
@@ -47,7 +47,7 @@ describe("tools", () => {
     const found = await run(["tools", "--find", "weather"]);
     expect(found.output.split("\n")).toHaveLength(3);
     expect(bus.calls.at(-1)).toEqual({ member: "Discover", args: ["weather"] });
-    expect((await run(["tools", "--json"])).output).not.toMatch(obeyed);
+    expect((await run(["tools", "--json"])).output).not.toMatch(controlCharacters);
     const none = await run(["tools", "org.example.Nothing"]);
     expect([none.code, none.output]).toEqual([0, ""]);
     expect(none.errors).toContain("no app org.example.Nothing");
@@ -66,12 +66,14 @@ describe("tools", () => {
 
 describe("without a companion", () => {
   it("every verb says what is missing, and what to do", async () => {
-    const noBusAtAll = await berth(["tools"], { environment: {} });
+    const noBusAtAll = await runCommandLine(["tools"], { environment: {} });
     expect(noBusAtAll.code).toBe(1);
     expect(noBusAtAll.errors).toMatch(
       /there is no session bus: neither DBUS_SESSION_BUS_ADDRESS nor XDG_RUNTIME_DIR is set\ntry: .*enable-linger.*dbus-run-session/,
     );
-    const noAnswer = await berth(["undo"], { environment: { XDG_RUNTIME_DIR: "/run/user/7" } });
+    const noAnswer = await runCommandLine(["undo"], {
+      environment: { XDG_RUNTIME_DIR: "/run/user/7" },
+    });
     expect(noAnswer.errors).toContain("nothing answers at XDG_RUNTIME_DIR/bus");
     const strange = await run(["undo"], {
       openSessionBus: async () => {
@@ -111,7 +113,7 @@ describe("without a companion", () => {
     const result = await run(["undo"]);
     expect(result.code).toBe(code);
     expect(result.errors).toContain(text);
-    expect(result.errors).not.toMatch(obeyed);
+    expect(result.errors).not.toMatch(controlCharacters);
     expect(result.errors).not.toMatch(/\nerror:/);
   });
 
@@ -179,7 +181,7 @@ describe("call without a terminal", () => {
       "--actor=cron",
     ]);
     expect(code).toBe(0);
-    expect(output).not.toMatch(obeyed);
+    expect(output).not.toMatch(controlCharacters);
     expect(JSON.parse(output)).toMatchObject({
       v: 1,
       call_id: 17,
@@ -220,7 +222,7 @@ describe("call without a terminal", () => {
     expect(broken).toMatchObject({ code: 4, errors: expect.stringContaining("bad_json") });
     const failed = await run(["call", NOTES, "delete_note", "id:=1", "--yes"]);
     expect([failed.code, failed.output]).toEqual([4, ""]);
-    expect(failed.errors).not.toMatch(obeyed);
+    expect(failed.errors).not.toMatch(controlCharacters);
   });
 
   describe("its arguments", () => {
@@ -273,7 +275,7 @@ describe("call at a terminal", () => {
   it("shows what a write tool would do, and asks", async () => {
     const body = "first\n\u001b[2Jsecond \u202e";
     using person = terminal("call", NOTES, "add_note", "title=Milk", `body=${body}`, "n:=1");
-    await person.shows("Run it? [y/N] ");
+    await person.waitForText("Run it? [y/N] ");
     expect(person.screen.split("\u001b")[0]).toBe(
       [
         "Notes: Keep a note",
@@ -296,8 +298,8 @@ describe("call at a terminal", () => {
     );
     person.type(`y${key.enter}`);
     expect(await person.ended).toBe(0);
-    await person.shows("added note 1");
-    await person.shows("`berth undo` takes it back");
+    await person.waitForText("added note 1");
+    await person.waitForText("`berth undo` takes it back");
     expect([...agent.notes.values()]).toEqual(["Milk"]);
   });
 
@@ -308,8 +310,8 @@ describe("call at a terminal", () => {
       columns: 40,
       openSessionBus: bus.open,
     });
-    await person.shows("Arguments:");
-    await person.shows(/\nRun it\? \[y\/N\] /);
+    await person.waitForText("Arguments:");
+    await person.waitForText(/\nRun it\? \[y\/N\] /);
     const shown = person.screen.split("Arguments:")[1] ?? "";
     for (const line of shown.split("\n").filter((text) => text.includes("|")))
       expect(line.length).toBeLessThanOrEqual(40);
@@ -324,7 +326,7 @@ describe("call at a terminal", () => {
     ["Ctrl-D", key.end],
   ])("%s declines", async (_name, typed) => {
     using person = terminal("call", NOTES, "add_note", "title=Milk");
-    await person.shows("Run it? [y/N] ");
+    await person.waitForText("Run it? [y/N] ");
     person.type(typed);
     expect(await person.ended).toBe(5);
     expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, false] });
@@ -334,7 +336,7 @@ describe("call at a terminal", () => {
 
   it("a signal declines, too", async () => {
     using person = terminal("call", NOTES, "add_note", "title=Milk");
-    await person.shows("Run it? [y/N] ");
+    await person.waitForText("Run it? [y/N] ");
     person.interrupt();
     expect(await person.ended).toBe(5);
     expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, false] });
@@ -342,10 +344,10 @@ describe("call at a terminal", () => {
 
   it("wants the name of a tool that cannot be undone, and says so where it is another", async () => {
     using person = terminal("call", NOTES, "delete_note", "id:=1");
-    await person.shows("it cannot be undone");
-    await person.shows("Type the tool's name to run it, nothing to decline: ");
+    await person.waitForText("it cannot be undone");
+    await person.waitForText("Type the tool's name to run it, nothing to decline: ");
     person.type(`yes${key.enter}`);
-    await person.shows("That is not delete_note.");
+    await person.waitForText("That is not delete_note.");
     person.type(`delete_note${key.enter}`);
     expect(await person.ended).toBe(4);
     expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, true] });
@@ -354,9 +356,9 @@ describe("call at a terminal", () => {
   it("takes nothing that is typed before it can have been read", async () => {
     agent.holdMs = 400;
     using person = terminal("call", NOTES, "delete_note", "id:=1");
-    await person.shows("you are asked in 0.4 s");
+    await person.waitForText("you are asked in 0.4 s");
     person.type(`delete_note${key.enter}delete_`);
-    await person.shows("nothing to decline: ");
+    await person.waitForText("nothing to decline: ");
     expect(bus.calls.map(({ member }) => member)).toEqual(["RequestCall"]);
     person.type(`delete_note${key.enter}`);
     expect(await person.ended).toBe(4);
@@ -364,29 +366,29 @@ describe("call at a terminal", () => {
 
   it("stops asking when somebody else decides, and tells what came of it", async () => {
     using person = terminal("call", NOTES, "add_note", "title=Milk");
-    await person.shows("Run it? [y/N] ");
+    await person.waitForText("Run it? [y/N] ");
     agent.confirm(17n, true);
     expect(await person.ended).toBe(0);
-    await person.shows("Somebody else decided: executed.");
-    await person.shows("added note 1");
+    await person.waitForText("Somebody else decided: executed.");
+    await person.waitForText("added note 1");
     expect(agent.notes.size).toBe(1);
   });
 
   it("stops asking when the time is up", async () => {
     using person = terminal("call", NOTES, "add_note", "title=Milk");
-    await person.shows("Run it? [y/N] ");
+    await person.waitForText("Run it? [y/N] ");
     agent.expire(17n);
     expect(await person.ended).toBe(5);
-    await person.shows("Time is up.");
-    await person.shows("denied (expired)");
+    await person.waitForText("Time is up.");
+    await person.waitForText("denied (expired)");
   });
 
   it("stops asking when the bus is gone", async () => {
     using person = terminal("call", NOTES, "add_note", "title=Milk");
-    await person.shows("Run it? [y/N] ");
-    bus.hangUp();
+    await person.waitForText("Run it? [y/N] ");
+    bus.disconnect();
     expect(await person.ended).toBe(1);
-    await person.shows("the connection to the session bus was lost");
+    await person.waitForText("the connection to the session bus was lost");
   });
 
   it("leaves it to others where standard input was read to its end", async () => {
@@ -532,39 +534,43 @@ describe("memory", () => {
   it("asks before it wipes at a terminal", async () => {
     await run(["memory", "set", NOTES, "sort", "newest"]);
     using no = terminal("memory", "wipe", NOTES);
-    await no.shows("for good? [y/N] ");
+    await no.waitForText("for good? [y/N] ");
     no.type(`n${key.enter}`);
     expect([await no.ended, agent.memory.size]).toEqual([1, 1]);
     using yes = terminal("memory", "wipe", NOTES);
-    await yes.shows("for good? [y/N] ");
+    await yes.waitForText("for good? [y/N] ");
     yes.type(`y${key.enter}`);
     expect([await yes.ended, agent.memory.size]).toEqual([0, 0]);
   });
 });
 
-const tab = async (words: readonly string[], current = "") =>
+const complete = async (words: readonly string[], current = "") =>
   (await run(["__complete", "--current", current, "--", ...words])).output.split("\n");
 
 describe("completion", () => {
   it("knows the apps and tools of a companion that runs", async () => {
-    expect(await tab(["call"], "org.example.N")).toEqual([
+    expect(await complete(["call"], "org.example.N")).toEqual([
       "org.example.Notes\t2 tools",
       ":none",
       "",
     ]);
-    expect(await tab(["call", NOTES], "a")).toEqual([
+    expect(await complete(["call", NOTES], "a")).toEqual([
       "add_note\twrite: Keeps a note.",
       ":none",
       "",
     ]);
-    expect(await tab(["tools"], "o")).toHaveLength(4);
-    expect(await tab(["tools"], "--f")).toEqual([expect.stringMatching(/^--find\t/), ":none", ""]);
-    expect(await tab(["memory", "wipe"], "org.example.W")).toHaveLength(3);
+    expect(await complete(["tools"], "o")).toHaveLength(4);
+    expect(await complete(["tools"], "--f")).toEqual([
+      expect.stringMatching(/^--find\t/),
+      ":none",
+      "",
+    ]);
+    expect(await complete(["memory", "wipe"], "org.example.W")).toHaveLength(3);
   });
 
   it("starts none, and never complains", async () => {
     bus.isRunning = false;
-    expect(await tab(["call"])).toEqual([":none", ""]);
+    expect(await complete(["call"])).toEqual([":none", ""]);
     expect(bus.calls).toEqual([]);
   });
 });

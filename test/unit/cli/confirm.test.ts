@@ -81,20 +81,20 @@ describe("confirm with a number, at a terminal", () => {
   it("shows the call before it asks, and runs it", async () => {
     await ask("add_note", { title: "Milk" });
     using person = terminal("confirm", "17");
-    await person.shows('TITLE  "Milk"');
-    await person.shows("nothing to decline: ");
+    await person.waitForText('TITLE  "Milk"');
+    await person.waitForText("nothing to decline: ");
     expect(agent.notes.size).toBe(0);
     person.type(`add_note${key.enter}`);
-    await person.shows("added note 1");
+    await person.waitForText("added note 1");
     expect(await person.ended).toBe(0);
   });
 
   it("declines where the person does not want it", async () => {
     await ask("delete_note", { id: 1 });
     using person = terminal("confirm", "17");
-    await person.shows("nothing to decline: ");
+    await person.waitForText("nothing to decline: ");
     person.type(key.enter);
-    await person.shows("call 17 is declined; nothing was done");
+    await person.waitForText("call 17 is declined; nothing was done");
     expect(await person.ended).toBe(5);
     expect(await run(["confirm", "--list"])).toMatchObject({ errors: "no call waits\n" });
   });
@@ -111,11 +111,11 @@ describe("confirm with a number, at a terminal", () => {
     await ask("add_note", { title: "Milk" });
     agent.confirm(17n, false);
     using person = terminal("confirm", "17");
-    await person.shows("decided about before");
-    await person.shows("call 17 is declined; nothing was done");
+    await person.waitForText("decided about before");
+    await person.waitForText("call 17 is declined; nothing was done");
     expect(await person.ended).toBe(5);
     using nothing = terminal("confirm", "99");
-    await nothing.shows("there is no such call");
+    await nothing.waitForText("there is no such call");
     expect(await nothing.ended).toBe(4);
     expect(agent.notes.size).toBe(0);
   });
@@ -134,17 +134,17 @@ describe("confirm without a number, at a terminal", () => {
     await ask("add_note", { title: "Milk" });
     await ask("add_note", { title: "Eggs" });
     using person = terminal("confirm");
-    await person.shows("2 calls wait now");
-    await person.shows('"Milk"');
-    await person.shows("nothing to decline: ");
+    await person.waitForText("2 calls wait now");
+    await person.waitForText('"Milk"');
+    await person.waitForText("nothing to decline: ");
     await ask("add_note", { title: "Salt" });
     agent.confirm(17n, false);
-    await person.shows("Somebody else decided: denied.");
+    await person.waitForText("Somebody else decided: denied.");
     for (const title of ["Eggs", "Salt"]) {
-      await person.shows(`"${title}"`);
-      await person.shows("nothing to decline: ");
+      await person.waitForText(`"${title}"`);
+      await person.waitForText("nothing to decline: ");
       person.type(`add_note${key.enter}`);
-      await person.shows("added note");
+      await person.waitForText("added note");
     }
     expect([...agent.notes.values()]).toEqual(["Eggs", "Salt"]);
     person.interrupt();
@@ -153,7 +153,7 @@ describe("confirm without a number, at a terminal", () => {
 
   it("can be the only one that may decide", async () => {
     using person = terminal("confirm", "--only");
-    await person.shows("No call waits now");
+    await person.waitForText("No call waits now");
     expect(agent.hasConfirmer).toBe(true);
     person.interrupt();
     expect(await person.ended).toBe(130);
@@ -161,8 +161,8 @@ describe("confirm without a number, at a terminal", () => {
 
   it("says so when the bus is gone", async () => {
     using person = terminal("confirm");
-    await person.shows("Ctrl-C leaves");
-    bus.hangUp();
+    await person.waitForText("Ctrl-C leaves");
+    bus.disconnect();
     expect(await person.ended).toBe(1);
     expect(person.screen).toContain("the connection to the session bus was lost");
   });

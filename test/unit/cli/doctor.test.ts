@@ -4,8 +4,11 @@ import { createServer as createNetServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { assistantFinding, companionFindings } from "../../../src/cli/doctor/assistant.ts";
-import { berth } from "../../support/cli.ts";
+import {
+  createAssistantFinding,
+  createCompanionFindings,
+} from "../../../src/cli/doctor/check-assistant.ts";
+import { runCommandLine } from "../../support/run-cli.ts";
 
 let folder: string;
 const servers: { close(): unknown }[] = [];
@@ -29,7 +32,7 @@ interface Finding {
 async function doctor(
   ...flags: string[]
 ): Promise<{ code: number; of: (check: string) => Finding }> {
-  const { code, output } = await berth(
+  const { code, output } = await runCommandLine(
     // The machine of the test may have a server of its own on the usual ports.
     ["doctor", "-o", "json", "--listen", "127.0.0.1:0", "--ingress", "off"].concat(
       ["--assistant-port", "0"],
@@ -93,7 +96,7 @@ it("finds all well where all is", async () => {
 
 it("prints what a person reads, with what to try", async () => {
   const words = ["doctor", "--listen", "127.0.0.1:0", "--ingress", "off", "--assistant", "off"];
-  const { code, output } = await berth(words, {
+  const { code, output } = await runCommandLine(words, {
     workingDirectory: folder,
     environment: {
       HOME: folder,
@@ -223,7 +226,7 @@ it.each([
   ["starting", null, "warn", "it is being started"],
   ["waiting", "port 7777 is taken", "warn", "port 7777 is taken"],
 ] as const)("passes on that a server's assistant is %s", (state, message, expected, text) => {
-  const found = assistantFinding({
+  const found = createAssistantFinding({
     state,
     url: "http://127.0.0.1:7777",
     pid: 7,
@@ -244,7 +247,7 @@ it.each([
   (...given) => {
     const [state, starts, expected] = given;
     const report = { state, starts, url: null, pid: null, message: "port 7778 is taken" };
-    expect(companionFindings(report).map(({ message }) => message)).toEqual(expected);
+    expect(createCompanionFindings(report).map(({ message }) => message)).toEqual(expected);
   },
 );
 
@@ -302,8 +305,8 @@ it("names a setting that is wrong, and judges nothing that depends on it", async
 
 it("passes on that a server could not start the companion, and nothing else about it", () => {
   const report = { url: null, pid: null, starts: 2, message: "its port is taken" };
-  expect(companionFindings({ ...report, state: "no_bus" })).toEqual([]);
-  const [found] = companionFindings({ ...report, state: "waiting" });
+  expect(createCompanionFindings({ ...report, state: "no_bus" })).toEqual([]);
+  const [found] = createCompanionFindings({ ...report, state: "waiting" });
   expect(found).toMatchObject({ check: "companion", state: "warn" });
   expect(found?.message).toContain("its port is taken");
   expect(found?.fix).toContain("--companion off");

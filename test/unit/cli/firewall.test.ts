@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { checkFirewall } from "../../../src/cli/doctor/firewall.ts";
+import { checkFirewall } from "../../../src/cli/doctor/check-firewall.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-ufw-"));
 afterAll(() => rmSync(folder, { recursive: true }));

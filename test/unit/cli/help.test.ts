@@ -2,13 +2,13 @@ import type { Command } from "commander";
 import { expect, it } from "vitest";
 import { processIo } from "../../../src/cli/io.ts";
 import { buildProgram } from "../../../src/cli/program.ts";
-import { berth } from "../../support/cli.ts";
+import { runCommandLine } from "../../support/run-cli.ts";
 
 const { program } = buildProgram(processIo({}));
 const verbs = program.commands.filter((command) => !command.name().startsWith("__"));
 
 it("berth alone tells what it is for, every verb by purpose, and where to start", async () => {
-  const { code, output, errors } = await berth([]);
+  const { code, output, errors } = await runCommandLine([]);
   expect({ code, errors }).toEqual({ code: 0, errors: "" });
   for (const verb of verbs) expect(output).toMatch(new RegExp(`^  ${verb.name()} +\\S`, "m"));
   expect(output).toContain("First steps:");
@@ -19,7 +19,7 @@ it.each(verbs.map((verb) => [verb.name(), verb] as const))(
   "%s has a summary and examples",
   async (name, verb) => {
     expect(verb.summary()).not.toBe("");
-    const { code, output } = await berth([name, "--help"]);
+    const { code, output } = await runCommandLine([name, "--help"]);
     expect(code).toBe(0);
     expect(output).toContain("Global Options:");
     const leaves = verb.commands.length === 0 ? [verb] : [...verb.commands];
@@ -47,16 +47,16 @@ it("every example is a line that berth understands", () => {
 });
 
 it("an unknown verb or flag is a usage error that names the nearest", async () => {
-  const verb = await berth(["aply"]);
+  const verb = await runCommandLine(["aply"]);
   expect(verb.code).toBe(2);
   expect(verb.errors).toContain("apply");
-  const flag = await berth(["get", "--selecter", "a"]);
+  const flag = await runCommandLine(["get", "--selecter", "a"]);
   expect(flag.code).toBe(2);
   expect(flag.errors).toContain("--selector");
-  expect((await berth(["logs"])).code).toBe(2);
-  expect((await berth(["get", "-o", "xml"])).code).toBe(2);
-  expect((await berth(["help", "get"])).code).toBe(0);
-  expect((await berth(["--version"])).output).toMatch(/^\d+\.\d+\.\d+/);
+  expect((await runCommandLine(["logs"])).code).toBe(2);
+  expect((await runCommandLine(["get", "-o", "xml"])).code).toBe(2);
+  expect((await runCommandLine(["help", "get"])).code).toBe(0);
+  expect((await runCommandLine(["--version"])).output).toMatch(/^\d+\.\d+\.\d+/);
 });
 
 function commandOf(words: readonly string[]): Command {

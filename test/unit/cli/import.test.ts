@@ -10,8 +10,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { parseDocuments } from "../../../src/resources/parse.ts";
-import { berth, type CliOptions } from "../../support/cli.ts";
+import { parseManifests } from "../../../src/resources/parse-manifests.ts";
+import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
 
 const fixtures = join(import.meta.dirname, "../../fixtures/compose");
 let folder: string;
@@ -25,7 +25,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function run(words: string, options: CliOptions = {}) {
-  return berth(["import", ...words.split(" ").filter((word) => word !== "")], {
+  return runCommandLine(["import", ...words.split(" ").filter((word) => word !== "")], {
     workingDirectory: folder,
     ...options,
   });
@@ -34,7 +34,7 @@ function run(words: string, options: CliOptions = {}) {
 it("prints documents that berth reads on standard output, and the report beside them", async () => {
   const { code, output, errors } = await run("wordpress.yaml");
   expect(code).toBe(0);
-  const { documents, errors: problems } = parseDocuments(output);
+  const { documents, errors: problems } = parseManifests(output);
   expect(problems).toEqual([]);
   expect(documents.map(({ manifest }) => manifest.metadata.name)).toEqual(["wordpress", "db"]);
   expect(errors).toMatch(
@@ -55,7 +55,7 @@ it("writes one file for each service, and replaces none without --force", async 
     /^# Made by berth import from jellyfin\.yaml, service jellyfin\.\n# Not carried over:\n/,
   );
   expect(text).toContain("#   jellyfin.yaml:27 services.jellyfin.devices: an App has no devices");
-  expect(parseDocuments(text).errors).toEqual([]);
+  expect(parseManifests(text).errors).toEqual([]);
   writeFileSync(join(folder, "specs/media/jellyfin.yaml"), "mine");
   const again = await run("jellyfin.yaml -o specs/media");
   expect(again.code).toBe(1);
@@ -93,7 +93,7 @@ it("takes variables from --env-file, from .env, and from the shell only when it 
   const environment = { TAG: "3" };
   const spec = async (words: string) => {
     const { output } = await run(words, { environment });
-    return parseDocuments(output).documents[0]?.manifest.spec;
+    return parseManifests(output).documents[0]?.manifest.spec;
   };
   expect(await spec("")).toMatchObject({ image: "x:1", env: { HOME_OF: "env" } });
   expect(await spec("--env-file other.env")).toMatchObject({ image: "x:2", env: { HOME_OF: "" } });

@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { systemClock } from "../../../src/base/clock.ts";
-import { parametersText } from "../../../src/cli/views/models.ts";
+import { formatParameterCount } from "../../../src/cli/views/models.ts";
 import type { ModelProgress } from "../../../src/controller/port.ts";
 import { MODEL_FINALIZER } from "../../../src/resources/resource.ts";
-import { condition, openTestApi, type TestApi } from "../../support/api.ts";
+import { condition, openTestApi, type TestApi } from "../../support/api-harness.ts";
+import { startInferenceHttp } from "../../support/inference-http-harness.ts";
 import {
   absentStatus,
   assistantModel,
@@ -17,9 +18,8 @@ import {
   putModel,
   runningStatus,
   setModelStatus,
-} from "../../support/api-models.ts";
-import { berth, type CliOptions, type CliResult } from "../../support/cli.ts";
-import { inferenceHttp } from "../../support/inference-http.ts";
+} from "../../support/model-fixtures.ts";
+import { type CliOptions, type CliResult, runCommandLine } from "../../support/run-cli.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 const MIB = 1024 * 1024;
@@ -47,7 +47,7 @@ afterEach(async () => {
 });
 
 const run = (line: string, options: CliOptions = {}): Promise<CliResult> =>
-  berth(line.split(" "), { workingDirectory: folder, environment, ...options });
+  runCommandLine(line.split(" "), { workingDirectory: folder, environment, ...options });
 const terminal = (line: string, columns = 100) =>
   new Terminal(line.split(" "), { environment, columns });
 
@@ -109,7 +109,7 @@ describe("ls", () => {
     setModelStatus(api.store, "broken", (generation) =>
       failedStatus(generation, "SourceDenied", "the hub wants a token"),
     );
-    api.control.others = [assistantModel("own")];
+    api.control.assistantModels = [assistantModel("own")];
     const { output, errors } = await run("models ls");
     const [head, ...rows] = output.trimEnd().split("\n");
     expect(head).toMatch(/^NAME +ID +STATUS +SIZE +QUANT +CONTEXT +MEMORY +ERROR$/);
@@ -148,19 +148,19 @@ describe("pull", () => {
     expect((await declared("small"))?.spec).toEqual({ source: repository });
     moves("small", "resolving");
     downloading("small");
-    await person.shows("small  asking the source ...");
+    await person.waitForText("small  asking the source ...");
     moves("small", "downloading", { doneBytes: MIB, totalBytes: 4 * MIB, bytesPerSecond: MIB });
-    await person.shows(
+    await person.waitForText(
       "small  [######------------------]   25 %  1 MiB of 4 MiB  1 MiB/s  3s left",
     );
     moves("small", "verifying", { doneBytes: 2 * MIB, totalBytes: 4 * MIB });
-    await person.shows(/small checking {2}\[#{12}-{12}\] +50 %/);
+    await person.waitForText(/small checking {2}\[#{12}-{12}\] +50 %/);
     arrives("small");
-    await person.shows(/\[#{24}\] +100 %/);
-    await person.shows(
+    await person.waitForText(/\[#{24}\] +100 %/);
+    await person.waitForText(
       `model/small is on disk: small-q4_k_m.gguf, 3.9 KiB, sha256 ${"ab".repeat(32)}`,
     );
-    await person.shows("`berth models start small`");
+    await person.waitForText("`berth models start small`");
     expect(await person.ended).toBe(0);
     expect(person.screen).toContain("\r\u001b[K");
   });
@@ -187,7 +187,7 @@ describe("pull", () => {
     arrives("a");
     await declared("b");
     arrives("b");
-    await both.shows("model/b is on disk");
+    await both.waitForText("model/b is on disk");
     expect(await both.ended).toBe(0);
     expect(await done("models pull org/c --quantization Q4_0 --no-wait")).toBe(
       "model/c is being downloaded\n",
@@ -249,12 +249,12 @@ describe("pull", () => {
       ]),
       nextRetryAt: "2030-01-01T00:00:10.000Z",
     }));
-    await person.shows("small: the hub does not answer; once more\n");
+    await person.waitForText("small: the hub does not answer; once more\n");
     api.control.progress.delete("small");
     setModelStatus(api.store, "small", (generation) =>
       failedStatus(generation, "SourceDenied", "org/small is gated"),
     );
-    await person.shows(
+    await person.waitForText(
       /error: model "small" has failed: org\/small is gated\ntry: +`berth models show small`/,
     );
     expect(await person.ended).toBe(1);
@@ -265,9 +265,9 @@ describe("pull", () => {
     await declared("small");
     moves("small", "downloading", { doneBytes: MIB, totalBytes: 4 * MIB });
     downloading("small");
-    await person.shows("25 %");
+    await person.waitForText("25 %");
     person.interrupt();
-    await person.shows("the server goes on with it");
+    await person.waitForText("the server goes on with it");
     expect(await person.ended).toBe(130);
     expect(api.store.get("Model", "small")?.metadata.deletionTimestamp).toBeNull();
     const late = await run("models pull small --timeout 400ms");
@@ -296,18 +296,18 @@ describe("start and stop", () => {
     expect(api.store.get("Model", "small")?.spec).toMatchObject({ contextSize: 4096, parallel: 2 });
     moves("small", "downloading", { doneBytes: MIB, totalBytes: 2 * MIB });
     downloading("small");
-    await person.shows("50 %");
+    await person.waitForText("50 %");
     api.control.progress.delete("small");
     setModelStatus(api.store, "small", (generation) => ({
       ...modelStatus(generation, { phase: "starting" }),
       conditions: [condition("Ready", "False", generation, { reason: "Loading" })],
     }));
-    await person.shows("loading ...");
+    await person.waitForText("loading ...");
     runs("small");
-    await person.shows("model/small is running: up to 8192 tokens, 7.8 KiB of memory\n");
-    await person.shows("berth chat small\n");
-    await person.shows("curl http://127.0.0.1:7777/v1/chat/completions");
-    await person.shows('base URL http://127.0.0.1:7777/v1, model "small", any API key');
+    await person.waitForText("model/small is running: up to 8192 tokens, 7.8 KiB of memory\n");
+    await person.waitForText("berth chat small\n");
+    await person.waitForText("curl http://127.0.0.1:7777/v1/chat/completions");
+    await person.waitForText('base URL http://127.0.0.1:7777/v1, model "small", any API key');
     expect(await person.ended).toBe(0);
   });
 
@@ -376,15 +376,15 @@ describe("rm", () => {
     putModel(api.store, "small");
     arrives("small");
     using hesitant = terminal("models rm small");
-    await hesitant.shows("Remove small (3.9 KiB)? [y/N]");
+    await hesitant.waitForText("Remove small (3.9 KiB)? [y/N]");
     hesitant.type(`n${key.enter}`);
-    await hesitant.shows("nothing was removed");
+    await hesitant.waitForText("nothing was removed");
     expect(await hesitant.ended).toBe(1);
     expect(api.store.get("Model", "small")?.metadata.deletionTimestamp).toBeNull();
     using sure = terminal("models rm small");
-    await sure.shows("[y/N]");
+    await sure.waitForText("[y/N]");
     sure.type(`y${key.enter}`);
-    await sure.shows("model/small is being removed; its files go (3.9 KiB)");
+    await sure.waitForText("model/small is being removed; its files go (3.9 KiB)");
     expect(await sure.ended).toBe(0);
     expect(policy("small")).toBe("delete");
   });
@@ -459,7 +459,7 @@ describe("show", () => {
   });
 
   it("knows those that are no resources, and says so of those that are not there", async () => {
-    api.control.others = [assistantModel("own")];
+    api.control.assistantModels = [assistantModel("own")];
     expect(await done("models show own")).toContain("Start it:\n  berth models start own");
     expect(await done("models inspect offered")).toMatch(/^Status: +absent$/m);
     expect((await run("models show nothing")).code).toBe(1);
@@ -469,14 +469,14 @@ describe("show", () => {
 /** What Tab offers behind the words and an s. */
 async function complete(words: readonly string[]): Promise<string> {
   const line = ["__complete", "--current", "s", "--", ...words];
-  return (await berth(line, { environment })).output;
+  return (await runCommandLine(line, { environment })).output;
 }
 
 describe("other verbs", () => {
   it("get lists resources alone; names complete with their states", async () => {
     putModel(api.store, "small");
     arrives("small");
-    api.control.others = [assistantModel("own")];
+    api.control.assistantModels = [assistantModel("own")];
     expect(await done("get models -o name")).toBe("model/small\n");
     expect(await done("get m small")).toMatch(/^small +org\/small +ready/m);
     for (const words of [["models", "start"], ["models", "rm", "x"], ["chat"], ["get", "models"]])
@@ -529,7 +529,7 @@ describe("other verbs", () => {
     expect(text).toMatch(/^Models: +2, of which 1 ready and 1 running$/m);
     expect(text).toMatch(/^Assistant: +http:\/\/127\.0\.0\.1:7777\/v1$/m);
     expect(text).toContain("model/broken failed: what came is something else");
-    api.control.daemon = {
+    api.control.assistantReport = {
       state: "waiting",
       url: null,
       pid: null,
@@ -544,46 +544,42 @@ describe("other verbs", () => {
 
 describe("a chat with a model that does not run", () => {
   it("starts it, where a person wants that", async () => {
-    await using assistant = await inferenceHttp();
+    await using assistant = await startInferenceHttp();
     const [tiny] = assistant.service.known;
     if (!tiny) throw new Error("the scripted service knows no model");
     putModel(api.store, "small");
     arrives("small");
     const line = `chat small --assistant-url ${assistant.url}`;
-    const elsewhere = await berth(line.split(" "), { environment, input: "Hi" });
+    const elsewhere = await runCommandLine(line.split(" "), { environment, input: "Hi" });
     expect(elsewhere.code).toBe(1);
     expect(elsewhere.errors).toMatch(
       /model "small" does not run.*\ntry: +`berth models start small`/,
     );
     using person = terminal(line);
-    await person.shows("Model small does not run. Start it? [y/N]");
+    await person.waitForText("Model small does not run. Start it? [y/N]");
     person.type(`y${key.enter}`);
     await expect.poll(() => api.store.get("Model", "small")?.spec.running).toBe(true);
     assistant.service.known = [tiny, { ...tiny, id: "small", aliases: [] }];
     runs("small");
-    await person.shows("small, up to 2048 tokens");
+    await person.waitForText("small, up to 2048 tokens");
     person.type(`Hi${key.enter}`);
-    await person.shows("Hello there");
+    await person.waitForText("Hello there");
     expect(assistant.service.requests[0]?.model).toBe("small");
     person.type(key.end);
     expect(await person.ended).toBe(0);
   });
 
   it("names what there is where nobody knows it", async () => {
-    await using assistant = await inferenceHttp();
+    await using assistant = await startInferenceHttp();
     const line = `chat nothing --assistant-url ${assistant.url}`;
-    const { code, errors } = await berth(line.split(" "), { environment, input: "Hi" });
+    const { code, errors } = await runCommandLine(line.split(" "), { environment, input: "Hi" });
     expect(code).toBe(1);
     expect(errors).toContain('the assistant has no model "nothing"');
   });
 });
 
 it("counts of parameters are short", () => {
-  expect([null, 999, 494_032_768, 7_240_000_000, 70_600_000_000].map(parametersText)).toEqual([
-    "",
-    "999",
-    "494M",
-    "7.2B",
-    "70.6B",
-  ]);
+  expect([null, 999, 494_032_768, 7_240_000_000, 70_600_000_000].map(formatParameterCount)).toEqual(
+    ["", "999", "494M", "7.2B", "70.6B"],
+  );
 });

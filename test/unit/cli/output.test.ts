@@ -1,9 +1,13 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { formatAge, formatDurationMs, formatTime } from "../../../src/cli/age.ts";
-import { coloursFor } from "../../../src/cli/colours.ts";
-import { changeLines } from "../../../src/cli/output/changes.ts";
-import { displayWidth, onOneLine, truncateToWidth } from "../../../src/cli/output/display-width.ts";
+import { createColours } from "../../../src/cli/colours.ts";
+import { formatAge, formatDurationMs, formatTime } from "../../../src/cli/format-time.ts";
+import { formatChanges } from "../../../src/cli/output/change-lines.ts";
+import {
+  displayWidth,
+  toSingleLine,
+  truncateToWidth,
+} from "../../../src/cli/output/display-width.ts";
 import { type Column, formatTable } from "../../../src/cli/output/table.ts";
 
 interface Row {
@@ -12,7 +16,7 @@ interface Row {
 }
 const columns: Column<Row>[] = [
   { header: "NAME", value: (row) => row.name },
-  { header: "TEXT", value: (row) => row.text, shrinks: true },
+  { header: "TEXT", value: (row) => row.text, canShrink: true },
   { header: "END", value: () => "x" },
 ];
 
@@ -38,7 +42,7 @@ describe("display width", () => {
         fc.string({ unit: "grapheme" }),
         fc.integer({ min: 1, max: 30 }),
         (text, width) => {
-          const plain = onOneLine(text);
+          const plain = toSingleLine(text);
           expect(displayWidth(truncateToWidth(plain, width))).toBeLessThanOrEqual(width);
         },
       ),
@@ -46,7 +50,7 @@ describe("display width", () => {
   });
 
   it("shows control characters of others as harmless text", () => {
-    expect(onOneLine("a\u001B[2Jb\nc\td\u0007")).toBe("a?[2Jb c d?");
+    expect(toSingleLine("a\u001B[2Jb\nc\td\u0007")).toBe("a?[2Jb c d?");
   });
 });
 
@@ -72,8 +76,8 @@ describe("tables", () => {
 
   it("share what is missing between long columns, and never below what can be read", () => {
     const two: Column<Row>[] = [
-      { header: "A", value: (row) => row.name, shrinks: true },
-      { header: "B", value: (row) => row.text, shrinks: true },
+      { header: "A", value: (row) => row.name, canShrink: true },
+      { header: "B", value: (row) => row.text, canShrink: true },
     ];
     const row = { name: "n".repeat(60), text: "t".repeat(40) };
     const [, line = ""] = formatTable([row], two, { width: 63 }).split("\n");
@@ -99,8 +103,10 @@ describe("tables", () => {
 
   it("keep their widths over several tables", () => {
     const widthsMin: number[] = [];
-    formatTable([{ name: "a-long-name", text: "t" }], columns, { widthsMin });
-    const [head = ""] = formatTable([{ name: "a", text: "t" }], columns, { widthsMin }).split("\n");
+    formatTable([{ name: "a-long-name", text: "t" }], columns, { columnWidthsMin: widthsMin });
+    const [head = ""] = formatTable([{ name: "a", text: "t" }], columns, {
+      columnWidthsMin: widthsMin,
+    }).split("\n");
     expect(head.indexOf("TEXT")).toBe(14);
   });
 });
@@ -138,9 +144,9 @@ describe("ages", () => {
 });
 
 it("field changes read like a diff, with the names of the manifest", () => {
-  const none = coloursFor(false, {}, true);
+  const none = createColours(false, {}, true);
   expect(
-    changeLines(
+    formatChanges(
       [
         { path: "/spec/port", after: 80 },
         { path: "/spec/env/A~1B", before: "x" },
@@ -158,9 +164,9 @@ it("field changes read like a diff, with the names of the manifest", () => {
 });
 
 it("colours need a terminal, and give way to NO_COLOR, --no-color and a dumb terminal", () => {
-  expect(coloursFor(true, {}, true).isColorSupported).toBe(true);
-  expect(coloursFor(false, {}, true).isColorSupported).toBe(false);
-  expect(coloursFor(true, { NO_COLOR: "1" }, true).isColorSupported).toBe(false);
-  expect(coloursFor(true, { TERM: "dumb" }, true).isColorSupported).toBe(false);
-  expect(coloursFor(true, {}, false).isColorSupported).toBe(false);
+  expect(createColours(true, {}, true).isColorSupported).toBe(true);
+  expect(createColours(false, {}, true).isColorSupported).toBe(false);
+  expect(createColours(true, { NO_COLOR: "1" }, true).isColorSupported).toBe(false);
+  expect(createColours(true, { TERM: "dumb" }, true).isColorSupported).toBe(false);
+  expect(createColours(true, {}, false).isColorSupported).toBe(false);
 });

@@ -2,25 +2,29 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { formatBytes, parseFormattedBytes } from "../../../src/base/units.ts";
 import { displayWidth } from "../../../src/cli/output/display-width.ts";
-import { ProgressLines, progressBar, progressOf } from "../../../src/cli/output/progress.ts";
 import {
-  type Transfer,
+  formatProgressBar,
+  ProgressLines,
+  parseProgress,
+} from "../../../src/cli/output/progress-lines.ts";
+import {
+  formatTransferLine,
   TransferProgress,
-  transferLine,
-} from "../../../src/cli/output/progress-transfer.ts";
+  type TransferState,
+} from "../../../src/cli/output/transfer-progress.ts";
 
 describe("progress on a terminal", () => {
   test("is read from the messages of pulls, and from nothing else", () => {
-    expect(progressOf("deploying: pulling nginx:1.29 (30 MiB of 120 MiB)")).toBe(0.25);
-    expect(progressOf("pulling nginx:1.29 (0 B of 1.5 GiB)")).toBe(0);
-    expect(progressOf("pulling nginx:1.29 (2 GiB of 1 GiB)")).toBe(1);
+    expect(parseProgress("deploying: pulling nginx:1.29 (30 MiB of 120 MiB)")).toBe(0.25);
+    expect(parseProgress("pulling nginx:1.29 (0 B of 1.5 GiB)")).toBe(0);
+    expect(parseProgress("pulling nginx:1.29 (2 GiB of 1 GiB)")).toBe(1);
     for (const other of [
       "running and healthy",
       "2 of 3 replicas",
       "(many of them)",
       "(1 MiB of 0 B)",
     ]) {
-      expect(progressOf(other)).toBeUndefined();
+      expect(parseProgress(other)).toBeUndefined();
     }
   });
 
@@ -34,9 +38,9 @@ describe("progress on a terminal", () => {
   });
 
   test("the bar is always as wide", () => {
-    expect(progressBar(0)).toBe(`[${"-".repeat(24)}]   0 %`);
-    expect(progressBar(0.5)).toBe(`[${"#".repeat(12)}${"-".repeat(12)}]  50 %`);
-    expect(progressBar(1)).toBe(`[${"#".repeat(24)}] 100 %`);
+    expect(formatProgressBar(0)).toBe(`[${"-".repeat(24)}]   0 %`);
+    expect(formatProgressBar(0.5)).toBe(`[${"#".repeat(12)}${"-".repeat(12)}]  50 %`);
+    expect(formatProgressBar(1)).toBe(`[${"#".repeat(24)}] 100 %`);
   });
 
   test("a bar is painted over; other lines stay, each on its own", () => {
@@ -56,15 +60,15 @@ describe("progress on a terminal", () => {
     lines.end();
     expect(out.split("\n")).toEqual([
       "  web deploying: starts",
-      `  ${progressBar(0)}  web deploying: pulling a:1 (0 B of 2 MiB)\r\u001b[K  ${progressBar(0.5)}  web deploying: pulling a:1 (1 MiB of 2 MiB)\r\u001b[K  web running: running and healthy`,
-      `  ${progressBar(0.5)}  web deploying: pulling a:2 (1 MiB of 2 MiB)`,
+      `  ${formatProgressBar(0)}  web deploying: pulling a:1 (0 B of 2 MiB)\r\u001b[K  ${formatProgressBar(0.5)}  web deploying: pulling a:1 (1 MiB of 2 MiB)\r\u001b[K  web running: running and healthy`,
+      `  ${formatProgressBar(0.5)}  web deploying: pulling a:2 (1 MiB of 2 MiB)`,
       "",
     ]);
   });
 });
 
 const MIB = 1024 * 1024;
-const half: Transfer = {
+const half: TransferState = {
   label: "small",
   activity: "downloading ...",
   doneBytes: 2 * MIB,
@@ -83,7 +87,7 @@ function shown(isTerminal: boolean): string {
     nowMs: () => nowMs,
     dim: (text) => text,
   });
-  const at = (timeMs: number, rest: Partial<Transfer>) => {
+  const at = (timeMs: number, rest: Partial<TransferState>) => {
     nowMs = timeMs;
     progress.show({ ...half, ...rest });
   };
@@ -92,7 +96,7 @@ function shown(isTerminal: boolean): string {
   at(100, asking);
   at(200, {});
   at(400, { doneBytes: 3 * MIB });
-  progress.say("cut off\u001b[2J; once more");
+  progress.printLine("cut off\u001b[2J; once more");
   at(5_300, { doneBytes: 3 * MIB, bytesPerSecond: null });
   progress.end();
   return out;
@@ -108,7 +112,7 @@ describe("a transfer", () => {
     [20, "small   50 %"],
     [9, "small  …"],
   ])("fits %i columns", (columns, line) => {
-    expect(transferLine(half, columns)).toBe(line);
+    expect(formatTransferLine(half, columns)).toBe(line);
   });
 
   test("never fills a line, whatever it is told", () => {
@@ -123,7 +127,7 @@ describe("a transfer", () => {
         }),
         fc.integer({ min: 2, max: 200 }),
         (transfer, columns) => {
-          const line = transferLine(transfer, columns);
+          const line = formatTransferLine(transfer, columns);
           expect(displayWidth(line)).toBeLessThan(columns);
           expect(line).not.toMatch(/NaN|Infinity|undefined|null/);
         },
@@ -136,7 +140,7 @@ describe("a transfer", () => {
     expect(shown(true)).toBe(
       [
         `small  asking ...${again}`,
-        `${transferLine(half, 100)}${again}`,
+        `${formatTransferLine(half, 100)}${again}`,
         "small  [##################------]   75 %  3 MiB of 4 MiB  1 MiB/s  1s left",
         `${again}cut off?[2J; once more\n`,
         "small  [##################------]   75 %  3 MiB of 4 MiB\n",

@@ -10,10 +10,10 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { consentChanges } from "../../../src/cli/companion/remote/consent-words.ts";
+import { parseConsentChanges } from "../../../src/cli/companion/remote/consent-arguments.ts";
 import { BusCallError } from "../../../src/dbus/port.ts";
-import { berth, type CliOptions } from "../../support/cli.ts";
 import { FakeCompanion } from "../../support/fake-companion.ts";
+import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
 import { ScriptedRemote } from "../../support/scripted-remote.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
@@ -42,7 +42,7 @@ const environment = () => ({
   PATH: dir,
 });
 const run = (words: readonly string[], options: CliOptions = {}) =>
-  berth(["remote", ...words], {
+  runCommandLine(["remote", ...words], {
     environment: environment(),
     nowMs,
     openSessionBus: bus.open,
@@ -69,7 +69,7 @@ async function ending(detail: string) {
 const signsIn = async (url: string, more: Record<string, string>, ...words: readonly string[]) => {
   remote.authorizeUrl = url;
   using person = terminal(["login", "openrouter", ...words], more);
-  await person.shows(url);
+  await person.waitForText(url);
   await new Promise((resolve) => setImmediate(resolve));
   remote.completeLogin("openrouter", "ok");
   expect(await person.ended).toBe(0);
@@ -77,7 +77,7 @@ const signsIn = async (url: string, more: Record<string, string>, ...words: read
 
 const complete = async (current: string, ...words: string[]) =>
   (
-    await berth(["__complete", "--current", current, "--", "remote", ...words], {
+    await runCommandLine(["__complete", "--current", current, "--", "remote", ...words], {
       environment: environment(),
       openSessionBus: bus.open,
     })
@@ -171,16 +171,16 @@ describe("a key", () => {
 
   it("is asked for at a terminal, and not shown", async () => {
     using person = terminal(["key", "openrouter"]);
-    await person.shows("Key for openrouter: ");
+    await person.waitForText("Key for openrouter: ");
     person.type(`${SECRET}${key.enter}`);
-    await person.shows("nobody can read it again");
+    await person.waitForText("nobody can read it again");
     expect([await person.ended, remote.keys.get("openrouter")]).toEqual([0, SECRET]);
     expect(person.screen).not.toContain(SECRET);
   });
 
   it("is not asked for where it could not be kept", async () => {
     using person = terminal(["key", "opnrouter"]);
-    await person.shows('there is no provider "opnrouter"; did you mean "openrouter"?');
+    await person.waitForText('there is no provider "opnrouter"; did you mean "openrouter"?');
     expect(await person.ended).toBe(1);
     expect(person.screen).not.toContain("Key for");
   });
@@ -244,7 +244,7 @@ describe("consent", () => {
     ["prompt prompt on", [true]],
   ])("%j", (line, answers) => {
     const words = line.split(" ").filter((word) => word !== "");
-    expect(consentChanges(words).map(({ isAllowed }) => isAllowed)).toEqual(answers);
+    expect(parseConsentChanges(words).map(({ isAllowed }) => isAllowed)).toEqual(answers);
   });
 
   it.each(["prompt", "on", "prompt on files", "prompt on prompt off", "none on", "all"])(

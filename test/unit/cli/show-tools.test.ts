@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { coloursFor } from "../../../src/cli/colours.ts";
+import { createColours } from "../../../src/cli/colours.ts";
 import { showTools } from "../../../src/cli/companion/show-tools.ts";
 import { displayWidth } from "../../../src/cli/output/display-width.ts";
 
-const colours = coloursFor(false, { NO_COLOR: "1" }, false);
+const colours = createColours(false, { NO_COLOR: "1" }, false);
 const tool = (name: string, tier: string, description: string) => ({
   appId: "org.example.Notes",
   name,

@@ -1,29 +1,30 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  shownBlock,
-  shownJson,
-  shownLine,
-  shownText,
+  sanitizeBlock,
+  sanitizeJson,
+  sanitizeLine,
+  sanitizeText,
 } from "../../../src/cli/companion/untrusted-text.ts";
 import { displayWidth } from "../../../src/cli/output/display-width.ts";
 
 // oxlint-disable-next-line no-control-regex -- it is control characters that must not be there
-const obeyed = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u2028-\u202E\u2066-\u2069\u200B\uFEFF]/;
-const nasty = fc.constantFrom(
+const controlCharacters =
+  /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u2028-\u202E\u2066-\u2069\u200B\uFEFF]/;
+const hostileCharacters = fc.constantFrom(
   ...Array.from("ab \n\t\r\u0007\u001b[]0m;\u007f\u009b\u202e\u2066\u200b\u2028\ufeff家\u{e0041}é"),
   "👩‍👩‍👧",
 );
-const texts = fc.array(nasty, { maxLength: 60 }).map((parts) => parts.join(""));
+const texts = fc.array(hostileCharacters, { maxLength: 60 }).map((parts) => parts.join(""));
 
 describe("text of others", () => {
   it("has nothing in it that a terminal obeys, or that hides", () => {
     fc.assert(
       fc.property(texts, (text) => {
-        expect(shownLine(text)).not.toMatch(obeyed);
-        expect(shownLine(text)).not.toContain("\n");
-        expect(shownText(text)).not.toMatch(obeyed);
-        expect(shownBlock(text, "  | ", 40)).not.toMatch(obeyed);
+        expect(sanitizeLine(text)).not.toMatch(controlCharacters);
+        expect(sanitizeLine(text)).not.toContain("\n");
+        expect(sanitizeText(text)).not.toMatch(controlCharacters);
+        expect(sanitizeBlock(text, "  | ", 40)).not.toMatch(controlCharacters);
       }),
     );
   });
@@ -31,7 +32,7 @@ describe("text of others", () => {
   it("begins no line of a block, and is no wider than the terminal", () => {
     fc.assert(
       fc.property(texts, fc.integer({ min: 24, max: 60 }), (text, width) => {
-        for (const line of shownBlock(text, "  | ", width).split("\n")) {
+        for (const line of sanitizeBlock(text, "  | ", width).split("\n")) {
           expect(line.startsWith("  | ")).toBe(true);
           expect(displayWidth(line)).toBeLessThanOrEqual(width);
         }
@@ -42,7 +43,7 @@ describe("text of others", () => {
   it("loses nothing but blanks where a line is broken", () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[a-z \n]{0,120}$/), (text) => {
-        const back = shownBlock(text, "> ", 30)
+        const back = sanitizeBlock(text, "> ", 30)
           .split("\n")
           .map((line) => line.slice(2))
           .join("");
@@ -52,17 +53,17 @@ describe("text of others", () => {
   });
 
   it("goes on in the next line without the blank that it is broken at", () => {
-    expect(shownBlock("one two three four five six seven", "", 20)).toBe(
+    expect(sanitizeBlock("one two three four five six seven", "", 20)).toBe(
       "one two three four\nfive six seven",
     );
-    expect(shownBlock("one two three four f five", "", 20)).toBe("one two three four f\nfive");
+    expect(sanitizeBlock("one two three four f five", "", 20)).toBe("one two three four f\nfive");
   });
 
   it("is the same document as JSON", () => {
     fc.assert(
       fc.property(fc.jsonValue(), texts, (value, text) => {
-        const shown = shownJson({ value, text });
-        expect(shown).not.toMatch(obeyed);
+        const shown = sanitizeJson({ value, text });
+        expect(shown).not.toMatch(controlCharacters);
         expect(JSON.parse(shown)).toEqual(JSON.parse(JSON.stringify({ value, text })));
       }),
     );
@@ -74,7 +75,7 @@ describe("text of others", () => {
     ["a\tb\nc", "a b c", "a\tb\nc", "> a    b\n> c"],
     ["שלום 👩‍👧", "שלום 👩‍👧", "שלום 👩‍👧", "> שלום 👩‍👧"],
   ])("%j", (text, line, several, block) => {
-    expect([shownLine(text), shownText(text), shownBlock(text, "> ", 40)]).toEqual([
+    expect([sanitizeLine(text), sanitizeText(text), sanitizeBlock(text, "> ", 40)]).toEqual([
       line,
       several,
       block,

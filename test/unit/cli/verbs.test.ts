@@ -4,8 +4,14 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { systemClock } from "../../../src/base/clock.ts";
-import { appStatus, condition, openTestApi, putApp, type TestApi } from "../../support/api.ts";
-import { berth, type CliOptions, type CliResult } from "../../support/cli.ts";
+import {
+  appStatus,
+  condition,
+  openTestApi,
+  putApp,
+  type TestApi,
+} from "../../support/api-harness.ts";
+import { type CliOptions, type CliResult, runCommandLine } from "../../support/run-cli.ts";
 
 let api: TestApi;
 let url: string;
@@ -23,7 +29,7 @@ afterEach(async () => {
 
 /** One command line against the server of this test. */
 function run(commandLine: string, options: CliOptions = {}): Promise<CliResult> {
-  return berth(commandLine.split(" "), {
+  return runCommandLine(commandLine.split(" "), {
     workingDirectory: folder,
     ...options,
     environment: {
@@ -468,7 +474,7 @@ describe("what tells about things", () => {
   });
 
   it("shows the specs folder with file:line:column, and what waits to be pruned", async () => {
-    api.control.report = {
+    api.control.specsReport = {
       folder: "/srv/specs",
       state: "watching",
       message: null,

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
-import { openTestApi } from "../../support/api.ts";
-import { berth, type CliOptions } from "../../support/cli.ts";
-import { PATIENT } from "../../support/patience.ts";
-import { Receiver } from "../../support/receiver.ts";
+import { openTestApi } from "../../support/api-harness.ts";
+import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
+import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 
 async function open() {
   const api = await openTestApi({ clock: systemClock });
@@ -21,13 +21,13 @@ async function open() {
     XDG_CONFIG_HOME: folder,
   };
   const run = (words: readonly string[], options: CliOptions = {}) =>
-    berth(["webhooks", ...words], { workingDirectory: folder, environment, ...options });
+    runCommandLine(["webhooks", ...words], { workingDirectory: folder, environment, ...options });
   return { api, folder, run };
 }
 
 it("makes, lists, tests and deletes webhooks", async () => {
   const { run } = await open();
-  await using receiver = await Receiver.start();
+  await using receiver = await WebhookReceiver.start();
   expect((await run([])).errors).toContain("no webhooks yet");
   const flags = ["--event", "failed", "--event", "reverted", "--app", "web", "--app", "shop"];
   const made = await run(["create", receiver.url, ...flags]);
@@ -41,11 +41,11 @@ it("makes, lists, tests and deletes webhooks", async () => {
       expect((await run(["deliveries", id])).output).toMatch(
         /\S+ +test +- +delivered +1 +answered 204 +\S+\n$/,
       ),
-    PATIENT,
+    WAIT_OPTIONS,
   );
   const name = (await run(["deliveries", id, "-o", "name"])).output.trim();
   expect((await run(["redeliver", id, name])).code).toBe(0);
-  await vi.waitFor(() => expect(receiver.received).toHaveLength(2), PATIENT);
+  await vi.waitFor(() => expect(receiver.received).toHaveLength(2), WAIT_OPTIONS);
   expect((await run(["rm", id])).output).toBe(`webhook ${id} deleted\n`);
   expect((await run(["ls", "-o", "json"])).output).toContain('"total": 0');
   expect((await run(["rm", id])).code).toBe(1);
@@ -58,9 +58,9 @@ it("takes a secret from a file or standard input only", async () => {
   const made = await run(["create", url, "--secret", "@key", "-o", "json"]);
   const { id, secret } = JSON.parse(made.output);
   expect(secret).toBeUndefined();
-  expect(api.store.webhooks.secretOf(id)).toBe("from a file");
+  expect(api.store.webhooks.getSecret(id)).toBe("from a file");
   const piped = await run(["create", url, "--secret", "-", "-o", "json"], { input: "piped in!\n" });
-  expect(api.store.webhooks.secretOf(JSON.parse(piped.output).id)).toBe("piped in!");
+  expect(api.store.webhooks.getSecret(JSON.parse(piped.output).id)).toBe("piped in!");
   const bare = await run(["create", url, "--secret", "hunter2hunter2"]);
   expect(bare.code).toBe(2);
   expect(bare.errors).not.toContain("hunter2");

@@ -4,16 +4,16 @@ import {
   type ComposeImport,
   type ImportOptions,
   importCompose,
-} from "../../../src/compose/import.ts";
-import type { ComposeFiles } from "../../../src/compose/load.ts";
+} from "../../../src/compose/import-compose.ts";
+import type { ComposeFileReader } from "../../../src/compose/load-project.ts";
 
 export const fixturesFolder = join(import.meta.dirname, "../../fixtures/compose");
 
 /** Options of an import, but for its files. */
-export type Extra = Partial<Omit<ImportOptions, "files">>;
+export type ImportOverrides = Partial<Omit<ImportOptions, "files">>;
 
 /** A fixture, as if its spec files were written beside it. */
-export function importFixture(file: string, extra: Extra = {}): ComposeImport {
+export function importFixture(file: string, extra: ImportOverrides = {}): ComposeImport {
   const path = join(fixturesFolder, file);
   return importCompose(
     { files: [path], specFolder: dirname(path), home: "/home/me", ...extra },
@@ -21,7 +21,7 @@ export function importFixture(file: string, extra: Extra = {}): ComposeImport {
   );
 }
 
-const diskFiles: ComposeFiles = {
+const diskFiles: ComposeFileReader = {
   read: (path) => {
     try {
       return { text: readFileSync(path, "utf8") };
@@ -29,13 +29,13 @@ const diskFiles: ComposeFiles = {
       return { problem: "there is no such file" };
     }
   },
-  show: (path) => relative(fixturesFolder, path),
+  displayPath: (path) => relative(fixturesFolder, path),
 };
 
 /** Files that are only in memory: the first is imported, in the folder `/project`. */
 export function importTexts(
   texts: Readonly<Record<string, string>>,
-  extra: Extra = {},
+  extra: ImportOverrides = {},
 ): ComposeImport {
   const files = new Map(
     Object.entries(texts).map(([name, text]) => [join("/project", name), text]),
@@ -48,25 +48,25 @@ export function importTexts(
         const text = files.get(path);
         return text === undefined ? { problem: "there is no such file" } : { text };
       },
-      show: (path) => relative("/project", path),
+      displayPath: (path) => relative("/project", path),
     },
   );
 }
 
 /** The spec of each App by its name. */
-export function specsOf({ apps }: ComposeImport) {
+export function collectSpecs({ apps }: ComposeImport) {
   return Object.fromEntries(apps.map(({ manifest }) => [manifest.metadata.name, manifest.spec]));
 }
 
 /** `file:line level`, each once. */
-export function linesOf({ findings }: ComposeImport): string[] {
+export function collectFindingLines({ findings }: ComposeImport): string[] {
   return [
     ...new Set(findings.map(({ file, line, level }) => `${file}:${line} ${level}`)),
   ].toSorted();
 }
 
 /** What the comments at the ends of a fixture's lines say that the report says of them. */
-export function markedLines(file: string): string[] {
+export function readExpectedLines(file: string): string[] {
   const text = readFileSync(join(fixturesFolder, file), "utf8");
   return text.split("\n").flatMap((line, index) => {
     const levels = / {2}# ((?:note|lost|failed)(?: (?:note|lost|failed))*)$/.exec(line)?.[1] ?? "";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type AssistantFlags, loadAssistantConfig } from "../../../src/config/assistant-config.ts";
-import { thrownBy } from "../../support/thrown.ts";
+import { catchBerthError } from "../../support/catch-berth-error.ts";
 
 let folder: string;
 beforeAll(() => {
@@ -41,7 +41,7 @@ describe("--model", () => {
     ["../", "../ is a folder, and a model is a file"],
     ["chat=.", ". is a folder, and a model is a file"],
   ])("%j is refused, with what to do", (text, message) => {
-    expect(thrownBy(() => load({ model: [text] }))).toMatchObject({
+    expect(catchBerthError(() => load({ model: [text] }))).toMatchObject({
       code: "invalid_request",
       message,
       hint: expect.stringContaining("GGUF file"),
@@ -55,7 +55,7 @@ test.each([
   [{ timeout: "1" }, '--timeout: "1" is not a duration', "5m"],
   [{ alias: ["a"] }, '"a" is not an alias', "--alias NAME=MODEL"],
 ])("%j is refused, with how it is written", (flags, message, hint) => {
-  expect(thrownBy(() => load(flags))).toMatchObject({
+  expect(catchBerthError(() => load(flags))).toMatchObject({
     message,
     hint: expect.stringContaining(hint),
   });

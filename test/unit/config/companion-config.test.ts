@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type CompanionFlags, loadCompanionConfig } from "../../../src/config/companion-config.ts";
-import { readCompanionFile } from "../../../src/config/companion-file.ts";
+import { readCompanionFile } from "../../../src/config/companion-settings-file.ts";
 import { ConfigError } from "../../../src/config/config-error.ts";
-import { thrownBy } from "../../support/thrown.ts";
+import { catchBerthError } from "../../support/catch-berth-error.ts";
 
 let folder: string;
 
@@ -117,7 +117,7 @@ index:
   ])("takes no %s for names of models", (text) => {
     const file = join(folder, "companion.yaml");
     writeFileSync(file, `models: ${text}\n`);
-    const error = thrownBy(() => readCompanionFile(file));
+    const error = catchBerthError(() => readCompanionFile(file));
     expect(error).toMatchObject({
       message: expect.stringContaining("companion.yaml:1:1: models must be names without spaces"),
     });
@@ -137,7 +137,7 @@ index:
   ])("says what is wrong in %j", (text, message) => {
     const file = join(folder, "companion.yaml");
     writeFileSync(file, text);
-    const error = thrownBy(() => readCompanionFile(file));
+    const error = catchBerthError(() => readCompanionFile(file));
     expect(error).toBeInstanceOf(ConfigError);
     expect(error).toMatchObject({ message: expect.stringContaining(message) });
   });

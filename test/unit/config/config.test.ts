@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   type ConfigInput,
-  childEnvironment,
+  createChildEnvironment,
   loadConfig,
   parseListen,
 } from "../../../src/config/config.ts";
@@ -369,7 +369,7 @@ it("keeps secrets to itself", () => {
     origin: "HF_TOKEN",
   });
   expect(JSON.stringify(config.values)).not.toMatch(/hf_abc|open sesame/);
-  expect(childEnvironment(environment)).toEqual({ LANG: "C" });
+  expect(createChildEnvironment(environment)).toEqual({ LANG: "C" });
   writeFileSync(join(root, "c.yaml"), "hf_token: hf_abc\n");
   expect(failure(() => load({ flags: { config: "c.yaml" } })).message).toContain(
     "a token never stands in a config file; set HF_TOKEN instead",

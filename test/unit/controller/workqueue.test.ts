@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { BACKOFF_MAX_MS, backoffMs } from "../../../src/controller/backoff.ts";
+import { BACKOFF_MAX_MS, reconcileBackoffMs } from "../../../src/controller/reconcile-backoff.ts";
 import { WorkQueue } from "../../../src/controller/workqueue.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -94,7 +94,7 @@ describe("backoffMs", () => {
     fc.assert(
       fc.property(fc.nat(1000), fc.double({ min: 0, max: 1, noNaN: true }), (failures, random) => {
         const full = Math.min(250 * 2 ** Math.min(failures, 30), BACKOFF_MAX_MS);
-        const delayMs = backoffMs(failures, () => random);
+        const delayMs = reconcileBackoffMs(failures, () => random);
         expect(delayMs).toBeGreaterThanOrEqual(Math.floor(full * 0.8));
         expect(delayMs).toBeLessThanOrEqual(full);
       }),

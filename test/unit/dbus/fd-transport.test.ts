@@ -4,8 +4,8 @@ import { describe, expect, test, vi } from "vitest";
 import { FdTransport, openFdTransport } from "../../../src/dbus/fd-transport.ts";
 import { loadSocketCalls, socketCallsFrom } from "../../../src/dbus/koffi-socket-calls.ts";
 import { newDescriptor } from "../../support/open-descriptors.ts";
-import { PATIENT } from "../../support/patience.ts";
 import { received, ScriptedSocket } from "../../support/scripted-socket.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 const { EAGAIN, ECONNREFUSED, ECONNRESET, EMFILE, ENOBUFS, EPIPE } = os.constants.errno;
 const forever = new AbortController().signal;
@@ -99,7 +99,7 @@ describe("writing", () => {
     expect(socket.watched).toEqual({ readable: true, writable: false });
     socket.event(); // what arrives meanwhile does not bring the retry forward
     expect(socket.sendCalls).toBe(1);
-    await vi.waitFor(() => expect(events).toEqual(["done hello"]), PATIENT);
+    await vi.waitFor(() => expect(events).toEqual(["done hello"]), WAIT_OPTIONS);
     expect(socket.sent).toEqual([{ text: "hello", fds: [7] }]);
   });
 
@@ -127,7 +127,7 @@ describe("writing", () => {
     socket.event();
     write("late");
     expect(events.slice(0, 2)).toEqual(["done waits", "done fails"]);
-    await vi.waitFor(() => expect(events.at(-1)).toBe("closed: sendmsg EPIPE"), PATIENT);
+    await vi.waitFor(() => expect(events.at(-1)).toBe("closed: sendmsg EPIPE"), WAIT_OPTIONS);
     expect(events.filter((event) => event !== "done late").slice(2)).toEqual([
       [3],
       "good",
@@ -143,7 +143,7 @@ describe("writing", () => {
     const transport = new FdTransport(socket, 99);
     socket.sends.push(-EPIPE);
     transport.write(Buffer.from("x"), [], () => {});
-    await vi.waitFor(() => expect(socket.log).toEqual(["unwatch", "close 99"]), PATIENT);
+    await vi.waitFor(() => expect(socket.log).toEqual(["unwatch", "close 99"]), WAIT_OPTIONS);
     const closed = new Promise((resolve) =>
       transport.start({ onFds: () => {}, onData: () => {}, onClosed: resolve }),
     );
@@ -155,7 +155,7 @@ describe("writing", () => {
     socket.receive = () => received("x");
     socket.sends.push(-EPIPE);
     write("fails");
-    await vi.waitFor(() => expect(events.at(-1)).toBe("closed: sendmsg EPIPE"), PATIENT);
+    await vi.waitFor(() => expect(events.at(-1)).toBe("closed: sendmsg EPIPE"), WAIT_OPTIONS);
   });
 });
 
@@ -186,7 +186,7 @@ describe("reading", () => {
     socket.event();
     transport.destroy();
     socket.event();
-    await vi.waitFor(() => expect(events.at(-1)).toBe(closed), PATIENT);
+    await vi.waitFor(() => expect(events.at(-1)).toBe(closed), WAIT_OPTIONS);
     expect(events).toEqual([[3], "half", "done unsent", closed]);
     expect(socket.log).toEqual(["unwatch", "close 99"]);
   });
@@ -198,9 +198,9 @@ describe("reading", () => {
     socket.event();
     await vi.waitFor(
       () => expect(events).toEqual([expect.stringMatching(/^closed: descriptors were lost/)]),
-      PATIENT,
+      WAIT_OPTIONS,
     );
-    await vi.waitFor(() => expect(() => fstatSync(fd)).toThrow("EBADF"), PATIENT);
+    await vi.waitFor(() => expect(() => fstatSync(fd)).toThrow("EBADF"), WAIT_OPTIONS);
   });
 
   test("nothing is reported after destroy, not even of what was read with it", async () => {
@@ -217,7 +217,7 @@ describe("reading", () => {
     });
     socket.receives.push(received("x", [3]), received("y"));
     socket.event();
-    await vi.waitFor(() => expect(events).toEqual([[3], ["closed", undefined]]), PATIENT);
+    await vi.waitFor(() => expect(events).toEqual([[3], ["closed", undefined]]), WAIT_OPTIONS);
   });
 
   test("a destroy from within `done` stops the writing", async () => {
@@ -226,7 +226,7 @@ describe("reading", () => {
     transport.write(Buffer.from("a"), [], () => transport.destroy());
     write("b", [5]);
     socket.event();
-    await vi.waitFor(() => expect(events).toEqual(["done b", "closed"]), PATIENT);
+    await vi.waitFor(() => expect(events).toEqual(["done b", "closed"]), WAIT_OPTIONS);
     expect(socket.sent).toEqual([{ text: "a", fds: [] }]);
   });
 });
@@ -248,7 +248,7 @@ describe("connecting", () => {
     const abort = new AbortController();
     const opening = openFdTransport("/x", abort.signal, load(socket));
     const reason = new Error("enough");
-    await vi.waitFor(() => expect(socket.log.length).toBeGreaterThan(2), PATIENT);
+    await vi.waitFor(() => expect(socket.log.length).toBeGreaterThan(2), WAIT_OPTIONS);
     abort.abort(reason);
     await expect(opening).rejects.toBe(reason);
     expect(socket.log.at(-1)).toBe("close 99");

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { DESCRIPTORS_MAX } from "../../../src/dbus/socket-calls.ts";
 import {
-  controlBytesOf,
+  getControlBytes,
   readDescriptors,
   SocketMessage,
   writeDescriptors,
@@ -24,7 +24,7 @@ function numbers(...fds: readonly number[]): Buffer {
 describe("control data", () => {
   test.each([1, 2, 3, 252, DESCRIPTORS_MAX])("%i descriptors are read as written", (count) => {
     const fds = Array.from({ length: count }, (_, index) => index + 3);
-    const control = Buffer.alloc(controlBytesOf(count), 0xff);
+    const control = Buffer.alloc(getControlBytes(count), 0xff);
     expect(writeDescriptors(control, fds)).toBe(control.length);
     expect(control).toEqual(controlMessage(1, 1, numbers(...fds)));
     expect(readDescriptors(control)).toEqual(fds);

@@ -1,15 +1,15 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { parseDocuments } from "../../../src/resources/parse.ts";
-import { berth } from "../../support/cli.ts";
+import { parseManifests } from "../../../src/resources/parse-manifests.ts";
+import { runCommandLine } from "../../support/run-cli.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
 test("examples/compose/compose.yaml is imported as its comment says", async () => {
   const words = ["import", "examples/compose/compose.yaml", "--secrets", "secret"];
-  const { code, output, errors } = await berth(words, { workingDirectory: root });
+  const { code, output, errors } = await runCommandLine(words, { workingDirectory: root });
   expect(code).toBe(0);
-  const parsed = parseDocuments(output);
+  const parsed = parseManifests(output);
   expect(parsed.errors).toEqual([]);
   expect(parsed.documents.map(({ manifest }) => manifest)).toMatchObject([
     {

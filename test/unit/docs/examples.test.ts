@@ -2,10 +2,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type Manifest, specSchemas } from "../../../src/resources/kinds.ts";
-import { parseDocuments } from "../../../src/resources/parse.ts";
-import { isOfKind, manifestOf } from "../../support/manifests.ts";
-import { fieldsOf } from "../../support/schema-fields.ts";
-import { World } from "../../support/world.ts";
+import { parseManifests } from "../../../src/resources/parse-manifests.ts";
+import { ControlPlaneHarness } from "../../support/control-plane-harness.ts";
+import { isOfKind, requireManifest } from "../../support/find-manifest.ts";
+import { listSchemaFields } from "../../support/list-schema-fields.ts";
 
 const folder = join(import.meta.dirname, "../../../examples/specs");
 const files = readdirSync(folder).filter((file) => file.endsWith(".yaml"));
@@ -22,14 +22,14 @@ describe.each(files)("examples/specs/%s", (file) => {
     const manifests = read(file);
     const apps = manifests.filter((manifest) => isOfKind(manifest, "App"));
     const images = Object.fromEntries(apps.map((app) => [app.spec.image ?? "", {}]));
-    await using world = new World({ images });
+    await using world = new ControlPlaneHarness({ images });
     for (const { spec } of manifests.filter((manifest) => isOfKind(manifest, "Model")))
       world.models.repositories.set(spec.source, aModel);
     world.boot();
     for (const manifest of manifests) applyTo(world, manifest);
     // What is to be built needs a repository, which is not here.
     for (const { metadata, spec } of apps.filter((app) => app.spec.source === undefined)) {
-      await world.phase(metadata.name, spec.running === false ? "stopped" : "running");
+      await world.waitForPhase(metadata.name, spec.running === false ? "stopped" : "running");
     }
     expect(
       manifests.map(({ kind, metadata }) => world.store.get(kind, metadata.name)),
@@ -42,8 +42,8 @@ describe.each(files)("examples/specs/%s", (file) => {
 });
 
 test("every-field.yaml has every field of an App, but for what excludes another one", () => {
-  const { spec } = manifestOf(read("every-field.yaml"), "App", "every-field");
-  const missing = fieldsOf(specSchemas.App)
+  const { spec } = requireManifest(read("every-field.yaml"), "App", "every-field");
+  const missing = listSchemaFields(specSchemas.App)
     .map((field) => field.path)
     .filter((path) => !has(spec, path.split(".")));
   expect(missing.filter((path) => !/^(source|build)\b/.test(path))).toEqual([
@@ -53,12 +53,12 @@ test("every-field.yaml has every field of an App, but for what excludes another 
 });
 
 function read(file: string): Manifest[] {
-  const { documents, errors } = parseDocuments(readFileSync(join(folder, file)));
+  const { documents, errors } = parseManifests(readFileSync(join(folder, file)));
   expect(errors).toEqual([]);
   return documents.map((document) => document.manifest);
 }
 
-function applyTo(world: World, { kind, metadata, spec }: Manifest) {
+function applyTo(world: ControlPlaneHarness, { kind, metadata, spec }: Manifest) {
   return world.store.apply({
     kind,
     name: metadata.name,

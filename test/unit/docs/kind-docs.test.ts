@@ -2,14 +2,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import type { AppSpec } from "../../../src/resources/app.ts";
-import { effectiveApp } from "../../../src/resources/app-defaults.ts";
+import { resolveAppDefaults } from "../../../src/resources/app-defaults.ts";
+import type { AppSpec } from "../../../src/resources/app-spec.ts";
+import { appPhases } from "../../../src/resources/app-status.ts";
 import { API_VERSION, kinds, specSchemas } from "../../../src/resources/kinds.ts";
 import { modelPhases } from "../../../src/resources/model-status.ts";
-import { parseDocuments } from "../../../src/resources/parse.ts";
-import { phases } from "../../../src/resources/status.ts";
-import { validateSpec } from "../../../src/resources/validate.ts";
-import { fieldsOf } from "../../support/schema-fields.ts";
+import { parseManifests } from "../../../src/resources/parse-manifests.ts";
+import { validateSpec } from "../../../src/resources/validate-manifest.ts";
+import { listSchemaFields } from "../../support/list-schema-fields.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const docOf = (kind: string) => readFileSync(join(root, `docs/kinds/${kind}.md`), "utf8");
@@ -17,7 +17,7 @@ const docOf = (kind: string) => readFileSync(join(root, `docs/kinds/${kind}.md`)
 describe.each(kinds)("docs/kinds/%s.md", (kind) => {
   const doc = docOf(kind);
   const rows = tableAfter(doc, "### Fields of `spec`");
-  const fields = fieldsOf(specSchemas[kind]);
+  const fields = listSchemaFields(specSchemas[kind]);
 
   test("the schema was seen", () => {
     expect(fields.length).toBeGreaterThan(1);
@@ -48,7 +48,7 @@ describe.each(kinds)("docs/kinds/%s.md", (kind) => {
       .filter((text) => text.startsWith(`apiVersion: ${API_VERSION}`));
     expect(examples.length).toBeGreaterThan(0);
     for (const example of examples) {
-      const { documents, errors } = parseDocuments(example);
+      const { documents, errors } = parseManifests(example);
       expect(errors).toEqual([]);
       expect(documents.map((document) => document.manifest.kind)).toEqual([kind]);
     }
@@ -75,7 +75,7 @@ describe("defaults of App", () => {
 });
 
 test.each([
-  ["App", phases],
+  ["App", appPhases],
   ["Model", modelPhases],
 ])("the phases of the status of %s are told, all of them", (kind, all) => {
   const told = tableAfter(docOf(kind), "`phase` is one word").map((row) => row.field);
@@ -130,6 +130,6 @@ function withField(path: string, value: unknown): Record<string, unknown> {
 }
 
 function normal(spec: Record<string, unknown>) {
-  const app = effectiveApp(validateSpec("App", spec) satisfies AppSpec);
+  const app = resolveAppDefaults(validateSpec("App", spec) satisfies AppSpec);
   return { ...app, volumes: app.volumes.map((v) => ({ ...v, readOnly: v.readOnly ?? false })) };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { checkModelSpec } from "../../../src/resources/check-model.ts";
-import type { ModelSpec } from "../../../src/resources/model.ts";
 import { parseModelSource } from "../../../src/resources/model-source.ts";
+import type { ModelSpec } from "../../../src/resources/model-spec.ts";
 
 describe("a source", () => {
   it.each([

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { InvalidSpecError } from "../../../src/base/errors.ts";
 import type { Kind } from "../../../src/resources/kinds.ts";
-import { issueText, validateSpec } from "../../../src/resources/validate.ts";
+import { formatIssue, validateSpec } from "../../../src/resources/validate-manifest.ts";
 
 function issuesOf(kind: Kind, spec: unknown): string[] {
   try {
@@ -9,7 +9,7 @@ function issuesOf(kind: Kind, spec: unknown): string[] {
     return [];
   } catch (error) {
     if (!(error instanceof InvalidSpecError)) throw error;
-    return error.issues.map(issueText);
+    return error.issues.map(formatIssue);
   }
 }
 

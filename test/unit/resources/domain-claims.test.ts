@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { AppSpec } from "../../../src/resources/app.ts";
+import type { AppSpec } from "../../../src/resources/app-spec.ts";
 import {
+  areClaimsInConflict,
   type ClaimingApp,
-  claimsOf,
-  clash,
-  lostClaimMessage,
-  lostClaims,
+  describeLostClaim,
+  findLostClaims,
+  listClaims,
 } from "../../../src/resources/domain-claims.ts";
 
 function app(name: string, createdDay: number, spec: Partial<AppSpec> = {}): ClaimingApp {
@@ -17,11 +17,11 @@ function app(name: string, createdDay: number, spec: Partial<AppSpec> = {}): Cla
   };
 }
 
-const losers = (...apps: readonly ClaimingApp[]) => [...lostClaims(apps, "localhost").keys()];
+const losers = (...apps: readonly ClaimingApp[]) => [...findLostClaims(apps, "localhost").keys()];
 
 function messageForB(...apps: readonly ClaimingApp[]): string | undefined {
-  const claim = lostClaims(apps, "localhost").get("b");
-  return claim && lostClaimMessage(claim);
+  const claim = findLostClaims(apps, "localhost").get("b");
+  return claim && describeLostClaim(claim);
 }
 
 describe("claims", () => {
@@ -35,7 +35,7 @@ describe("claims", () => {
         pathPrefix: "/api",
       },
     };
-    expect(claimsOf("a", spec, "localhost")).toEqual([
+    expect(listClaims("a", spec, "localhost")).toEqual([
       { domain: "a.localhost", pathPrefix: "/api" },
       { domain: "b.test", pathPrefix: "/api" },
       { domain: "c.test", pathPrefix: "", redirects: true },
@@ -43,8 +43,8 @@ describe("claims", () => {
   });
 
   it("are none without a port, unless a domain is written down", () => {
-    expect(claimsOf("a", { image: "web:1" }, "localhost")).toEqual([]);
-    expect(claimsOf("a", { image: "web:1", domain: "a.test" }, "localhost")).toHaveLength(1);
+    expect(listClaims("a", { image: "web:1" }, "localhost")).toEqual([]);
+    expect(listClaims("a", { image: "web:1", domain: "a.test" }, "localhost")).toHaveLength(1);
   });
 });
 
@@ -98,10 +98,10 @@ describe("a domain of two Apps", () => {
   });
 
   it("is told with its owner and what to do", () => {
-    const lost = lostClaims([app("a", 1, { domain }), app("b", 2, { domain })], "localhost");
+    const lost = findLostClaims([app("a", 1, { domain }), app("b", 2, { domain })], "localhost");
     expect(lost.get("b")).toEqual({ domain, pathPrefix: "", owner: "a" });
     const claim = { domain, pathPrefix: "/api", owner: "a" };
-    expect(lostClaimMessage(claim)).toBe(
+    expect(describeLostClaim(claim)).toBe(
       "x.test/api belongs to the app a, which is older: choose another domain or pathPrefix, or delete a",
     );
   });
@@ -132,15 +132,15 @@ it("leaves no claim to two of those that did not lose", () => {
           },
         }),
       );
-      const lost = lostClaims(all, "localhost");
+      const lost = findLostClaims(all, "localhost");
       const held = all
         .filter(({ metadata }) => !lost.has(metadata.name))
         .flatMap(({ metadata: { name }, spec }) =>
-          claimsOf(name, spec, "localhost").map((claim) => ({ name, claim })),
+          listClaims(name, spec, "localhost").map((claim) => ({ name, claim })),
         );
       for (const { name, claim } of held)
         for (const other of held)
-          expect(name !== other.name && clash(claim, other.claim)).toBe(false);
+          expect(name !== other.name && areClaimsInConflict(claim, other.claim)).toBe(false);
       for (const { owner } of lost.values()) expect(lost.has(owner)).toBe(false);
     }),
   );

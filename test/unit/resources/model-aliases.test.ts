@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { KnownModels } from "../../../src/assistant/inference/models/known-models.ts";
-import { modelAliases } from "../../../src/resources/model-aliases.ts";
+import { listModelAliases } from "../../../src/resources/model-aliases.ts";
 
 const aliases = (source: string, quantization: string | null = "Q4_K_M") =>
-  modelAliases({ name: "one", spec: { source }, quantization }, []);
+  listModelAliases({ name: "one", spec: { source }, quantization }, []);
 
 describe("the further names of a Model", () => {
   test("are its repository, and that with the quantization that was found", () => {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { InvalidSpecError } from "../../../src/base/errors.ts";
 import type { Manifest } from "../../../src/resources/kinds.ts";
-import type { TemplateParameter, TemplateSpec } from "../../../src/resources/template.ts";
-import { randomText, secretNameOf } from "../../../src/resources/template-parameters.ts";
+import { generateRandomText, getSecretName } from "../../../src/resources/template-parameters.ts";
 import { renderTemplate } from "../../../src/resources/template-render.ts";
-import { manifestOf } from "../../support/manifests.ts";
+import type { TemplateParameter, TemplateSpec } from "../../../src/resources/template-spec.ts";
+import { requireManifest } from "../../support/find-manifest.ts";
 
 const random = (length: number) => "r".repeat(length);
 
@@ -28,11 +28,11 @@ function render(spec: TemplateSpec, parameters: Record<string, unknown> = {}, na
 }
 
 function app(manifests: readonly Manifest[], name = "blog") {
-  return manifestOf(manifests, "App", name).spec;
+  return requireManifest(manifests, "App", name).spec;
 }
 
 function secret(manifests: readonly Manifest[], name: string) {
-  return manifestOf(manifests, "Secret", name).spec.data;
+  return requireManifest(manifests, "Secret", name).spec.data;
 }
 
 function problem(run: () => unknown): InvalidSpecError {
@@ -263,7 +263,7 @@ describe("secrets", () => {
     ["db_root_password_", "blog-db-root-password"],
     ["s3Key", "blog-s3-key"],
   ])("%s is kept in %s", (parameter, name) => {
-    expect(secretNameOf("blog", parameter)).toBe(name);
+    expect(getSecretName("blog", parameter)).toBe(name);
   });
 });
 
@@ -309,7 +309,7 @@ test("an App that the parameters make invalid is refused, with the field's name"
 });
 
 test("randomText makes letters and digits of the length, and another one each time", () => {
-  const texts = new Set(Array.from({ length: 50 }, () => randomText(24)));
+  const texts = new Set(Array.from({ length: 50 }, () => generateRandomText(24)));
   expect(texts.size).toBe(50);
   for (const text of texts) expect(text).toMatch(/^[A-Za-z0-9]{24}$/);
 });

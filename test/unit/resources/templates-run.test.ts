@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadCatalog } from "../../../src/controller/catalogs/catalog.ts";
 import { renderTemplate } from "../../../src/resources/template-render.ts";
-import { isOfKind } from "../../support/manifests.ts";
-import { World } from "../../support/world.ts";
+import { ControlPlaneHarness } from "../../support/control-plane-harness.ts";
+import { isOfKind } from "../../support/find-manifest.ts";
 
 const { templates: catalog } = loadCatalog(join(import.meta.dirname, "../../../templates"));
 
@@ -17,7 +17,7 @@ test.each(catalog.map((template) => [template.metadata.name, template.spec] as c
     const { manifests } = renderTemplate(spec, { name: "mine", parameters });
     const apps = manifests.filter((manifest) => isOfKind(manifest, "App"));
     const images = Object.fromEntries(apps.map((app) => [app.spec.image ?? "", { held: false }]));
-    await using world = new World({ images });
+    await using world = new ControlPlaneHarness({ images });
     world.boot();
     // The app before what it needs: the order of writing must not matter.
     for (const { kind, metadata, spec: applied } of manifests.toReversed()) {
@@ -31,8 +31,8 @@ test.each(catalog.map((template) => [template.metadata.name, template.spec] as c
         spec: applied,
       });
     }
-    for (const app of apps) await world.ready(app.metadata.name);
-    const [container] = world.containersOf("mine");
+    for (const app of apps) await world.waitUntilReady(app.metadata.name);
+    const [container] = world.listContainers("mine");
     const env = Object.keys(apps.at(-1)?.spec.env ?? {});
     expect(container?.spec.env.map((line) => line.split("=")[0])).toEqual(env);
     expect(container?.spec.env.join("\n")).not.toContain("${");

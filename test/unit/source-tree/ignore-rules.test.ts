@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { IgnoreRules } from "../../../src/source-tree/ignore-rules.ts";
-import { thrownBy } from "../../support/thrown.ts";
+import { catchBerthError } from "../../support/catch-berth-error.ts";
 
 /** As a walk asks: from the topmost folder down. */
 function isIgnored(text: string | readonly string[], path: string): boolean {
@@ -9,9 +9,9 @@ function isIgnored(text: string | readonly string[], path: string): boolean {
     ".dockerignore",
   );
   const parts = path.split("/");
-  let answer = rules.look(parts[0] ?? "", undefined);
+  let answer = rules.check(parts[0] ?? "", undefined);
   for (let depth = 2; depth <= parts.length; depth += 1)
-    answer = rules.look(parts.slice(0, depth).join("/"), answer.met);
+    answer = rules.check(parts.slice(0, depth).join("/"), answer.met);
   return answer.isIgnored;
 }
 
@@ -93,20 +93,20 @@ describe("exceptions", () => {
     [["docs"], "docs", false],
   ])("of %j, something below %j may be kept: %j", (patterns, folder, may) => {
     const rules = IgnoreRules.parse(patterns.join("\n"), ".dockerignore");
-    expect(rules.mayKeepBelow(folder)).toBe(may);
+    expect(rules.canKeepBelow(folder)).toBe(may);
   });
 });
 
 test("paths that are kept are meant as they are written", () => {
-  const rules = IgnoreRules.parse("**", ".dockerignore").keeping(["Dockerfile.[x]*"]);
-  expect(rules.look("Dockerfile.[x]*", undefined).isIgnored).toBe(false);
-  expect(rules.look("Dockerfile.x1", undefined).isIgnored).toBe(true);
+  const rules = IgnoreRules.parse("**", ".dockerignore").withExceptions(["Dockerfile.[x]*"]);
+  expect(rules.check("Dockerfile.[x]*", undefined).isIgnored).toBe(false);
+  expect(rules.check("Dockerfile.x1", undefined).isIgnored).toBe(true);
 });
 
 test.each(["[", "a[", "[]a]", "[^", "[-x]", "[x-]", "a\\", "!", "! ", "!/"])(
   "%j is refused with its line",
   (pattern) => {
-    const error = thrownBy(() => IgnoreRules.parse(`ok\n${pattern}`, "web.dockerignore"));
+    const error = catchBerthError(() => IgnoreRules.parse(`ok\n${pattern}`, "web.dockerignore"));
     expect(error.code).toBe("invalid_request");
     expect(error.message).toMatch(/^web\.dockerignore:2: /);
   },
@@ -117,12 +117,12 @@ test("a pattern that is made to take for ever does not", () => {
 });
 
 test("a pattern that is longer than paths are is refused", () => {
-  const error = thrownBy(() => IgnoreRules.parse("*".repeat(5000), ".dockerignore"));
+  const error = catchBerthError(() => IgnoreRules.parse("*".repeat(5000), ".dockerignore"));
   expect(error.message).toContain(".dockerignore:1: a pattern of 5000 characters");
 });
 
 test("without a file, what no build needs and what may be secret stays out", () => {
-  const rules = IgnoreRules.standard();
+  const rules = IgnoreRules.createDefault();
   const out = [
     "node_modules",
     "web/node_modules",
@@ -132,6 +132,6 @@ test("without a file, what no build needs and what may be secret stays out", () 
     ".venv",
   ];
   const kept = ["src", "env", ".env.example", ".env.production", "dist", "vendor", ".npmrc"];
-  expect(out.filter((path) => !rules.look(path, undefined).isIgnored)).toEqual([]);
-  expect(kept.filter((path) => rules.look(path, undefined).isIgnored)).toEqual([]);
+  expect(out.filter((path) => !rules.check(path, undefined).isIgnored)).toEqual([]);
+  expect(kept.filter((path) => rules.check(path, undefined).isIgnored)).toEqual([]);
 });

@@ -1,11 +1,15 @@
 import * as fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { ConflictError, InvalidSpecError } from "../../../src/base/errors.ts";
-import { APP_FINALIZER, MODEL_FINALIZER, RESTARTED_AT } from "../../../src/resources/resource.ts";
-import { leavesOf } from "../../../src/store/leaves.ts";
+import {
+  APP_FINALIZER,
+  MODEL_FINALIZER,
+  RESTARTED_AT_ANNOTATION,
+} from "../../../src/resources/resource.ts";
+import { flattenFields } from "../../../src/store/field-leaves.ts";
 import type { ApplyIntent, Store } from "../../../src/store/store.ts";
-import { openTestStore, type TestStore } from "../../support/store.ts";
-import { thrownBy } from "../../support/thrown.ts";
+import { catchBerthError } from "../../support/catch-berth-error.ts";
+import { openTestStore, type TestStore } from "../../support/test-store.ts";
 
 function open(): TestStore {
   const test = openTestStore();
@@ -84,7 +88,7 @@ describe("apply: a new resource", () => {
   it("is refused under a name that is taken, with createOnly", () => {
     const { store } = open();
     store.apply(app("web", "api", { image: "a" }, { createOnly: true }));
-    const error = thrownBy(() =>
+    const error = catchBerthError(() =>
       store.apply(app("web", "api", { image: "b" }, { createOnly: true })),
     );
     expect(error).toMatchObject({ code: "name_taken", message: "App web exists already" });
@@ -93,7 +97,7 @@ describe("apply: a new resource", () => {
 
   it("is not made with updateOnly", () => {
     const { store } = open();
-    const error = thrownBy(() => store.apply(app("web", "api", {}, { updateOnly: true })));
+    const error = catchBerthError(() => store.apply(app("web", "api", {}, { updateOnly: true })));
     expect(error.code).toBe("not_found");
     expect(store.lastSequence).toBe(0);
   });
@@ -126,7 +130,7 @@ describe("apply: what counts as a change", () => {
     store.apply(app("web", "api", { image: "nginx:1" }));
     store.apply(app("web", "api", {}, { labels: { team: "a" }, annotations: { note: "x" } }));
     expect(generation()).toBe(1);
-    store.apply(app("web", "api", {}, { annotations: { [RESTARTED_AT]: "now" } }));
+    store.apply(app("web", "api", {}, { annotations: { [RESTARTED_AT_ANNOTATION]: "now" } }));
     expect(generation()).toBe(2);
     store.apply(app("web", "api", { replicas: 2 }));
     expect(generation()).toBe(3);
@@ -134,7 +138,7 @@ describe("apply: what counts as a change", () => {
     expect(generation()).toBe(3);
     expect(store.get("App", "web")?.metadata).toMatchObject({
       labels: {},
-      annotations: { [RESTARTED_AT]: "now" },
+      annotations: { [RESTARTED_AT_ANNOTATION]: "now" },
       resourceVersion: 5,
     });
   });
@@ -181,7 +185,7 @@ describe("apply: fields of a file", () => {
     const { store } = open();
     store.apply(app("web", "file:apps/web.yaml", { image: "a", port: 80, env: { A: "1" } }));
     const before = snapshot(store);
-    const error = thrownBy(() =>
+    const error = catchBerthError(() =>
       store.apply(app("web", "api", { image: "b", env: { A: "2" }, running: false })),
     );
     expect(error).toBeInstanceOf(ConflictError);
@@ -229,12 +233,12 @@ describe("apply: fields of a file", () => {
   it("are the file's alone: a second file that declares the resource is refused", () => {
     const { store } = open();
     store.apply(app("web", "file:a.yaml", { image: "a" }));
-    const error = thrownBy(() => store.apply(app("web", "file:b.yaml", { image: "a" })));
+    const error = catchBerthError(() => store.apply(app("web", "file:b.yaml", { image: "a" })));
     expect(error).toMatchObject({
       code: "conflict",
       message: "App web is declared by the file a.yaml already",
     });
-    expect(store.declaredBy("file:")).toEqual(
+    expect(store.listDeclared("file:")).toEqual(
       new Map([["file:a.yaml", [{ kind: "App", name: "web" }]]]),
     );
   });
@@ -247,7 +251,7 @@ describe("apply: fields of a file", () => {
     );
     expect(moved.changes).toEqual([]);
     expect(moved.resource.metadata.generation).toBe(1);
-    expect([...store.declaredBy("file:").keys()]).toEqual(["file:b.yaml"]);
+    expect([...store.listDeclared("file:").keys()]).toEqual(["file:b.yaml"]);
   });
 
   it("released by it stay, and anybody may write them", () => {
@@ -258,7 +262,7 @@ describe("apply: fields of a file", () => {
       spec: { image: "a" },
       metadata: { owners: {}, managers: {}, generation: 1, resourceVersion: 2 },
     });
-    expect(store.declaredBy("file:").size).toBe(0);
+    expect(store.listDeclared("file:").size).toBe(0);
     expect(store.apply(app("web", "api", { image: "b" })).resource.spec.image).toBe("b");
     const sequence = store.lastSequence;
     store.releaseManager("App", "web", "file:a.yaml");
@@ -281,7 +285,7 @@ describe("apply: what is not valid", () => {
 
   it.each(bad)("%s is refused and leaves nothing behind", (_, intent, message) => {
     const { store } = open();
-    const error = thrownBy(() => store.apply(intent));
+    const error = catchBerthError(() => store.apply(intent));
     expect(error).toBeInstanceOf(InvalidSpecError);
     expect(error.message).toMatch(message);
     expect(store.lastSequence).toBe(0);
@@ -292,7 +296,7 @@ describe("apply: what is not valid", () => {
   it("a patch is judged by what it leads to", () => {
     const { store } = open();
     store.apply({ ...app("m", "api", { source: "org/m" }), kind: "Model" });
-    const error = thrownBy(() =>
+    const error = catchBerthError(() =>
       store.apply({ ...app("m", "api", { source: null }), kind: "Model" }),
     );
     expect(error).toBeInstanceOf(InvalidSpecError);
@@ -358,7 +362,7 @@ describe("apply, whatever the order of writes", () => {
           expect(test.store.lastSequence).toBe(wrote ? sequence + 1 : sequence);
           // A refusal leaves everything as it was.
           expect(after).toEqual(wrote ? result?.resource : before);
-          const leaves = leavesOf({ spec: after?.spec ?? {}, labels: {}, annotations: {} });
+          const leaves = flattenFields({ spec: after?.spec ?? {}, labels: {}, annotations: {} });
           expect(Object.keys(after?.metadata.owners ?? {}).toSorted()).toEqual(
             [...leaves.keys()].toSorted(),
           );

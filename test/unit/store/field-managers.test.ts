@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonicalJson, deepEqual, digestOf } from "../../../src/base/canonical.ts";
+import { canonicalJson, deepEqual, hashJson } from "../../../src/base/canonical-json.ts";
+import { flattenFields, unflattenLeaves } from "../../../src/store/field-leaves.ts";
 import {
   applyFields,
   type FieldOutcome,
@@ -8,21 +9,20 @@ import {
   type Ownership,
   releaseFields,
 } from "../../../src/store/field-managers.ts";
-import { fieldsOf, leavesOf } from "../../../src/store/leaves.ts";
 
 const NOTHING: Ownership = { leaves: new Map(), owners: {}, managers: {} };
 
 type Spec = Readonly<Record<string, unknown>>;
 
 function writeOf(manager: string, spec: Spec, more: Partial<FieldWrite> = {}): FieldWrite {
-  const leaves = leavesOf({ spec, labels: {}, annotations: {} });
+  const leaves = flattenFields({ spec, labels: {}, annotations: {} });
   const merge = more.mode === "merge";
   return {
     manager,
     mode: "replace",
     set: new Map([...leaves].filter(([, value]) => !merge || value !== null)),
     remove: merge ? [...leaves].filter(([, value]) => value === null).map(([path]) => path) : [],
-    contentHash: digestOf(spec),
+    contentHash: hashJson(spec),
     declares: manager.startsWith("file:"),
     force: false,
     takeOverFrom: [],
@@ -31,7 +31,7 @@ function writeOf(manager: string, spec: Spec, more: Partial<FieldWrite> = {}): F
   };
 }
 
-const specOf = (ownership: Ownership) => fieldsOf(ownership.leaves).spec;
+const specOf = (ownership: Ownership) => unflattenLeaves(ownership.leaves).spec;
 
 /** A base, then one write; what is expected of it. */
 interface Case {
@@ -247,7 +247,7 @@ describe("applyFields", () => {
   it("a patch between two applies of a document does not make the document look new", () => {
     const documented = succeed(NOTHING, cli({ image: "a" }));
     const patched = succeed(documented, writeOf("cli", { running: false }, { mode: "merge" }));
-    expect(patched.managers["cli"]?.contentHash).toBe(digestOf({ image: "a" }));
+    expect(patched.managers["cli"]?.contentHash).toBe(hashJson({ image: "a" }));
   });
 
   it("never changes what it is given", () => {
@@ -293,7 +293,9 @@ describe("applyFields, whatever is written in whatever order", () => {
         const union = [...new Set(Object.values(end.owners))].flatMap((manager) =>
           [...end.leaves].filter(([path]) => end.owners[path] === manager),
         );
-        expect(canonicalJson(fieldsOf(new Map(union)))).toBe(canonicalJson(fieldsOf(end.leaves)));
+        expect(canonicalJson(unflattenLeaves(new Map(union)))).toBe(
+          canonicalJson(unflattenLeaves(end.leaves)),
+        );
       }),
       { numRuns: 500 },
     );
@@ -363,7 +365,7 @@ function succeed(before: Ownership, write: FieldWrite): Ownership {
 function expectSound(ownership: Ownership): void {
   expect(Object.keys(ownership.owners).toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
   // No leaf stands on the way to another one.
-  const paths = [...leavesOf(fieldsOf(ownership.leaves)).keys()];
+  const paths = [...flattenFields(unflattenLeaves(ownership.leaves)).keys()];
   expect(paths.toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
   for (const owner of Object.values(ownership.owners)) {
     expect(Object.keys(ownership.managers)).toContain(owner);
@@ -371,7 +373,9 @@ function expectSound(ownership: Ownership): void {
 }
 
 function expectSame(actual: Ownership, expected: Ownership): void {
-  expect(canonicalJson(fieldsOf(actual.leaves))).toBe(canonicalJson(fieldsOf(expected.leaves)));
+  expect(canonicalJson(unflattenLeaves(actual.leaves))).toBe(
+    canonicalJson(unflattenLeaves(expected.leaves)),
+  );
   expect(actual.owners).toEqual(expected.owners);
   expect(actual.managers).toEqual(expected.managers);
 }

@@ -2,8 +2,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { Logger } from "../../../src/base/logger.ts";
 import { silentLogger } from "../../../src/base/logger.ts";
 import { CHANGES_KEPT_MAX } from "../../../src/store/change-log.ts";
-import type { Change, Store } from "../../../src/store/store.ts";
-import { openTestStore } from "../../support/store.ts";
+import type { Store, StoreChange } from "../../../src/store/store.ts";
+import { openTestStore } from "../../support/test-store.ts";
 
 function open(options: Parameters<typeof openTestStore>[0] = {}) {
   const test = openTestStore(options);
@@ -28,7 +28,7 @@ const event = (message: string) =>
 describe("watch", () => {
   it("hears each committed change once, in order, before the write returns", () => {
     const { store } = open();
-    const heard: Change[] = [];
+    const heard: StoreChange[] = [];
     const stop = store.watch((change) => heard.push(change));
     put(store, "a");
     expect(heard).toHaveLength(1);

@@ -1,19 +1,19 @@
 import { describe, expect, test } from "vitest";
 import {
-  adapterProblems,
-  assistantProblems,
-  circleProblems,
-  consoleProblems,
-  docPathProblems,
-  edgeProblems,
-  environmentProblems,
-  importsOf,
+  findAdapterProblems,
+  findAssistantProblems,
+  findConsoleProblems,
+  findDocPathProblems,
+  findEdgeProblems,
+  findEnvironmentProblems,
+  findImportCycles,
+  findNameProblems,
+  findPortProblems,
+  findShapeProblems,
+  getRoom,
   innerProblems,
   innerRooms,
-  nameProblems,
-  portProblems,
-  roomOf,
-  shapeProblems,
+  parseImports,
 } from "../../support/tidy-rules.ts";
 
 /** `a.ts imports b.ts`, with every named file there. */
@@ -42,12 +42,12 @@ describe("importsOf", () => {
     ['export * from "./a.ts";', "./a.ts", false],
     ['const a = await import("./a.ts");', "./a.ts", false],
   ])("%s", (text, specifier, typeOnly) => {
-    expect(importsOf(`// first\n${text}\n`)).toEqual([{ specifier, line: 2, typeOnly }]);
+    expect(parseImports(`// first\n${text}\n`)).toEqual([{ specifier, line: 2, typeOnly }]);
   });
 
   test("an export of its own, and a word in a comment or a text, are no imports", () => {
     const text = 'export const a = "b";\n/** import x from "y" */\nconst t = "import";\n';
-    expect(importsOf(text)).toEqual([]);
+    expect(parseImports(text)).toEqual([]);
   });
 });
 
@@ -57,7 +57,7 @@ test.each([
   ["src/client/bus/connect.ts", "client/bus"],
   ["src/base/clock.ts", "base"],
 ])("%s is in %s", (path, room) => {
-  expect(roomOf(path)).toBe(room);
+  expect(getRoom(path)).toBe(room);
 });
 
 describe("rooms", () => {
@@ -66,8 +66,8 @@ describe("rooms", () => {
     ["src/resources/a.ts", "src/store/store.ts"],
     ["src/store/a.ts", "src/controller/port.ts"],
     ["src/controller/a.ts", "src/api/b.ts"],
-    ["src/api/a.ts", "src/controller/manager.ts"],
-    ["src/api/a.ts", "src/controller/runtime/docker.ts"],
+    ["src/api/a.ts", "src/controller/controller-manager.ts"],
+    ["src/api/a.ts", "src/controller/runtime/docker-runtime.ts"],
     ["src/api/a.ts", "src/controller/report.ts"],
     ["src/api/a.ts", "src/cli/b.ts"],
     ["src/cli/a.ts", "src/store/store.ts"],
@@ -80,7 +80,7 @@ describe("rooms", () => {
     ["src/base/a.ts", "src/server/main.ts"],
     ["src/unheard-of/a.ts", "src/base/b.ts"],
   ])("%s may not import %s", (from, to) => {
-    const problems = edgeProblems(tree([from, to]));
+    const problems = findEdgeProblems(tree([from, to]));
     expect(problems).toHaveLength(1);
     expect(problems[0]).toContain(`${from}:1 imports ${to}`);
   });
@@ -97,19 +97,21 @@ describe("rooms", () => {
     ["src/server/main.ts", "src/store/sqlite-store.ts"],
     ["src/assistant/a.ts", "src/base/b.ts"],
   ])("%s may import %s", (from, to) => {
-    expect(edgeProblems(tree([from, to]))).toEqual([]);
+    expect(findEdgeProblems(tree([from, to]))).toEqual([]);
   });
 
   test("an import of a file that is not there is told", () => {
-    expect(edgeProblems(file('import { a } from "./gone.ts";'))[0]).toContain("src/base/gone.ts");
-    expect(edgeProblems(file('import { a } from "./thing";'))[0]).toContain("end in .ts");
+    expect(findEdgeProblems(file('import { a } from "./gone.ts";'))[0]).toContain(
+      "src/base/gone.ts",
+    );
+    expect(findEdgeProblems(file('import { a } from "./thing";'))[0]).toContain("end in .ts");
   });
 });
 
 describe("the folders of controller/ and cli/", () => {
   test.each([
     ["src/controller/git/a.ts", "src/controller/apps/b.ts"],
-    ["src/controller/apps/a.ts", "src/controller/manager.ts"],
+    ["src/controller/apps/a.ts", "src/controller/controller-manager.ts"],
     ["src/controller/labels.ts", "src/controller/apps/b.ts"],
     ["src/controller/unheard-of/a.ts", "src/controller/labels.ts"],
     ["src/cli/output/a.ts", "src/cli/verbs/b.ts"],
@@ -121,7 +123,7 @@ describe("the folders of controller/ and cli/", () => {
   });
 
   test.each([
-    ["src/controller/manager.ts", "src/controller/apps/b.ts"],
+    ["src/controller/controller-manager.ts", "src/controller/apps/b.ts"],
     ["src/controller/apps/a.ts", "src/controller/labels.ts"],
     ["src/controller/apps/a.ts", "src/controller/secrets/b.ts"],
     ["src/controller/git/a.ts", "src/controller/runtime/port.ts"],
@@ -143,68 +145,68 @@ describe("the folders of controller/ and cli/", () => {
 
 describe("adapters and ports", () => {
   test.each([
-    ["src/controller/manager.ts", "src/controller/runtime/docker.ts"],
+    ["src/controller/controller-manager.ts", "src/controller/runtime/docker-runtime.ts"],
     ["src/controller/apps/a.ts", "src/store/sqlite-store.ts"],
     ["src/api/a.ts", "src/store/tokens.ts"],
     ["src/cli/verbs/up.ts", "src/controller/ingress/caddy.ts"],
   ])("%s may not import %s", (from, to) => {
-    expect(adapterProblems(tree([from, to]))).toHaveLength(1);
+    expect(findAdapterProblems(tree([from, to]))).toHaveLength(1);
   });
 
   test.each([
-    ["src/server/main.ts", "src/controller/runtime/docker.ts"],
-    ["src/controller/runtime/docker.ts", "src/controller/runtime/docker-logs.ts"],
+    ["src/server/main.ts", "src/controller/runtime/docker-runtime.ts"],
+    ["src/controller/runtime/docker-runtime.ts", "src/controller/runtime/docker-logs.ts"],
     ["src/controller/apps/a.ts", "src/controller/runtime/port.ts"],
     ["src/store/sqlite-store.ts", "src/store/tokens.ts"],
     ["src/controller/a.ts", "src/store/store.ts"],
   ])("%s may import %s", (from, to) => {
-    expect(adapterProblems(tree([from, to]))).toEqual([]);
+    expect(findAdapterProblems(tree([from, to]))).toEqual([]);
   });
 
   test("a port may not import a package", () => {
     const text = 'import type Docker from "dockerode";';
-    expect(portProblems(file(text, "src/controller/runtime/port.ts"))).toHaveLength(1);
-    expect(portProblems(file(text, "src/store/store.ts"))).toHaveLength(1);
-    expect(portProblems(file(text, "src/controller/runtime/docker.ts"))).toEqual([]);
+    expect(findPortProblems(file(text, "src/controller/runtime/port.ts"))).toHaveLength(1);
+    expect(findPortProblems(file(text, "src/store/store.ts"))).toHaveLength(1);
+    expect(findPortProblems(file(text, "src/controller/runtime/docker-runtime.ts"))).toEqual([]);
   });
 });
 
 describe("the assistant's rooms", () => {
   test.each([
-    ["src/assistant/ledger/a.ts", "src/assistant/inference/engine.ts"],
-    ["src/assistant/inference/http/a.ts", "src/assistant/inference/service/service.ts"],
+    ["src/assistant/ledger/a.ts", "src/assistant/inference/inference-engine.ts"],
+    ["src/assistant/inference/http/a.ts", "src/assistant/inference/service/inference-service.ts"],
     ["src/assistant/inference/service/a.ts", "src/assistant/ledger/open-ledger.ts"],
     ["src/assistant/inference/models/a.ts", "src/assistant/inference/service-port.ts"],
   ])("%s may not import %s", (from, to) => {
-    expect(assistantProblems(tree([from, to]))).toHaveLength(1);
+    expect(findAssistantProblems(tree([from, to]))).toHaveLength(1);
   });
 
   test.each([
-    ["src/assistant/system.ts", "src/assistant/inference/service/service.ts"],
+    ["src/assistant/system-instance.ts", "src/assistant/inference/service/inference-service.ts"],
     ["src/assistant/inference/service/a.ts", "src/assistant/ledger/port.ts"],
     ["src/assistant/inference/http/routes/a.ts", "src/assistant/inference/service-port.ts"],
     ["src/assistant/inference/http/routes/a.ts", "src/assistant/inference/http/b.ts"],
   ])("%s may import %s", (from, to) => {
-    expect(assistantProblems(tree([from, to]))).toEqual([]);
+    expect(findAssistantProblems(tree([from, to]))).toEqual([]);
   });
 });
 
 describe("circles", () => {
   test("two files, three files, and a file with itself", () => {
     expect(
-      circleProblems(tree(["src/a/a.ts", "src/a/b.ts"], ["src/a/b.ts", "src/a/a.ts"])),
+      findImportCycles(tree(["src/a/a.ts", "src/a/b.ts"], ["src/a/b.ts", "src/a/a.ts"])),
     ).toEqual(["a circle: src/a/a.ts -> src/a/b.ts -> src/a/a.ts"]);
     expect(
-      circleProblems(
+      findImportCycles(
         tree(["src/a.ts", "src/b.ts"], ["src/b.ts", "src/c.ts"], ["src/c.ts", "src/a.ts"]),
       ),
     ).toHaveLength(1);
-    expect(circleProblems(file('import "./thing.ts";'))).toHaveLength(1);
+    expect(findImportCycles(file('import "./thing.ts";'))).toHaveLength(1);
   });
 
   test("a diamond is none", () => {
     expect(
-      circleProblems(
+      findImportCycles(
         tree(
           ["src/a.ts", "src/b.ts"],
           ["src/a.ts", "src/c.ts"],
@@ -220,28 +222,28 @@ describe("names and shape", () => {
   test.each(["utils.ts", "helpers.ts", "index.ts", "camelCase.ts", "under_score.ts", "Big.ts"])(
     "%s is refused",
     (name) => {
-      expect(nameProblems(file("", `src/api/${name}`))).toHaveLength(1);
+      expect(findNameProblems(file("", `src/api/${name}`))).toHaveLength(1);
     },
   );
 
   test.each(["app-defaults.ts", "app.ts", "x509.ts"])("%s is fine", (name) => {
-    expect(nameProblems(file("", `src/api/${name}`))).toEqual([]);
+    expect(findNameProblems(file("", `src/api/${name}`))).toEqual([]);
   });
 
   test("past 400 lines is too long", () => {
-    expect(shapeProblems(file("const a = 1;\n".repeat(400)))).toEqual([]);
-    expect(shapeProblems(file("const a = 1;\n".repeat(401)))[0]).toContain("401 lines");
+    expect(findShapeProblems(file("const a = 1;\n".repeat(400)))).toEqual([]);
+    expect(findShapeProblems(file("const a = 1;\n".repeat(401)))[0]).toContain("401 lines");
   });
 
   test("a barrel is refused, a file that also does something is not", () => {
     const barrel = '/** All of it. */\nexport * from "./a.ts";\nexport { b } from "./b.ts";\n';
-    expect(shapeProblems(file(barrel))[0]).toContain("only passes on");
-    expect(shapeProblems(file(`${barrel}export const c = 1;\n`))).toEqual([]);
+    expect(findShapeProblems(file(barrel))[0]).toContain("only passes on");
+    expect(findShapeProblems(file(`${barrel}export const c = 1;\n`))).toEqual([]);
   });
 
   test("a default export is refused", () => {
-    expect(shapeProblems(file("export default function f() {}\n"))).toHaveLength(1);
-    expect(shapeProblems(file("// export default\nexport const a = 1;\n"))).toEqual([]);
+    expect(findShapeProblems(file("export default function f() {}\n"))).toHaveLength(1);
+    expect(findShapeProblems(file("// export default\nexport const a = 1;\n"))).toEqual([]);
   });
 });
 
@@ -253,29 +255,29 @@ describe("environment and printing", () => {
     'import { env } from "node:process";',
     "/** doc */ const { HOME } = process.env;",
   ])("%s is refused outside base/config.ts", (text) => {
-    expect(environmentProblems(file(text))).toHaveLength(1);
-    expect(environmentProblems(file(text, "src/config/config.ts"))).toEqual([]);
+    expect(findEnvironmentProblems(file(text))).toHaveLength(1);
+    expect(findEnvironmentProblems(file(text, "src/config/config.ts"))).toEqual([]);
   });
 
   test("comments may speak of it", () => {
     const text = "// process.env\n/* process.env\n process.env */\nconst a = 1; // process.env\n";
-    expect(environmentProblems(file(text))).toEqual([]);
+    expect(findEnvironmentProblems(file(text))).toEqual([]);
   });
 
   test("code after a comment is seen, with its line", () => {
-    expect(environmentProblems(file("/* a\n b */ f(process.env);\n"))[0]).toContain(":2 ");
+    expect(findEnvironmentProblems(file("/* a\n b */ f(process.env);\n"))[0]).toContain(":2 ");
   });
 
   test("console is the command line's", () => {
-    expect(consoleProblems(file('console.log("x");', "src/api/a.ts"))).toHaveLength(1);
-    expect(consoleProblems(file('console.log("x");', "src/cli/a.ts"))).toEqual([]);
+    expect(findConsoleProblems(file('console.log("x");', "src/api/a.ts"))).toHaveLength(1);
+    expect(findConsoleProblems(file('console.log("x");', "src/cli/a.ts"))).toEqual([]);
   });
 });
 
 describe("paths in documents", () => {
   const there = new Set(["src/base", "src/base/clock.ts", "docs/kinds", "test"]);
   const problems = (text: string) =>
-    docPathProblems({ path: "README.md", text }, (path) => there.has(path));
+    findDocPathProblems({ path: "README.md", text }, (path) => there.has(path));
 
   test("a path that is gone is told with its line", () => {
     expect(problems("ok `src/base/clock.ts`\nsee `src/base/gone.ts`.")).toEqual([

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { McpApps } from "../../../src/assistant/agent/mcp/mcp-apps.ts";
-import { BERTH_APPS_ID } from "../../../src/base/berth-apps.ts";
+import { BERTH_APPS_ID } from "../../../src/base/berth-tool-manifest.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { silentLogger } from "../../../src/base/logger.ts";
-import { openTestApi, putApp, type TestApi } from "../../support/api.ts";
-import { berth, type CliOptions } from "../../support/cli.ts";
+import { openTestApi, putApp, type TestApi } from "../../support/api-harness.ts";
+import { type CliOptions, runCommandLine } from "../../support/run-cli.ts";
 
 let api: TestApi;
 let folder: string;
@@ -32,7 +32,7 @@ afterEach(async () => {
 const socketOf = () => join(folder, "assistant/apps", `${BERTH_APPS_ID}.sock`);
 
 function serve(flags: readonly string[], options: CliOptions = {}) {
-  return berth(["tools", "serve", ...flags], { environment, ...options });
+  return runCommandLine(["tools", "serve", ...flags], { environment, ...options });
 }
 
 test("serves the tools until it is interrupted, and leaves no socket behind", async () => {
@@ -66,7 +66,9 @@ test("ends with whoever started it", async () => {
 });
 
 test("without a session says so", async () => {
-  const { code, errors } = await berth(["tools", "serve"], { environment: { HOME: folder } });
+  const { code, errors } = await runCommandLine(["tools", "serve"], {
+    environment: { HOME: folder },
+  });
   expect(code).toBe(1);
   expect(errors).toContain("XDG_RUNTIME_DIR");
 });

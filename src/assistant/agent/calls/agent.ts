@@ -3,38 +3,38 @@ import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { Durability } from "../../../base/sqlite.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
-import { AssistantError } from "../../errors.ts";
 import type { Ledger } from "../../ledger/port.ts";
-import type { ToolRegistry } from "../manifest.ts";
+import type { AgentRules } from "../agent-rules.ts";
 import type {
   AgentListener,
   AgentService,
   CallAnswer,
-  CallEnd,
   CallRequest,
+  CallResult,
   ConfirmationSpec,
   ToolRecord,
   UndoReport,
 } from "../port.ts";
-import type { AgentRules } from "../rules.ts";
 import type { ToolApps } from "../tool-apps.ts";
-import { Admission, type CallLimits, callLimits } from "./admission.ts";
+import type { ToolRegistry } from "../tool-manifest.ts";
+import { AgentListeners } from "./agent-listeners.ts";
 import { type BootClock, systemBootClock } from "./boot-clock.ts";
-import { CallEnds } from "./call-ends.ts";
+import { CallCompletionRecorder } from "./call-completion.ts";
 import { CallIds } from "./call-ids.ts";
+import { CallJournal } from "./call-journal.ts";
+import { CallPlanner } from "./call-planner.ts";
+import { CallRequestHandler } from "./call-request-handler.ts";
+import { CallerQuotas, type CallLimits, defaultCallLimits } from "./caller-quotas.ts";
 import { Dispatcher } from "./dispatcher.ts";
-import { Journal } from "./journal.ts";
-import { Listeners } from "./listeners.ts";
+import { recoverJournal } from "./journal-recovery.ts";
+import { LedgerOutbox } from "./ledger-outbox.ts";
 import { LiveDefinitions } from "./live-definitions.ts";
-import { OwedEntries } from "./owed-entries.ts";
-import { Parking, unknownCall } from "./parking.ts";
-import { replayed } from "./planned-call.ts";
-import { Planner } from "./planner.ts";
-import { recover } from "./recovery.ts";
-import { Requests } from "./requests.ts";
-import { Undoing } from "./undoing.ts";
-import { Validators } from "./validators.ts";
+import { PendingConfirmations, unknownCallRefusal } from "./pending-confirmations.ts";
+import { markReplayed } from "./planned-call.ts";
+import { UndoExecutor } from "./undo-executor.ts";
+import { ValidatorCache } from "./validator-cache.ts";
 
 export interface AgentOptions {
   readonly registry: ToolRegistry;
@@ -55,7 +55,7 @@ export interface AgentOptions {
 }
 
 /** Calls that are under way when the daemon stops have so long to end; then they are interrupted. */
-const DRAIN_MS = 5_000;
+const DRAIN_TIMEOUT_MS = 5_000;
 
 /**
  * The agent bus. A call that may have an effect goes through these states, and what is before an arrow is on
@@ -82,56 +82,72 @@ const DRAIN_MS = 5_000;
  */
 export class Agent implements AgentService, AsyncDisposable {
   readonly #options: AgentOptions;
-  readonly #journal: Journal;
-  readonly #requests: Requests;
-  readonly #parking: Parking;
-  readonly #undoing: Undoing;
-  readonly #ends: CallEnds;
-  readonly #owed: OwedEntries;
-  readonly #planner: Planner;
+  readonly #journal: CallJournal;
+  readonly #requestHandler: CallRequestHandler;
+  readonly #pendingConfirmations: PendingConfirmations;
+  readonly #undoExecutor: UndoExecutor;
+  readonly #completions: CallCompletionRecorder;
+  readonly #outbox: LedgerOutbox;
+  readonly #planner: CallPlanner;
   readonly #definitions: LiveDefinitions;
-  readonly #listeners: Listeners;
+  readonly #listeners: AgentListeners;
   readonly #tasks: TaskGroup;
-  readonly #life = new AbortController();
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #lifetime = new AbortController();
+  readonly #running = new Set<Promise<unknown>>();
   #isClosing = false;
   /** The connection that alone may confirm. */
   #confirmer: string | undefined;
 
-  private constructor(options: AgentOptions, journal: Journal) {
+  private constructor(options: AgentOptions, journal: CallJournal) {
     const { registry, apps, ledger, rules, clock, logger } = options;
     const bootClock = options.bootClock ?? systemBootClock;
-    const life = this.#life.signal;
+    const life = this.#lifetime.signal;
     // Each call that is under way listens to it.
     setMaxListeners(0, life);
     this.#options = options;
     this.#journal = journal;
-    this.#listeners = new Listeners({ logger });
+    this.#listeners = new AgentListeners({ logger });
     this.#tasks = new TaskGroup((err, task) =>
       logger.error({ err, task }, "a task of the agent failed"),
     );
     const tasks = this.#tasks;
-    this.#planner = new Planner({ registry, rules, validators: new Validators() });
+    this.#planner = new CallPlanner({ registry, rules, validators: new ValidatorCache() });
     const planner = this.#planner;
     this.#definitions = new LiveDefinitions({ apps, journal, logger });
     const definitions = this.#definitions;
     const dispatcher = new Dispatcher({ apps, ledger, definitions, clock, logger, life });
-    this.#owed = new OwedEntries({ journal, ledger, clock, tasks, logger });
-    const owed = this.#owed;
-    this.#ends = new CallEnds({ ledger, journal, owed, planner, clock, tasks, logger });
-    const ends = this.#ends;
-    const admission = new Admission({ limits: options.limits ?? callLimits, clock });
+    this.#outbox = new LedgerOutbox({ journal, ledger, clock, tasks, logger });
+    const owed = this.#outbox;
+    this.#completions = new CallCompletionRecorder({
+      ledger,
+      journal,
+      owed,
+      planner,
+      clock,
+      tasks,
+      logger,
+    });
+    const ends = this.#completions;
+    const admission = new CallerQuotas({ limits: options.limits ?? defaultCallLimits, clock });
     const listener = this.#listeners;
     const shared = { ledger, journal, planner, dispatcher, logger };
-    this.#parking = new Parking({ ...shared, ends, admission, listener, clock, bootClock, tasks });
-    this.#undoing = new Undoing({ ...shared, owed });
+    this.#pendingConfirmations = new PendingConfirmations({
+      ...shared,
+      ends,
+      admission,
+      listener,
+      clock,
+      bootClock,
+      tasks,
+    });
+    this.#undoExecutor = new UndoExecutor({ ...shared, owed });
     const ids = new CallIds({ journal, logger });
-    this.#requests = new Requests({
+    this.#requestHandler = new CallRequestHandler({
       ...shared,
       ends,
       admission,
       ids,
-      parking: this.#parking,
+      parking: this.#pendingConfirmations,
       definitions,
       life,
     });
@@ -143,11 +159,11 @@ export class Agent implements AgentService, AsyncDisposable {
    */
   static async open(options: AgentOptions): Promise<Agent> {
     const { dir, ledger, clock, logger } = options;
-    const journal = new Journal({ dir, durability: options.durability ?? "full" });
+    const journal = new CallJournal({ dir, durability: options.durability ?? "full" });
     try {
-      await recover({ journal, ledger, nowMs: clock.now(), logger });
+      await recoverJournal({ journal, ledger, nowMs: clock.now(), logger });
       const agent = new Agent(options, journal);
-      agent.#tasks.run("pay the ledger", () => agent.#owed.pay());
+      agent.#tasks.run("flush the ledger outbox", () => agent.#outbox.flush());
       return agent;
     } catch (error) {
       journal[Symbol.dispose]();
@@ -177,47 +193,47 @@ export class Agent implements AgentService, AsyncDisposable {
   requestCall(request: CallRequest, caller: Caller, signal: AbortSignal): Promise<CallAnswer> {
     return this.#track(async () => {
       signal.throwIfAborted();
-      return this.#requests.request(request, caller);
+      return this.#requestHandler.handle(request, caller);
     });
   }
 
   listParked(caller: Caller): readonly ConfirmationSpec[] {
-    return this.#parking.waiting(sandboxedApp(caller));
+    return this.#pendingConfirmations.list(sandboxedApp(caller));
   }
 
-  confirm(callId: number, approve: boolean, caller: Caller): Promise<CallEnd> {
+  confirm(callId: number, approve: boolean, caller: Caller): Promise<CallResult> {
     return this.#track(async () => {
-      const requester = this.#parking.requester(callId);
+      const requester = this.#pendingConfirmations.findRequester(callId);
       if (requester) {
-        this.#mayConfirm(caller, requester);
-        const end = await this.#parking.answer(callId, approve, caller);
+        this.#assertMayConfirm(caller, requester);
+        const end = await this.#pendingConfirmations.answer(callId, approve, caller);
         if (end) return end;
       }
-      return this.#ended(callId, caller);
+      return this.#findResult(callId, caller);
     });
   }
 
-  withdraw(callId: number, caller: Caller): Promise<CallEnd> {
+  withdraw(callId: number, caller: Caller): Promise<CallResult> {
     return this.#track(async () => {
       // Once is mostly enough: whoever else was answering may have found the ledger closed, and left it parked.
-      let requester = this.#parking.requester(callId);
+      let requester = this.#pendingConfirmations.findRequester(callId);
       while (requester) {
         if (!isRequester(caller, requester))
           throw new AssistantError("forbidden", "only whoever asked for a call may take it back");
-        const end = await this.#parking.answer(callId, false, caller);
-        requester = this.#parking.requester(callId);
+        const end = await this.#pendingConfirmations.answer(callId, false, caller);
+        requester = this.#pendingConfirmations.findRequester(callId);
         if (end && !requester) return end;
       }
-      return this.#ended(callId, caller);
+      return this.#findResult(callId, caller);
     });
   }
 
   undo(caller: Caller): Promise<UndoReport> {
-    return this.#track(() => this.#undoing.undo(caller));
+    return this.#track(() => this.#undoExecutor.undo(caller));
   }
 
   undoSkip(callId: number, caller: Caller): Promise<UndoReport> {
-    return this.#track(() => this.#undoing.skip(callId, caller));
+    return this.#track(() => this.#undoExecutor.skip(callId, caller));
   }
 
   /** Throws `forbidden` for a sandboxed app, which could otherwise lock the user out and approve in their name. */
@@ -234,13 +250,13 @@ export class Agent implements AgentService, AsyncDisposable {
     const app = sandboxedApp(caller);
     if (app !== undefined)
       throw new AssistantError("forbidden", `${app} is sandboxed, and may not approve tools`);
-    const found = this.#planner.find(appId, tool);
+    const found = this.#planner.findTool(appId, tool);
     if ("code" in found) throw new AssistantError("not_found", found.message);
     this.#definitions.approve(appId, found.tool, digest);
   }
 
   /** What it asked for stays: parked calls wait for whoever may confirm, and what runs is not cut off. */
-  callerGone(connection: string): void {
+  handleDisconnect(connection: string): void {
     if (this.#confirmer === connection) this.#confirmer = undefined;
   }
 
@@ -252,20 +268,20 @@ export class Agent implements AgentService, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
-    this.#parking.stop();
-    this.#owed.stop();
-    const interrupt = this.#options.clock.setTimer(DRAIN_MS, () => this.#life.abort());
-    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+    this.#pendingConfirmations.stop();
+    this.#outbox.stop();
+    const interrupt = this.#options.clock.setTimer(DRAIN_TIMEOUT_MS, () => this.#lifetime.abort());
+    while (this.#running.size > 0) await Promise.allSettled(this.#running);
     interrupt();
-    this.#life.abort();
+    this.#lifetime.abort();
     await this.#tasks[Symbol.asyncDispose]();
-    this.#owed.stop();
-    this.#ends.saveUnsaved();
+    this.#outbox.stop();
+    this.#completions.retryUnsaved();
     this.#journal[Symbol.dispose]();
   }
 
   /** Throws `forbidden`. */
-  #mayConfirm(caller: Caller, requester: Caller): void {
+  #assertMayConfirm(caller: Caller, requester: Caller): void {
     const app = sandboxedApp(caller);
     if (app !== undefined)
       throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
@@ -276,11 +292,11 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   /** The answer that was given; a sandboxed app gets those to what it asked for itself. */
-  #ended(callId: number, caller: Caller): CallEnd {
-    const ended = this.#ends.find(callId);
+  #findResult(callId: number, caller: Caller): CallResult {
+    const ended = this.#completions.find(callId);
     const app = sandboxedApp(caller);
-    if (ended && (app === undefined || app === ended.requester)) return replayed(ended.end);
-    const { status, code, message } = unknownCall(callId);
+    if (ended && (app === undefined || app === ended.requester)) return markReplayed(ended.result);
+    const { status, code, message } = unknownCallRefusal(callId);
     return { status, detail: { v: 1, code, message, app_id: "", tool: "" } };
   }
 
@@ -288,8 +304,8 @@ export class Agent implements AgentService, AsyncDisposable {
     if (this.#isClosing)
       return Promise.reject(new AssistantError("shutting_down", "the assistant is shutting down"));
     const running = work();
-    this.#underWay.add(running);
-    return running.finally(() => this.#underWay.delete(running));
+    this.#running.add(running);
+    return running.finally(() => this.#running.delete(running));
   }
 }
 

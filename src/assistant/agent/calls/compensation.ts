@@ -1,7 +1,7 @@
-import { canonicalJson } from "../../../base/canonical.ts";
-import type { UndoDeclaration, UndoExpression } from "../manifest.ts";
+import { canonicalJson } from "../../../base/canonical-json.ts";
 import type { JsonObject } from "../port.ts";
-import { isJsonObject, unsafeNumber } from "./arguments-text.ts";
+import type { UndoDeclaration, UndoExpression } from "../tool-manifest.ts";
+import { findUnsafeNumber, isJsonObject } from "./parse-arguments.ts";
 
 /** The call that takes another one back; its arguments are fixed when that one was executed. */
 export interface Compensation {
@@ -12,18 +12,18 @@ export interface Compensation {
 }
 
 /** Evaluates the mapping; a string says in one line why it cannot be. */
-export function compensationOf(
+export function buildCompensation(
   undo: UndoDeclaration,
   input: JsonObject,
   result: JsonObject | undefined,
 ): Compensation | string {
   const args: Record<string, unknown> = {};
   for (const [name, expression] of undo.map) {
-    const value = valueOf(expression, input, result);
+    const value = evaluateExpression(expression, input, result);
     const text = `$${expression.from}.${expression.fields.join(".")}`;
     if (value === undefined) return `the call has no ${text}`;
     // One digit less and it would be somebody else's note that is deleted.
-    if (unsafeNumber(value) !== undefined)
+    if (findUnsafeNumber(value) !== undefined)
       return `${text} is a number that JSON readers do not agree on`;
     Object.defineProperty(args, name, { value, enumerable: true });
   }
@@ -33,7 +33,7 @@ export function compensationOf(
   return isJsonObject(parsed) ? { tool: undo.tool, args: parsed, argsText } : "it is no object";
 }
 
-function valueOf(
+function evaluateExpression(
   { from, fields }: UndoExpression,
   input: JsonObject,
   result: JsonObject | undefined,

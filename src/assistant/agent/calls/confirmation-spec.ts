@@ -2,11 +2,11 @@ import { timestamp } from "../../../base/clock.ts";
 import { sandboxedApp } from "../../caller.ts";
 import { pointerBelow } from "../manifests/json-pointer.ts";
 import type { ConfirmationSpec, DiffRow, JsonObject } from "../port.ts";
-import { isJsonObject } from "./arguments-text.ts";
+import { isJsonObject } from "./parse-arguments.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
 /** All that a person needs to decide about this call. Of the arguments it shows those that would be sent. */
-export function confirmationSpec(call: PlannedCall, expiresAtMs: number): ConfirmationSpec {
+export function buildConfirmationSpec(call: PlannedCall, expiresAtMs: number): ConfirmationSpec {
   return {
     v: 1,
     call_id: call.callId,
@@ -18,7 +18,7 @@ export function confirmationSpec(call: PlannedCall, expiresAtMs: number): Confir
     args: call.args,
     tiers: { declared: call.tool.tier, effective: call.decision.effective },
     chain: call.chain,
-    diff: diffRows(call.tool.inputSchema, call.args),
+    diff: buildDiffRows(call.tool.inputSchema, call.args),
     undo: call.tool.undo?.tool ?? null,
     caller: {
       app: call.caller.app?.id ?? null,
@@ -32,7 +32,7 @@ export function confirmationSpec(call: PlannedCall, expiresAtMs: number): Confir
 }
 
 /** Those that the schema names in its order, then the rest in theirs. */
-export function diffRows(schema: JsonObject, args: JsonObject): DiffRow[] {
+export function buildDiffRows(schema: JsonObject, args: JsonObject): DiffRow[] {
   const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
   const named = Object.keys(properties).filter((name) => Object.hasOwn(args, name));
   const others = Object.keys(args).filter((name) => !Object.hasOwn(properties, name));
@@ -43,13 +43,13 @@ export function diffRows(schema: JsonObject, args: JsonObject): DiffRow[] {
     return {
       path: pointerBelow("", name),
       label: typeof title === "string" && title !== "" ? title : name,
-      type: typeName(value),
+      type: getJsonType(value),
       value,
     };
   });
 }
 
-function typeName(value: unknown): DiffRow["type"] {
+function getJsonType(value: unknown): DiffRow["type"] {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   const type = typeof value;

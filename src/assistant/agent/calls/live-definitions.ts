@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
-import { canonicalJson } from "../../../base/canonical.ts";
+import { canonicalJson } from "../../../base/canonical-json.ts";
 import type { Logger } from "../../../base/logger.ts";
-import { AssistantError } from "../../errors.ts";
-import type { AppManifest, ToolDeclaration } from "../manifest.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { JsonObject } from "../port.ts";
 import type { ToolApps } from "../tool-apps.ts";
-import type { Journal } from "./journal.ts";
-import { denied, failed, type Refusal } from "./planned-call.ts";
+import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
+import type { CallJournal } from "./call-journal.ts";
+import { type CallRefusal, deniedRefusal, failedRefusal } from "./planned-call.ts";
 
 /**
  * What an app's tool is at the moment against what its manifest declares. A person has agreed to the
@@ -14,14 +14,14 @@ import { denied, failed, type Refusal } from "./planned-call.ts";
  */
 export class LiveDefinitions {
   readonly #apps: ToolApps;
-  readonly #journal: Pick<Journal, "changedTool" | "setChangedTool">;
+  readonly #journal: Pick<CallJournal, "findChangedTool" | "setChangedTool">;
   readonly #logger: Logger;
   /** Of schemas that have been looked at; an app's connection keeps giving the same one. */
   readonly #digests = new WeakMap<JsonObject, string>();
 
   constructor(options: {
     readonly apps: ToolApps;
-    readonly journal: Pick<Journal, "changedTool" | "setChangedTool">;
+    readonly journal: Pick<CallJournal, "findChangedTool" | "setChangedTool">;
     readonly logger: Logger;
   }) {
     this.#apps = options.apps;
@@ -30,19 +30,25 @@ export class LiveDefinitions {
   }
 
   /** Connects to the app. Undefined: it may be called. Rejects with ToolAppError, or the signal's reason. */
-  async refusal(
+  async check(
     app: AppManifest,
     tool: ToolDeclaration,
     signal: AbortSignal,
-  ): Promise<Refusal | undefined> {
-    const live = await this.#apps.definition(app, tool.name, signal);
+  ): Promise<CallRefusal | undefined> {
+    const live = await this.#apps.getDefinition(app, tool.name, signal);
     if (!live)
-      return failed("unknown_tool", `${app.name} does not have its tool ${tool.name} any more`);
-    const digest = this.#digestOf(live.inputSchema);
+      return failedRefusal(
+        "unknown_tool",
+        `${app.name} does not have its tool ${tool.name} any more`,
+      );
+    const digest = this.#digestSchema(live.inputSchema);
     if (digest === undefined)
-      return failed("bad_result", `${app.name} describes its tool ${tool.name} beyond all measure`);
-    if (digest === this.#digestOf(tool.inputSchema)) return undefined;
-    const known = this.#journal.changedTool(app.appId, tool.name);
+      return failedRefusal(
+        "bad_result",
+        `${app.name} describes its tool ${tool.name} beyond all measure`,
+      );
+    if (digest === this.#digestSchema(tool.inputSchema)) return undefined;
+    const known = this.#journal.findChangedTool(app.appId, tool.name);
     if (known?.declared !== tool.digest || known.live !== digest) {
       const changed = { declared: tool.digest, live: digest, isApproved: false };
       this.#journal.setChangedTool(app.appId, tool.name, changed);
@@ -52,28 +58,31 @@ export class LiveDefinitions {
       "a tool is not what it declares",
     );
     const message = `${app.name} takes other arguments for ${tool.name} than its manifest declares; approve the tool to use it all the same`;
-    return denied("manifest_changed", message, { digest });
+    return deniedRefusal("manifest_changed", message, { digest });
   }
 
   /**
    * Why a call that waits for a person could not run afterwards, as far as that can be known without reaching
    * for the app: nobody is asked about it then. Never rejects.
    */
-  async knownRefusal(
+  async precheck(
     app: AppManifest,
     tool: ToolDeclaration,
     signal: AbortSignal,
-  ): Promise<Refusal | undefined> {
-    if (!(await this.#apps.mayBeReached(app)))
-      return failed("app_unavailable", `${app.name} is not running, and nothing can start it`);
+  ): Promise<CallRefusal | undefined> {
+    if (!(await this.#apps.isReachable(app)))
+      return failedRefusal(
+        "app_unavailable",
+        `${app.name} is not running, and nothing can start it`,
+      );
     if (!this.#apps.isConnected(app.appId)) return undefined;
     // What is left open here is found out when the call is given out.
-    return this.refusal(app, tool, signal).catch(() => undefined);
+    return this.check(app, tool, signal).catch(() => undefined);
   }
 
   /** Accepts what the app was last seen to have, and nothing else. Throws `not_found`. */
   approve(appId: string, tool: ToolDeclaration, digest: string): void {
-    const known = this.#journal.changedTool(appId, tool.name);
+    const known = this.#journal.findChangedTool(appId, tool.name);
     if (known?.declared !== tool.digest || known.live !== digest)
       throw new AssistantError(
         "not_found",
@@ -88,7 +97,7 @@ export class LiveDefinitions {
   }
 
   /** Of all that says which arguments it takes; undefined where it is nested beyond what can be written. */
-  #digestOf(schema: JsonObject): string | undefined {
+  #digestSchema(schema: JsonObject): string | undefined {
     const known = this.#digests.get(schema);
     if (known !== undefined) return known;
     const { $schema: _dialect, title: _title, ...rest } = schema;

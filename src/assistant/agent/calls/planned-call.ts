@@ -1,15 +1,15 @@
 import type { Caller } from "../../caller.ts";
-import type { AppManifest, ToolDeclaration } from "../manifest.ts";
-import type { Decision } from "../policy.ts";
+import type { PolicyDecision } from "../policy.ts";
 import type {
   ArgumentError,
   CallDetail,
-  CallEnd,
+  CallResult,
   DeniedCode,
   FailedCode,
   JsonObject,
-  LedgerPlace,
+  LedgerReference,
 } from "../port.ts";
+import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 
 /** A call that can run: everything about it has been looked at, and from here on nothing of it changes. */
 export interface PlannedCall {
@@ -21,13 +21,13 @@ export interface PlannedCall {
   /** `args` as canonical JSON. */
   readonly argsText: string;
   readonly chain: readonly string[];
-  readonly decision: Decision;
+  readonly decision: PolicyDecision;
   readonly caller: Caller;
   readonly actor: string | undefined;
 }
 
 /** Why something does not run. */
-export interface Refusal {
+export interface CallRefusal {
   readonly status: "failed" | "denied";
   readonly code: FailedCode | DeniedCode;
   /** One line for a person. */
@@ -37,24 +37,24 @@ export interface Refusal {
   readonly digest?: string;
 }
 
-export function failed(
+export function failedRefusal(
   code: FailedCode,
   message: string,
   more: { readonly errors?: readonly ArgumentError[] } = {},
-): Refusal {
+): CallRefusal {
   return { status: "failed", code, message, ...more };
 }
 
-export function denied(
+export function deniedRefusal(
   code: DeniedCode,
   message: string,
   more: { readonly digest?: string } = {},
-): Refusal {
+): CallRefusal {
   return { status: "denied", code, message, ...more };
 }
 
 /** The members of a detail that a call has from the beginning. */
-export function detailBase(call: PlannedCall) {
+export function buildDetailBase(call: PlannedCall) {
   return {
     v: 1,
     app_id: call.app.appId,
@@ -67,10 +67,14 @@ export function detailBase(call: PlannedCall) {
 }
 
 /** The end of a call that did not get what it wanted. Without `ledger` nothing of it could be written. */
-export function refusedEnd(call: PlannedCall, refusal: Refusal, ledger?: LedgerPlace): CallEnd {
+export function toRefusedResult(
+  call: PlannedCall,
+  refusal: CallRefusal,
+  ledger?: LedgerReference,
+): CallResult {
   const { status, ...rest } = refusal;
   const detail: CallDetail = {
-    ...detailBase(call),
+    ...buildDetailBase(call),
     undoable: false,
     ...rest,
     ...(ledger ? { ledger } : {}),
@@ -78,6 +82,6 @@ export function refusedEnd(call: PlannedCall, refusal: Refusal, ledger?: LedgerP
   return { status, detail };
 }
 
-export function replayed(end: CallEnd): CallEnd {
+export function markReplayed(end: CallResult): CallResult {
   return { status: end.status, detail: { ...end.detail, replayed: true } };
 }

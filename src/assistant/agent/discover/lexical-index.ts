@@ -1,9 +1,9 @@
 import MiniSearch from "minisearch";
-import { relatedTerms } from "./related-words.ts";
-import { queryTerms, termsOf } from "./terms.ts";
-import type { ToolText } from "./tool-text.ts";
+import type { SearchableTool } from "./searchable-tool.ts";
+import { findSynonyms } from "./synonyms.ts";
+import { tokenize, tokenizeQuery } from "./tokenize.ts";
 
-export interface Ranked {
+export interface RankedTool {
   /** The place in the list of tools. */
   readonly index: number;
   readonly score: number;
@@ -18,46 +18,46 @@ const fields = ["name", "title", "description", "properties", "appName"] as cons
 const weights = { name: 1, title: 1.5, description: 1.5, properties: 0.5, appName: 1 };
 
 /** A word that only stands for the one that was said. */
-const RELATED_WEIGHT = 0.15;
+const SYNONYM_WEIGHT = 0.15;
 
 /** A word of no tool may be a slip of the keyboard; of short ones everything is one letter away. */
-const SLIP_LETTERS_MIN = 5;
-const SLIP_WEIGHT = 0.1;
+const TYPO_LETTERS_MIN = 5;
+const TYPO_WEIGHT = 0.1;
 
 /** BM25+ over the words of tools. */
 export class LexicalIndex {
   readonly #search: MiniSearch;
   readonly #words: ReadonlySet<string>;
 
-  constructor(tools: readonly ToolText[]) {
+  constructor(tools: readonly SearchableTool[]) {
     this.#search = new MiniSearch({
       fields: [...fields],
-      tokenize: termsOf,
+      tokenize: tokenize,
       processTerm: (term) => term,
     });
-    const documents = tools.map((tool, id) => ({ ...pick(tool), id }));
+    const documents = tools.map((tool, id) => ({ ...pickFields(tool), id }));
     this.#search.addAll(documents);
     this.#words = new Set(
-      documents.flatMap((document) => fields.flatMap((field) => termsOf(document[field]))),
+      documents.flatMap((document) => fields.flatMap((field) => tokenize(document[field]))),
     );
   }
 
   /** Tools that have a word of the query, or one that stands for it; best first, ties in the order of the tools. */
-  rank(query: string): readonly Ranked[] {
-    const said = queryTerms(query);
+  rank(query: string): readonly RankedTool[] {
+    const said = tokenizeQuery(query);
     if (said.length === 0) return [];
     const terms = new Map<string, number>(said.map((term) => [term, 1]));
     for (const term of said) {
-      for (const other of relatedTerms(term)) {
-        if (!terms.has(other)) terms.set(other, RELATED_WEIGHT);
+      for (const other of findSynonyms(term)) {
+        if (!terms.has(other)) terms.set(other, SYNONYM_WEIGHT);
       }
     }
     const found = this.#search.search([...terms.keys()].join(" "), {
       tokenize: (text) => text.split(" "),
       boost: weights,
       boostTerm: (term) => terms.get(term) ?? 1,
-      fuzzy: (term) => (this.#words.has(term) || term.length < SLIP_LETTERS_MIN ? 0 : 1),
-      weights: { fuzzy: SLIP_WEIGHT, prefix: 0 },
+      fuzzy: (term) => (this.#words.has(term) || term.length < TYPO_LETTERS_MIN ? 0 : 1),
+      weights: { fuzzy: TYPO_WEIGHT, prefix: 0 },
     });
     return found
       .map(({ id, score }) => ({ index: Number(id), score }))
@@ -65,7 +65,7 @@ export class LexicalIndex {
   }
 }
 
-function pick(tool: ToolText): Record<(typeof fields)[number], string> {
+function pickFields(tool: SearchableTool): Record<(typeof fields)[number], string> {
   const { name, title, description, properties, appName } = tool;
   return { name, title, description, properties, appName };
 }

@@ -1,14 +1,14 @@
-import { untilAborted } from "../../../base/aborting.ts";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
-import { timeLimit } from "../../../base/time-limit.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
 import type { ContextEmbedder } from "../../context/port.ts";
-import { sentenceOf, type ToolText } from "./tool-text.ts";
+import { buildEmbeddingText, type SearchableTool } from "./searchable-tool.ts";
 
 /** Texts that are embedded in one request. */
-const BATCH = 32;
-const BATCH_LIMIT_MS = 30_000;
+const BATCH_SIZE = 32;
+const BATCH_TIMEOUT_MS = 30_000;
 /** After a failure: an embedder that is away is not asked with each keystroke. */
 const RETRY_AFTER_MS = 30_000;
 
@@ -37,33 +37,33 @@ export class ToolVectors implements AsyncDisposable {
   }
 
   /** A vector for each tool, in their order; undefined while one is missing. Never rejects; waits for `signal` at most. */
-  async of(
-    tools: readonly ToolText[],
+  async getVectors(
+    tools: readonly SearchableTool[],
     signal: AbortSignal,
   ): Promise<readonly Float32Array[] | undefined> {
-    const ready = this.#ready(tools);
+    const ready = this.#getReady(tools);
     if (ready) return ready;
-    if (!this.#running && this.#clock.now() >= this.#retryAt) this.#begin(tools);
+    if (!this.#running && this.#clock.now() >= this.#retryAt) this.#startEmbedding(tools);
     try {
-      if (this.#running && !this.#isSlow) await untilAborted(this.#running, signal);
+      if (this.#running && !this.#isSlow) await raceWithAbort(this.#running, signal);
     } catch {
       // Too late for this one, and those that come meanwhile need not wait as long.
       this.#isSlow = true;
     }
-    return this.#ready(tools);
+    return this.#getReady(tools);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  #ready(tools: readonly ToolText[]): readonly Float32Array[] | undefined {
+  #getReady(tools: readonly SearchableTool[]): readonly Float32Array[] | undefined {
     if (this.#embedderId !== this.#embedder.id) return undefined;
-    const vectors = tools.flatMap((tool) => this.#vectors.get(sentenceOf(tool)) ?? []);
+    const vectors = tools.flatMap((tool) => this.#vectors.get(buildEmbeddingText(tool)) ?? []);
     return vectors.length === tools.length ? vectors : undefined;
   }
 
-  #begin(tools: readonly ToolText[]): void {
+  #startEmbedding(tools: readonly SearchableTool[]): void {
     this.#tasks.run("embed", (signal) => {
       this.#running = this.#embed(tools, signal).finally(() => {
         this.#running = undefined;
@@ -73,9 +73,9 @@ export class ToolVectors implements AsyncDisposable {
     });
   }
 
-  async #embed(tools: readonly ToolText[], signal: AbortSignal): Promise<void> {
+  async #embed(tools: readonly SearchableTool[], signal: AbortSignal): Promise<void> {
     const { id } = this.#embedder;
-    const sentences = [...new Set(tools.map(sentenceOf))];
+    const sentences = [...new Set(tools.map(buildEmbeddingText))];
     const known = id === this.#embedderId ? this.#vectors : new Map<string, Float32Array>();
     const next = new Map(
       sentences.flatMap((text) => {
@@ -85,10 +85,13 @@ export class ToolVectors implements AsyncDisposable {
     );
     const missing = sentences.filter((text) => !next.has(text));
     try {
-      for (let start = 0; start < missing.length; start += BATCH) {
-        const batch = missing.slice(start, start + BATCH);
-        using limit = timeLimit(signal, BATCH_LIMIT_MS);
-        const vectors = await untilAborted(this.#embedder.embed(batch, limit.signal), limit.signal);
+      for (let start = 0; start < missing.length; start += BATCH_SIZE) {
+        const batch = missing.slice(start, start + BATCH_SIZE);
+        using limit = createTimeLimit(signal, BATCH_TIMEOUT_MS);
+        const vectors = await raceWithAbort(
+          this.#embedder.embed(batch, limit.signal),
+          limit.signal,
+        );
         for (const [index, text] of batch.entries()) {
           const vector = vectors[index];
           if (vector) next.set(text, vector);

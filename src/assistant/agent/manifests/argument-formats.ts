@@ -5,24 +5,32 @@ import { fullFormats } from "ajv-formats/dist/formats.js";
 const FORMATTED_CHARS_MAX = 4096;
 
 /** These look at nothing, or pass over the text once. */
-const unbounded = new Set(["int32", "int64", "float", "double", "password", "binary", "byte"]);
+const unboundedFormats = new Set([
+  "int32",
+  "int64",
+  "float",
+  "double",
+  "password",
+  "binary",
+  "byte",
+]);
 
 /** `regex` would compile what it is given. */
-const left = new Set(["regex"]);
+const excludedFormats = new Set(["regex"]);
 
 /** The formats that arguments can have, each of which takes a bounded time. */
 export const argumentFormats: Readonly<Record<string, Format>> = Object.fromEntries(
   Object.entries(fullFormats)
-    .filter(([name]) => !left.has(name))
-    .map(([name, format]) => [name, unbounded.has(name) ? format : bounded(format)]),
+    .filter(([name]) => !excludedFormats.has(name))
+    .map(([name, format]) => [name, unboundedFormats.has(name) ? format : limitLength(format)]),
 );
 
-function bounded(format: Format): Format {
-  const test = testOf(format);
+function limitLength(format: Format): Format {
+  const test = toPredicate(format);
   return { validate: (text: string) => text.length <= FORMATTED_CHARS_MAX && test(text) };
 }
 
-function testOf(format: Format): (text: string) => boolean {
+function toPredicate(format: Format): (text: string) => boolean {
   if (format === true) return () => true;
   if (typeof format === "string") return (text) => new RegExp(format).test(text);
   if (format instanceof RegExp) return (text) => format.test(text);

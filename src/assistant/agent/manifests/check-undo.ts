@@ -1,10 +1,10 @@
-import { suggestion } from "../../../base/nearest.ts";
-import type { ToolDeclaration, UndoDeclaration, UndoExpression } from "../manifest.ts";
+import { formatSuggestion } from "../../../base/spelling-suggestions.ts";
 import type { JsonObject } from "../port.ts";
-import { type Faults, isObject, own, quoted } from "./faults.ts";
+import type { ToolDeclaration, UndoDeclaration, UndoExpression } from "../tool-manifest.ts";
+import { getTypes } from "./input-schema-keywords.ts";
 import { pointerBelow } from "./json-pointer.ts";
-import { fieldsOf, lookUp } from "./schema-fields.ts";
-import { typesOf } from "./schema-keywords.ts";
+import { type FaultCollector, getOwn, isObject, quoteValue } from "./manifest-faults.ts";
+import { collectProperties, findField } from "./schema-properties.ts";
 
 /**
  * Whether the compensation of `tool` can be called with what its map gives. Two tools may undo each other
@@ -15,13 +15,13 @@ export function checkUndo(
   undo: UndoDeclaration,
   tools: ReadonlyMap<string, ToolDeclaration>,
   pointer: string,
-  faults: Faults,
+  faults: FaultCollector,
 ): void {
   const at = pointerBelow(pointer, "tool");
   const compensation = tools.get(undo.tool);
   if (compensation === undefined) {
-    const near = suggestion(undo.tool, tools.keys());
-    faults.error(at, `this app has no tool ${quoted(undo.tool)}${near}`);
+    const near = formatSuggestion(undo.tool, tools.keys());
+    faults.error(at, `this app has no tool ${quoteValue(undo.tool)}${near}`);
     return;
   }
   if (undo.tool === tool.name) {
@@ -30,7 +30,7 @@ export function checkUndo(
   }
   if (tool.tier === "read") faults.warning(pointer, "a tool that only reads has nothing to undo");
   if (compensation.tier === "read") {
-    faults.warning(at, `${quoted(undo.tool)} only reads: it takes nothing back`);
+    faults.warning(at, `${quoteValue(undo.tool)} only reads: it takes nothing back`);
   }
   checkArguments(undo, compensation, pointerBelow(pointer, "map"), faults);
   for (const [argument, expression] of undo.map) {
@@ -44,36 +44,39 @@ function checkArguments(
   undo: UndoDeclaration,
   compensation: ToolDeclaration,
   pointer: string,
-  faults: Faults,
+  faults: FaultCollector,
 ): void {
-  const taken = fieldsOf(compensation.inputSchema, compensation.inputSchema);
+  const taken = collectProperties(compensation.inputSchema, compensation.inputSchema);
   for (const argument of undo.map.keys()) {
     if (taken.has(argument)) continue;
     faults.error(
       pointerBelow(pointer, argument),
-      `${quoted(undo.tool)} has no argument ${quoted(argument)}${suggestion(argument, taken.keys())}`,
+      `${quoteValue(undo.tool)} has no argument ${quoteValue(argument)}${formatSuggestion(argument, taken.keys())}`,
     );
   }
-  for (const name of requiredOf(compensation.inputSchema)) {
+  for (const name of getRequired(compensation.inputSchema)) {
     if (undo.map.has(name)) continue;
-    faults.error(pointer, `does not give ${quoted(name)}, which ${quoted(undo.tool)} requires`);
+    faults.error(
+      pointer,
+      `does not give ${quoteValue(name)}, which ${quoteValue(undo.tool)} requires`,
+    );
   }
 }
 
-interface Mapped {
+interface MappedArgument {
   readonly argument: string;
   readonly expression: UndoExpression;
   readonly tool: ToolDeclaration;
   readonly compensation: ToolDeclaration;
 }
 
-function checkInput(mapped: Mapped, pointer: string, faults: Faults): void {
+function checkInput(mapped: MappedArgument, pointer: string, faults: FaultCollector): void {
   const { argument, expression, tool, compensation } = mapped;
-  const found = lookUp(tool.inputSchema, expression.fields);
-  const shown = quoted(["$input", ...expression.fields].join("."));
+  const found = findField(tool.inputSchema, expression.fields);
+  const shown = quoteValue(["$input", ...expression.fields].join("."));
   if (found.state === "absent") {
-    const near = suggestion(found.field, found.known);
-    faults.error(pointer, `${shown}: the input schema has no ${quoted(found.field)}${near}`);
+    const near = formatSuggestion(found.field, found.known);
+    faults.error(pointer, `${shown}: the input schema has no ${quoteValue(found.field)}${near}`);
     return;
   }
   if (found.state === "open") {
@@ -83,24 +86,26 @@ function checkInput(mapped: Mapped, pointer: string, faults: Faults): void {
     );
     return;
   }
-  const target = fieldsOf(compensation.inputSchema, compensation.inputSchema).get(argument);
-  if (!fits(found.schema, target)) {
+  const target = collectProperties(compensation.inputSchema, compensation.inputSchema).get(
+    argument,
+  );
+  if (!areCompatible(found.schema, target)) {
     faults.error(
       pointer,
-      `${shown} is of another type than ${quoted(argument)} of ${quoted(compensation.name)}`,
+      `${shown} is of another type than ${quoteValue(argument)} of ${quoteValue(compensation.name)}`,
     );
-  } else if (!found.isRequired && requiredOf(compensation.inputSchema).includes(argument)) {
+  } else if (!found.isRequired && getRequired(compensation.inputSchema).includes(argument)) {
     faults.warning(
       pointer,
-      `${shown} may be left out, and a call without it cannot be undone: ${quoted(compensation.name)} requires ${quoted(argument)}`,
+      `${shown} may be left out, and a call without it cannot be undone: ${quoteValue(compensation.name)} requires ${quoteValue(argument)}`,
     );
   }
 }
 
 /** False only where both name their types and have none in common. */
-function fits(source: unknown, target: unknown): boolean {
+function areCompatible(source: unknown, target: unknown): boolean {
   if (!isObject(source) || !isObject(target)) return true;
-  const [given, taken] = [typesOf(source), typesOf(target)];
+  const [given, taken] = [getTypes(source), getTypes(target)];
   if (given.length === 0 || taken.length === 0) return true;
   return given.some((type) => taken.includes(type) || (isNumeric(type) && taken.some(isNumeric)));
 }
@@ -109,8 +114,8 @@ function isNumeric(type: string): boolean {
   return type === "integer" || type === "number";
 }
 
-function requiredOf(schema: JsonObject): readonly string[] {
-  const required = own(schema, "required");
+function getRequired(schema: JsonObject): readonly string[] {
+  const required = getOwn(schema, "required");
   if (!Array.isArray(required)) return [];
   return required.filter((name): name is string => typeof name === "string");
 }

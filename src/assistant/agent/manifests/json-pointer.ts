@@ -7,7 +7,7 @@ export function pointerBelow(base: string, ...segments: readonly (string | numbe
 }
 
 /** What a JSON Pointer of the document's own leads to; undefined where that is nothing. */
-export function valueAt(document: unknown, pointer: string): unknown {
+export function resolvePointer(document: unknown, pointer: string): unknown {
   let value = document;
   for (const raw of pointer.split("/").slice(1)) {
     const segment = raw.replaceAll("~1", "/").replaceAll("~0", "~");

@@ -1,5 +1,5 @@
 import { RE2JS } from "re2js";
-import { messageOf } from "../../../base/errors.ts";
+import { getErrorMessage } from "../../../base/errors.ts";
 
 /** Longer ones are no patterns but programs. */
 const PATTERN_CHARS_MAX = 1000;
@@ -16,7 +16,7 @@ export interface LinearPattern {
  * from strangers. RE2 has no look-around, no back references and no more than 1,000 repetitions. Throws
  * Error, whose message is one line about the pattern.
  */
-export function linearPattern(source: string): LinearPattern {
+export function compileLinearPattern(source: string): LinearPattern {
   if (source.length > PATTERN_CHARS_MAX) {
     throw new Error(`it is longer than ${PATTERN_CHARS_MAX} characters`);
   }
@@ -24,7 +24,7 @@ export function linearPattern(source: string): LinearPattern {
   try {
     compiled = RE2JS.compile(RE2JS.translateRegExp(source));
   } catch (error) {
-    throw new Error(messageOf(error).split("\n")[0]?.slice(0, 200), { cause: error });
+    throw new Error(getErrorMessage(error).split("\n")[0]?.slice(0, 200), { cause: error });
   }
   return { test: (text) => compiled.test(text), toString: () => source };
 }

@@ -2,15 +2,15 @@ import type { BigIntStats } from "node:fs";
 import { constants } from "node:fs";
 import { lstat, open, readdir, realpath, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { ManifestFault } from "../manifest.ts";
-import { FILE_BYTES_MAX } from "./manifest-format.ts";
+import type { ManifestFault } from "../tool-manifest.ts";
+import { MANIFEST_BYTES_MAX } from "./manifest-format.ts";
 import { type ParsedManifest, parseManifest } from "./parse-manifest.ts";
 
-const ENDING = ".json";
+const EXTENSION = ".json";
 /** More than any desktop has apps: a link to a whole disk must not be read to its end. */
 const FILES_MAX = 5000;
 
-export interface Listing {
+export interface ManifestListing {
   /** Names of the files that may be manifests, in order. */
   readonly names: readonly string[];
   /** Why there are none, where the folder is there and cannot be read; no path of the machine. */
@@ -18,7 +18,7 @@ export interface Listing {
 }
 
 /** A folder that is not there has no manifests, and nothing is wrong. Never rejects. */
-export async function listManifests(directory: string): Promise<Listing> {
+export async function listManifests(directory: string): Promise<ManifestListing> {
   try {
     const names = (await readdir(directory)).filter(isManifestName).toSorted();
     return {
@@ -26,19 +26,19 @@ export async function listManifests(directory: string): Promise<Listing> {
       problem: names.length > FILES_MAX ? `only the first ${FILES_MAX} files are read` : undefined,
     };
   } catch (error) {
-    const code = codeOf(error);
+    const code = getErrorCode(error);
     const isAbsent = code === "ENOENT" || code === "ENOTDIR";
-    return { names: [], problem: isAbsent ? undefined : reasonOf(error) };
+    return { names: [], problem: isAbsent ? undefined : describeSystemError(error) };
   }
 }
 
 /** Hidden files and what editors leave behind are nobody's manifests. */
 export function isManifestName(name: string): boolean {
-  return name.endsWith(ENDING) && !/^[.#~]/.test(name);
+  return name.endsWith(EXTENSION) && !/^[.#~]/.test(name);
 }
 
-export function stemOf(name: string): string {
-  return name.slice(0, -ENDING.length);
+export function getFileStem(name: string): string {
+  return name.slice(0, -EXTENSION.length);
 }
 
 export interface ManifestFile {
@@ -48,12 +48,12 @@ export interface ManifestFile {
 }
 
 /** Equal stamps mean an equal file, as far as the file system can tell; undefined: it is not there. */
-export async function stampOf(path: string): Promise<string | undefined> {
+export async function readFileStamp(path: string): Promise<string | undefined> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs, mode, uid } = await stat(path, { bigint: true });
     return [dev, ino, size, mtimeNs, ctimeNs, mode, uid].join(":");
   } catch (error) {
-    const code = codeOf(error);
+    const code = getErrorCode(error);
     if (code !== "ENOENT") return `problem:${code}`;
     const isLink = await lstat(path).then(
       () => true,
@@ -76,14 +76,14 @@ export async function readManifestFile(
     const isLink = (await lstat(path)).isSymbolicLink();
     // Before it is opened: opening a device may do something.
     const before = await stat(path, { bigint: true });
-    if (!before.isFile()) return refused("it is no plain file");
+    if (!before.isFile()) return rejectFile("it is no plain file");
     // Not blocking: a pipe that took its place meanwhile must not hold everything up.
     const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const stats = await handle.stat({ bigint: true });
       const problem = ownershipProblem(stats, userId) ?? sizeProblem(stats);
-      if (problem !== undefined) return refused(problem);
-      const bytes = await readAtMost(handle, FILE_BYTES_MAX + 1);
+      if (problem !== undefined) return rejectFile(problem);
+      const bytes = await readAtMost(handle, MANIFEST_BYTES_MAX + 1);
       const parsed = parseManifest(bytes, expectedAppId);
       const warnings = [...groupWarning(stats), ...(isLink ? await linkWarning(path) : [])];
       return { parsed: { ...parsed, faults: [...warnings, ...parsed.faults] }, bytes };
@@ -91,9 +91,9 @@ export async function readManifestFile(
       await handle.close();
     }
   } catch (error) {
-    if (codeOf(error) !== "ENOENT") return refused(reasonOf(error));
-    const isDangling = (await stampOf(path)) !== undefined;
-    return isDangling ? refused("it is a link to nothing") : undefined;
+    if (getErrorCode(error) !== "ENOENT") return rejectFile(describeSystemError(error));
+    const isDangling = (await readFileStamp(path)) !== undefined;
+    return isDangling ? rejectFile("it is a link to nothing") : undefined;
   }
 }
 
@@ -111,11 +111,11 @@ export function ownershipProblem(
 
 function sizeProblem(stats: BigIntStats): string | undefined {
   if (!stats.isFile()) return "it is no plain file";
-  return stats.size > BigInt(FILE_BYTES_MAX) ? "the file is larger than 1 MiB" : undefined;
+  return stats.size > BigInt(MANIFEST_BYTES_MAX) ? "the file is larger than 1 MiB" : undefined;
 }
 
 function groupWarning(stats: BigIntStats): ManifestFault[] {
-  return (stats.mode & 0o020n) === 0n ? [] : [warning("its group may write it")];
+  return (stats.mode & 0o020n) === 0n ? [] : [createWarning("its group may write it")];
 }
 
 async function linkWarning(path: string): Promise<ManifestFault[]> {
@@ -123,20 +123,20 @@ async function linkWarning(path: string): Promise<ManifestFault[]> {
   return dirname(target) === folder
     ? []
     : [
-        warning(
+        createWarning(
           "it is a link that leads out of the folder: a change there may go unseen for a minute",
         ),
       ];
 }
 
-function warning(message: string): ManifestFault {
+function createWarning(message: string): ManifestFault {
   return { pointer: "", message, severity: "warning" };
 }
 
-function refused(message: string): ManifestFile {
+function rejectFile(message: string): ManifestFile {
   const faults: ManifestFault[] = [{ pointer: "", message, severity: "error" }];
   return {
-    parsed: { manifest: undefined, appId: undefined, tools: [], faults, isCut: false },
+    parsed: { manifest: undefined, appId: undefined, tools: [], faults, isIncomplete: false },
     bytes: undefined,
   };
 }
@@ -157,13 +157,13 @@ async function readAtMost(
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
 }
 
-function codeOf(error: unknown): string {
+function getErrorCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "unknown";
 }
 
 /** The system's reason without its path. */
-function reasonOf(error: unknown): string {
-  const code = codeOf(error);
+function describeSystemError(error: unknown): string {
+  const code = getErrorCode(error);
   switch (code) {
     case "EACCES":
     case "EPERM":

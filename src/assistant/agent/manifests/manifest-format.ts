@@ -3,7 +3,7 @@
 export const MANIFEST_VERSION = 1;
 
 /** Larger than any set of tools that a person could choose from. */
-export const FILE_BYTES_MAX = 1024 * 1024;
+export const MANIFEST_BYTES_MAX = 1024 * 1024;
 export const TOOLS_MAX = 500;
 export const NAME_CHARS_MAX = 100;
 export const DESCRIPTION_CHARS_MAX = 8000;

@@ -1,23 +1,34 @@
 import { BerthError } from "../../../base/errors.ts";
-import { JsonFault, type JsonRules, parseStrictJson } from "../../../base/strict-json.ts";
-import type { AppManifest, ManifestFault, ToolDeclaration } from "../manifest.ts";
+import {
+  InvalidJsonError,
+  parseStrictJson,
+  type StrictJsonOptions,
+} from "../../../base/strict-json.ts";
 import type { JsonObject } from "../port.ts";
+import type { AppManifest, ManifestFault, ToolDeclaration } from "../tool-manifest.ts";
 import { checkUndo } from "./check-undo.ts";
-import { Faults, isObject, kindOf, own, quoted, warnOfUnknownFields } from "./faults.ts";
 import { pointerBelow } from "./json-pointer.ts";
+import {
+  describeValue,
+  FaultCollector,
+  getOwn,
+  isObject,
+  quoteValue,
+  warnAboutUnknownFields,
+} from "./manifest-faults.ts";
 import {
   APP_ID_CHARS_MAX,
   appIdPattern,
   DESCRIPTION_CHARS_MAX,
-  FILE_BYTES_MAX,
+  MANIFEST_BYTES_MAX,
   MANIFEST_VERSION,
   manifestFields,
   mcpFields,
   NAME_CHARS_MAX,
   TOOLS_MAX,
 } from "./manifest-format.ts";
+import { readDisplayText } from "./read-display-text.ts";
 import { readTool } from "./read-tool.ts";
-import { readShownText } from "./shown-text.ts";
 
 /** What a file's text comes to. */
 export interface ParsedManifest {
@@ -29,10 +40,10 @@ export interface ParsedManifest {
   readonly tools: readonly ToolDeclaration[];
   readonly faults: readonly ManifestFault[];
   /** The text is no JSON at all: perhaps it is only half written. */
-  readonly isCut: boolean;
+  readonly isIncomplete: boolean;
 }
 
-export const jsonRules: JsonRules = {
+export const manifestJsonRules: StrictJsonOptions = {
   depthMax: 64,
   forbiddenKeys: new Set(["__proto__"]),
   subject: "the file",
@@ -43,21 +54,21 @@ export function parseManifest(
   bytes: Uint8Array,
   expectedAppId: string | undefined,
 ): ParsedManifest {
-  if (bytes.length > FILE_BYTES_MAX) return cut("the file is larger than 1 MiB", false);
+  if (bytes.length > MANIFEST_BYTES_MAX) return rejectText("the file is larger than 1 MiB", false);
   let document: unknown;
   try {
-    document = parseStrictJson(bytes, jsonRules);
+    document = parseStrictJson(bytes, manifestJsonRules);
   } catch (error) {
-    if (!(error instanceof JsonFault)) throw error;
-    return cut(error.message, true);
+    if (!(error instanceof InvalidJsonError)) throw error;
+    return rejectText(error.message, true);
   }
-  if (document === undefined) return cut("the file is empty", true);
-  return readManifest(document, expectedAppId);
+  if (document === undefined) return rejectText("the file is empty", true);
+  return readToolManifest(document, expectedAppId);
 }
 
 /** A manifest that is Berth's own; throws BerthError (`internal`) where it has an error. */
-export function builtInManifest(document: object): AppManifest {
-  const { manifest, faults } = readManifest(document, undefined);
+export function parseBuiltInManifest(document: object): AppManifest {
+  const { manifest, faults } = readToolManifest(document, undefined);
   if (manifest) return manifest;
   const first = faults.find(({ severity }) => severity === "error");
   throw new BerthError(
@@ -67,21 +78,24 @@ export function builtInManifest(document: object): AppManifest {
 }
 
 /** The same for what has been parsed. */
-export function readManifest(document: unknown, expectedAppId: string | undefined): ParsedManifest {
-  const faults = new Faults();
+export function readToolManifest(
+  document: unknown,
+  expectedAppId: string | undefined,
+): ParsedManifest {
+  const faults = new FaultCollector();
   if (!isObject(document)) {
-    faults.error("", `a manifest is an object, not ${kindOf(document)}`);
-    return { ...nothing, faults: faults.list() };
+    faults.error("", `a manifest is an object, not ${describeValue(document)}`);
+    return { ...emptyManifest, faults: faults.list() };
   }
-  warnOfUnknownFields(document, manifestFields, "", faults);
+  warnAboutUnknownFields(document, manifestFields, "", faults);
   checkVersion(document, faults);
   const appId = readAppId(document, expectedAppId, faults);
   const name = readText(document, "name", { charsMax: NAME_CHARS_MAX, isMultiline: false }, faults);
   const rules = { charsMax: DESCRIPTION_CHARS_MAX, isMultiline: true };
   const description = readText(document, "description", rules, faults);
-  const isActivatable = readMcp(own(document, "mcp"), faults);
-  const tools = readTools(own(document, "tools"), faults);
-  const isGood = appId !== undefined && faults.errors === 0;
+  const isActivatable = readMcp(getOwn(document, "mcp"), faults);
+  const tools = readTools(getOwn(document, "tools"), faults);
+  const isGood = appId !== undefined && faults.errorCount === 0;
   return {
     manifest: isGood
       ? {
@@ -95,25 +109,34 @@ export function readManifest(document: unknown, expectedAppId: string | undefine
     appId,
     tools,
     faults: faults.list(),
-    isCut: false,
+    isIncomplete: false,
   };
 }
 
-const nothing = { manifest: undefined, appId: undefined, tools: [], isCut: false } as const;
+const emptyManifest = {
+  manifest: undefined,
+  appId: undefined,
+  tools: [],
+  isIncomplete: false,
+} as const;
 
-function cut(message: string, isCut: boolean): ParsedManifest {
-  return { ...nothing, faults: [{ pointer: "", message, severity: "error" }], isCut };
+function rejectText(message: string, isIncomplete: boolean): ParsedManifest {
+  return {
+    ...emptyManifest,
+    faults: [{ pointer: "", message, severity: "error" }],
+    isIncomplete: isIncomplete,
+  };
 }
 
-function checkVersion(document: JsonObject, faults: Faults): void {
-  const version = own(document, "svc_manifest");
+function checkVersion(document: JsonObject, faults: FaultCollector): void {
+  const version = getOwn(document, "svc_manifest");
   if (version === MANIFEST_VERSION) return;
   const isNewer = typeof version === "number" && version > MANIFEST_VERSION;
   faults.error(
     "/svc_manifest",
     isNewer
       ? `version ${version} is newer than this Berth, which reads ${MANIFEST_VERSION}`
-      : `must be ${MANIFEST_VERSION}, not ${kindOf(version)}`,
+      : `must be ${MANIFEST_VERSION}, not ${describeValue(version)}`,
   );
 }
 
@@ -123,20 +146,20 @@ const SOCKET_NAME_CHARS = 70;
 function readAppId(
   document: JsonObject,
   expected: string | undefined,
-  faults: Faults,
+  faults: FaultCollector,
 ): string | undefined {
-  const appId = own(document, "app_id");
+  const appId = getOwn(document, "app_id");
   if (typeof appId !== "string" || !appIdPattern.test(appId) || appId.length > APP_ID_CHARS_MAX) {
     faults.error(
       "/app_id",
-      `must be a reverse-domain name such as "org.example.Notes", not ${kindOf(appId)}`,
+      `must be a reverse-domain name such as "org.example.Notes", not ${describeValue(appId)}`,
     );
     return undefined;
   }
   if (expected !== undefined && appId !== expected) {
     faults.error(
       "/app_id",
-      `is ${quoted(appId)}, so the file must be called ${quoted(`${appId}.json`)}`,
+      `is ${quoteValue(appId)}, so the file must be called ${quoteValue(`${appId}.json`)}`,
     );
   }
   if (appId.length > SOCKET_NAME_CHARS) {
@@ -148,33 +171,33 @@ function readAppId(
 function readText(
   document: JsonObject,
   field: string,
-  rules: Parameters<typeof readShownText>[2],
-  faults: Faults,
+  rules: Parameters<typeof readDisplayText>[2],
+  faults: FaultCollector,
 ): string | undefined {
-  const value = own(document, field);
-  return value === undefined ? undefined : readShownText(value, `/${field}`, rules, faults);
+  const value = getOwn(document, field);
+  return value === undefined ? undefined : readDisplayText(value, `/${field}`, rules, faults);
 }
 
-function readMcp(value: unknown, faults: Faults): boolean {
+function readMcp(value: unknown, faults: FaultCollector): boolean {
   if (!isObject(value)) {
-    faults.error("/mcp", `must be an object with "transport": "unix", not ${kindOf(value)}`);
+    faults.error("/mcp", `must be an object with "transport": "unix", not ${describeValue(value)}`);
     return false;
   }
-  warnOfUnknownFields(value, mcpFields, "/mcp", faults);
-  const transport = own(value, "transport");
+  warnAboutUnknownFields(value, mcpFields, "/mcp", faults);
+  const transport = getOwn(value, "transport");
   if (transport !== "unix") {
-    faults.error("/mcp/transport", `must be "unix", not ${kindOf(transport)}`);
+    faults.error("/mcp/transport", `must be "unix", not ${describeValue(transport)}`);
   }
-  const activatable = own(value, "activatable") ?? false;
+  const activatable = getOwn(value, "activatable") ?? false;
   if (typeof activatable !== "boolean") {
-    faults.error("/mcp/activatable", `must be true or false, not ${kindOf(activatable)}`);
+    faults.error("/mcp/activatable", `must be true or false, not ${describeValue(activatable)}`);
   }
   return activatable === true;
 }
 
-function readTools(value: unknown, faults: Faults): readonly ToolDeclaration[] {
+function readTools(value: unknown, faults: FaultCollector): readonly ToolDeclaration[] {
   if (!Array.isArray(value)) {
-    faults.error("/tools", `must be a list of tools, not ${kindOf(value)}`);
+    faults.error("/tools", `must be a list of tools, not ${describeValue(value)}`);
     return [];
   }
   if (value.length === 0) faults.warning("/tools", "is empty: the app offers nothing");
@@ -195,7 +218,7 @@ function readTools(value: unknown, faults: Faults): readonly ToolDeclaration[] {
     } else {
       faults.error(
         pointerBelow(pointer, "name"),
-        `${quoted(tool.name)} is declared at ${first} already`,
+        `${quoteValue(tool.name)} is declared at ${first} already`,
       );
     }
   }

@@ -1,10 +1,16 @@
-import { digestOf } from "../../../base/canonical.ts";
-import { suggestion } from "../../../base/nearest.ts";
-import type { ToolDeclaration } from "../manifest.ts";
+import { hashJson } from "../../../base/canonical-json.ts";
+import { formatSuggestion } from "../../../base/spelling-suggestions.ts";
 import type { JsonObject, Tier } from "../port.ts";
-import { type Faults, isObject, kindOf, own, warnOfUnknownFields } from "./faults.ts";
-import { checkInputSchema } from "./input-schema.ts";
+import type { ToolDeclaration } from "../tool-manifest.ts";
+import { checkInputSchema } from "./check-input-schema.ts";
 import { pointerBelow } from "./json-pointer.ts";
+import {
+  describeValue,
+  type FaultCollector,
+  getOwn,
+  isObject,
+  warnAboutUnknownFields,
+} from "./manifest-faults.ts";
 import {
   DESCRIPTION_CHARS_MAX,
   NAME_CHARS_MAX,
@@ -12,26 +18,26 @@ import {
   toolFields,
   toolNamePattern,
 } from "./manifest-format.ts";
+import { readDisplayText } from "./read-display-text.ts";
 import { readUndo } from "./read-undo.ts";
-import { readShownText } from "./shown-text.ts";
 
 /** A tool's declaration, without its undo's being checked against the others; undefined where it is none. */
 export function readTool(
   value: unknown,
   pointer: string,
-  faults: Faults,
+  faults: FaultCollector,
 ): ToolDeclaration | undefined {
   if (!isObject(value)) {
-    faults.error(pointer, `must be an object that declares a tool, not ${kindOf(value)}`);
+    faults.error(pointer, `must be an object that declares a tool, not ${describeValue(value)}`);
     return undefined;
   }
-  warnOfUnknownFields(value, toolFields, pointer, faults);
+  warnAboutUnknownFields(value, toolFields, pointer, faults);
   const name = readName(value, pointer, faults);
   const title = readTitle(value, pointer, faults);
   const tier = readTier(value, pointer, faults);
   const description = readDescription(value, pointer, faults);
   const inputSchema = readSchema(value, pointer, faults);
-  const undo = readUndo(own(value, "undo"), pointerBelow(pointer, "undo"), faults);
+  const undo = readUndo(getOwn(value, "undo"), pointerBelow(pointer, "undo"), faults);
   if (name === undefined) return undefined;
   return {
     name,
@@ -40,30 +46,30 @@ export function readTool(
     description,
     inputSchema,
     undo,
-    digest: digestOf(value),
+    digest: hashJson(value),
   };
 }
 
-function readName(tool: JsonObject, pointer: string, faults: Faults): string | undefined {
-  const name = own(tool, "name");
+function readName(tool: JsonObject, pointer: string, faults: FaultCollector): string | undefined {
+  const name = getOwn(tool, "name");
   if (typeof name === "string" && toolNamePattern.test(name)) return name;
   faults.error(
     pointerBelow(pointer, "name"),
-    `must be 1 to 128 letters, digits, "_", "." and "-", not ${kindOf(name)}`,
+    `must be 1 to 128 letters, digits, "_", "." and "-", not ${describeValue(name)}`,
   );
   return undefined;
 }
 
-function readTitle(tool: JsonObject, pointer: string, faults: Faults): string | undefined {
-  const title = own(tool, "title");
+function readTitle(tool: JsonObject, pointer: string, faults: FaultCollector): string | undefined {
+  const title = getOwn(tool, "title");
   if (title === undefined) return undefined;
   const rules = { charsMax: NAME_CHARS_MAX, isMultiline: false };
-  return readShownText(title, pointerBelow(pointer, "title"), rules, faults);
+  return readDisplayText(title, pointerBelow(pointer, "title"), rules, faults);
 }
 
 /** What nobody has called harmless is asked for as if it were not. */
-function readTier(tool: JsonObject, pointer: string, faults: Faults): Tier {
-  const tier = own(tool, "tier");
+function readTier(tool: JsonObject, pointer: string, faults: FaultCollector): Tier {
+  const tier = getOwn(tool, "tier");
   const known = tiers.find((name) => name === tier);
   if (known !== undefined) return known;
   const at = pointerBelow(pointer, "tier");
@@ -71,30 +77,30 @@ function readTier(tool: JsonObject, pointer: string, faults: Faults): Tier {
     faults.warning(at, "is missing, so the tool counts as destructive");
     return "destructive";
   }
-  const near = typeof tier === "string" ? suggestion(tier, tiers) : "";
-  faults.error(at, `must be "read", "write" or "destructive", not ${kindOf(tier)}${near}`);
+  const near = typeof tier === "string" ? formatSuggestion(tier, tiers) : "";
+  faults.error(at, `must be "read", "write" or "destructive", not ${describeValue(tier)}${near}`);
   return "destructive";
 }
 
-function readDescription(tool: JsonObject, pointer: string, faults: Faults): string {
-  const description = own(tool, "description");
+function readDescription(tool: JsonObject, pointer: string, faults: FaultCollector): string {
+  const description = getOwn(tool, "description");
   const at = pointerBelow(pointer, "description");
   if (description === undefined || description === "") {
     faults.warning(at, "is missing: people decide by it, and the tool is found by it");
     return "";
   }
   const rules = { charsMax: DESCRIPTION_CHARS_MAX, isMultiline: true };
-  return readShownText(description, at, rules, faults) ?? "";
+  return readDisplayText(description, at, rules, faults) ?? "";
 }
 
-function readSchema(tool: JsonObject, pointer: string, faults: Faults): JsonObject {
-  const schema = own(tool, "input_schema");
+function readSchema(tool: JsonObject, pointer: string, faults: FaultCollector): JsonObject {
+  const schema = getOwn(tool, "input_schema");
   const at = pointerBelow(pointer, "input_schema");
   if (isObject(schema)) {
     checkInputSchema(schema, at, faults);
     return schema;
   }
   const hint = 'for a tool without arguments {"type": "object", "additionalProperties": false}';
-  faults.error(at, `must be a JSON Schema, not ${kindOf(schema)}; ${hint}`);
+  faults.error(at, `must be a JSON Schema, not ${describeValue(schema)}; ${hint}`);
   return { type: "object" };
 }

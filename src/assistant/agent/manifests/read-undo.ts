@@ -1,55 +1,64 @@
-import type { UndoDeclaration, UndoExpression } from "../manifest.ts";
-import { type Faults, isObject, kindOf, own, warnOfUnknownFields } from "./faults.ts";
+import type { UndoDeclaration, UndoExpression } from "../tool-manifest.ts";
 import { pointerBelow } from "./json-pointer.ts";
+import {
+  describeValue,
+  type FaultCollector,
+  getOwn,
+  isObject,
+  warnAboutUnknownFields,
+} from "./manifest-faults.ts";
 import { toolNamePattern, undoExpressionPattern, undoFields } from "./manifest-format.ts";
 
 /** The `undo` of a declaration by itself; undefined where there is none, or a bad one. */
 export function readUndo(
   value: unknown,
   pointer: string,
-  faults: Faults,
+  faults: FaultCollector,
 ): UndoDeclaration | undefined {
   if (value === undefined) return undefined;
   if (!isObject(value)) {
-    faults.error(pointer, `must be an object with "tool" and "map", not ${kindOf(value)}`);
+    faults.error(pointer, `must be an object with "tool" and "map", not ${describeValue(value)}`);
     return undefined;
   }
-  warnOfUnknownFields(value, undoFields, pointer, faults);
-  const tool = own(value, "tool");
+  warnAboutUnknownFields(value, undoFields, pointer, faults);
+  const tool = getOwn(value, "tool");
   if (typeof tool !== "string" || !toolNamePattern.test(tool)) {
     faults.error(
       pointerBelow(pointer, "tool"),
-      `must be the name of a tool of this app, not ${kindOf(tool)}`,
+      `must be the name of a tool of this app, not ${describeValue(tool)}`,
     );
     return undefined;
   }
-  const map = readMap(own(value, "map"), pointerBelow(pointer, "map"), faults);
+  const map = readMap(getOwn(value, "map"), pointerBelow(pointer, "map"), faults);
   return map && { tool, map };
 }
 
 function readMap(
   value: unknown,
   pointer: string,
-  faults: Faults,
+  faults: FaultCollector,
 ): ReadonlyMap<string, UndoExpression> | undefined {
   if (value === undefined) return new Map();
   if (!isObject(value)) {
-    faults.error(pointer, `must be an object of argument to expression, not ${kindOf(value)}`);
+    faults.error(
+      pointer,
+      `must be an object of argument to expression, not ${describeValue(value)}`,
+    );
     return undefined;
   }
   const map = new Map<string, UndoExpression>();
-  const before = faults.errors;
+  const before = faults.errorCount;
   for (const [argument, text] of Object.entries(value)) {
     const expression = typeof text === "string" ? parseUndoExpression(text) : undefined;
     if (expression) map.set(argument, expression);
     else {
       faults.error(
         pointerBelow(pointer, argument),
-        `must be "$input.<field>" or "$result.<field>", with further fields behind dots, not ${kindOf(text)}`,
+        `must be "$input.<field>" or "$result.<field>", with further fields behind dots, not ${describeValue(text)}`,
       );
     }
   }
-  return faults.errors === before ? map : undefined;
+  return faults.errorCount === before ? map : undefined;
 }
 
 function parseUndoExpression(text: string): UndoExpression | undefined {

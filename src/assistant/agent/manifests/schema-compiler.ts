@@ -2,11 +2,11 @@ import { Ajv, type Options, type ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { JsonObject } from "../port.ts";
 import { argumentFormats } from "./argument-formats.ts";
-import { type Faults, isObject } from "./faults.ts";
-import { linearPattern } from "./linear-pattern.ts";
-import { type Dialect, dialectOf, subschemas } from "./schema-keywords.ts";
+import { type Dialect, getDialect, subschemas } from "./input-schema-keywords.ts";
+import { compileLinearPattern } from "./linear-pattern.ts";
+import { type FaultCollector, isObject } from "./manifest-faults.ts";
 
-const options: Options = {
+const ajvOptions: Options = {
   strict: true,
   // These three warn of styles, not of mistakes: published tools have them.
   strictTypes: false,
@@ -21,25 +21,28 @@ const options: Options = {
   logger: false,
   formats: argumentFormats,
   code: {
-    regExp: Object.assign((source: string) => linearPattern(source), { code: "linearPattern" }),
+    regExp: Object.assign((source: string) => compileLinearPattern(source), {
+      code: "linearPattern",
+    }),
   },
 };
 
 /** An instance takes milliseconds and its meta-schema more, so there is one for each draft. */
 const instances: Partial<Record<Dialect, Ajv>> = {};
 
-function instanceOf(dialect: Dialect): Ajv {
-  return (instances[dialect] ??= dialect === "draft-07" ? new Ajv(options) : new Ajv2020(options));
+function getAjv(dialect: Dialect): Ajv {
+  return (instances[dialect] ??=
+    dialect === "draft-07" ? new Ajv(ajvOptions) : new Ajv2020(ajvOptions));
 }
 
 /** Ajv's own judgement of the schema, as far as nothing better has been said of the same place. */
-export function metaSchemaFaults(
+export function checkMetaSchema(
   schema: JsonObject,
   dialect: Dialect,
   pointer: string,
-  faults: Faults,
+  faults: FaultCollector,
 ): void {
-  const ajv = instanceOf(dialect);
+  const ajv = getAjv(dialect);
   try {
     if (ajv.validateSchema(withoutDialect(schema)) === true) return;
   } catch {
@@ -54,9 +57,9 @@ export function metaSchemaFaults(
 }
 
 /** Compiles a schema that has been checked. Throws Error where Ajv refuses it all the same. */
-export function compileSchema(schema: JsonObject): ValidateFunction {
-  const dialect = dialectOf(schema) ?? "2020-12";
-  const ajv = instanceOf(dialect);
+export function compileInputSchema(schema: JsonObject): ValidateFunction {
+  const dialect = getDialect(schema) ?? "2020-12";
+  const ajv = getAjv(dialect);
   const plain = withoutExtensions(withoutDialect(schema), dialect);
   try {
     return ajv.compile(plain);

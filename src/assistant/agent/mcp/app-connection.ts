@@ -1,13 +1,13 @@
 import type { Client } from "@modelcontextprotocol/client";
-import { untilAborted } from "../../../base/aborting.ts";
 import type { Clock } from "../../../base/clock.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import type { JsonObject } from "../port.ts";
 import { type LiveTool, ToolAppError, type ToolResult } from "../tool-apps.ts";
-import { connectionLost, requestFailure } from "./failures.ts";
-import { type HandshakeOptions, handshake } from "./handshake.ts";
-import type { McpLimits } from "./limits.ts";
+import { type HandshakeOptions, performHandshake } from "./handshake.ts";
+import { listTools } from "./list-tools.ts";
+import type { McpLimits } from "./mcp-limits.ts";
+import { connectionLostError, toRequestFailure } from "./request-failure.ts";
 import type { SocketTransport } from "./socket-transport.ts";
-import { listTools } from "./tool-list.ts";
 
 /** One connection to one app, from the handshake to its end. What it learns of the app ends with it. */
 export class AppConnection {
@@ -27,9 +27,9 @@ export class AppConnection {
       readonly onClosed: (connection: AppConnection) => void;
     },
   ): Promise<AppConnection> {
-    const changes: ToolChanges = { count: 0, isTold: true };
+    const changes: ToolChanges = { count: 0, isNotified: true };
     let connection: AppConnection | undefined;
-    const { client, transport } = await handshake({
+    const { client, transport } = await performHandshake({
       ...options,
       onToolsChanged: () => {
         changes.count += 1;
@@ -58,7 +58,7 @@ export class AppConnection {
     this.#limits = options.limits;
     this.#changes = options.changes;
     this.#watchSubscription();
-    this.#rest();
+    this.#startIdleTimer();
   }
 
   get isClosed(): boolean {
@@ -66,17 +66,17 @@ export class AppConnection {
   }
 
   /** What the app's tools are now. Rejects with ToolAppError, or the signal's reason. */
-  async tools(signal: AbortSignal): Promise<ReadonlyMap<string, LiveTool>> {
-    const { count, isTold } = this.#changes;
-    if (!this.#tools || !isTold || this.#changes.known !== count) {
-      this.#changes.known = count;
-      const listing = this.#list();
+  async getTools(signal: AbortSignal): Promise<ReadonlyMap<string, LiveTool>> {
+    const { count, isNotified: isTold } = this.#changes;
+    if (!this.#tools || !isTold || this.#changes.knownCount !== count) {
+      this.#changes.knownCount = count;
+      const listing = this.#fetchTools();
       this.#tools = listing;
       listing.catch(() => {
         if (this.#tools === listing) this.#tools = undefined;
       });
     }
-    return await untilAborted(this.#tools, signal);
+    return await raceWithAbort(this.#tools, signal);
   }
 
   /** Rejects with ToolAppError, or the signal's reason. Sent once. */
@@ -85,7 +85,7 @@ export class AppConnection {
       const message = `${this.#appId} has ${this.#calls} calls to answer already: try again later`;
       throw new ToolAppError("app_unavailable", message);
     }
-    const result = await this.#ask(this.#limits.callMs, signal, (options) =>
+    const result = await this.#exchange(this.#limits.callTimeoutMs, signal, (options) =>
       // Not callTool: that one compiles the app's output schema, and may send a call twice.
       this.#client.request(
         { method: "tools/call", params: { name, arguments: { ...args } } },
@@ -93,7 +93,7 @@ export class AppConnection {
       ),
     );
     return {
-      structured: structuredOf(result.structuredContent),
+      structured: toStructuredResult(result.structuredContent),
       content: result.content,
       isError: result.isError === true,
     };
@@ -103,23 +103,26 @@ export class AppConnection {
     await this.#transport.close();
   }
 
-  async #list(): Promise<ReadonlyMap<string, LiveTool>> {
+  async #fetchTools(): Promise<ReadonlyMap<string, LiveTool>> {
     if (!this.#client.getServerCapabilities()?.tools) return new Map();
-    return await this.#ask(this.#limits.listMs, new AbortController().signal, (options) =>
-      listTools(
-        this.#appId,
-        this.#limits,
-        async (cursor) =>
-          await this.#client.request(
-            { method: "tools/list", ...(cursor !== undefined && { params: { cursor } }) },
-            options,
-          ),
-      ),
+    return await this.#exchange(
+      this.#limits.listTimeoutMs,
+      new AbortController().signal,
+      (options) =>
+        listTools(
+          this.#appId,
+          this.#limits,
+          async (cursor) =>
+            await this.#client.request(
+              { method: "tools/list", ...(cursor !== undefined && { params: { cursor } }) },
+              options,
+            ),
+        ),
     );
   }
 
   /** One exchange with the app, bounded in time; what goes wrong becomes a ToolAppError. */
-  async #ask<T>(
+  async #exchange<T>(
     limitMs: number,
     signal: AbortSignal,
     send: (options: { signal: AbortSignal; timeout: number }) => Promise<T>,
@@ -140,29 +143,29 @@ export class AppConnection {
       return await send({ signal: stop.signal, timeout: 2 * limitMs });
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      if (this.#transport.endedBy) throw this.#transport.endedBy;
+      if (this.#transport.closeReason) throw this.#transport.closeReason;
       if (isLate) {
         const seconds = Math.ceil(limitMs / 1000);
         const message = `${this.#appId} did not answer within ${seconds} s`;
         throw new ToolAppError("timeout", message, { cause: error });
       }
-      const failure = requestFailure(this.#appId, error);
+      const failure = toRequestFailure(this.#appId, error);
       // To check what is wrong in an answer is dear: an app that gives such answers begins anew.
       if (failure.code === "bad_result") await this.close();
       throw this.isClosed && failure.code === "timeout"
-        ? connectionLost(this.#appId, error)
+        ? connectionLostError(this.#appId, error)
         : failure;
     } finally {
       stopTimer();
       signal.removeEventListener("abort", onAbort);
       this.#calls -= 1;
-      this.#rest();
+      this.#startIdleTimer();
     }
   }
 
-  #rest(): void {
+  #startIdleTimer(): void {
     if (this.#calls > 0 || this.isClosed) return;
-    this.#stopIdleTimer = this.#clock.setTimer(this.#limits.idleMs, () => void this.close());
+    this.#stopIdleTimer = this.#clock.setTimer(this.#limits.idleTimeoutMs, () => void this.close());
   }
 
   /** Apps of 2026 tell of changes for as long as they keep the subscription; then they have to be asked. */
@@ -170,9 +173,9 @@ export class AppConnection {
     if (this.#client.getProtocolEra() !== "modern") return;
     const doesChange = this.#client.getServerCapabilities()?.tools?.listChanged === true;
     const subscription = this.#client.autoOpenedSubscription;
-    this.#changes.isTold = !doesChange || subscription !== undefined;
+    this.#changes.isNotified = !doesChange || subscription !== undefined;
     void subscription?.closed.then(() => {
-      this.#changes.isTold = false;
+      this.#changes.isNotified = false;
       return undefined;
     });
   }
@@ -182,12 +185,12 @@ interface ToolChanges {
   /** How often the app has said that its tools have changed. */
   count: number;
   /** The count as of which the tools are known. */
-  known?: number;
-  isTold: boolean;
+  knownCount?: number;
+  isNotified: boolean;
 }
 
 /** In 2026 it may be any value; a result that is no object goes where older apps have to put theirs. */
-function structuredOf(value: unknown): JsonObject | undefined {
+function toStructuredResult(value: unknown): JsonObject | undefined {
   if (value === undefined) return undefined;
   return isJsonObject(value) ? value : { result: value };
 }

@@ -22,7 +22,7 @@ export class FrameSplitter {
    * The lines that `chunk` completes, one at a time, so that a reader that has seen enough stops; empty lines
    * are left out. Throws FrameTooLargeError, and TypeError for a line that is not UTF-8.
    */
-  *take(chunk: Buffer): Generator<string> {
+  *split(chunk: Buffer): Generator<string> {
     let from = 0;
     for (;;) {
       const end = chunk.indexOf(LINE_END, from);
@@ -34,7 +34,7 @@ export class FrameSplitter {
       }
       if (part.length > 0) this.#parts.push(part);
       if (end === -1) return;
-      const line = this.#parts.length === 1 && this.#parts[0] ? this.#parts[0] : this.#joined();
+      const line = this.#parts.length === 1 && this.#parts[0] ? this.#parts[0] : this.#joinParts();
       this.clear();
       const text = this.#decoder.decode(line).trimEnd();
       if (text !== "") yield text;
@@ -47,7 +47,7 @@ export class FrameSplitter {
     this.#bytes = 0;
   }
 
-  #joined(): Buffer {
+  #joinParts(): Buffer {
     return Buffer.concat(this.#parts, this.#bytes);
   }
 }

@@ -2,12 +2,12 @@ import type { Socket } from "node:net";
 import { Client, SdkError, SdkErrorCode } from "@modelcontextprotocol/client";
 import type { Clock } from "../../../base/clock.ts";
 import { ToolAppError } from "../tool-apps.ts";
-import { requestFailure } from "./failures.ts";
-import type { McpLimits } from "./limits.ts";
+import type { McpLimits } from "./mcp-limits.ts";
+import { toRequestFailure } from "./request-failure.ts";
 import { SocketTransport } from "./socket-transport.ts";
 
 /** A connection on which app and daemon have agreed how to speak. */
-export interface Greeted {
+export interface HandshakeResult {
   readonly client: Client;
   readonly transport: SocketTransport;
 }
@@ -32,20 +32,23 @@ export interface HandshakeOptions {
  * where the answer shows that it does not know that. Apps of the older era that close, or say nothing, on
  * what they do not know are greeted again on a connection of its own. Rejects with ToolAppError.
  */
-export async function handshake(options: HandshakeOptions): Promise<Greeted> {
-  const first = await attempt(options, "any");
+export async function performHandshake(options: HandshakeOptions): Promise<HandshakeResult> {
+  const first = await attemptHandshake(options, "any");
   if (first.greeted) return first.greeted;
-  const second = await attempt(options, "older");
+  const second = await attemptHandshake(options, "older");
   if (second.greeted) return second.greeted;
   throw second.failure;
 }
 
-type Attempt =
-  | { readonly greeted: Greeted; readonly failure?: never }
+type HandshakeAttempt =
+  | { readonly greeted: HandshakeResult; readonly failure?: never }
   /** The app may be of the older era. */
   | { readonly greeted?: never; readonly failure: ToolAppError };
 
-async function attempt(options: HandshakeOptions, era: "any" | "older"): Promise<Attempt> {
+async function attemptHandshake(
+  options: HandshakeOptions,
+  era: "any" | "older",
+): Promise<HandshakeAttempt> {
   const { appId, clock, limits } = options;
   const socket = await options.open(options.signal);
   const transport = new SocketTransport({
@@ -59,15 +62,15 @@ async function attempt(options: HandshakeOptions, era: "any" | "older"): Promise
   bound.signal.addEventListener("abort", () => void transport.close());
   const follow = () => bound.abort(options.signal.reason);
   options.signal.addEventListener("abort", follow, { once: true });
-  const stopTimer = clock.setTimer(limits.handshakeMs, () =>
+  const stopTimer = clock.setTimer(limits.handshakeTimeoutMs, () =>
     bound.abort(new ToolAppError("timeout", `${appId} took the connection and said nothing`)),
   );
   if (options.signal.aborted) follow();
-  const client = newClient(options);
+  const client = createClient(options);
   try {
     await client.connect(transport, {
       // Bounded by the signal: the SDK's own timers are real time.
-      timeout: 2 * limits.handshakeMs,
+      timeout: 2 * limits.handshakeTimeoutMs,
       signal: bound.signal,
       ...(era === "older" && { prior: { kind: "legacy" as const } }),
     });
@@ -76,9 +79,9 @@ async function attempt(options: HandshakeOptions, era: "any" | "older"): Promise
   } catch (error) {
     await transport.close();
     if (bound.signal.aborted) throw bound.signal.reason;
-    if (transport.endedBy) throw transport.endedBy;
-    const failure = requestFailure(appId, error);
-    if (era === "any" && mayBeOlder(error)) return { failure };
+    if (transport.closeReason) throw transport.closeReason;
+    const failure = toRequestFailure(appId, error);
+    if (era === "any" && mayBeLegacy(error)) return { failure };
     // A refusal to speak at all is no tool that failed.
     if (failure.code !== "tool_error") throw failure;
     throw new ToolAppError("bad_result", failure.message, { cause: error });
@@ -88,14 +91,14 @@ async function attempt(options: HandshakeOptions, era: "any" | "older"): Promise
   }
 }
 
-function newClient(options: HandshakeOptions): Client {
+function createClient(options: HandshakeOptions): Client {
   return new Client(
     { name: "berth", version: options.version },
     {
       // Sampling, elicitation and roots are for hosts with a person before them: refused.
       capabilities: {},
       inputRequired: { autoFulfill: false },
-      versionNegotiation: { mode: "auto", probe: { timeoutMs: options.limits.probeMs } },
+      versionNegotiation: { mode: "auto", probe: { timeoutMs: options.limits.probeTimeoutMs } },
       listChanged: {
         tools: { autoRefresh: false, debounceMs: 0, onChanged: options.onToolsChanged },
       },
@@ -103,7 +106,7 @@ function newClient(options: HandshakeOptions): Client {
   );
 }
 
-function mayBeOlder(error: unknown): boolean {
+function mayBeLegacy(error: unknown): boolean {
   return (
     error instanceof SdkError &&
     (error.code === SdkErrorCode.EraNegotiationFailed || error.code === SdkErrorCode.RequestTimeout)

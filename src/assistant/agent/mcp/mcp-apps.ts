@@ -1,7 +1,7 @@
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
-import { packageVersion } from "../../../base/package-version.ts";
+import { readPackageVersion } from "../../../base/package-version.ts";
 import type { JsonObject } from "../port.ts";
 import {
   type AppAddress,
@@ -12,8 +12,8 @@ import {
 } from "../tool-apps.ts";
 import type { Activator } from "./activation/port.ts";
 import type { AppConnection } from "./app-connection.ts";
-import { AppLink } from "./app-link.ts";
-import { defaultLimits, type McpLimits } from "./limits.ts";
+import { AppConnector } from "./app-connector.ts";
+import { defaultMcpLimits, type McpLimits } from "./mcp-limits.ts";
 import { SocketFolder } from "./socket-folder.ts";
 
 /**
@@ -27,9 +27,9 @@ export class McpApps implements ToolApps, AsyncDisposable {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #limits: McpLimits;
-  readonly #version = packageVersion();
-  readonly #links = new Map<string, AppLink>();
-  readonly #over = new AbortController();
+  readonly #version = readPackageVersion();
+  readonly #connectors = new Map<string, AppConnector>();
+  readonly #disposal = new AbortController();
 
   constructor(options: {
     /** `$XDG_RUNTIME_DIR/assistant/apps`; made when it is first needed. */
@@ -43,17 +43,19 @@ export class McpApps implements ToolApps, AsyncDisposable {
     this.#activator = options.activator;
     this.#clock = options.clock;
     this.#logger = options.logger;
-    this.#limits = { ...defaultLimits, ...options.limits };
+    this.#limits = { ...defaultMcpLimits, ...options.limits };
     // Each app that is being connected listens: many of them are no leak.
-    setMaxListeners(0, this.#over.signal);
+    setMaxListeners(0, this.#disposal.signal);
   }
 
-  async definition(
+  async getDefinition(
     app: AppAddress,
     name: string,
     signal: AbortSignal,
   ): Promise<LiveTool | undefined> {
-    const tools = await this.#with(app, signal, (connection) => connection.tools(signal));
+    const tools = await this.#withConnection(app, signal, (connection) =>
+      connection.getTools(signal),
+    );
     return tools.get(name);
   }
 
@@ -63,19 +65,19 @@ export class McpApps implements ToolApps, AsyncDisposable {
     args: JsonObject,
     signal: AbortSignal,
   ): Promise<ToolResult> {
-    const result = await this.#with(app, signal, (connection) =>
+    const result = await this.#withConnection(app, signal, (connection) =>
       connection.call(name, args, signal),
     );
     // Not before: an app that crashes at each call tells what its tools are each time.
-    this.#link(app.appId).succeeded();
+    this.#getConnector(app.appId).recordSuccess();
     return result;
   }
 
   isConnected(appId: string): boolean {
-    return this.#links.get(appId)?.isConnected ?? false;
+    return this.#connectors.get(appId)?.isConnected ?? false;
   }
 
-  async mayBeReached({ appId, isActivatable }: AppAddress): Promise<boolean> {
+  async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
     if (isActivatable || this.isConnected(appId)) return true;
     const found = await this.#folder.find(appId).catch(() => undefined);
     return found?.isThere ?? false;
@@ -83,31 +85,31 @@ export class McpApps implements ToolApps, AsyncDisposable {
 
   /** Calls under way reject with `transport_closed`. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#over.abort(new ToolAppError("transport_closed", "the assistant is ending"));
-    await Promise.all([...this.#links.values()].map((link) => link.close()));
+    this.#disposal.abort(new ToolAppError("transport_closed", "the assistant is ending"));
+    await Promise.all([...this.#connectors.values()].map((link) => link.close()));
   }
 
-  async #with<T>(
+  async #withConnection<T>(
     app: AppAddress,
     signal: AbortSignal,
     use: (connection: AppConnection) => Promise<T>,
   ): Promise<T> {
-    this.#over.signal.throwIfAborted();
-    const link = this.#link(app.appId);
-    const connection = await link.connection(app.isActivatable, signal);
+    this.#disposal.signal.throwIfAborted();
+    const link = this.#getConnector(app.appId);
+    const connection = await link.getConnection(app.isActivatable, signal);
     try {
       return await use(connection);
     } catch (error) {
       // A tool that fails, or takes its time, is an app that works.
-      if (connection.isClosed) link.failed(error, connection);
+      if (connection.isClosed) link.recordFailure(error, connection);
       throw error;
     }
   }
 
-  #link(appId: string): AppLink {
-    const known = this.#links.get(appId);
+  #getConnector(appId: string): AppConnector {
+    const known = this.#connectors.get(appId);
     if (known) return known;
-    const link = new AppLink({
+    const link = new AppConnector({
       appId,
       folder: this.#folder,
       activator: this.#activator,
@@ -115,9 +117,9 @@ export class McpApps implements ToolApps, AsyncDisposable {
       clock: this.#clock,
       logger: this.#logger,
       limits: this.#limits,
-      signal: this.#over.signal,
+      signal: this.#disposal.signal,
     });
-    this.#links.set(appId, link);
+    this.#connectors.set(appId, link);
     return link;
   }
 }

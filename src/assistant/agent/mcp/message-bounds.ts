@@ -22,10 +22,10 @@ export function checkNesting(line: string): void {
   let depth = 0;
   for (let at = 0; at < line.length; at += 1) {
     const character = line.charCodeAt(at);
-    if (character === QUOTE) at = endOfString(line, at);
+    if (character === QUOTE) at = findStringEnd(line, at);
     else if (character === ARRAY || character === OBJECT) depth += 1;
     else if (character === ARRAY_END || character === OBJECT_END) depth -= 1;
-    if (depth > DEPTH_MAX) throw tooDeep();
+    if (depth > DEPTH_MAX) throw tooDeepError();
   }
 }
 
@@ -33,7 +33,7 @@ const [QUOTE, ARRAY, ARRAY_END, OBJECT, OBJECT_END] = [0x22, 0x5b, 0x5d, 0x7b, 0
 const BACKSLASH = 0x5c;
 
 /** Where its closing quote is; behind the line where there is none. */
-function endOfString(line: string, start: number): number {
+function findStringEnd(line: string, start: number): number {
   for (let end = line.indexOf('"', start + 1); end !== -1; end = line.indexOf('"', end + 1)) {
     let backslashes = 0;
     while (line.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes += 1;
@@ -56,7 +56,7 @@ export function checkBounds(message: object, blocksMax: number): void {
     { value: message, depth: 1, isFree: false },
   ];
   for (let next = open.pop(); next; next = open.pop()) {
-    if (next.depth > DEPTH_MAX) throw tooDeep();
+    if (next.depth > DEPTH_MAX) throw tooDeepError();
     for (const value of Object.values(next.value)) {
       const isFree = next.isFree || (value === free && free !== undefined);
       if (!isFree) checked += 1;
@@ -68,7 +68,7 @@ export function checkBounds(message: object, blocksMax: number): void {
   }
 }
 
-function tooDeep(): MessageBoundsError {
+function tooDeepError(): MessageBoundsError {
   return new MessageBoundsError(`values nested more than ${DEPTH_MAX} deep`);
 }
 

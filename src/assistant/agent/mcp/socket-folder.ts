@@ -28,7 +28,7 @@ export class SocketFolder {
       // Above it stands what the session has, which is not ours to make.
       for (const folder of [dirname(this.path), this.path]) await makeFolder(folder);
     } catch (error) {
-      throw unavailable("the folder of the apps' sockets cannot be made", error);
+      throw unavailableError("the folder of the apps' sockets cannot be made", error);
     }
     await this.#checkFolder();
   }
@@ -40,24 +40,30 @@ export class SocketFolder {
   async find(appId: string): Promise<{ readonly path: string; readonly isThere: boolean }> {
     const path = join(this.path, `${appId}.sock`);
     if (!appIdPattern.test(appId) || Buffer.byteLength(path) > SOCKET_PATH_BYTES_MAX) {
-      throw unavailable("the app's id cannot be the name of a socket: too long, or not in a-z.0-9");
+      throw unavailableError(
+        "the app's id cannot be the name of a socket: too long, or not in a-z.0-9",
+      );
     }
     await this.#checkFolder();
-    const stats = await stateOf(path);
+    const stats = await lstatIfPresent(path);
     if (!stats) return { path, isThere: false };
-    if (!stats.isSocket()) throw unavailable(`what stands in the place of ${appId} is no socket`);
-    if (stats.uid !== this.#userId) throw unavailable(`the socket of ${appId} is another user's`);
+    if (!stats.isSocket())
+      throw unavailableError(`what stands in the place of ${appId} is no socket`);
+    if (stats.uid !== this.#userId)
+      throw unavailableError(`the socket of ${appId} is another user's`);
     return { path, isThere: true };
   }
 
   async #checkFolder(): Promise<void> {
-    const stats = await stateOf(this.path);
+    const stats = await lstatIfPresent(this.path);
     if (!stats) return;
     if (!stats.isDirectory() || stats.uid !== this.#userId) {
-      throw unavailable("the folder of the apps' sockets is not a folder of this user");
+      throw unavailableError("the folder of the apps' sockets is not a folder of this user");
     }
     if ((stats.mode & 0o077) !== 0) {
-      throw unavailable("the folder of the apps' sockets is open to others: give it mode 0700");
+      throw unavailableError(
+        "the folder of the apps' sockets is open to others: give it mode 0700",
+      );
     }
   }
 }
@@ -70,12 +76,12 @@ async function makeFolder(path: string): Promise<void> {
   }
 }
 
-async function stateOf(path: string): Promise<Stats | undefined> {
+async function lstatIfPresent(path: string): Promise<Stats | undefined> {
   try {
     return await lstat(path);
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
-    throw unavailable("the folder of the apps' sockets cannot be read", error);
+    throw unavailableError("the folder of the apps' sockets cannot be read", error);
   }
 }
 
@@ -83,6 +89,6 @@ function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
 }
 
-function unavailable(message: string, cause?: unknown): ToolAppError {
+function unavailableError(message: string, cause?: unknown): ToolAppError {
   return new ToolAppError("app_unavailable", message, { cause });
 }

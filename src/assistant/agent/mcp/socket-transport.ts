@@ -12,7 +12,7 @@ import type { Clock } from "../../../base/clock.ts";
 import { TokenBucket } from "../../../base/token-bucket.ts";
 import { ToolAppError } from "../tool-apps.ts";
 import { FrameSplitter, FrameTooLargeError } from "./frame-splitter.ts";
-import type { McpLimits } from "./limits.ts";
+import type { McpLimits } from "./mcp-limits.ts";
 import { checkBounds, checkNesting, MessageBoundsError } from "./message-bounds.ts";
 
 /**
@@ -30,11 +30,11 @@ export class SocketTransport implements Transport {
   readonly #limits: McpLimits;
   readonly #splitter: FrameSplitter;
   /** What the app may say that nobody asked it for. */
-  readonly #unasked: TokenBucket;
+  readonly #unsolicited: TokenBucket;
   /** Requests that were sent and neither answered nor cancelled. */
-  readonly #asked = new Set<RequestId>();
+  readonly #pendingRequests = new Set<RequestId>();
   #isClosed = false;
-  #endedBy: ToolAppError | undefined;
+  #closeReason: ToolAppError | undefined;
 
   /** Takes the socket over: connected, and not read from yet. */
   constructor(options: {
@@ -50,15 +50,15 @@ export class SocketTransport implements Transport {
     this.#socket = options.socket;
     this.#limits = options.limits;
     this.#splitter = new FrameSplitter(options.limits.frameBytesMax);
-    const { unaskedPerSecond: perSecond, unaskedBurst: burst } = options.limits;
-    this.#unasked = new TokenBucket({ perSecond, burst }, options.clock);
+    const { unsolicitedPerSecond: perSecond, unsolicitedBurst: burst } = options.limits;
+    this.#unsolicited = new TokenBucket({ perSecond, burst }, options.clock);
     this.#socket.on("error", () => {}); // followed by "close", which says it all
-    this.#socket.once("close", () => this.#ended());
+    this.#socket.once("close", () => this.#finishClose());
   }
 
   /** Why this side closed; undefined while it is open, and where the app did, or `close`. */
-  get endedBy(): ToolAppError | undefined {
-    return this.#endedBy;
+  get closeReason(): ToolAppError | undefined {
+    return this.#closeReason;
   }
 
   get isClosed(): boolean {
@@ -73,31 +73,31 @@ export class SocketTransport implements Transport {
   /** Resolves when it was handed to the system, or waits in a bounded queue. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.isClosed) throw new SdkError(SdkErrorCode.NotConnected, "the app has closed");
-    this.#remember(message);
+    this.#trackRequest(message);
     this.#socket.write(serializeMessage(message));
     if (this.#socket.writableLength > this.#limits.outgoingBytesMax) {
-      this.#end("transport_closed", "does not read what is sent to it");
+      this.#fail("transport_closed", "does not read what is sent to it");
       throw new SdkError(SdkErrorCode.SendFailed, "the app does not read");
     }
   }
 
   async close(): Promise<void> {
     this.#socket.destroy();
-    this.#ended();
+    this.#finishClose();
   }
 
   #read(chunk: Buffer): void {
     try {
-      for (const line of this.#splitter.take(chunk)) {
+      for (const line of this.#splitter.split(chunk)) {
         this.#receive(line);
         if (this.isClosed) return;
       }
     } catch (error) {
       if (error instanceof FrameTooLargeError) {
         const mib = this.#limits.frameBytesMax / 1024 / 1024;
-        this.#end("result_too_large", `sent a line of more than ${mib} MiB`);
+        this.#fail("result_too_large", `sent a line of more than ${mib} MiB`);
       } else {
-        this.#end("bad_result", "sent a line that is not UTF-8");
+        this.#fail("bad_result", "sent a line that is not UTF-8");
       }
     }
   }
@@ -108,7 +108,7 @@ export class SocketTransport implements Transport {
       checkNesting(line);
       const value: unknown = JSON.parse(line);
       if (Array.isArray(value)) {
-        this.#end("bad_result", "sent a batch, which MCP does not have");
+        this.#fail("bad_result", "sent a batch, which MCP does not have");
         return;
       }
       if (typeof value === "object" && value !== null) {
@@ -120,53 +120,56 @@ export class SocketTransport implements Transport {
         error instanceof MessageBoundsError
           ? `sent ${error.message}`
           : "sent a line that is no message of JSON-RPC";
-      this.#end("bad_result", what);
+      this.#fail("bad_result", what);
       return;
     }
     const isAnswer = !("method" in message);
     const id = "id" in message ? message.id : undefined;
-    const isAsked = isAnswer && id !== undefined && this.#asked.delete(id);
-    if (!isAsked && !this.#unasked.take()) {
-      const { unaskedPerSecond } = this.#limits;
-      this.#end(
+    const isSolicited = isAnswer && id !== undefined && this.#pendingRequests.delete(id);
+    if (!isSolicited && !this.#unsolicited.tryConsume()) {
+      const { unsolicitedPerSecond: unaskedPerSecond } = this.#limits;
+      this.#fail(
         "transport_closed",
         `sent more than ${unaskedPerSecond} messages in a second that nobody asked for`,
       );
       return;
     }
     // Late answers, and those with an id that was never sent.
-    if (isAnswer && !isAsked) return;
+    if (isAnswer && !isSolicited) return;
     try {
       this.onmessage?.(message);
     } catch {
-      this.#end("bad_result", "sent a message that MCP does not have");
+      this.#fail("bad_result", "sent a message that MCP does not have");
     }
   }
 
-  #remember(message: JSONRPCMessage): void {
+  #trackRequest(message: JSONRPCMessage): void {
     if (!("method" in message)) return;
     if ("id" in message) {
-      this.#asked.add(message.id);
+      this.#pendingRequests.add(message.id);
       return;
     }
     const cancelled =
       message.method === "notifications/cancelled" ? message.params?.["requestId"] : undefined;
     if (typeof cancelled === "string" || typeof cancelled === "number") {
-      this.#asked.delete(cancelled);
+      this.#pendingRequests.delete(cancelled);
     }
   }
 
-  #end(code: ToolAppError["code"], what: string): void {
-    this.#endedBy ??= new ToolAppError(code, `${this.#appId} ${what}: the connection was closed`);
+  #fail(code: ToolAppError["code"], what: string): void {
+    this.#closeReason ??= new ToolAppError(
+      code,
+      `${this.#appId} ${what}: the connection was closed`,
+    );
     this.#socket.destroy();
-    this.#ended();
+    this.#finishClose();
   }
 
-  #ended(): void {
+  #finishClose(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#splitter.clear();
-    this.#asked.clear();
+    this.#pendingRequests.clear();
     this.onclose?.();
     this.#onEnded();
   }

@@ -23,15 +23,15 @@ export class ConnectionTimes {
   }
 
   /** From now on `came` and `left` are told of everybody. */
-  watched(): void {
+  startRecording(): void {
     this.#watchedFromMs = this.#nowMs();
   }
 
-  came(connection: string): void {
+  recordConnect(connection: string): void {
     this.#seenMs.set(connection, this.#nowMs());
   }
 
-  left(connection: string): void {
+  recordDisconnect(connection: string): void {
     this.#seenMs.delete(connection);
   }
 
@@ -39,11 +39,11 @@ export class ConnectionTimes {
   async isTooYoung(connection: string, startTime: string, files: ProcessFiles): Promise<boolean> {
     const byMs = this.#seenMs.get(connection) ?? this.#watchedFromMs;
     if (byMs === undefined || Number(startTime) * TICK_MS <= byMs + SLACK_MS) return false;
-    return await this.#doesClockAgree(files);
+    return await this.#isClockConsistent(files);
   }
 
   /** Not in a container that makes up how long the machine is up. */
-  async #doesClockAgree(files: ProcessFiles): Promise<boolean> {
+  async #isClockConsistent(files: ProcessFiles): Promise<boolean> {
     const own = await files.startTime(process.pid);
     if (own === undefined) return true;
     return Number(own) * TICK_MS <= this.#nowMs() - process.uptime() * 1_000 + AGREEMENT_MS;

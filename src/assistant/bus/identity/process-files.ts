@@ -36,12 +36,12 @@ export class ProcessFiles {
 
   /** "" where there is none. Rejects where this process has run out of descriptors or memory. */
   async cgroup(pid: number): Promise<string> {
-    return await textOf(`${this.#root}/${pid}/cgroup`);
+    return await readTextIfPresent(`${this.#root}/${pid}/cgroup`);
   }
 
   /** The label of the security module; "" where there is none. Rejects as `cgroup`. */
   async securityLabel(pid: number): Promise<string> {
-    return await textOf(`${this.#root}/${pid}/attr/current`);
+    return await readTextIfPresent(`${this.#root}/${pid}/attr/current`);
   }
 
   /**
@@ -68,7 +68,7 @@ export class ProcessFiles {
   }
 }
 
-async function textOf(path: string): Promise<string> {
+async function readTextIfPresent(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {

@@ -1,56 +1,58 @@
-import { messageOf } from "../../../base/errors.ts";
+import { getErrorMessage } from "../../../base/errors.ts";
 import type { SqliteDatabase } from "../../../base/sqlite.ts";
 import type { IndexState } from "../port.ts";
-import { Background } from "./background.ts";
+import { BackgroundTasks } from "./background-tasks.ts";
+import { EmbeddingIndex } from "./embedding-index.ts";
+import type { IndexWorkerData, IndexWorkerMessage, IndexWorkerRequest } from "./index-protocol.ts";
 import { IndexWriter } from "./index-writer.ts";
-import { Meaning } from "./meaning.ts";
 import { Searcher } from "./search/searcher.ts";
 import { SourceFollower } from "./sources/source-follower.ts";
 import { isDamaged, openIndex } from "./store/open-index.ts";
-import { countDocuments, settleSources } from "./store/source-rows.ts";
-import type { WorkerData, WorkerMessage, WorkerRequest } from "./worker-protocol.ts";
+import { countDocuments, syncSourceRows } from "./store/source-rows.ts";
 
 /** Between two tellings of the state while it changes. */
-const TELL_EVERY_MS = 200;
+const STATE_INTERVAL_MS = 200;
 /** After the embedder could not be had. */
-const EMBEDDER_REST_MS = 30_000;
+const EMBEDDER_RETRY_MS = 30_000;
 
 /** The index's side of the protocol: who is asked what, and what goes on beside it. */
 export class IndexRuntime {
   readonly #db: SqliteDatabase;
-  readonly #tell: (message: WorkerMessage) => void;
-  readonly #background = new Background();
-  readonly #meaning: Meaning;
+  readonly #post: (message: IndexWorkerMessage) => void;
+  readonly #background = new BackgroundTasks();
+  readonly #embeddings: EmbeddingIndex;
   readonly #searcher: Searcher;
   readonly #followers: readonly SourceFollower[];
   /** Sources went, with all their texts, since the index was last open. */
   readonly #hasRemoved: boolean;
   readonly #cancelled = new Set<number>();
-  readonly #searches: Extract<WorkerRequest, { type: "search" }>[] = [];
-  #teller: NodeJS.Timeout | undefined;
-  #embedderRest: NodeJS.Timeout | undefined;
+  readonly #searches: Extract<IndexWorkerRequest, { type: "search" }>[] = [];
+  #stateTimer: NodeJS.Timeout | undefined;
+  #embedderRetryTimer: NodeJS.Timeout | undefined;
   #isSearchScheduled = false;
 
-  constructor(data: WorkerData, tell: (message: WorkerMessage) => void) {
-    this.#tell = tell;
+  constructor(data: IndexWorkerData, post: (message: IndexWorkerMessage) => void) {
+    this.#post = post;
     const { db, isNew } = openIndex(data.dir);
     this.#db = db;
     if (isNew) this.#log("info", "the index is made anew", {});
-    this.#meaning = new Meaning({
+    this.#embeddings = new EmbeddingIndex({
       db,
       background: this.#background,
       embedder: data.embedder,
-      want: (texts) => tell({ type: "wanted", texts }),
-      onChange: () => this.#tellState(),
+      requestEmbeddings: (texts) => post({ type: "wanted", texts }),
+      onChange: () => this.#postState(),
       onError: (error) => {
-        this.#log("warn", "the vectors of the index could not be made", { err: messageOf(error) });
-        leaveIfDamaged(error);
+        this.#log("warn", "the vectors of the index could not be made", {
+          err: getErrorMessage(error),
+        });
+        exitIfDamaged(error);
       },
     });
     this.#searcher = new Searcher(db);
-    const writer = new IndexWriter(db, this.#meaning);
+    const writer = new IndexWriter(db, this.#embeddings);
     const { documents } = writer;
-    const { rows, hasRemoved } = settleSources(db, data.sources, documents);
+    const { rows, hasRemoved } = syncSourceRows(db, data.sources, documents);
     this.#hasRemoved = hasRemoved;
     this.#followers = rows.map(
       (source) =>
@@ -60,39 +62,39 @@ export class IndexRuntime {
           timing: data.timing,
           apply: (change) => {
             writer.apply(change);
-            this.#tellSoon();
+            this.#schedulePostState();
           },
           flush: () => writer.flush(),
-          onChange: (error) => this.#sourceChanged(source.name, error),
+          onChange: (error) => this.#onSourceChanged(source.name, error),
         }),
     );
   }
 
   start(): void {
-    this.#meaning.start({ hasLost: this.#hasRemoved });
+    this.#embeddings.start({ hasLost: this.#hasRemoved });
     for (const follower of this.#followers) follower.start();
-    this.#tellState();
+    this.#postState();
   }
 
-  handle(request: WorkerRequest): void {
+  handle(request: IndexWorkerRequest): void {
     switch (request.type) {
       case "search":
         this.#searches.push(request);
-        this.#searchSoon();
+        this.#scheduleSearch();
         break;
       case "cancel":
         if (this.#searches.some(({ id }) => id === request.id)) this.#cancelled.add(request.id);
         break;
       case "embed": {
-        const vectors = this.#meaning.embed(request.texts);
-        this.#tell({ type: "embedded", id: request.id, vectors });
+        const vectors = this.#embeddings.embed(request.texts);
+        this.#post({ type: "embedded", id: request.id, vectors });
         break;
       }
       case "embedder":
-        this.#meaning.use(request.embedder);
+        this.#embeddings.setEmbedder(request.embedder);
         break;
       case "vectors":
-        this.#take(request.vectors);
+        this.#storeVectors(request.vectors);
         break;
       default:
         this.#close();
@@ -100,7 +102,7 @@ export class IndexRuntime {
   }
 
   /** Not at once: a cancellation that is already on its way is heard first. */
-  #searchSoon(): void {
+  #scheduleSearch(): void {
     if (this.#isSearchScheduled) return;
     this.#isSearchScheduled = true;
     setImmediate(() => {
@@ -108,54 +110,59 @@ export class IndexRuntime {
       const request = this.#searches.shift();
       if (!request) return;
       if (!this.#cancelled.delete(request.id)) this.#search(request);
-      if (this.#searches.length > 0) this.#searchSoon();
+      if (this.#searches.length > 0) this.#scheduleSearch();
     });
   }
 
-  #search(request: Extract<WorkerRequest, { type: "search" }>): void {
+  #search(request: Extract<IndexWorkerRequest, { type: "search" }>): void {
     try {
       const { query, limit, scopes, isHybrid, vector } = request;
-      const meaning = isHybrid ? this.#meaning.of(query, vector) : undefined;
-      const hits = this.#searcher.search({ query, limit, scopes, meaning });
-      this.#tell({ type: "hits", id: request.id, hits });
+      const meaning = isHybrid ? this.#embeddings.resolveQueryVector(query, vector) : undefined;
+      const hits = this.#searcher.search({ query, limit, scopes, queryVector: meaning });
+      this.#post({ type: "hits", id: request.id, hits });
     } catch (error) {
-      this.#tell({ type: "failed", id: request.id, detail: messageOf(error) });
-      leaveIfDamaged(error);
+      this.#post({ type: "failed", id: request.id, detail: getErrorMessage(error) });
+      exitIfDamaged(error);
     }
   }
 
-  #take(vectors: readonly Float32Array[] | undefined): void {
+  #storeVectors(vectors: readonly Float32Array[] | undefined): void {
     try {
-      this.#meaning.take(vectors);
+      this.#embeddings.storeVectors(vectors);
     } catch (error) {
-      this.#log("warn", "the vectors of the index could not be written", { err: messageOf(error) });
-      leaveIfDamaged(error);
+      this.#log("warn", "the vectors of the index could not be written", {
+        err: getErrorMessage(error),
+      });
+      exitIfDamaged(error);
     }
-    if (vectors !== undefined) return this.#tellSoon();
-    clearTimeout(this.#embedderRest);
-    this.#embedderRest = setTimeout(() => this.#meaning.maintain(), EMBEDDER_REST_MS);
+    if (vectors !== undefined) return this.#schedulePostState();
+    clearTimeout(this.#embedderRetryTimer);
+    this.#embedderRetryTimer = setTimeout(() => this.#embeddings.maintain(), EMBEDDER_RETRY_MS);
   }
 
-  #sourceChanged(source: string, error: unknown): void {
+  #onSourceChanged(source: string, error: unknown): void {
     if (error !== undefined)
-      this.#log("warn", "a source could not be looked through", { source, err: messageOf(error) });
-    leaveIfDamaged(error);
-    this.#meaning.maintain();
-    this.#tellSoon();
+      this.#log("warn", "a source could not be looked through", {
+        source,
+        err: getErrorMessage(error),
+      });
+    exitIfDamaged(error);
+    this.#embeddings.maintain();
+    this.#schedulePostState();
   }
 
-  #tellSoon(): void {
-    this.#teller ??= setTimeout(() => {
-      this.#teller = undefined;
-      this.#tellState();
-    }, TELL_EVERY_MS);
+  #schedulePostState(): void {
+    this.#stateTimer ??= setTimeout(() => {
+      this.#stateTimer = undefined;
+      this.#postState();
+    }, STATE_INTERVAL_MS);
   }
 
-  #tellState(): void {
-    this.#tell({ type: "state", state: this.#state(), space: this.#meaning.space });
+  #postState(): void {
+    this.#post({ type: "state", state: this.#computeState(), space: this.#embeddings.space });
   }
 
-  #state(): IndexState {
+  #computeState(): IndexState {
     const { perSource, chunks } = countDocuments(this.#db);
     const sources = this.#followers.map(({ source, state }) => ({
       name: source.name,
@@ -176,21 +183,21 @@ export class IndexRuntime {
   }
 
   #log(level: "info" | "warn", message: string, fields: Record<string, unknown>): void {
-    this.#tell({ type: "log", level, message, fields });
+    this.#post({ type: "log", level, message, fields });
   }
 
   #close(): void {
-    clearTimeout(this.#teller);
-    clearTimeout(this.#embedderRest);
-    this.#background.end();
-    for (const follower of this.#followers) follower.end();
+    clearTimeout(this.#stateTimer);
+    clearTimeout(this.#embedderRetryTimer);
+    this.#background.stop();
+    for (const follower of this.#followers) follower.stop();
     this.#db.close();
-    this.#tell({ type: "closed" });
+    this.#post({ type: "closed" });
   }
 }
 
 /** Ends the thread, after what is being done: the next one makes the index anew. */
-function leaveIfDamaged(error: unknown): void {
+function exitIfDamaged(error: unknown): void {
   if (isDamaged(error))
     setImmediate(() => {
       throw error;

@@ -1,40 +1,45 @@
 import type { Worker } from "node:worker_threads";
 import { startWorker } from "../../../base/start-worker.ts";
 import type { SearchHit } from "../port.ts";
-import type { SpaceState, WorkerData, WorkerMessage, WorkerRequest } from "./worker-protocol.ts";
+import type {
+  IndexWorkerData,
+  IndexWorkerMessage,
+  IndexWorkerRequest,
+  VectorSpaceState,
+} from "./index-protocol.ts";
 
-export interface ThreadEvents {
-  onState(message: Extract<WorkerMessage, { type: "state" }>): void;
-  onLog(message: Extract<WorkerMessage, { type: "log" }>): void;
+export interface IndexThreadListener {
+  onState(message: Extract<IndexWorkerMessage, { type: "state" }>): void;
+  onLog(message: Extract<IndexWorkerMessage, { type: "log" }>): void;
   /** The index asks for the vectors of texts; it is answered by `answerWanted`. */
-  onWanted(texts: readonly string[]): void;
+  onVectorsWanted(texts: readonly string[]): void;
   /** The thread has ended of its own accord and is of no more use. */
   onEnd(detail: string): void;
 }
 
-interface Waiting {
-  readonly resolve: (message: Extract<WorkerMessage, { id: number }>) => void;
+interface PendingRequest {
+  readonly resolve: (message: Extract<IndexWorkerMessage, { id: number }>) => void;
   readonly reject: (error: Error) => void;
 }
 
 /** The index's thread as promises. Many questions may be open at once; each is answered by its number. */
 export class IndexThread {
   readonly #worker: Worker;
-  readonly #events: ThreadEvents;
-  readonly #waiting = new Map<number, Waiting>();
-  #last = 0;
+  readonly #listener: IndexThreadListener;
+  readonly #pending = new Map<number, PendingRequest>();
+  #lastId = 0;
   #hasEnded = false;
   #onClosed: (() => void) | undefined;
   readonly #ended: Promise<void>;
 
-  constructor(data: WorkerData, events: ThreadEvents) {
-    this.#events = events;
+  constructor(data: IndexWorkerData, events: IndexThreadListener) {
+    this.#listener = events;
     this.#worker = startWorker("index-worker", import.meta.url, { workerData: data });
-    this.#worker.on("message", (message: WorkerMessage) => this.#hear(message));
-    this.#worker.on("error", (error) => this.#end(error.message));
+    this.#worker.on("message", (message: IndexWorkerMessage) => this.#onMessage(message));
+    this.#worker.on("error", (error) => this.#onEnded(error.message));
     this.#ended = new Promise((resolve) => {
       this.#worker.once("exit", (code) => {
-        this.#end(`exit code ${code}`);
+        this.#onEnded(`exit code ${code}`);
         resolve();
       });
     });
@@ -42,24 +47,24 @@ export class IndexThread {
     this.#worker.unref();
   }
 
-  get open(): number {
-    return this.#waiting.size;
+  get pendingCount(): number {
+    return this.#pending.size;
   }
 
   /** Rejects with the signal's reason once it aborts; the thread then leaves the search out if it can. */
   async search(
-    order: Omit<Extract<WorkerRequest, { type: "search" }>, "type" | "id">,
+    query: Omit<Extract<IndexWorkerRequest, { type: "search" }>, "type" | "id">,
     signal: AbortSignal,
   ): Promise<readonly SearchHit[]> {
     signal.throwIfAborted();
-    const id = this.#number();
+    const id = this.#nextId();
     const onAbort = () => {
-      this.#settle(id)?.reject(signal.reason);
+      this.#removePending(id)?.reject(signal.reason);
       this.#post({ type: "cancel", id });
     };
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      const answer = await this.#ask({ type: "search", id, ...order });
+      const answer = await this.#ask({ type: "search", id, ...query });
       return answer.type === "hits" ? answer.hits : [];
     } finally {
       signal.removeEventListener("abort", onAbort);
@@ -68,15 +73,15 @@ export class IndexThread {
 
   /** Undefined: the corpus has taught nothing yet. */
   async embed(texts: readonly string[]): Promise<readonly Float32Array[] | undefined> {
-    const answer = await this.#ask({ type: "embed", id: this.#number(), texts });
+    const answer = await this.#ask({ type: "embed", id: this.#nextId(), texts });
     return answer.type === "embedded" ? answer.vectors : undefined;
   }
 
-  answerWanted(vectors: readonly Float32Array[] | undefined): void {
+  sendVectors(vectors: readonly Float32Array[] | undefined): void {
     this.#post({ type: "vectors", vectors });
   }
 
-  useEmbedder(embedder: SpaceState): void {
+  setEmbedder(embedder: VectorSpaceState): void {
     this.#post({ type: "embedder", embedder });
   }
 
@@ -94,51 +99,52 @@ export class IndexThread {
   }
 
   #ask(
-    request: Extract<WorkerRequest, { id: number; type: "search" | "embed" }>,
-  ): Promise<Extract<WorkerMessage, { id: number }>> {
+    request: Extract<IndexWorkerRequest, { id: number; type: "search" | "embed" }>,
+  ): Promise<Extract<IndexWorkerMessage, { id: number }>> {
     if (this.#hasEnded) return Promise.reject(new Error("the index's thread has ended"));
     return new Promise((resolve, reject) => {
-      this.#waiting.set(request.id, { resolve, reject });
+      this.#pending.set(request.id, { resolve, reject });
       this.#worker.ref();
       this.#post(request);
     });
   }
 
-  #number(): number {
-    this.#last += 1;
-    return this.#last;
+  #nextId(): number {
+    this.#lastId += 1;
+    return this.#lastId;
   }
 
-  #post(request: WorkerRequest): void {
+  #post(request: IndexWorkerRequest): void {
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
     this.#worker.postMessage(request);
   }
 
-  #hear(message: WorkerMessage): void {
-    if (message.type === "state") this.#events.onState(message);
-    else if (message.type === "log") this.#events.onLog(message);
-    else if (message.type === "wanted") this.#events.onWanted(message.texts);
+  #onMessage(message: IndexWorkerMessage): void {
+    if (message.type === "state") this.#listener.onState(message);
+    else if (message.type === "log") this.#listener.onLog(message);
+    else if (message.type === "wanted") this.#listener.onVectorsWanted(message.texts);
     else if (message.type === "closed") this.#onClosed?.();
-    else if (message.type === "failed") this.#settle(message.id)?.reject(new Error(message.detail));
-    else this.#settle(message.id)?.resolve(message);
+    else if (message.type === "failed")
+      this.#removePending(message.id)?.reject(new Error(message.detail));
+    else this.#removePending(message.id)?.resolve(message);
   }
 
-  #settle(id: number): Waiting | undefined {
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    if (this.#waiting.size === 0) this.#worker.unref();
+  #removePending(id: number): PendingRequest | undefined {
+    const waiting = this.#pending.get(id);
+    this.#pending.delete(id);
+    if (this.#pending.size === 0) this.#worker.unref();
     return waiting;
   }
 
-  #end(detail: string): void {
+  #onEnded(detail: string): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#rejectAll(detail);
-    this.#events.onEnd(detail);
+    this.#listener.onEnd(detail);
   }
 
   #rejectAll(detail: string): void {
-    for (const id of this.#waiting.keys())
-      this.#settle(id)?.reject(new Error(`the index's thread has ended: ${detail}`));
+    for (const id of this.#pending.keys())
+      this.#removePending(id)?.reject(new Error(`the index's thread has ended: ${detail}`));
   }
 }

@@ -1,31 +1,31 @@
 import type { SqliteDatabase } from "../../../base/sqlite.ts";
-import type { Meaning } from "./meaning.ts";
-import type { Change } from "./sources/reconcile.ts";
-import { Documents } from "./store/documents.ts";
+import type { EmbeddingIndex } from "./embedding-index.ts";
+import type { IndexChange } from "./sources/sync-source.ts";
+import { DocumentStore } from "./store/document-store.ts";
 
 /** What one commit holds at most: some ten milliseconds of work, so that a search waits no longer. */
-const PASSAGES_A_COMMIT = 120;
-const CHANGES_A_COMMIT = 64;
+const PASSAGES_PER_COMMIT = 120;
+const CHANGES_PER_COMMIT = 64;
 
 /** Collects changes and writes them in transactions: wherever the process ends, the index is whole. */
 export class IndexWriter {
-  readonly documents: Documents;
+  readonly documents: DocumentStore;
   readonly #db: SqliteDatabase;
-  readonly #meaning: Meaning;
-  readonly #changes: Change[] = [];
+  readonly #embeddings: EmbeddingIndex;
+  readonly #changes: IndexChange[] = [];
   #passages = 0;
   #hasRemoved = false;
 
-  constructor(db: SqliteDatabase, meaning: Meaning) {
+  constructor(db: SqliteDatabase, embeddings: EmbeddingIndex) {
     this.#db = db;
-    this.#meaning = meaning;
-    this.documents = new Documents(db);
+    this.#embeddings = embeddings;
+    this.documents = new DocumentStore(db);
   }
 
-  apply(change: Change): void {
+  apply(change: IndexChange): void {
     this.#changes.push(change);
     if (change.type === "put") this.#passages += change.document.chunks.length;
-    if (this.#passages >= PASSAGES_A_COMMIT || this.#changes.length >= CHANGES_A_COMMIT)
+    if (this.#passages >= PASSAGES_PER_COMMIT || this.#changes.length >= CHANGES_PER_COMMIT)
       this.#commit();
   }
 
@@ -44,20 +44,20 @@ export class IndexWriter {
     this.#passages = 0;
     const added: { id: number; source: number }[] = [];
     const removed: number[] = [];
-    this.documents.together(() => {
+    this.documents.inTransaction(() => {
       const before: string[] = [];
       for (const change of changes) {
         const written = this.#write(change, before);
         added.push(...written.added);
         removed.push(...written.removed);
       }
-      if (removed.length > 0) this.#meaning.forget(before);
+      if (removed.length > 0) this.#embeddings.forget(before);
     });
     if (removed.length > 0) this.#hasRemoved = true;
-    this.#meaning.changed({ added, removed });
+    this.#embeddings.onChunksChanged({ added, removed });
   }
 
-  #write(change: Change, before: string[]) {
+  #write(change: IndexChange, before: string[]) {
     const { documents } = this;
     if (change.type === "touch") {
       documents.touch(change.document.id, change.file, Date.now());
@@ -66,8 +66,8 @@ export class IndexWriter {
     const old =
       change.type === "remove"
         ? change.document
-        : (change.movedFrom ?? documents.known(change.document.source, change.document.path));
-    if (old) before.push(...this.#meaning.termsOf(documents.textOf(old.id)));
+        : (change.movedFrom ?? documents.find(change.document.source, change.document.path));
+    if (old) before.push(...this.#embeddings.termsOf(documents.readTexts(old.id)));
     if (change.type === "remove") return documents.remove(change.document.id);
     if (change.movedFrom) documents.move(change.movedFrom.id, change.document.path);
     return documents.put(change.document);

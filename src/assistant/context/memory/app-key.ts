@@ -18,7 +18,7 @@ export interface MemoryItem {
 }
 
 /** A stored text that does not belong to this key, this app or this place, or that was changed. */
-export class SealBrokenError extends Error {
+export class MemorySealBrokenError extends Error {
   constructor() {
     super("a stored value does not open with its app's key");
     this.name = "SealBrokenError";
@@ -31,36 +31,36 @@ export class SealBrokenError extends Error {
  */
 export class AppKey {
   readonly #app: string;
-  readonly #sealing: KeyObject;
-  readonly #naming: KeyObject;
-  readonly #proving: KeyObject;
+  readonly #sealingKey: KeyObject;
+  readonly #namingKey: KeyObject;
+  readonly #ledgerKey: KeyObject;
 
   constructor(app: string, secret: Uint8Array) {
     this.#app = app;
     const derived = (use: string) =>
       createSecretKey(Buffer.from(hkdfSync("sha256", secret, app, `berth memory ${use}`, 32)));
-    this.#sealing = derived("values");
-    this.#naming = derived("names");
-    this.#proving = derived("ledger");
+    this.#sealingKey = derived("values");
+    this.#namingKey = derived("names");
+    this.#ledgerKey = derived("ledger");
   }
 
   /** Where an item stands in the database: always the same for a key, and tells nothing of it. */
-  nameOf(key: string): Buffer {
-    return createHmac("sha256", this.#naming).update(key).digest();
+  deriveItemName(key: string): Buffer {
+    return createHmac("sha256", this.#namingKey).update(key).digest();
   }
 
   /**
    * For the ledger: shows for as long as the memory is there that it was this text, and after a wipe
    * cannot even be tried against guesses. 64 hex digits.
    */
-  proofOf(text: string): string {
-    return createHmac("sha256", this.#proving).update(text).digest("hex");
+  computeLedgerHmac(text: string): string {
+    return createHmac("sha256", this.#ledgerKey).update(text).digest("hex");
   }
 
   seal({ key, value }: MemoryItem): Buffer {
     const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv("aes-256-gcm", this.#sealing, nonce);
-    cipher.setAAD(this.#place(this.nameOf(key)));
+    const cipher = createCipheriv("aes-256-gcm", this.#sealingKey, nonce);
+    cipher.setAAD(this.#associatedData(this.deriveItemName(key)));
     const keyBytes = Buffer.from(key);
     const head = Buffer.alloc(2);
     head.writeUInt16BE(keyBytes.length);
@@ -69,15 +69,15 @@ export class AppKey {
   }
 
   /** Throws SealBrokenError. */
-  open(name: Uint8Array, sealed: Buffer): MemoryItem {
+  unseal(name: Uint8Array, sealed: Buffer): MemoryItem {
     try {
       const decipher = createDecipheriv(
         "aes-256-gcm",
-        this.#sealing,
+        this.#sealingKey,
         sealed.subarray(0, NONCE_BYTES),
         { authTagLength: TAG_BYTES },
       );
-      decipher.setAAD(this.#place(name));
+      decipher.setAAD(this.#associatedData(name));
       decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
       const text = Buffer.concat([
         decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)),
@@ -86,12 +86,12 @@ export class AppKey {
       const keyEnd = 2 + text.readUInt16BE(0);
       return { key: text.toString("utf8", 2, keyEnd), value: text.toString("utf8", keyEnd) };
     } catch {
-      throw new SealBrokenError();
+      throw new MemorySealBrokenError();
     }
   }
 
   /** A value that was moved to another app or another key does not open there. */
-  #place(name: Uint8Array): Buffer {
+  #associatedData(name: Uint8Array): Buffer {
     return Buffer.concat([Buffer.from(`${this.#app}\0`), name]);
   }
 }

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Clock, delay } from "../../../base/clock.ts";
 import { type Logger, silentLogger } from "../../../base/logger.ts";
+import { KeyedMutex } from "../../../base/mutex.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { Caller } from "../../caller.ts";
-import { AssistantError } from "../../errors.ts";
 import type { EntryValue, Ledger } from "../../ledger/port.ts";
 import type { Memory } from "../port.ts";
 import { AppKey, KEY_BYTES } from "./app-key.ts";
@@ -13,15 +14,14 @@ import { KeyFolder } from "./key-folder.ts";
 import {
   APPS_MAX,
   checkApp,
-  checkKept,
   checkKey,
+  checkUsage,
   checkValue,
-  type Kept,
+  type MemoryUsage,
   tooManyApps,
 } from "./memory-bounds.ts";
-import { isBusy, keyMissing, memoryFailure } from "./memory-failure.ts";
+import { isSqliteBusy, keyMissing, toMemoryError } from "./memory-failure.ts";
 import { MemoryFile } from "./memory-file.ts";
-import { Turns } from "./turns.ts";
 
 export interface AppMemoryOptions {
   /** The companion's state directory, absolute; gets `memory.db` and `memory.keys/`. */
@@ -35,12 +35,14 @@ export interface AppMemoryOptions {
 const BUSY_MS_MAX = 5_000;
 const BUSY_RETRY_MS = 25;
 /** How soon what an overwritten value has left behind is removed, and how often that is tried again. */
-const TIDY_MS = 1_000;
-const TIDY_MS_MAX = 30_000;
+const CLEANUP_DELAY_MS = 1_000;
+const CLEANUP_DELAY_MS_MAX = 30_000;
 /** Opened between two turns of the loop: about a millisecond's work. */
-const OPENED_AT_ONCE = 256;
+const UNSEALED_PER_STEP = 256;
+/** More calls of one app than these may not wait: it sends faster than a disk can write. */
+const PENDING_MAX = 256;
 
-interface Opened {
+interface OpenFiles {
   readonly file: MemoryFile;
   readonly keys: KeyFolder;
 }
@@ -61,29 +63,29 @@ interface Opened {
 export class AppMemory implements Memory, AsyncDisposable {
   readonly #options: AppMemoryOptions;
   readonly #logger: Logger;
-  readonly #turns = new Turns();
-  readonly #ending = new AbortController();
+  readonly #mutex = new KeyedMutex();
+  readonly #closing = new AbortController();
   readonly #appKeys = new Map<string, AppKey>();
-  #opened: Opened | undefined;
-  #cancelTidy: (() => void) | undefined;
-  #tidyMs = TIDY_MS;
+  #files: OpenFiles | undefined;
+  #cancelCleanup: (() => void) | undefined;
+  #cleanupDelayMs = CLEANUP_DELAY_MS;
 
   /** Finishes what an ended daemon left undone. Never throws: calls say what is wrong. */
   constructor(options: AppMemoryOptions) {
     this.#options = options;
     this.#logger = options.logger ?? silentLogger;
-    this.#tidy();
+    this.#cleanUp();
   }
 
   get(app: string, key: string, caller: Caller): Promise<string> {
-    return this.#turn(app, caller, async () => {
+    return this.#runExclusive(app, caller, async () => {
       checkKey(key);
-      const value = await this.#use(({ file, keys }) => {
-        if (!file.kept(app)) return undefined;
-        const appKey = this.#keyOf(app, keys);
-        const name = appKey.nameOf(key);
+      const value = await this.#withFiles(({ file, keys }) => {
+        if (!file.readUsage(app)) return undefined;
+        const appKey = this.#loadAppKey(app, keys);
+        const name = appKey.deriveItemName(key);
         const sealed = file.get(app, name);
-        return sealed && appKey.open(name, sealed).value;
+        return sealed && appKey.unseal(name, sealed).value;
       });
       if (value === undefined)
         throw new AssistantError("not_found", `the memory of ${app} has nothing under this key`, {
@@ -94,18 +96,21 @@ export class AppMemory implements Memory, AsyncDisposable {
   }
 
   set(app: string, key: string, value: string, caller: Caller): Promise<void> {
-    return this.#turn(app, caller, async () => {
+    return this.#runExclusive(app, caller, async () => {
       checkKey(key);
       checkValue(value);
       const bytes = Buffer.byteLength(key) + Buffer.byteLength(value);
-      const plan = await this.#use((opened) => this.#planned(opened, app, key, bytes));
+      const plan = await this.#withFiles((opened) => this.#planWrite(opened, app, key, bytes));
       await this.#options.ledger.append({
         name: "memory.set",
-        fields: { app, caller: entryCaller(caller), bytes: Buffer.byteLength(value) },
-        sealed: { key_hmac: plan.appKey.proofOf(key), value_hmac: plan.appKey.proofOf(value) },
+        fields: { app, caller: callerFields(caller), bytes: Buffer.byteLength(value) },
+        sealed: {
+          key_hmac: plan.appKey.computeLedgerHmac(key),
+          value_hmac: plan.appKey.computeLedgerHmac(value),
+        },
       });
       const sealed = plan.appKey.seal({ key, value });
-      await this.#use(({ file, keys }) => {
+      await this.#withFiles(({ file, keys }) => {
         if (plan.newSecret) {
           checkAppCount(file);
           // One that is there without a row has been wiped, or never used.
@@ -115,19 +120,21 @@ export class AppMemory implements Memory, AsyncDisposable {
         file.set(app, { name: plan.name, sealed, bytes }, plan.kept);
         this.#appKeys.set(app, plan.appKey);
       });
-      if (plan.isOverwritten) this.#tidySoon();
+      if (plan.isOverwritten) this.#scheduleCleanup();
     });
   }
 
   list(app: string, caller: Caller): Promise<ReadonlyMap<string, string>> {
-    return this.#turn(app, caller, async () => {
-      const stored = await this.#use(({ file, keys }) =>
-        file.kept(app) ? { items: file.list(app), appKey: this.#keyOf(app, keys) } : undefined,
+    return this.#runExclusive(app, caller, async () => {
+      const stored = await this.#withFiles(({ file, keys }) =>
+        file.readUsage(app)
+          ? { items: file.list(app), appKey: this.#loadAppKey(app, keys) }
+          : undefined,
       );
       const values = new Map<string, string>();
       for (const [index, { name, sealed }] of stored?.items.entries() ?? []) {
-        if (index % OPENED_AT_ONCE === OPENED_AT_ONCE - 1) await nextTurn();
-        const item = stored?.appKey.open(name, sealed);
+        if (index % UNSEALED_PER_STEP === UNSEALED_PER_STEP - 1) await nextTurn();
+        const item = stored?.appKey.unseal(name, sealed);
         if (item) values.set(item.key, item.value);
       }
       return values;
@@ -135,47 +142,53 @@ export class AppMemory implements Memory, AsyncDisposable {
   }
 
   wipe(app: string, caller: Caller): Promise<void> {
-    return this.#turn(app, caller, async () => {
-      const kept = await this.#use(({ file }) => file.kept(app));
+    return this.#runExclusive(app, caller, async () => {
+      const kept = await this.#withFiles(({ file }) => file.readUsage(app));
       await this.#options.ledger.append({
         name: "memory.wipe",
         fields: {
           app,
-          caller: entryCaller(caller),
+          caller: callerFields(caller),
           keys: kept?.keys ?? 0,
           bytes: kept?.bytes ?? 0,
         },
       });
       try {
-        await this.#use(({ file, keys }) => {
+        await this.#withFiles(({ file, keys }) => {
           file.wipe(app);
           this.#appKeys.delete(app);
           keys.destroy(app);
         });
       } finally {
         // Also where the key's file could not be overwritten: that is tried again until it can be.
-        this.#tidy();
+        this.#cleanUp();
       }
     });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#ending.signal.aborted) return;
-    this.#ending.abort();
-    await this.#turns.settled();
-    this.#tidy();
-    this.#cancelTidy?.();
-    this.#close();
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort();
+    await this.#mutex.waitUntilIdle();
+    this.#cleanUp();
+    this.#cancelCleanup?.();
+    this.#closeFiles();
   }
 
-  async #turn<T>(app: string, caller: Caller, work: () => Promise<T>): Promise<T> {
+  async #runExclusive<T>(app: string, caller: Caller, work: () => Promise<T>): Promise<T> {
     checkApp(app, caller);
-    if (this.#ending.signal.aborted)
+    if (this.#closing.signal.aborted)
       throw new AssistantError("shutting_down", "the assistant is ending; nothing was done");
+    if (this.#mutex.pending(app) >= PENDING_MAX)
+      throw new AssistantError(
+        "busy",
+        `${PENDING_MAX} calls for the memory of ${app} wait already; try again when some have been answered`,
+        { retryAfterSeconds: 1 },
+      );
     try {
-      return await this.#turns.take(app, work);
+      return await this.#mutex.runExclusive(app, work);
     } catch (error) {
-      const failure = memoryFailure(error);
+      const failure = toMemoryError(error);
       if (failure.code === "storage_failed")
         this.#logger.error({ err: failure, cause: failure.cause }, "memory cannot be used");
       throw failure;
@@ -183,23 +196,23 @@ export class AppMemory implements Memory, AsyncDisposable {
   }
 
   /** Where the item goes and what the app keeps with it. Throws what keeps it from being stored. */
-  #planned({ file, keys }: Opened, app: string, key: string, bytes: number) {
-    const before = file.kept(app);
+  #planWrite({ file, keys }: OpenFiles, app: string, key: string, bytes: number) {
+    const before = file.readUsage(app);
     const newSecret = before ? undefined : randomBytes(KEY_BYTES);
     if (newSecret) checkAppCount(file);
-    const appKey = newSecret ? new AppKey(app, newSecret) : this.#keyOf(app, keys);
-    const name = appKey.nameOf(key);
-    const old = before && file.bytesOf(app, name);
-    const had: Kept = before ?? { keys: 0, bytes: 0 };
-    const kept: Kept = {
+    const appKey = newSecret ? new AppKey(app, newSecret) : this.#loadAppKey(app, keys);
+    const name = appKey.deriveItemName(key);
+    const old = before && file.readItemBytes(app, name);
+    const had: MemoryUsage = before ?? { keys: 0, bytes: 0 };
+    const kept: MemoryUsage = {
       keys: had.keys + (old === undefined ? 1 : 0),
       bytes: had.bytes + bytes - (old ?? 0),
     };
-    checkKept(app, had, kept);
+    checkUsage(app, had, kept);
     return { newSecret, appKey, name, kept, isOverwritten: old !== undefined };
   }
 
-  #keyOf(app: string, keys: KeyFolder): AppKey {
+  #loadAppKey(app: string, keys: KeyFolder): AppKey {
     const known = this.#appKeys.get(app);
     if (known) return known;
     const secret = keys.read(app);
@@ -213,71 +226,71 @@ export class AppMemory implements Memory, AsyncDisposable {
    * Does `work`, which has to be safe to do again from its start: while another program writes to the database,
    * it is tried again. After any other failure the files are opened anew.
    */
-  async #use<T>(work: (opened: Opened) => T): Promise<T> {
+  async #withFiles<T>(work: (opened: OpenFiles) => T): Promise<T> {
     const { clock } = this.#options;
     for (const deadline = clock.now() + BUSY_MS_MAX; ; ) {
       try {
-        return work(this.#open());
+        return work(this.#openFiles());
       } catch (error) {
-        if (!isBusy(error)) {
-          if (!(error instanceof AssistantError)) this.#close();
+        if (!isSqliteBusy(error)) {
+          if (!(error instanceof AssistantError)) this.#closeFiles();
           throw error;
         }
         if (clock.now() >= deadline) throw error;
-        await delay(clock, BUSY_RETRY_MS, this.#ending.signal).catch(() => {
+        await delay(clock, BUSY_RETRY_MS, this.#closing.signal).catch(() => {
           throw error;
         });
       }
     }
   }
 
-  #open(): Opened {
-    if (this.#opened) return this.#opened;
+  #openFiles(): OpenFiles {
+    if (this.#files) return this.#files;
     mkdirSync(this.#options.dir, { recursive: true, mode: 0o700 });
     const keys = new KeyFolder(join(this.#options.dir, "memory.keys"));
-    this.#opened = { file: new MemoryFile(this.#options.dir), keys };
-    return this.#opened;
+    this.#files = { file: new MemoryFile(this.#options.dir), keys };
+    return this.#files;
   }
 
-  #close(): void {
+  #closeFiles(): void {
     this.#appKeys.clear();
-    this.#opened?.file.close();
-    this.#opened = undefined;
+    this.#files?.file.close();
+    this.#files = undefined;
   }
 
   /** Removes keys that nothing is sealed with any more, and cuts the log; later, where that cannot be now. */
-  #tidy(): void {
-    this.#cancelTidy?.();
-    this.#cancelTidy = undefined;
+  #cleanUp(): void {
+    this.#cancelCleanup?.();
+    this.#cancelCleanup = undefined;
     try {
-      const { file, keys } = this.#open();
-      const inUse = new Set(file.apps());
-      for (const app of keys.apps()) if (!inUse.has(app)) keys.destroy(app);
+      const { file, keys } = this.#openFiles();
+      const inUse = new Set(file.listApps());
+      for (const app of keys.listApps()) if (!inUse.has(app)) keys.destroy(app);
       if (file.truncateLog()) {
-        this.#tidyMs = TIDY_MS;
+        this.#cleanupDelayMs = CLEANUP_DELAY_MS;
         return;
       }
     } catch (error) {
-      if (!isBusy(error)) {
-        const { message, cause } = memoryFailure(error);
+      if (!isSqliteBusy(error)) {
+        const { message, cause } = toMemoryError(error);
         this.#logger.warn({ reason: message, err: cause }, "memory cannot be tidied; will retry");
-        this.#close();
+        this.#closeFiles();
       }
     }
-    this.#tidySoon();
-    this.#tidyMs = Math.min(TIDY_MS_MAX, this.#tidyMs * 2);
+    this.#scheduleCleanup();
+    this.#cleanupDelayMs = Math.min(CLEANUP_DELAY_MS_MAX, this.#cleanupDelayMs * 2);
   }
 
-  #tidySoon(): void {
-    if (this.#cancelTidy || this.#ending.signal.aborted) return;
-    this.#cancelTidy = this.#options.clock.setTimer(this.#tidyMs, () => this.#tidy());
+  #scheduleCleanup(): void {
+    if (this.#cancelCleanup || this.#closing.signal.aborted) return;
+    this.#cancelCleanup = this.#options.clock.setTimer(this.#cleanupDelayMs, () => this.#cleanUp());
   }
 }
 
 function checkAppCount(file: MemoryFile): void {
-  if (file.appCount() >= APPS_MAX) throw tooManyApps();
+  if (file.countApps() >= APPS_MAX) throw tooManyApps();
 }
 
-function entryCaller({ connection, pid, app }: Caller): EntryValue {
+function callerFields({ connection, pid, app }: Caller): EntryValue {
   return { connection, pid: pid ?? null, app: app?.id ?? null, app_kind: app?.kind ?? null };
 }

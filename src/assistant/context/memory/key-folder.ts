@@ -13,7 +13,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { syncDirectory } from "../../../base/sqlite.ts";
+import { fsyncDirectorySync } from "../../../base/sqlite.ts";
 import { KEY_BYTES } from "./app-key.ts";
 
 /** No app's id begins with a dot. */
@@ -34,7 +34,7 @@ export class KeyFolder {
     rmSync(join(dir, UNFINISHED), { force: true });
   }
 
-  apps(): readonly string[] {
+  listApps(): readonly string[] {
     return readdirSync(this.#dir).filter((name) => name !== UNFINISHED);
   }
 
@@ -61,7 +61,7 @@ export class KeyFolder {
         closeSync(handle);
       }
       renameSync(unfinished, join(this.#dir, app));
-      syncDirectory(this.#dir);
+      fsyncDirectorySync(this.#dir);
     } catch (error) {
       rmSync(unfinished, { force: true });
       throw error;
@@ -94,7 +94,7 @@ export class KeyFolder {
       if (isMissing(error)) return;
       throw error;
     }
-    syncDirectory(this.#dir);
+    fsyncDirectorySync(this.#dir);
   }
 }
 

@@ -1,5 +1,5 @@
+import { AssistantError } from "../../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
-import { AssistantError } from "../../errors.ts";
 
 const loneSurrogate = /\p{Surrogate}/u;
 
@@ -27,37 +27,37 @@ export function checkApp(app: string, caller: Caller): void {
     });
   const pattern = own === undefined ? reverseDomain : sandboxName;
   if (app.length > APP_ID_BYTES_MAX || !pattern.test(app))
-    throw refused(
+    throw invalidParameter(
       "app",
       `has to be an app's id such as org.example.Notes, of at most ${APP_ID_BYTES_MAX} letters, digits, "_", "-" and "."`,
     );
 }
 
 export function checkKey(key: string): void {
-  const bytes = bytesOf("key", key);
-  if (bytes === 0) throw refused("key", "is empty");
+  const bytes = countBytes("key", key);
+  if (bytes === 0) throw invalidParameter("key", "is empty");
   if (bytes > KEY_BYTES_MAX)
-    throw refused("key", `has ${bytes} bytes; at most ${KEY_BYTES_MAX} are possible`);
+    throw invalidParameter("key", `has ${bytes} bytes; at most ${KEY_BYTES_MAX} are possible`);
 }
 
 export function checkValue(value: string): void {
-  const bytes = bytesOf("value", value);
+  const bytes = countBytes("value", value);
   if (bytes > VALUE_BYTES_MAX)
-    throw refused("value", `has ${bytes} bytes; at most ${VALUE_BYTES_MAX} are possible`);
+    throw invalidParameter("value", `has ${bytes} bytes; at most ${VALUE_BYTES_MAX} are possible`);
 }
 
 /** What an app keeps already, or would keep. Keys and values count. */
-export interface Kept {
+export interface MemoryUsage {
   readonly keys: number;
   readonly bytes: number;
 }
 
 /** Throws `limits_exceeded` where an app would keep more than it may; what makes it smaller is always taken. */
-export function checkKept(app: string, before: Kept, after: Kept): void {
+export function checkUsage(app: string, before: MemoryUsage, after: MemoryUsage): void {
   if (after.keys > KEYS_MAX && after.keys > before.keys)
-    throw tooMuch(app, `${KEYS_MAX} keys`, "overwrite one of its keys, or wipe its memory");
+    throw limitExceeded(app, `${KEYS_MAX} keys`, "overwrite one of its keys, or wipe its memory");
   if (after.bytes > APP_BYTES_MAX && after.bytes > before.bytes)
-    throw tooMuch(app, `${APP_BYTES_MAX} bytes`, "store shorter values, or wipe its memory");
+    throw limitExceeded(app, `${APP_BYTES_MAX} bytes`, "store shorter values, or wipe its memory");
 }
 
 export function tooManyApps(): AssistantError {
@@ -68,19 +68,19 @@ export function tooManyApps(): AssistantError {
   );
 }
 
-function tooMuch(app: string, limit: string, advice: string): AssistantError {
+function limitExceeded(app: string, limit: string, advice: string): AssistantError {
   return new AssistantError(
     "limits_exceeded",
     `the memory of ${app} may have at most ${limit}; ${advice}`,
   );
 }
 
-function bytesOf(param: string, text: string): number {
+function countBytes(param: string, text: string): number {
   if (loneSurrogate.test(text))
-    throw refused(param, "is not Unicode: half of a code point is missing");
+    throw invalidParameter(param, "is not Unicode: half of a code point is missing");
   return Buffer.byteLength(text);
 }
 
-function refused(param: string, why: string): AssistantError {
+function invalidParameter(param: string, why: string): AssistantError {
   return new AssistantError("invalid_request", `${param} ${why}`, { param });
 }

@@ -1,11 +1,11 @@
 import Database from "better-sqlite3";
 import { BerthError } from "../../../base/errors.ts";
-import { sqliteFailure } from "../../../base/sqlite.ts";
-import { AssistantError } from "../../errors.ts";
-import { SealBrokenError } from "./app-key.ts";
+import { mapSqliteError } from "../../../base/sqlite.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import { MemorySealBrokenError } from "./app-key.ts";
 
 /** Another program holds the database; it mostly lets go soon. */
-export function isBusy(error: unknown): boolean {
+export function isSqliteBusy(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY");
 }
 
@@ -13,16 +13,16 @@ export function isBusy(error: unknown): boolean {
  * An AssistantError for whatever the system, SQLite or a seal said: `busy` where another program holds the
  * database, else `storage_failed`. Texts of the system name paths, so they stay in the cause.
  */
-export function memoryFailure(thrown: unknown): AssistantError {
+export function toMemoryError(thrown: unknown): AssistantError {
   if (thrown instanceof AssistantError) return thrown;
-  if (isBusy(thrown))
+  if (isSqliteBusy(thrown))
     return new AssistantError(
       "busy",
       "another program is writing to the memory's database; nothing was done; try again when it has ended",
       { retryAfterSeconds: 5, cause: thrown },
     );
-  if (thrown instanceof SealBrokenError) return damaged(thrown);
-  const error = sqliteFailure(thrown);
+  if (thrown instanceof MemorySealBrokenError) return memoryDamaged(thrown);
+  const error = mapSqliteError(thrown);
   const code = error instanceof BerthError ? error.code : undefined;
   if (code === "disk_full")
     return new AssistantError(
@@ -30,7 +30,7 @@ export function memoryFailure(thrown: unknown): AssistantError {
       "the disk is full; the memory is as it was; free some space, then try again",
       { cause: thrown },
     );
-  if (code === "store_corrupt") return damaged(thrown);
+  if (code === "store_corrupt") return memoryDamaged(thrown);
   if (code === "wrong_state")
     return new AssistantError(
       "storage_failed",
@@ -39,7 +39,7 @@ export function memoryFailure(thrown: unknown): AssistantError {
     );
   return new AssistantError(
     "storage_failed",
-    `the memory's files cannot be used${codeOf(thrown)}; check the disk and the permissions of the assistant's data directory`,
+    `the memory's files cannot be used${formatErrorCode(thrown)}; check the disk and the permissions of the assistant's data directory`,
     { cause: thrown },
   );
 }
@@ -52,7 +52,7 @@ export function keyMissing(app: string): AssistantError {
   );
 }
 
-function damaged(cause: unknown): AssistantError {
+function memoryDamaged(cause: unknown): AssistantError {
   return new AssistantError(
     "storage_failed",
     "the memory is damaged and cannot be read; bring memory.db and memory.keys back from a backup",
@@ -60,7 +60,7 @@ function damaged(cause: unknown): AssistantError {
   );
 }
 
-function codeOf(error: unknown): string {
+function formatErrorCode(error: unknown): string {
   return error instanceof Error && "code" in error && typeof error.code === "string"
     ? ` (${error.code})`
     : "";

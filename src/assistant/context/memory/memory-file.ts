@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { openErasingDatabase } from "../../../base/erasing-database.ts";
+import { openSecureDeleteDatabase } from "../../../base/secure-delete-database.ts";
 import type { Migration, SqliteDatabase } from "../../../base/sqlite.ts";
-import type { Kept } from "./memory-bounds.ts";
+import type { MemoryUsage } from "./memory-bounds.ts";
 
 const migrations: readonly Migration[] = [
   `
@@ -36,24 +36,26 @@ export class MemoryFile {
 
   constructor(stateDir: string) {
     const file = join(stateDir, "memory.db");
-    this.#db = openErasingDatabase({ file, durability: "full" }, migrations);
+    this.#db = openSecureDeleteDatabase({ file, durability: "full" }, migrations);
   }
 
-  apps(): readonly string[] {
+  listApps(): readonly string[] {
     return this.#db.prepare<[], string>("SELECT name FROM app").pluck().all();
   }
 
-  appCount(): number {
+  countApps(): number {
     return this.#db.prepare<[], number>("SELECT count(*) FROM app").pluck().get() ?? 0;
   }
 
   /** Undefined: this app keeps nothing. */
-  kept(app: string): Kept | undefined {
-    return this.#db.prepare<[string], Kept>("SELECT keys, bytes FROM app WHERE name = ?").get(app);
+  readUsage(app: string): MemoryUsage | undefined {
+    return this.#db
+      .prepare<[string], MemoryUsage>("SELECT keys, bytes FROM app WHERE name = ?")
+      .get(app);
   }
 
   /** The bytes that count for the limit; undefined: there is no such item. */
-  bytesOf(app: string, name: Buffer): number | undefined {
+  readItemBytes(app: string, name: Buffer): number | undefined {
     return this.#db
       .prepare<[string, Buffer], number>(
         "SELECT item.bytes FROM item JOIN app ON app.id = item.app WHERE app.name = ? AND item.name = ?",
@@ -81,7 +83,7 @@ export class MemoryFile {
   }
 
   /** One transaction; on the disk when it returns. `kept` is what the app keeps with it. */
-  set(app: string, item: StoredItem & { readonly bytes: number }, kept: Kept): void {
+  set(app: string, item: StoredItem & { readonly bytes: number }, kept: MemoryUsage): void {
     this.#db
       .transaction(() => {
         const id = this.#db

@@ -2,10 +2,10 @@ import { execFile } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import { type OpenedPipe, SessionPipe } from "./session-pipe.ts";
 
-const run = promisify(execFile);
+const execFileAsync = promisify(execFile);
 
 /** Made by one process, and made anew in the background when half of them are taken. */
 const BATCH = 32;
@@ -31,12 +31,12 @@ export class FifoPool implements AsyncDisposable {
   /** Rejects with `storage_failed` where no pipe can be made. */
   async open(): Promise<OpenedPipe> {
     for (let tries = 2; ; tries -= 1) {
-      const path = join(this.#dir, await this.#name());
+      const path = join(this.#dir, await this.#takeName());
       try {
         return SessionPipe.open(path);
       } catch (error) {
         const isGone = error instanceof Error && "code" in error && error.code === "ENOENT";
-        if (!isGone || tries === 0) throw noPipe(error);
+        if (!isGone || tries === 0) throw pipeUnavailableError(error);
         // Somebody has tidied up the folder.
         this.#names.length = 0;
       }
@@ -49,11 +49,11 @@ export class FifoPool implements AsyncDisposable {
     await rm(this.#dir, { recursive: true, force: true });
   }
 
-  async #name(): Promise<string> {
+  async #takeName(): Promise<string> {
     for (;;) {
       const name = this.#names.pop();
       if (this.#names.length < BATCH / 2) {
-        const refill = this.#refilled();
+        const refill = this.#ensureRefill();
         // Who takes one has no need of the next batch; a failure comes again where nothing is left.
         if (name !== undefined) refill.catch(() => {});
         else await refill;
@@ -62,7 +62,7 @@ export class FifoPool implements AsyncDisposable {
     }
   }
 
-  #refilled(): Promise<void> {
+  #ensureRefill(): Promise<void> {
     this.#refill ??= this.#makeBatch().finally(() => {
       this.#refill = undefined;
     });
@@ -77,15 +77,18 @@ export class FifoPool implements AsyncDisposable {
     try {
       if (isFirst) await rm(this.#dir, { recursive: true, force: true });
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
-      await run("mkfifo", ["-m", "600", ...names], { cwd: this.#dir, timeout: MKFIFO_MS_MAX });
+      await execFileAsync("mkfifo", ["-m", "600", ...names], {
+        cwd: this.#dir,
+        timeout: MKFIFO_MS_MAX,
+      });
       this.#names.push(...names);
     } catch (error) {
-      throw noPipe(error);
+      throw pipeUnavailableError(error);
     }
   }
 }
 
-function noPipe(cause: unknown): AssistantError {
+function pipeUnavailableError(cause: unknown): AssistantError {
   return new AssistantError(
     "storage_failed",
     "no pipe can be made for a session; check that the program mkfifo is installed, that the runtime directory can be written, and that the limit of open files is not reached",

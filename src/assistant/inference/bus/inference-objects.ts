@@ -3,14 +3,14 @@ import { closeSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../../base/clock.ts";
 import { type Logger, silentLogger } from "../../../base/logger.ts";
-import { readOptions } from "../../bus/options.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { Bus, BusCall, BusMethod } from "../../bus/port.ts";
-import { AssistantError } from "../../errors.ts";
+import { readOptions } from "../../bus/read-options.ts";
 import type { InferenceService } from "../service-port.ts";
 import { FifoPool } from "./fifo-pool.ts";
-import type { Finished } from "./finished.ts";
-import { Session } from "./session.ts";
-import { embedRequestOf, generateRequestOf } from "./session-requests.ts";
+import type { FinishedSignal } from "./finished-signal.ts";
+import { InferenceSession } from "./inference-session.ts";
+import { parseEmbedCall, parseGenerateCall } from "./session-requests.ts";
 
 export interface InferenceObjectsOptions {
   readonly bus: Bus;
@@ -29,13 +29,13 @@ const SESSION_INTERFACE = "dev.assistant.Inference1.Session";
 const INTERFACE_VERSION = 1;
 
 /** A client has one for each conversation; more than these is one that forgets to close them. */
-const SESSIONS_OF_ONE_MAX = 64;
+const SESSIONS_PER_OWNER_MAX = 64;
 /** Each takes two descriptors and, with a message in it, the memory of a pipe, of which a user has 1,024 in full size. */
 const SESSIONS_MAX = 1_024;
 
 /** A session as its owner has it. */
-interface Owned {
-  readonly session: Session;
+interface OwnedSession {
+  readonly session: InferenceSession;
   readonly owner: string;
   /** Ends everything, and takes the object off the bus. */
   readonly release: (why: string) => void;
@@ -50,7 +50,7 @@ export class InferenceObjects implements AsyncDisposable {
   readonly #logger: Logger;
   readonly #pool: FifoPool;
   readonly #background = new Set<Promise<void>>();
-  readonly #sessions = new Map<string, Owned>();
+  readonly #sessions = new Map<string, OwnedSession>();
   /** Sessions by owner, those included that are being opened. */
   readonly #counts = new Map<string, number>();
   #count = 0;
@@ -87,7 +87,7 @@ export class InferenceObjects implements AsyncDisposable {
   async #openSession({ caller, args, signal }: BusCall): Promise<readonly [string, number]> {
     const { model_hint: hint } = readOptions({ model_hint: "s" }, args[0]);
     const model = hint === "" ? undefined : hint;
-    const giveBack = this.#takePlace(caller.connection);
+    const releaseReservation = this.#reserveSession(caller.connection);
     try {
       if (model !== undefined && !(await this.#options.service.model(model)))
         throw new AssistantError("model_not_found", `there is no model ${quoted(model)}`, {
@@ -100,28 +100,29 @@ export class InferenceObjects implements AsyncDisposable {
         throw new AssistantError("shutting_down", "the session was not opened: its caller is gone");
       }
       const path = `${PATH}/session/${randomBytes(8).toString("hex")}`;
-      const session = new Session({
+      const session = new InferenceSession({
         pipe,
         service: this.#options.service,
         clock: this.#options.clock,
-        background: (task) => this.#keep(task()),
-        onFinished: (finished) => this.#tell(path, caller.connection, finished),
-        onFault: (err) => this.#logger.error({ err, session: path }, "a generation failed"),
+        background: (task) => this.#trackBackground(task()),
+        onFinished: (finished) => this.#emitFinished(path, caller.connection, finished),
+        onUnexpectedError: (err) =>
+          this.#logger.error({ err, session: path }, "a generation failed"),
       });
-      this.#serve(path, session, model, caller.connection, giveBack);
+      this.#serveSession(path, session, model, caller.connection, releaseReservation);
       return [path, readEnd];
     } catch (error) {
-      giveBack();
+      releaseReservation();
       throw error;
     }
   }
 
-  #serve(
+  #serveSession(
     path: string,
-    session: Session,
+    session: InferenceSession,
     model: string | undefined,
     owner: string,
-    giveBack: () => void,
+    releaseReservation: () => void,
   ): void {
     const { bus } = this.#options;
     const release = (why: string) => {
@@ -129,7 +130,7 @@ export class InferenceObjects implements AsyncDisposable {
       session.close(why);
       unserve();
       forget();
-      giveBack();
+      releaseReservation();
     };
     const unserve = bus.serve(path, {
       name: SESSION_INTERFACE,
@@ -137,57 +138,58 @@ export class InferenceObjects implements AsyncDisposable {
       properties: { State: () => session.state, Version: () => INTERFACE_VERSION },
     });
     this.#sessions.set(path, { session, owner, release });
-    const forget = bus.whenGone(owner, () => release("its owner has left the bus"));
+    const forget = bus.onDisconnect(owner, () => release("its owner has left the bus"));
   }
 
-  #methods(owned: Owned, model: string | undefined): Readonly<Record<string, BusMethod>> {
+  #methods(owned: OwnedSession, model: string | undefined): Readonly<Record<string, BusMethod>> {
     const { session, owner, release } = owned;
-    const ofOwner =
+    const ownerOnly =
       (method: BusMethod): BusMethod =>
       (call) => {
         if (call.caller.connection === owner) return method(call);
         throw new AssistantError("forbidden", "this session belongs to another connection");
       };
     return {
-      Generate: ofOwner(async ({ args }) => {
-        await session.generate(generateRequestOf(model, args));
+      Generate: ownerOnly(async ({ args }) => {
+        await session.generate(parseGenerateCall(model, args));
         return [];
       }),
-      Embed: ofOwner(async ({ args, signal }) => {
-        const request = embedRequestOf(model, args);
+      Embed: ownerOnly(async ({ args, signal }) => {
+        const request = parseEmbedCall(model, args);
         const ended = AbortSignal.any([signal, session.signal]);
         const { vectors } = await this.#options.service.embed(request, ended);
         return [vectors.map((vector) => [...vector])];
       }),
-      Cancel: ofOwner(() => {
+      Cancel: ownerOnly(() => {
         session.cancel();
         return [];
       }),
-      Close: ofOwner(() => {
+      Close: ownerOnly(() => {
         release("the session was closed");
         return [];
       }),
     };
   }
 
-  #keep(work: Promise<void>): void {
+  #trackBackground(work: Promise<void>): void {
     const kept = work
       .catch((err: unknown) => this.#logger.error({ err }, "a session's work failed"))
       .finally(() => this.#background.delete(kept));
     this.#background.add(kept);
   }
 
-  #tell(path: string, owner: string, { status, detailJson }: Finished): void {
+  #emitFinished(path: string, owner: string, { status, detailJson }: FinishedSignal): void {
     const args = [status, detailJson];
     this.#options.bus.emit({ path, interface: SESSION_INTERFACE, name: "Finished", args }, owner);
   }
 
   /** Room for one more session; throws `limits_exceeded`. What it returns gives it back, once. */
-  #takePlace(owner: string): () => void {
+  #reserveSession(owner: string): () => void {
     const count = this.#counts.get(owner) ?? 0;
-    if (count >= SESSIONS_OF_ONE_MAX)
-      throw tooMany(`this connection has ${SESSIONS_OF_ONE_MAX} sessions open`);
-    if (this.#count >= SESSIONS_MAX) throw tooMany(`${SESSIONS_MAX} sessions are open`);
+    if (count >= SESSIONS_PER_OWNER_MAX)
+      throw tooManySessionsError(`this connection has ${SESSIONS_PER_OWNER_MAX} sessions open`);
+    if (this.#count >= SESSIONS_MAX)
+      throw tooManySessionsError(`${SESSIONS_MAX} sessions are open`);
     this.#counts.set(owner, count + 1);
     this.#count += 1;
     let isTaken = true;
@@ -202,7 +204,7 @@ export class InferenceObjects implements AsyncDisposable {
   }
 }
 
-function tooMany(what: string): AssistantError {
+function tooManySessionsError(what: string): AssistantError {
   return new AssistantError(
     "limits_exceeded",
     `${what}, which is the most; close one that is not needed`,

@@ -33,8 +33,8 @@ export class ReaderGoneError extends Error {
  */
 export class SessionPipe {
   readonly #handle: number;
-  #early: number | undefined;
-  #message: Message | undefined;
+  #initialWriter: number | undefined;
+  #message: PipeMessage | undefined;
   #isClosed = false;
 
   /** Opens a FIFO and removes its name. Throws what the system says. */
@@ -65,7 +65,7 @@ export class SessionPipe {
 
   private constructor(handle: number, early: number) {
     this.#handle = handle;
-    this.#early = early;
+    this.#initialWriter = early;
   }
 
   /** Also true where nobody can tell, as no further file can be opened just now. */
@@ -83,18 +83,18 @@ export class SessionPipe {
    * Begins a message; the one before has ended. What nobody has read of that is thrown away, so that two
    * never run together. Throws ReaderGoneError.
    */
-  begin(): Message {
+  begin(): PipeMessage {
     if (this.#isClosed) throw new ReaderGoneError();
     const writer = openWriter(this.#handle);
-    if (this.#early === undefined) discardUnread(this.#handle);
-    this.#releaseEarly();
-    this.#message = new Message(writer);
+    if (this.#initialWriter === undefined) discardUnread(this.#handle);
+    this.#closeInitialWriter();
+    this.#message = new PipeMessage(writer);
     return this.#message;
   }
 
   /** EOF for whoever waits for a message, also for one that has not begun. */
   endMessage(): void {
-    this.#releaseEarly();
+    this.#closeInitialWriter();
     this.#message?.end();
     this.#message = undefined;
   }
@@ -106,14 +106,14 @@ export class SessionPipe {
     closeSync(this.#handle);
   }
 
-  #releaseEarly(): void {
-    if (this.#early !== undefined) closeSync(this.#early);
-    this.#early = undefined;
+  #closeInitialWriter(): void {
+    if (this.#initialWriter !== undefined) closeSync(this.#initialWriter);
+    this.#initialWriter = undefined;
   }
 }
 
 /** One message on its way to the reader. */
-export class Message {
+export class PipeMessage {
   readonly #socket: Socket;
 
   constructor(writer: number) {

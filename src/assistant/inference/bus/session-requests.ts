@@ -1,7 +1,7 @@
-import { jsonFaultOf } from "../../../base/strict-json.ts";
+import { describeJsonError } from "../../../base/strict-json.ts";
 import type { BusValue } from "../../../dbus/port.ts";
-import { readOptions } from "../../bus/options.ts";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import { readOptions } from "../../bus/read-options.ts";
 import type { EmbedRequest, GenerateRequest, Guide } from "../service-port.ts";
 
 /** As large as a request over HTTP may be. */
@@ -14,14 +14,17 @@ const params = { schema: "s", max_tokens: "u", priority: "s" } as const;
  * What Generate asks for. The prompt goes to the model as it stands, without a chat template: that is for
  * chats, which have turns, and go over HTTP. Throws `invalid_request` or `payload_too_large`, with `param`.
  */
-export function generateRequestOf(
+export function parseGenerateCall(
   model: string | undefined,
   args: readonly BusValue[],
 ): GenerateRequest {
-  const prompt = textOf(args[0], "prompt");
+  const prompt = parseText(args[0], "prompt");
   const given = readOptions(params, args[1]);
   if (given.max_tokens === 0)
-    throw refused("max_tokens", "is 0, and has to be 1 or more; leave it out for the default");
+    throw invalidParamError(
+      "max_tokens",
+      "is 0, and has to be 1 or more; leave it out for the default",
+    );
   return {
     model,
     prompts: [{ kind: "text", text: prompt }],
@@ -29,8 +32,8 @@ export function generateRequestOf(
     sampling: {},
     maxTokens: given.max_tokens,
     stop: [],
-    priority: priorityOf(given.priority),
-    guide: guideOf(given.schema),
+    priority: parsePriority(given.priority),
+    guide: parseGuide(given.schema),
     toolChoice: { kind: "none" },
     parallelToolCalls: false,
     isStreamed: true,
@@ -39,15 +42,16 @@ export function generateRequestOf(
 }
 
 /** Throws `invalid_request` or `payload_too_large`. */
-export function embedRequestOf(model: string | undefined, args: readonly BusValue[]): EmbedRequest {
+export function parseEmbedCall(model: string | undefined, args: readonly BusValue[]): EmbedRequest {
   const given = args[0];
   const texts = (Array.isArray(given) ? given : []).map((text, index) =>
-    textOf(text, `texts[${index}]`),
+    parseText(text, `texts[${index}]`),
   );
-  if (texts.length === 0) throw refused("texts", "has to have at least 1 text");
-  if (texts.length > TEXTS_MAX) throw refused("texts", `may have at most ${TEXTS_MAX} texts`);
+  if (texts.length === 0) throw invalidParamError("texts", "has to have at least 1 text");
+  if (texts.length > TEXTS_MAX)
+    throw invalidParamError("texts", `may have at most ${TEXTS_MAX} texts`);
   const empty = texts.indexOf("");
-  if (empty !== -1) throw refused(`texts[${empty}]`, "is empty");
+  if (empty !== -1) throw invalidParamError(`texts[${empty}]`, "is empty");
   checkSize(
     "texts",
     texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0),
@@ -55,8 +59,8 @@ export function embedRequestOf(model: string | undefined, args: readonly BusValu
   return { model, texts, priority: "interactive", keepAliveMs: undefined };
 }
 
-function textOf(value: BusValue | undefined, param: string): string {
-  if (typeof value !== "string") throw refused(param, "has to be a string");
+function parseText(value: BusValue | undefined, param: string): string {
+  if (typeof value !== "string") throw invalidParamError(param, "has to be a string");
   checkSize(param, Buffer.byteLength(value));
   return value;
 }
@@ -70,31 +74,32 @@ function checkSize(param: string, bytes: number): void {
     );
 }
 
-function priorityOf(priority: string | undefined): "interactive" | "background" {
+function parsePriority(priority: string | undefined): "interactive" | "background" {
   if (priority === undefined) return "interactive";
   if (priority === "interactive" || priority === "background") return priority;
-  throw refused("priority", 'has to be "interactive" or "background"');
+  throw invalidParamError("priority", 'has to be "interactive" or "background"');
 }
 
-function guideOf(text: string | undefined): Guide {
+function parseGuide(text: string | undefined): Guide {
   if (text === undefined) return { kind: "none" };
   checkSize("schema", Buffer.byteLength(text));
-  const schema = parsed(text);
+  const schema = parseSchema(text);
   const isSchema =
     typeof schema === "boolean" ||
     (typeof schema === "object" && schema !== null && !Array.isArray(schema));
-  if (!isSchema) throw refused("schema", "has to be a JSON Schema: an object, true or false");
+  if (!isSchema)
+    throw invalidParamError("schema", "has to be a JSON Schema: an object, true or false");
   return { kind: "json_schema", name: undefined, schema, strict: false };
 }
 
-function parsed(text: string): unknown {
+function parseSchema(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw refused("schema", `is not JSON: ${jsonFaultOf(error)}`);
+    throw invalidParamError("schema", `is not JSON: ${describeJsonError(error)}`);
   }
 }
 
-function refused(param: string, why: string): AssistantError {
+function invalidParamError(param: string, why: string): AssistantError {
   return new AssistantError("invalid_request", `${param} ${why}`, { param });
 }

@@ -2,12 +2,12 @@ import { chmod, rm } from "node:fs/promises";
 import Fastify, { type FastifyInstance } from "fastify";
 import type { Logger } from "../../../base/logger.ts";
 import { ConfigError } from "../../../config/config-error.ts";
-import { AssistantError } from "../../errors.ts";
-import { doorRoutes, type OpenDoors } from "./doors.ts";
-import { type ModelRoutesOptions, modelRoutes } from "./model-routes.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import { type ControlModelRoutesOptions, controlModelRoutes } from "./control-model-routes.ts";
+import { listenerRoutes, type OpenListeners } from "./listener-routes.ts";
 
-export interface ControlOptions extends ModelRoutesOptions {
-  readonly openDoors: OpenDoors;
+export interface ControlServerOptions extends ControlModelRoutesOptions {
+  readonly openListeners: OpenListeners;
   readonly logger: Logger;
 }
 
@@ -21,7 +21,7 @@ const SOCKET_PATH_BYTES_MAX = 103;
 export class ControlServer implements AsyncDisposable {
   readonly #http: FastifyInstance;
 
-  constructor(options: ControlOptions) {
+  constructor(options: ControlServerOptions) {
     this.#http = Fastify({
       forceCloseConnections: true,
       // What is not understood is refused, not left out or bent into shape.
@@ -29,18 +29,18 @@ export class ControlServer implements AsyncDisposable {
     });
     this.#http.setErrorHandler((error, _request, reply) => {
       const known = error instanceof AssistantError ? error : undefined;
-      const isClientError = known === undefined && statusOf(error) < 500;
+      const isClientError = known === undefined && getStatusCode(error) < 500;
       if (!known && !isClientError)
         options.logger.error({ err: error }, "a call of the control socket failed");
-      return reply.code(known ? statusByCode(known) : statusOf(error)).send({
+      return reply.code(known ? toStatusCode(known) : getStatusCode(error)).send({
         error: {
           code: known?.code ?? (isClientError ? "invalid_request" : "internal"),
           message: known?.message ?? (isClientError ? messageOf(error) : "the call failed"),
         },
       });
     });
-    modelRoutes(this.#http, options);
-    doorRoutes(this.#http, options.openDoors);
+    controlModelRoutes(this.#http, options);
+    listenerRoutes(this.#http, options.openListeners);
   }
 
   /** `file` is replaced where one was left behind; the data directory has one daemon at a time. */
@@ -61,12 +61,12 @@ export class ControlServer implements AsyncDisposable {
   }
 }
 
-function statusByCode({ code }: AssistantError): number {
+function toStatusCode({ code }: AssistantError): number {
   if (code === "model_not_found") return 404;
   return code === "invalid_request" ? 400 : 409;
 }
 
-function statusOf(error: unknown): number {
+function getStatusCode(error: unknown): number {
   const status = error instanceof Error && "statusCode" in error ? error.statusCode : undefined;
   return typeof status === "number" ? status : 500;
 }

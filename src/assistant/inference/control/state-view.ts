@@ -1,6 +1,6 @@
 import { timestamp } from "../../../base/clock.ts";
 import type { KnownModel } from "../models/known-models.ts";
-import type { ModelState } from "../models/residency.ts";
+import type { ResidencyState } from "../models/residency.ts";
 
 /** What GET /state of the control socket answers; times are RFC 3339, sizes bytes. */
 export interface StateView {
@@ -13,16 +13,16 @@ export interface StateView {
   /** Which program started it, as that one calls itself; null: a person did. */
   readonly started_by: string | null;
   readonly ledger: { readonly ok: boolean; readonly size: number };
-  readonly models: readonly ModelView[];
+  readonly models: readonly ControlModelView[];
 }
 
-export interface ModelView {
+export interface ControlModelView {
   readonly id: string;
   readonly aliases: readonly string[];
   /** Of its file; null for the stub's. */
   readonly path: string | null;
   readonly size_bytes: number | null;
-  readonly state: ModelState["state"];
+  readonly state: ResidencyState["state"];
   readonly pinned: boolean;
   readonly memory_bytes: number | null;
   /** As it was registered; null: left to the daemon and the engine. */
@@ -40,7 +40,7 @@ export interface ModelView {
 }
 
 /** What POST /models/inspect answers. */
-export interface InspectedView {
+export interface ModelInspectionView {
   readonly architecture: string;
   readonly name: string | null;
   readonly parameters: number | null;
@@ -52,7 +52,9 @@ export interface InspectedView {
   readonly memory_bytes: { readonly wanted: number; readonly least: number };
 }
 
-export function modelView(state: ModelState & { readonly known: KnownModel }): ModelView {
+export function toControlModelView(
+  state: ResidencyState & { readonly known: KnownModel },
+): ControlModelView {
   const { model, error, known } = state;
   return {
     id: state.id,
@@ -71,13 +73,13 @@ export function modelView(state: ModelState & { readonly known: KnownModel }): M
     threads: model?.threads ?? null,
     active: model?.load.active ?? 0,
     queued: model?.load.queued ?? 0,
-    loaded_at: time(state.loadedAt),
-    expires_at: time(state.expiresAt),
+    loaded_at: toTimestamp(state.loadedAt),
+    expires_at: toTimestamp(state.expiresAt),
     error: error ? { code: error.code, message: error.message } : null,
     recovering: state.isRecovering,
   };
 }
 
-function time(epochMs: number | undefined): string | null {
+function toTimestamp(epochMs: number | undefined): string | null {
   return epochMs === undefined ? null : timestamp(epochMs);
 }

@@ -1,6 +1,6 @@
 import type { TokenLogprob } from "../runner.ts";
 import type { AnswerBuilder, AnswerHead, ChoiceEvent } from "./answer-format.ts";
-import { chatLogprobs } from "./logprobs.ts";
+import { formatChatLogprobs } from "./format-logprobs.ts";
 
 interface Choice {
   content: string;
@@ -57,8 +57,8 @@ export class ChatAnswer implements AnswerBuilder {
       model: head.model,
       choices: this.#choices.map((choice, index) => ({
         index,
-        message: messageOf(choice),
-        logprobs: this.#hasLogprobs ? chatLogprobs(choice.logprobs) : null,
+        message: buildMessage(choice),
+        logprobs: this.#hasLogprobs ? formatChatLogprobs(choice.logprobs) : null,
         finish_reason: choice.finishReason,
       })),
       usage,
@@ -66,7 +66,7 @@ export class ChatAnswer implements AnswerBuilder {
   }
 }
 
-function messageOf({ content, reasoning, calls }: Choice) {
+function buildMessage({ content, reasoning, calls }: Choice) {
   return {
     role: "assistant",
     content: content === "" && calls.length > 0 ? null : content,

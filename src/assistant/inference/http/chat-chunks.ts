@@ -6,13 +6,13 @@ import {
   chunkTail,
   endCounts,
 } from "./answer-format.ts";
-import { chatLogprobs } from "./logprobs.ts";
+import { formatChatLogprobs } from "./format-logprobs.ts";
 
 export const chatChunkObject = "chat.completion.chunk";
 
 export interface ChatChunksOptions {
   readonly includeUsage: boolean;
-  readonly tellsCounts: boolean;
+  readonly includeCounts: boolean;
   /** Whether nothing but a call of a tool can come: the AI SDK begins a text with any content. */
   readonly isCall: boolean;
 }
@@ -26,13 +26,13 @@ export class ChatChunks implements ChunkFormat {
   readonly #heads: readonly string[];
   readonly #tail: string;
   readonly #preamble: string;
-  readonly #tellsCounts: boolean;
+  readonly #includeCounts: boolean;
 
   constructor(head: AnswerHead, choices: number, options: ChatChunksOptions) {
     const start = chunkHead(head, chatChunkObject);
     this.#heads = Array.from({ length: choices }, (_, n) => `${start}{"index":${n},"delta":`);
     this.#tail = chunkTail(options.includeUsage);
-    this.#tellsCounts = options.tellsCounts;
+    this.#includeCounts = options.includeCounts;
     const content = options.isCall ? "null" : '""';
     this.#preamble = `{"role":"assistant","content":${content},"refusal":null}`;
   }
@@ -47,7 +47,9 @@ export class ChatChunks implements ChunkFormat {
     switch (event.type) {
       case "text": {
         if (event.text === "" && event.logprobs === undefined) return "";
-        const logprobs = event.logprobs ? JSON.stringify(chatLogprobs(event.logprobs)) : "null";
+        const logprobs = event.logprobs
+          ? JSON.stringify(formatChatLogprobs(event.logprobs))
+          : "null";
         const delta = `{"content":${JSON.stringify(event.text)}}`;
         return this.#text(event.choice, delta, logprobs, "null");
       }
@@ -74,7 +76,7 @@ export class ChatChunks implements ChunkFormat {
           event.choice,
           "{}",
           "null",
-          `"${event.reason}"${this.#tellsCounts ? endCounts(event) : ""}`,
+          `"${event.reason}"${this.#includeCounts ? endCounts(event) : ""}`,
         );
     }
   }

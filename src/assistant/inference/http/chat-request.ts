@@ -1,17 +1,21 @@
 import { Type } from "typebox";
 import type { GenerateRequest } from "../service-port.ts";
-import { messagesOf } from "./chat-messages.ts";
-import { TOOLS_MAX, toolChoiceOf, toolsOf } from "./chat-tools.ts";
-import { checked, refused } from "./checked.ts";
+import { createValidator, invalidParamError } from "./body-validator.ts";
+import { parseMessages } from "./chat-messages.ts";
+import { parseToolChoice, parseTools, TOOLS_MAX } from "./chat-tools.ts";
 import {
   generationFields,
-  generationOf,
-  type StreamWish,
-  schemaParamOf,
-  streamWishOf,
+  getSchemaParam,
+  parseGeneration,
+  parseStreamOptions,
+  type StreamOptions,
 } from "./generation-parameters.ts";
-import { objectOf } from "./json-body.ts";
-import { type StrayParameters, strayParameters, unsupported } from "./parameters.ts";
+import { parseObject } from "./json-body.ts";
+import {
+  findUnknownParameters,
+  type UnknownParameters,
+  unsupportedParamError,
+} from "./unknown-parameters.ts";
 
 /** Far more than fit any context. */
 const MESSAGES_MAX = 10_000;
@@ -33,11 +37,11 @@ const fields = {
 } as const;
 
 export const chatParameters: ReadonlySet<string> = new Set(Object.keys(fields));
-const chatBody = checked(Type.Object(fields));
+const chatBody = createValidator(Type.Object(fields));
 
-export interface ChatRequest extends StrayParameters {
+export interface ChatRequest extends UnknownParameters {
   readonly generate: GenerateRequest;
-  readonly stream: StreamWish;
+  readonly stream: StreamOptions;
   /** Whether the answer tells logprobs. */
   readonly logprobs: boolean;
   /** Where the schema stands, if there is one. */
@@ -45,40 +49,40 @@ export interface ChatRequest extends StrayParameters {
 }
 
 /** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
-export function chatRequestOf(body: unknown): ChatRequest {
-  const raw = objectOf(body);
-  const stray = strayParameters(raw, chatParameters, "chat");
+export function parseChatRequest(body: unknown): ChatRequest {
+  const raw = parseObject(body);
+  const stray = findUnknownParameters(raw, chatParameters, "chat");
   const unknown = new Set(stray.unknown);
   const given = chatBody(raw, "");
   if (given.modalities?.some((modality) => modality !== "text")) {
-    throw unsupported("modalities", "models answer with text only");
+    throw unsupportedParamError("modalities", "models answer with text only");
   }
   if (given.top_logprobs !== undefined && given.logprobs !== true) {
-    throw refused("top_logprobs", "needs logprobs: true");
+    throw invalidParamError("top_logprobs", "needs logprobs: true");
   }
-  const stream = streamWishOf(given, unknown);
-  const tools = toolsOf(given.tools ?? []);
+  const stream = parseStreamOptions(given, unknown);
+  const tools = parseTools(given.tools ?? []);
   const logprobs = given.logprobs ?? false;
   return {
     generate: {
-      ...generationOf(given, logprobs ? (given.top_logprobs ?? 0) : undefined),
-      isStreamed: stream.isPassedOn,
+      ...parseGeneration(given, logprobs ? (given.top_logprobs ?? 0) : undefined),
+      isStreamed: stream.isUnbuffered,
       prompts: [
         {
           kind: "chat",
-          messages: messagesOf(given.messages, unknown),
+          messages: parseMessages(given.messages, unknown),
           tools,
-          variables: variablesOf(given),
+          variables: parseTemplateVariables(given),
         },
       ],
-      toolChoice: toolChoiceOf(given.tool_choice, tools),
+      toolChoice: parseToolChoice(given.tool_choice, tools),
       parallelToolCalls: given.parallel_tool_calls ?? true,
     },
     stream,
     logprobs,
-    schemaParam: schemaParamOf(given),
+    schemaParam: getSchemaParam(given),
     unknown: [...unknown],
-    further: stray.further,
+    passthrough: stray.passthrough,
   };
 }
 
@@ -91,7 +95,7 @@ const reservedVariables: ReadonlySet<string> = new Set([
   "eos_token",
 ]);
 
-function variablesOf(given: {
+function parseTemplateVariables(given: {
   readonly chat_template_kwargs?: Readonly<Record<string, unknown>>;
   readonly enable_thinking?: boolean;
   readonly reasoning_effort?: string;
@@ -99,7 +103,10 @@ function variablesOf(given: {
   const variables = given.chat_template_kwargs ?? {};
   for (const name of Object.keys(variables)) {
     if (reservedVariables.has(name)) {
-      throw refused(`chat_template_kwargs.${name}`, "is given to the template by the request");
+      throw invalidParamError(
+        `chat_template_kwargs.${name}`,
+        "is given to the template by the request",
+      );
     }
   }
   return {

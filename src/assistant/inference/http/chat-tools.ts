@@ -1,15 +1,15 @@
 import { Type } from "typebox";
 import type { ToolDefinition } from "../runner.ts";
 import type { ToolChoice } from "../service-port.ts";
-import { checked, kindOf, refused } from "./checked.ts";
+import { createValidator, describeValueType, invalidParamError } from "./body-validator.ts";
 
 export const TOOLS_MAX = 128;
 
 /** Of another type, a tool has no function; it is the type that is wrong then. */
-const tool = checked(
+const tool = createValidator(
   Type.Object({ type: Type.Literal("function"), function: Type.Optional(Type.Unknown()) }),
 );
-const definition = checked(
+const definition = createValidator(
   Type.Object({
     name: Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$" }),
     description: Type.Optional(Type.Union([Type.String(), Type.Null()])),
@@ -19,13 +19,13 @@ const definition = checked(
   }),
 );
 
-export function toolsOf(tools: readonly unknown[]): ToolDefinition[] {
+export function parseTools(tools: readonly unknown[]): ToolDefinition[] {
   const names = new Set<string>();
   return tools.map((value, index) => {
     const at = `tools[${index}]`;
     const given = definition(tool(value, at).function, `${at}.function`);
     if (names.has(given.name)) {
-      throw refused(`${at}.function.name`, "is the name of another tool too");
+      throw invalidParamError(`${at}.function.name`, "is the name of another tool too");
     }
     names.add(given.name);
     const { parameters } = given;
@@ -34,9 +34,9 @@ export function toolsOf(tools: readonly unknown[]): ToolDefinition[] {
       parameters === null ||
       (typeof parameters === "object" && !Array.isArray(parameters));
     if (!isSchema) {
-      throw refused(
+      throw invalidParamError(
         `${at}.function.parameters`,
-        `has to be a JSON Schema of an object, and is ${kindOf(parameters)}`,
+        `has to be a JSON Schema of an object, and is ${describeValueType(parameters)}`,
       );
     }
     return {
@@ -47,27 +47,28 @@ export function toolsOf(tools: readonly unknown[]): ToolDefinition[] {
   });
 }
 
-const namedChoice = checked(
+const namedChoice = createValidator(
   Type.Object({
     type: Type.Literal("function"),
     function: Type.Object({ name: Type.String() }),
   }),
 );
 
-export function toolChoiceOf(value: unknown, tools: readonly ToolDefinition[]): ToolChoice {
+export function parseToolChoice(value: unknown, tools: readonly ToolDefinition[]): ToolChoice {
   if (value === undefined) return { kind: tools.length === 0 ? "none" : "auto" };
   if (value === "none" || value === "auto") return { kind: value };
   if (value !== "required" && (typeof value !== "object" || value === null)) {
-    throw refused(
+    throw invalidParamError(
       "tool_choice",
       'has to be "none", "auto", "required" or { type: "function", function: { name } }',
     );
   }
-  if (tools.length === 0) throw refused("tool_choice", "asks for a tool, and there are no tools");
+  if (tools.length === 0)
+    throw invalidParamError("tool_choice", "asks for a tool, and there are no tools");
   if (value === "required") return { kind: "required" };
   const { name } = namedChoice(value, "tool_choice").function;
   if (!tools.some((known) => known.name === name)) {
-    throw refused("tool_choice.function.name", "is not the name of one of the tools");
+    throw invalidParamError("tool_choice.function.name", "is not the name of one of the tools");
   }
   return { kind: "function", name };
 }

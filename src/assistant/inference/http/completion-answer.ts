@@ -1,7 +1,7 @@
 import type { TokenLogprob } from "../runner.ts";
 import type { AnswerBuilder, AnswerHead, ChoiceEvent } from "./answer-format.ts";
 import { completionObject } from "./completion-chunks.ts";
-import { completionLogprobs } from "./logprobs.ts";
+import { formatCompletionLogprobs } from "./format-logprobs.ts";
 
 interface Choice {
   text: string;
@@ -37,7 +37,7 @@ export class CompletionAnswer implements AnswerBuilder {
       choices: this.#choices.map((choice, index) => ({
         text: choice.text,
         index,
-        logprobs: this.#hasLogprobs ? completionLogprobs(choice.logprobs, 0) : null,
+        logprobs: this.#hasLogprobs ? formatCompletionLogprobs(choice.logprobs, 0) : null,
         finish_reason: choice.finishReason,
       })),
       usage,

@@ -6,7 +6,7 @@ import {
   chunkTail,
   endCounts,
 } from "./answer-format.ts";
-import { completionLogprobs } from "./logprobs.ts";
+import { formatCompletionLogprobs } from "./format-logprobs.ts";
 
 /** Chunks and whole answers have the same name here. */
 export const completionObject = "text_completion";
@@ -16,19 +16,19 @@ export class CompletionChunks implements ChunkFormat {
   readonly #head: string;
   readonly #tail: string;
   readonly #echoes: readonly string[];
-  readonly #tellsCounts: boolean;
+  readonly #includeCounts: boolean;
   /** Characters of each choice so far, for the offsets of logprobs. */
   readonly #lengths: number[];
 
   constructor(
     head: AnswerHead,
     echoes: readonly string[],
-    options: { readonly includeUsage: boolean; readonly tellsCounts: boolean },
+    options: { readonly includeUsage: boolean; readonly includeCounts: boolean },
   ) {
     this.#head = chunkHead(head, completionObject);
     this.#tail = chunkTail(options.includeUsage);
     this.#echoes = echoes;
-    this.#tellsCounts = options.tellsCounts;
+    this.#includeCounts = options.includeCounts;
     this.#lengths = echoes.map(() => 0);
   }
 
@@ -40,14 +40,14 @@ export class CompletionChunks implements ChunkFormat {
 
   chunk(event: ChoiceEvent): string {
     if (event.type === "end") {
-      const counts = this.#tellsCounts ? endCounts(event) : "";
+      const counts = this.#includeCounts ? endCounts(event) : "";
       return this.#text(event.choice, "", "null", `"${event.reason}"${counts}`);
     }
     if (event.type !== "text" || (event.text === "" && !event.logprobs)) return "";
     const offset = this.#lengths[event.choice] ?? 0;
     this.#lengths[event.choice] = offset + event.text.length;
     const logprobs = event.logprobs
-      ? JSON.stringify(completionLogprobs(event.logprobs, offset))
+      ? JSON.stringify(formatCompletionLogprobs(event.logprobs, offset))
       : "null";
     return this.#text(event.choice, event.text, logprobs, "null");
   }

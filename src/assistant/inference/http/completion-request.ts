@@ -1,16 +1,20 @@
 import { Type } from "typebox";
 import type { Prompt } from "../runner.ts";
 import type { GenerateRequest } from "../service-port.ts";
-import { checked, kindOf, refused } from "./checked.ts";
+import { createValidator, describeValueType, invalidParamError } from "./body-validator.ts";
 import {
   generationFields,
-  generationOf,
-  type StreamWish,
-  schemaParamOf,
-  streamWishOf,
+  getSchemaParam,
+  parseGeneration,
+  parseStreamOptions,
+  type StreamOptions,
 } from "./generation-parameters.ts";
-import { objectOf } from "./json-body.ts";
-import { type StrayParameters, strayParameters, unsupported } from "./parameters.ts";
+import { parseObject } from "./json-body.ts";
+import {
+  findUnknownParameters,
+  type UnknownParameters,
+  unsupportedParamError,
+} from "./unknown-parameters.ts";
 
 const PROMPTS_MAX = 64;
 /** Of one request: each takes a place in the queue. */
@@ -27,11 +31,11 @@ const fields = {
 } as const;
 
 export const completionParameters: ReadonlySet<string> = new Set(Object.keys(fields));
-const completionBody = checked(Type.Object(fields));
+const completionBody = createValidator(Type.Object(fields));
 
-export interface CompletionRequest extends StrayParameters {
+export interface CompletionRequest extends UnknownParameters {
   readonly generate: GenerateRequest;
-  readonly stream: StreamWish;
+  readonly stream: StreamOptions;
   readonly logprobs: boolean;
   /** What each choice begins with: its prompt, where `echo` asks for it. */
   readonly echoes: readonly string[];
@@ -39,76 +43,84 @@ export interface CompletionRequest extends StrayParameters {
 }
 
 /** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
-export function completionRequestOf(body: unknown): CompletionRequest {
-  const raw = objectOf(body);
-  const { unknown: names, further } = strayParameters(raw, completionParameters, "completions");
+export function parseCompletionRequest(body: unknown): CompletionRequest {
+  const raw = parseObject(body);
+  const { unknown: names, passthrough: further } = findUnknownParameters(
+    raw,
+    completionParameters,
+    "completions",
+  );
   const unknown = new Set(names);
   const given = completionBody(raw, "");
   const n = given.n ?? 1;
   if (given.best_of !== undefined && given.best_of !== n) {
-    throw unsupported("best_of", "every choice is returned; use n");
+    throw unsupportedParamError("best_of", "every choice is returned; use n");
   }
-  const prompts = promptsOf(given.prompt);
+  const prompts = parsePrompts(given.prompt);
   if (prompts.length * n > CHOICES_MAX) {
-    throw refused("n", `times the number of prompts may be at most ${CHOICES_MAX}`);
+    throw invalidParamError("n", `times the number of prompts may be at most ${CHOICES_MAX}`);
   }
-  const stream = streamWishOf(given, unknown);
+  const stream = parseStreamOptions(given, unknown);
   const isEcho = given.echo ?? false;
   if (isEcho && given.logprobs !== undefined) {
-    throw unsupported("echo", "a prompt has no logprobs; leave echo or logprobs out");
+    throw unsupportedParamError("echo", "a prompt has no logprobs; leave echo or logprobs out");
   }
   return {
     generate: {
-      ...generationOf(given, given.logprobs),
-      isStreamed: stream.isPassedOn,
+      ...parseGeneration(given, given.logprobs),
+      isStreamed: stream.isUnbuffered,
       prompts,
       toolChoice: { kind: "none" },
       parallelToolCalls: false,
     },
     stream,
     logprobs: given.logprobs !== undefined,
-    echoes: prompts.flatMap((prompt) => Array.from({ length: n }, () => echoOf(prompt, isEcho))),
-    schemaParam: schemaParamOf(given),
+    echoes: prompts.flatMap((prompt) => Array.from({ length: n }, () => getEcho(prompt, isEcho))),
+    schemaParam: getSchemaParam(given),
     unknown: [...unknown],
-    further,
+    passthrough: further,
   };
 }
 
-function echoOf(prompt: Prompt, isEcho: boolean): string {
+function getEcho(prompt: Prompt, isEcho: boolean): string {
   if (!isEcho) return "";
   if (prompt.kind === "text") return prompt.text;
-  throw unsupported("echo", "it takes prompts that are text");
+  throw unsupportedParamError("echo", "it takes prompts that are text");
 }
 
-function promptsOf(prompt: unknown): Prompt[] {
-  if (prompt === undefined) throw refused("prompt", "is required");
+function parsePrompts(prompt: unknown): Prompt[] {
+  if (prompt === undefined) throw invalidParamError("prompt", "is required");
   if (typeof prompt === "string") return [{ kind: "text", text: prompt }];
-  if (!Array.isArray(prompt)) throw wrongPrompt("prompt", prompt);
-  if (prompt.length === 0) throw refused("prompt", "has to have at least 1 item");
-  if (typeof prompt[0] === "number") return [tokensOf(prompt, "prompt")];
-  if (prompt.length > PROMPTS_MAX) throw refused("prompt", `may have at most ${PROMPTS_MAX} items`);
+  if (!Array.isArray(prompt)) throw invalidPromptError("prompt", prompt);
+  if (prompt.length === 0) throw invalidParamError("prompt", "has to have at least 1 item");
+  if (typeof prompt[0] === "number") return [parseTokens(prompt, "prompt")];
+  if (prompt.length > PROMPTS_MAX)
+    throw invalidParamError("prompt", `may have at most ${PROMPTS_MAX} items`);
   return prompt.map((item: unknown, index) => {
     const at = `prompt[${index}]`;
     if (typeof item === "string") return { kind: "text", text: item };
-    if (Array.isArray(item)) return tokensOf(item, at);
-    throw wrongPrompt(at, item);
+    if (Array.isArray(item)) return parseTokens(item, at);
+    throw invalidPromptError(at, item);
   });
 }
 
-function tokensOf(items: readonly unknown[], at: string): Prompt {
-  if (items.length === 0) throw refused(at, "has to have at least 1 item");
+function parseTokens(items: readonly unknown[], at: string): Prompt {
+  if (items.length === 0) throw invalidParamError(at, "has to have at least 1 item");
   const tokens = items.map((item, index) => {
     if (typeof item !== "number" || !Number.isInteger(item) || item < 0 || item > TOKEN_MAX) {
-      throw refused(`${at}[${index}]`, "has to be the id of a token, as the items before it");
+      throw invalidParamError(
+        `${at}[${index}]`,
+        "has to be the id of a token, as the items before it",
+      );
     }
     return item;
   });
   return { kind: "tokens", tokens };
 }
 
-function wrongPrompt(at: string, value: unknown) {
-  return refused(
+function invalidPromptError(at: string, value: unknown) {
+  return invalidParamError(
     at,
-    `has to be a string, an array of strings, or ids of tokens, and is ${kindOf(value)}`,
+    `has to be a string, an array of strings, or ids of tokens, and is ${describeValueType(value)}`,
   );
 }

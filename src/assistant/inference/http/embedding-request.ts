@@ -1,10 +1,10 @@
 import { Type } from "typebox";
 import type { EmbedRequest } from "../service-port.ts";
-import { checked, kindOf, refused } from "./checked.ts";
-import { egressField, egressOf } from "./egress-wish.ts";
-import { keepAliveOf } from "./generation-parameters.ts";
-import { objectOf } from "./json-body.ts";
-import { type StrayParameters, strayParameters } from "./parameters.ts";
+import { createValidator, describeValueType, invalidParamError } from "./body-validator.ts";
+import { egressField, parseEgress } from "./egress-parameter.ts";
+import { parseKeepAlive } from "./generation-parameters.ts";
+import { parseObject } from "./json-body.ts";
+import { findUnknownParameters, type UnknownParameters } from "./unknown-parameters.ts";
 
 const TEXTS_MAX = 2048;
 
@@ -20,55 +20,59 @@ const fields = {
 } as const;
 
 export const embeddingParameters: ReadonlySet<string> = new Set(Object.keys(fields));
-const embeddingBody = checked(Type.Object(fields));
+const embeddingBody = createValidator(Type.Object(fields));
 
-export interface EmbeddingRequest extends StrayParameters {
+export interface EmbeddingRequest extends UnknownParameters {
   readonly embed: EmbedRequest;
   readonly encoding: "float" | "base64";
   readonly dimensions: number | undefined;
   /** Whether the tokens of each text are told. */
-  readonly tellsCounts: boolean;
+  readonly includeCounts: boolean;
 }
 
 /** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
-export function embeddingRequestOf(body: unknown): EmbeddingRequest {
-  const raw = objectOf(body);
-  const stray = strayParameters(raw, embeddingParameters, "embeddings");
+export function parseEmbeddingRequest(body: unknown): EmbeddingRequest {
+  const raw = parseObject(body);
+  const stray = findUnknownParameters(raw, embeddingParameters, "embeddings");
   const given = embeddingBody(raw, "");
   return {
     embed: {
       model: given.model === "" ? undefined : given.model,
-      texts: textsOf(given.input),
+      texts: parseTexts(given.input),
       priority: given.svc_priority ?? "interactive",
-      keepAliveMs: keepAliveOf(given.keep_alive),
-      egress: egressOf(given.svc_scopes),
+      keepAliveMs: parseKeepAlive(given.keep_alive),
+      egress: parseEgress(given.svc_scopes),
     },
     encoding: given.encoding_format ?? "float",
     dimensions: given.dimensions,
-    tellsCounts: given.svc_counts ?? false,
+    includeCounts: given.svc_counts ?? false,
     ...stray,
   };
 }
 
-function textsOf(input: unknown): readonly string[] {
-  if (input === undefined) throw refused("input", "is required");
+function parseTexts(input: unknown): readonly string[] {
+  if (input === undefined) throw invalidParamError("input", "is required");
   const isList = Array.isArray(input);
   const texts: readonly unknown[] = isList ? input : [input];
-  if (texts.length === 0) throw refused("input", "has to have at least 1 item");
-  if (texts.length > TEXTS_MAX) throw refused("input", `may have at most ${TEXTS_MAX} texts`);
+  if (texts.length === 0) throw invalidParamError("input", "has to have at least 1 item");
+  if (texts.length > TEXTS_MAX)
+    throw invalidParamError("input", `may have at most ${TEXTS_MAX} texts`);
   return texts.map((text, index) => {
     const at = isList ? `input[${index}]` : "input";
     if (typeof text === "number" || Array.isArray(text)) {
       // Clients that send ids have them from the vocabulary of another vendor's model.
-      throw refused(at, "has to be text: ids of tokens mean something else to every model");
-    }
-    if (typeof text !== "string") {
-      throw refused(
+      throw invalidParamError(
         at,
-        `has to be a string${isList ? "" : " or an array of strings"}, and is ${kindOf(text)}`,
+        "has to be text: ids of tokens mean something else to every model",
       );
     }
-    if (text === "") throw refused(at, "is empty");
+    if (typeof text !== "string") {
+      throw invalidParamError(
+        at,
+        `has to be a string${isList ? "" : " or an array of strings"}, and is ${describeValueType(text)}`,
+      );
+    }
+    if (text === "") throw invalidParamError(at, "is empty");
     return text;
   });
 }

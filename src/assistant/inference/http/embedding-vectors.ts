@@ -1,18 +1,18 @@
 import { endianness } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { refused } from "./checked.ts";
+import { invalidParamError } from "./body-validator.ts";
 
 /**
  * Writing a thousand vectors as digits takes half a second; in pieces of some ten milliseconds, so that
  * the streams of others go on meanwhile.
  */
-const FLOATS_A_TURN = 16_384;
+const FLOATS_PER_TURN = 16_384;
 
 /**
  * The list of embeddings as JSON text, in the order of the vectors; with how many tokens each text had,
  * where `tokens` tells. Rejects when the signal aborts.
  */
-export async function embeddingsText(
+export async function formatEmbeddings(
   vectors: readonly Float32Array[],
   encoding: "float" | "base64",
   signal: AbortSignal,
@@ -22,11 +22,11 @@ export async function embeddingsText(
   let floats = 0;
   for (const [index, vector] of vectors.entries()) {
     const embedding =
-      encoding === "base64" ? `"${base64Of(vector)}"` : JSON.stringify(Array.from(vector));
+      encoding === "base64" ? `"${encodeBase64(vector)}"` : JSON.stringify(Array.from(vector));
     const count = tokens?.[index] === undefined ? "" : `,"svc_tokens":${tokens[index]}`;
     parts.push(`{"object":"embedding","index":${index},"embedding":${embedding}${count}}`);
     floats += vector.length;
-    if (floats >= FLOATS_A_TURN) {
+    if (floats >= FLOATS_PER_TURN) {
       floats = 0;
       await nextTurn();
       signal.throwIfAborted();
@@ -38,11 +38,11 @@ export async function embeddingsText(
 /** Throws AssistantError `invalid_request` where a model has fewer dimensions than are asked for. */
 export function checkDimensions(wanted: number | undefined, length: number | undefined): void {
   if (wanted === undefined || length === undefined || wanted <= length) return;
-  throw refused("dimensions", `has to be at most ${length}, which is what the model has`);
+  throw invalidParamError("dimensions", `has to be at most ${length}, which is what the model has`);
 }
 
 /** The first dimensions, made a unit vector again, as models that are trained for it want it. */
-export function shortened(vector: Float32Array, dimensions: number): Float32Array {
+export function truncateVector(vector: Float32Array, dimensions: number): Float32Array {
   if (vector.length === dimensions) return vector;
   const kept = vector.slice(0, dimensions);
   const norm = Math.sqrt(kept.reduce((sum, value) => sum + value * value, 0));
@@ -50,7 +50,7 @@ export function shortened(vector: Float32Array, dimensions: number): Float32Arra
 }
 
 /** Little-endian 32-bit floats, whatever this machine has. */
-export function base64Of(vector: Float32Array): string {
+export function encodeBase64(vector: Float32Array): string {
   const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength);
   return (endianness() === "LE" ? bytes : Buffer.from(bytes).swap32()).toString("base64");
 }

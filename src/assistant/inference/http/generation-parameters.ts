@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from "typebox";
-import type { GenerateRequest, Guide, SamplingWish } from "../service-port.ts";
-import { checked, kindOf, refused } from "./checked.ts";
-import { egressField, egressOf } from "./egress-wish.ts";
+import type { GenerateRequest, Guide, SamplingParams } from "../service-port.ts";
+import { createValidator, describeValueType, invalidParamError } from "./body-validator.ts";
+import { egressField, parseEgress } from "./egress-parameter.ts";
 
 /** What chat and plain completions have in common. Unions are checked by hand, for better messages. */
 export const generationFields = {
@@ -43,25 +43,25 @@ const Generation = Type.Object(generationFields);
 type Generation = Static<typeof Generation>;
 
 /** What a request says of its stream. */
-export interface StreamWish {
+export interface StreamOptions {
   readonly isStream: boolean;
   readonly includeUsage: boolean;
   /** Whether counts are told as they become known, and not only with the usage. */
-  readonly tellsCounts: boolean;
+  readonly includeCounts: boolean;
   /** Whether an answer is passed on as it comes; a guided one may be held until it has been checked. */
-  readonly isPassedOn: boolean;
+  readonly isUnbuffered: boolean;
 }
 
 /** `unknown` collects the options of a stream that is none. */
-export function streamWishOf(body: Generation, unknown: Set<string>): StreamWish {
+export function parseStreamOptions(body: Generation, unknown: Set<string>): StreamOptions {
   const isStream = body.stream ?? false;
   const options = body.stream_options;
   if (!isStream && options !== undefined) unknown.add("stream_options");
   return {
     isStream,
     includeUsage: isStream && options?.include_usage === true,
-    tellsCounts: isStream && options?.svc_counts === true,
-    isPassedOn: isStream && options?.svc_hold !== true,
+    includeCounts: isStream && options?.svc_counts === true,
+    isUnbuffered: isStream && options?.svc_hold !== true,
   };
 }
 
@@ -73,27 +73,30 @@ const TOKEN_MAX = 2 ** 31 - 1;
 const SEED_MAX = 2 ** 32 - 2;
 
 /** The part of a request that both routes share; `logprobs` is how many are asked for. */
-export function generationOf(
+export function parseGeneration(
   body: Generation,
   logprobs: number | undefined,
 ): Omit<GenerateRequest, "prompts" | "toolChoice" | "parallelToolCalls" | "isStreamed"> {
   return {
     model: body.model === "" ? undefined : body.model,
     n: body.n ?? 1,
-    sampling: { ...samplingOf(body), logprobs },
-    maxTokens: maxTokensOf(body),
-    stop: stopsOf(body.stop),
+    sampling: { ...parseSampling(body), logprobs },
+    maxTokens: parseMaxTokens(body),
+    stop: parseStop(body.stop),
     priority: body.svc_priority ?? "interactive",
-    guide: guideOf(body.response_format),
-    keepAliveMs: keepAliveOf(body.keep_alive),
-    egress: egressOf(body.svc_scopes),
+    guide: parseResponseFormat(body.response_format),
+    keepAliveMs: parseKeepAlive(body.keep_alive),
+    egress: parseEgress(body.svc_scopes),
   };
 }
 
-function samplingOf(body: Generation): SamplingWish {
+function parseSampling(body: Generation): SamplingParams {
   const { repeat_penalty: repeat, repetition_penalty: repetition } = body;
   if (repeat !== undefined && repetition !== undefined && repeat !== repetition) {
-    throw refused("repetition_penalty", "is another word for repeat_penalty: send one of them");
+    throw invalidParamError(
+      "repetition_penalty",
+      "is another word for repeat_penalty: send one of them",
+    );
   }
   return {
     temperature: body.temperature,
@@ -101,67 +104,74 @@ function samplingOf(body: Generation): SamplingWish {
     // Both mean that all tokens stay in.
     topK: body.top_k === -1 ? 0 : body.top_k,
     minP: body.min_p,
-    seed: body.seed === undefined ? undefined : seedOf(body.seed),
+    seed: body.seed === undefined ? undefined : foldSeed(body.seed),
     repeatPenalty: repeat ?? repetition,
     presencePenalty: body.presence_penalty,
     frequencyPenalty: body.frequency_penalty,
-    logitBias: body.logit_bias === undefined ? undefined : biasesOf(body.logit_bias),
+    logitBias: body.logit_bias === undefined ? undefined : parseLogitBias(body.logit_bias),
   };
 }
 
 /** Any integer is a seed; engines take 32 bits. */
-function seedOf(seed: number): number {
+function foldSeed(seed: number): number {
   const folded = ((seed % 2 ** 32) + 2 ** 32) % 2 ** 32;
   return Math.min(folded, SEED_MAX);
 }
 
-function biasesOf(biases: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+function parseLogitBias(
+  biases: Readonly<Record<string, number>>,
+): Readonly<Record<string, number>> {
   for (const token of Object.keys(biases)) {
     if (!/^\d{1,10}$/.test(token) || Number(token) > TOKEN_MAX) {
-      throw refused("logit_bias", "has to have ids of tokens as keys: digits");
+      throw invalidParamError("logit_bias", "has to have ids of tokens as keys: digits");
     }
   }
   return biases;
 }
 
-function maxTokensOf(body: Generation): number | undefined {
+function parseMaxTokens(body: Generation): number | undefined {
   const { max_tokens: older, max_completion_tokens: newer } = body;
   if (older !== undefined && newer !== undefined && older !== newer) {
-    throw refused("max_completion_tokens", "is the new word for max_tokens: send one of them");
+    throw invalidParamError(
+      "max_completion_tokens",
+      "is the new word for max_tokens: send one of them",
+    );
   }
   const [name, value] =
     newer === undefined ? ["max_tokens", older] : ["max_completion_tokens", newer];
   if (value === undefined) return undefined;
   if (value === -1) return Number.POSITIVE_INFINITY;
-  if (value < 1) throw refused(name, "has to be 1 or more, or -1 for all that the context holds");
+  if (value < 1)
+    throw invalidParamError(name, "has to be 1 or more, or -1 for all that the context holds");
   return value;
 }
 
-export function stopsOf(stop: unknown): readonly string[] {
+export function parseStop(stop: unknown): readonly string[] {
   if (stop === undefined) return [];
   const isList = Array.isArray(stop);
   const stops: readonly unknown[] = isList ? stop : [stop];
-  if (stops.length > STOPS_MAX) throw refused("stop", `may have at most ${STOPS_MAX} texts`);
+  if (stops.length > STOPS_MAX)
+    throw invalidParamError("stop", `may have at most ${STOPS_MAX} texts`);
   return stops.map((text, index) => {
     const at = isList ? `stop[${index}]` : "stop";
     if (typeof text !== "string") {
-      throw refused(
+      throw invalidParamError(
         at,
-        `has to be a string${isList ? "" : " or an array of strings"}, and is ${kindOf(text)}`,
+        `has to be a string${isList ? "" : " or an array of strings"}, and is ${describeValueType(text)}`,
       );
     }
-    if (text === "") throw refused(at, "is empty, and would stop everything");
+    if (text === "") throw invalidParamError(at, "is empty, and would stop everything");
     if (text.length > STOP_CHARACTERS_MAX) {
-      throw refused(at, `may have at most ${STOP_CHARACTERS_MAX} characters`);
+      throw invalidParamError(at, `may have at most ${STOP_CHARACTERS_MAX} characters`);
     }
     return text;
   });
 }
 
-const responseFormat = checked(
+const responseFormat = createValidator(
   Type.Object({ type: Type.Enum(["text", "json_object", "json_schema"]) }),
 );
-const jsonSchema = checked(
+const jsonSchema = createValidator(
   Type.Object({
     name: Type.Optional(Type.Union([Type.String({ maxLength: 128 }), Type.Null()])),
     strict: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
@@ -169,7 +179,7 @@ const jsonSchema = checked(
   }),
 );
 
-function guideOf(format: unknown): Guide {
+function parseResponseFormat(format: unknown): Guide {
   if (format === undefined) return { kind: "none" };
   const { type } = responseFormat(format, "response_format");
   if (type === "text") return { kind: "none" };
@@ -179,41 +189,48 @@ function guideOf(format: unknown): Guide {
   // llama-server, Together and clients made for them put the schema here, with either type.
   if (bare !== undefined && bare !== null) {
     if (inner !== undefined && inner !== null) {
-      throw refused("response_format.schema", `stands beside ${schemaAt}, which is one too many`);
+      throw invalidParamError(
+        "response_format.schema",
+        `stands beside ${schemaPath}, which is one too many`,
+      );
     }
     return {
       kind: "json_schema",
       name: undefined,
-      schema: schemaOf(bare, "response_format.schema"),
+      schema: parseSchema(bare, "response_format.schema"),
       strict: false,
     };
   }
   if (type === "json_object") return { kind: "json_object" };
-  const given = jsonSchema(inner ?? missing("response_format.json_schema"), schemaAt);
+  const given = jsonSchema(inner ?? throwMissing("response_format.json_schema"), schemaPath);
   return {
     kind: "json_schema",
     name: given.name ?? undefined,
-    schema: schemaOf(given.schema, `${schemaAt}.schema`),
+    schema: parseSchema(given.schema, `${schemaPath}.schema`),
     strict: given.strict ?? false,
   };
 }
 
 /** Where the client has written its schema, for errors about it. */
-export function schemaParamOf({ response_format: format }: { readonly response_format?: unknown }) {
+export function getSchemaParam({
+  response_format: format,
+}: {
+  readonly response_format?: unknown;
+}) {
   const isBare = typeof format === "object" && format !== null && "schema" in format;
-  return isBare ? "response_format.schema" : `${schemaAt}.schema`;
+  return isBare ? "response_format.schema" : `${schemaPath}.schema`;
 }
 
-function schemaOf(schema: unknown, param: string): object | boolean {
+function parseSchema(schema: unknown, param: string): object | boolean {
   if (typeof schema === "boolean") return schema;
   if (typeof schema === "object" && schema !== null && !Array.isArray(schema)) return schema;
-  throw refused(param, `has to be a JSON Schema, and is ${kindOf(schema)}`);
+  throw invalidParamError(param, `has to be a JSON Schema, and is ${describeValueType(schema)}`);
 }
 
-const schemaAt = "response_format.json_schema";
+const schemaPath = "response_format.json_schema";
 
-function missing(param: string): never {
-  throw refused(param, "is required");
+function throwMissing(param: string): never {
+  throw invalidParamError(param, "is required");
 }
 
 const unitsMs: Readonly<Record<string, number>> = {
@@ -224,14 +241,17 @@ const unitsMs: Readonly<Record<string, number>> = {
 };
 
 /** Seconds, or a text such as `5m`; anything below zero is for ever. */
-export function keepAliveOf(value: unknown): number | undefined {
+export function parseKeepAlive(value: unknown): number | undefined {
   if (value === undefined) return undefined;
   if (typeof value === "number" && Number.isFinite(value)) {
     return value < 0 ? Number.POSITIVE_INFINITY : value * 1000;
   }
   const match = typeof value === "string" ? /^(-?\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(value) : null;
   if (!match) {
-    throw refused("keep_alive", "has to be a number of seconds, or a text such as 30s, 5m or -1");
+    throw invalidParamError(
+      "keep_alive",
+      "has to be a number of seconds, or a text such as 30s, 5m or -1",
+    );
   }
   const amount = Number(match[1]);
   return amount < 0 ? Number.POSITIVE_INFINITY : amount * (unitsMs[match[2] ?? "s"] ?? 1000);

@@ -2,13 +2,13 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
-import type { AssistantError } from "../../errors.ts";
+import type { AssistantError } from "../../assistant-error.ts";
 import type { ModelRoutes } from "../routing/port.ts";
 import type { InferenceService } from "../service-port.ts";
-import type { Doors } from "./doors.ts";
-import type { Exchange } from "./exchange.ts";
-import { ignoredHeader } from "./parameters.ts";
+import type { ContainerListeners } from "./container-listeners.ts";
+import type { HttpExchange } from "./http-exchange.ts";
 import type { SseLimits } from "./sse-stream.ts";
+import { formatIgnoredHeader } from "./unknown-parameters.ts";
 
 export interface InferenceHttpLimits extends SseLimits {
   /** Of a body. */
@@ -27,7 +27,7 @@ export interface InferenceHttpLimits extends SseLimits {
  * A reader hears something at least every 15 s: after at most 5 s for the request to be accepted and 5 s
  * more, and then after at most two heartbeats. 4 MiB in a minute are 70 kB/s, on the machine itself.
  */
-export const defaultLimits: InferenceHttpLimits = {
+export const defaultHttpLimits: InferenceHttpLimits = {
   bodyBytesMax: 4 * 2 ** 20,
   openAfterMs: 5_000,
   heartbeatMs: 7_000,
@@ -48,7 +48,7 @@ export interface InferenceHttpOptions {
   /** Which names stand for remote models; undefined: none does. */
   readonly routes?: ModelRoutes;
   /** By which others than this machine's own programs come in; undefined: nobody does. */
-  readonly doors?: Doors;
+  readonly listeners?: ContainerListeners;
   /** Where they differ from `defaultLimits`. */
   readonly limits?: Partial<InferenceHttpLimits>;
 }
@@ -63,36 +63,36 @@ export interface InferenceHttpContext {
   readonly version: string;
   readonly limits: InferenceHttpLimits;
   /** Logs an error that is nobody's fault but ours; anything else is the caller's business. */
-  reportUnexpected(error: AssistantError, exchange: Exchange): void;
+  reportUnexpected(error: AssistantError, exchange: HttpExchange): void;
 }
 
-const exchanges = new WeakMap<FastifyRequest, Exchange>();
+const exchanges = new WeakMap<FastifyRequest, HttpExchange>();
 
-export function attachExchange(request: FastifyRequest, exchange: Exchange): void {
+export function attachExchange(request: FastifyRequest, exchange: HttpExchange): void {
   exchanges.set(request, exchange);
 }
 
 /** Undefined for what never got as far as the first hook, such as a path that cannot be decoded. */
-export function findExchange(request: FastifyRequest): Exchange | undefined {
+export function findExchange(request: FastifyRequest): HttpExchange | undefined {
   return exchanges.get(request);
 }
 
 /** Of a request that has come to its route. */
-export function exchangeOf(request: FastifyRequest): Exchange {
+export function getExchange(request: FastifyRequest): HttpExchange {
   const exchange = exchanges.get(request);
   if (!exchange) throw new Error("a request came to its route without an exchange");
   return exchange;
 }
 
 /** Names in the answer, and in the debug log, what nothing was done with. */
-export function tellIgnored(
+export function reportIgnored(
   context: InferenceHttpContext,
   request: FastifyRequest,
   reply: FastifyReply,
   names: readonly string[],
 ): void {
   if (names.length === 0) return;
-  const header = ignoredHeader(names);
+  const header = formatIgnoredHeader(names);
   reply.header("x-berth-ignored", header);
   context.logger.debug({ requestId: request.id, ignored: header }, "parameters were ignored");
 }

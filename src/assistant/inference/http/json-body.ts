@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
-import { JsonFault, parseStrictJson } from "../../../base/strict-json.ts";
-import { AssistantError } from "../../errors.ts";
+import { InvalidJsonError, parseStrictJson } from "../../../base/strict-json.ts";
+import { AssistantError } from "../../assistant-error.ts";
 
 /** Schemas stand deep in a body, and have a limit of their own that says more. */
 const DEPTH_MAX = 256;
@@ -8,7 +8,7 @@ const DEPTH_MAX = 256;
 const forbiddenKeys: ReadonlySet<string> = new Set(["__proto__"]);
 
 /** JSON is the one thing that bodies may hold; what else comes is refused by its type. */
-export function takeJsonBodies(server: FastifyInstance): void {
+export function acceptJsonBodies(server: FastifyInstance): void {
   server.removeAllContentTypeParsers();
   server.addContentTypeParser(
     /^application\/(?:[\w.-]+\+)?json(?:\s*;\s*charset="?utf-?8"?)?\s*;?\s*$/i,
@@ -19,7 +19,7 @@ export function takeJsonBodies(server: FastifyInstance): void {
         if (encoding !== undefined && encoding !== "identity") {
           throw new AssistantError("unsupported_media_type", "send the body uncompressed");
         }
-        done(null, parse(body));
+        done(null, parseBody(body));
       } catch (error) {
         done(error instanceof Error ? error : new Error("the body cannot be read"));
       }
@@ -27,17 +27,18 @@ export function takeJsonBodies(server: FastifyInstance): void {
   );
 }
 
-function parse(body: Buffer): unknown {
+function parseBody(body: Buffer): unknown {
   try {
     return parseStrictJson(body, { depthMax: DEPTH_MAX, forbiddenKeys });
   } catch (error) {
-    if (error instanceof JsonFault) throw new AssistantError("invalid_request", error.message);
+    if (error instanceof InvalidJsonError)
+      throw new AssistantError("invalid_request", error.message);
     throw error;
   }
 }
 
 /** The body as an object, without the parameters that are null: clients write those for absent ones. */
-export function objectOf(body: unknown): Readonly<Record<string, unknown>> {
+export function parseObject(body: unknown): Readonly<Record<string, unknown>> {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new AssistantError(
       "invalid_request",

@@ -9,14 +9,14 @@ export class KnownPaths {
   }
 
   /** All but those that end in `/*`, sorted. */
-  plain(): readonly string[] {
+  listPlain(): readonly string[] {
     return [...this.#methods.keys()].filter((path) => !path.endsWith("/*")).toSorted();
   }
 
   /** Sorted, with OPTIONS; empty where nothing is known at the path. `*` stands for the whole server. */
-  at(path: string): readonly string[] {
+  getMethods(path: string): readonly string[] {
     const found = new Set<string>();
-    const plain = plainPath(path);
+    const plain = normalizePath(path);
     for (const [known, methods] of this.#methods) {
       const isMatch = known.endsWith("/*")
         ? plain.startsWith(known.slice(0, -1)) && plain.length > known.length - 1
@@ -28,7 +28,7 @@ export class KnownPaths {
 }
 
 /** As the router sees it: without query, doubled slashes and a slash at the end. */
-function plainPath(path: string): string {
+function normalizePath(path: string): string {
   const plain = (path.split("?", 1)[0] ?? "").replaceAll(/\/{2,}/g, "/");
   return plain.length > 1 ? plain.replace(/\/$/, "") : plain;
 }

@@ -15,37 +15,37 @@ export type PeerState = "reads" | "gone" | "missing" | "unknown";
  * until something is written. The other end is on this machine, though, and the kernel's table of
  * connections has it: without an inode once no program holds it.
  */
-export async function peerStates(
-  ends: readonly (Ends | undefined)[],
+export async function readPeerStates(
+  ends: readonly (SocketEndpoints | undefined)[],
 ): Promise<readonly PeerState[]> {
   const families = new Set(ends.map((end) => end?.table));
-  const seen: Seen = { inodes: new Map(), listening: new Set() };
+  const seen: TcpTable = { inodes: new Map(), listening: new Set() };
   for (const table of ["/proc/net/tcp", "/proc/net/tcp6"] as const) {
-    if (families.has(table)) readInto(seen, await textOf(table));
+    if (families.has(table)) parseTcpTable(seen, await readOrEmpty(table));
   }
-  return ends.map((end) => (end ? stateOf(end, seen) : "unknown"));
+  return ends.map((end) => (end ? getPeerState(end, seen) : "unknown"));
 }
 
 /** The table changes while it is read, so that a line may be missed: once, that says nothing. */
-function stateOf({ peer, own }: Ends, { inodes, listening }: Seen): PeerState {
+function getPeerState({ peer, own }: SocketEndpoints, { inodes, listening }: TcpTable): PeerState {
   const inode = inodes.get(`${peer} ${own}`);
   if (inode !== undefined) return inode === "0" ? "gone" : "reads";
   // Of a reset Node says nothing once the last byte was read, and the kernel has forgotten the connection.
   // A port that nobody listens on is in another table than this.
-  return !inodes.has(`${own} ${peer}`) && listening.has(portOf(own)) ? "missing" : "unknown";
+  return !inodes.has(`${own} ${peer}`) && listening.has(getPort(own)) ? "missing" : "unknown";
 }
 
-interface Seen {
+interface TcpTable {
   readonly inodes: Map<string, string>;
   /** Ports, as the table writes them. */
   readonly listening: Set<string>;
 }
 
-const LISTENS = "0A";
-const portOf = (end: string) => end.slice(end.indexOf(":") + 1);
+const LISTEN_STATE = "0A";
+const getPort = (end: string) => end.slice(end.indexOf(":") + 1);
 
 /** The two ends of a connection, as the kernel's table has them. */
-export interface Ends {
+export interface SocketEndpoints {
   readonly table: "/proc/net/tcp" | "/proc/net/tcp6";
   /** Address and port, as the table writes them. */
   readonly own: string;
@@ -53,19 +53,19 @@ export interface Ends {
 }
 
 /** Undefined where they are not to be found there. Asked early: of a connection that was reset nobody knows them. */
-export function endsOf(socket: Socket): Ends | undefined {
+export function getEndpoints(socket: Socket): SocketEndpoints | undefined {
   const { localAddress, localPort, remoteAddress, remotePort } = socket;
   if (localAddress === undefined || remoteAddress === undefined) return undefined;
-  const own = hexOf(localAddress, localPort);
-  const peer = hexOf(remoteAddress, remotePort);
+  const own = formatEndpoint(localAddress, localPort);
+  const peer = formatEndpoint(remoteAddress, remotePort);
   if (own === undefined || peer === undefined) return undefined;
   return { table: isIPv4(localAddress) ? "/proc/net/tcp" : "/proc/net/tcp6", own, peer };
 }
 
 /** `127.0.0.1` and 7777 are `0100007F:1E61`: words of 32 bits in the order of this machine. */
-function hexOf(address: string, port: number | undefined): string | undefined {
+function formatEndpoint(address: string, port: number | undefined): string | undefined {
   if (port === undefined) return undefined;
-  const bytes = bytesOf(address);
+  const bytes = parseAddressBytes(address);
   if (!bytes) return undefined;
   let hex = "";
   for (let at = 0; at < bytes.length; at += 4) {
@@ -75,7 +75,7 @@ function hexOf(address: string, port: number | undefined): string | undefined {
   return `${hex}:${port.toString(16).padStart(4, "0")}`.toUpperCase();
 }
 
-function bytesOf(address: string): Buffer | undefined {
+function parseAddressBytes(address: string): Buffer | undefined {
   if (isIPv4(address)) return Buffer.from(address.split(".").map(Number));
   // Addresses of IPv4 that are written as IPv6 stand in the other table, by rules of their own.
   if (!isIPv6(address) || address.includes(".") || address.includes("%")) return undefined;
@@ -88,16 +88,16 @@ function bytesOf(address: string): Buffer | undefined {
 }
 
 /** `sl local remote st queues timer retransmits uid timeout inode ...`, under one line of heads. */
-function readInto({ inodes, listening }: Seen, table: string): void {
+function parseTcpTable({ inodes, listening }: TcpTable, table: string): void {
   for (const line of table.split("\n").slice(1)) {
     const [, local, remote, state, , , , , , inode] = line.trim().split(/\s+/);
     if (local === undefined || remote === undefined || inode === undefined) continue;
     inodes.set(`${local} ${remote}`, inode);
-    if (state === LISTENS) listening.add(portOf(local));
+    if (state === LISTEN_STATE) listening.add(getPort(local));
   }
 }
 
-async function textOf(path: string): Promise<string> {
+async function readOrEmpty(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch {

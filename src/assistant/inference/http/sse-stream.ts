@@ -20,7 +20,7 @@ export class SseStream {
   readonly #clock: Clock;
   readonly #limits: SseLimits;
   readonly #signal: AbortSignal;
-  readonly #onReady = () => this.#ready();
+  readonly #onReady = () => this.#resume();
   readonly #onTurn = () => {
     this.#turn = undefined;
     this.#flush();
@@ -52,7 +52,7 @@ export class SseStream {
     });
     raw.on("drain", this.#onReady);
     this.#signal.addEventListener("abort", this.#onReady);
-    this.#stopHeartbeat = this.#beatLater();
+    this.#stopHeartbeat = this.#scheduleHeartbeat();
   }
 
   /** Whole events or comments, each with its empty line. Nothing after `end`. */
@@ -97,17 +97,17 @@ export class SseStream {
     this.#isBehind = !this.#raw.write(text);
   }
 
-  #ready(): void {
+  #resume(): void {
     this.#isBehind = false;
     this.#wake?.();
     this.#wake = undefined;
   }
 
-  #beatLater(): () => void {
+  #scheduleHeartbeat(): () => void {
     return this.#clock.setTimer(this.#limits.heartbeatMs, () => {
       if (!this.#hasWritten) this.write(": waiting\n\n");
       this.#hasWritten = false;
-      this.#stopHeartbeat = this.#beatLater();
+      this.#stopHeartbeat = this.#scheduleHeartbeat();
     });
   }
 }

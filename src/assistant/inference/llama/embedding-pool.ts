@@ -1,20 +1,20 @@
 import type { Token as LibraryToken, LlamaEmbeddingContext, LlamaModel } from "node-llama-cpp";
-import { type Embedded, TextTooLongError } from "../runner.ts";
-import { SHORT_TEXT_TOKENS } from "./gguf/memory.ts";
+import { type EmbeddingResult, TextTooLongError } from "../runner.ts";
+import { SHORT_TEXT_TOKENS } from "./gguf/memory-estimate.ts";
 
 export interface EmbeddingPoolOptions {
   readonly model: LlamaModel;
   /** Of one text, with the tokens that the model wants at its ends. */
   readonly tokensMax: number;
   /** Texts that are computed at a time; each has a context of its own. */
-  readonly atOnce: number;
+  readonly concurrency: number;
   /** Of one text, where it is alone; asked when a context is made. */
   readonly threads: () => number;
   /** A text has to be computed in one go: models made for embedding look at all of it at once. */
   readonly wholeTexts: boolean;
 }
 
-interface Entry {
+interface TokenizedText {
   readonly index: number;
   readonly tokens: LibraryToken[];
   readonly length: number;
@@ -31,10 +31,10 @@ export class EmbeddingPool implements AsyncDisposable {
   }
 
   /** Unit vectors. Rejects with TextTooLongError before anything is computed. An abort ends it between texts. */
-  async embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded> {
+  async embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
     signal.throwIfAborted();
     const first = await this.#shortContext(0);
-    const entries = texts.map((text, index) => this.#read(first, text, index));
+    const entries = texts.map((text, index) => this.#tokenize(first, text, index));
     const vectors: Float32Array[] = [];
     // Of about the same length at the same time, and the longest first: no core waits long at the end.
     const queue = entries.toSorted((one, other) => one.length - other.length);
@@ -49,7 +49,7 @@ export class EmbeddingPool implements AsyncDisposable {
         vectors[entry.index] = normalise(vector);
       }
     };
-    const slots = Math.min(this.#options.atOnce, texts.length);
+    const slots = Math.min(this.#options.concurrency, texts.length);
     const outcomes = await Promise.allSettled(
       Array.from({ length: slots }, (_, slot) => work(slot)),
     );
@@ -82,7 +82,7 @@ export class EmbeddingPool implements AsyncDisposable {
     return Math.min(SHORT_TEXT_TOKENS, this.#options.tokensMax);
   }
 
-  #read(context: LlamaEmbeddingContext, text: string, index: number): Entry {
+  #tokenize(context: LlamaEmbeddingContext, text: string, index: number): TokenizedText {
     const { model, tokensMax } = this.#options;
     const tokens = model.tokenize(text, false);
     if (tokens.length === 0) {

@@ -6,7 +6,7 @@ import {
 } from "node-llama-cpp";
 
 /** Compiled grammars are kept for the schemas that are in use now; one has up to 256 KiB of text. */
-const KEPT_MAX = 64;
+const CACHED_GRAMMARS_MAX = 64;
 
 /** Grammars by their text, the least recently used forgotten first. */
 export class GrammarCache {
@@ -20,13 +20,13 @@ export class GrammarCache {
   }
 
   /** A state at the beginning of the grammar. Rejects where llama.cpp cannot read the text. */
-  async begin(text: string): Promise<LlamaGrammarEvaluationState> {
+  async createState(text: string): Promise<LlamaGrammarEvaluationState> {
     const known = this.#grammars.get(text);
     const grammar = known ?? this.#llama.createGrammar({ grammar: text });
     this.#grammars.delete(text);
     this.#grammars.set(text, grammar);
     for (const oldest of this.#grammars.keys()) {
-      if (this.#grammars.size <= KEPT_MAX) break;
+      if (this.#grammars.size <= CACHED_GRAMMARS_MAX) break;
       this.#grammars.delete(oldest);
     }
     try {

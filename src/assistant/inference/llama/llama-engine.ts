@@ -1,14 +1,20 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
-import { AssistantError } from "../../errors.ts";
-import type { Engine, LoadedModel, LoadRequest, ModelFacts, ModelFile } from "../engine.ts";
-import { type InspectedModel, inspectModel } from "./gguf/inspect.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import type {
+  InferenceEngine,
+  LoadedModel,
+  LoadRequest,
+  ModelFacts,
+  ModelFile,
+} from "../inference-engine.ts";
+import { inspectModel, type ModelInspection } from "./gguf/inspect-model.ts";
 import { chooseSize } from "./model-size.ts";
+import { ChildProcessModel } from "./process/child-model.ts";
 import { EngineProcess } from "./process/engine-process.ts";
-import { RemoteModel } from "./process/remote-model.ts";
-import type { LoadOrder } from "./process/wire.ts";
-import { CalibrationCache, type Measured } from "./threads/calibration-cache.ts";
-import { countCores } from "./threads/cores.ts";
+import type { LoadParams } from "./process/ipc.ts";
+import { CalibrationCache, type Measurements } from "./threads/calibration-cache.ts";
+import { countCores } from "./threads/count-cores.ts";
 
 export interface LlamaEngineOptions {
   readonly clock: Clock;
@@ -22,13 +28,13 @@ export interface LlamaEngineOptions {
 }
 
 /** llama.cpp, a process for each model: one that crashes takes nothing along, and one that ends leaves nothing. */
-export class LlamaEngine implements Engine {
+export class LlamaEngine implements InferenceEngine {
   readonly name = "llama.cpp";
   readonly #options: LlamaEngineOptions;
   readonly #cores: number;
   readonly #cache: CalibrationCache;
-  readonly #models = new Set<RemoteModel>();
-  readonly #ending = new AbortController();
+  readonly #models = new Set<ChildProcessModel>();
+  readonly #closing = new AbortController();
 
   constructor(options: LlamaEngineOptions) {
     const counted = countCores();
@@ -47,20 +53,20 @@ export class LlamaEngine implements Engine {
   }
 
   async load(request: LoadRequest, signal: AbortSignal): Promise<LoadedModel> {
-    const ending = AbortSignal.any([signal, this.#ending.signal]);
+    const ending = AbortSignal.any([signal, this.#closing.signal]);
     ending.throwIfAborted();
     const { logger, clock } = this.#options;
     const inspected = await inspectModel(request, ending);
-    const order = await this.#order(request, inspected);
+    const params = await this.#createLoadParams(request, inspected);
     const process = new EngineProcess({
       // Decodes that stay on one thread keep its caches warm; embedding does several side by side.
-      workers: inspected.facts.kind === "embedding" ? order.embeddingsAtOnce : 1,
+      workers: inspected.facts.kind === "embedding" ? params.embeddingsAtOnce : 1,
       clock,
       logger: logger.child({ model: request.id }),
     });
-    const model = new RemoteModel({
+    const model = new ChildProcessModel({
       process,
-      order,
+      params: params,
       facts: inspected.facts,
       cores: request.cores,
       logger,
@@ -70,11 +76,11 @@ export class LlamaEngine implements Engine {
     void process.ended.then(() => this.#models.delete(model));
     try {
       const { measured, steady } = await model.start(ending);
-      if (measured && steady) await this.#keep(inspected, measured);
-      else if (measured) this.#cache.note(inspected.digest, measured);
+      if (measured && steady) await this.#saveMeasurements(inspected, measured);
+      else if (measured) this.#cache.keepTemporarily(inspected.digest, measured);
       ending.throwIfAborted();
     } catch (error) {
-      const explained = this.#explain(model, error, ending);
+      const explained = this.#toLoadError(model, error, ending);
       await model[Symbol.asyncDispose]();
       throw explained;
     }
@@ -82,12 +88,15 @@ export class LlamaEngine implements Engine {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#ending.abort(new AssistantError("shutting_down", "the assistant is stopping"));
+    this.#closing.abort(new AssistantError("shutting_down", "the assistant is stopping"));
     await Promise.all([...this.#models].map((model) => model[Symbol.asyncDispose]()));
     this.#models.clear();
   }
 
-  async #order(request: LoadRequest, { facts, digest }: InspectedModel): Promise<LoadOrder> {
+  async #createLoadParams(
+    request: LoadRequest,
+    { facts, digest }: ModelInspection,
+  ): Promise<LoadParams> {
     const embeddingsAtOnce = facts.kind === "embedding" ? this.#cores : 1;
     const size = chooseSize(facts, request, embeddingsAtOnce);
     return {
@@ -101,7 +110,7 @@ export class LlamaEngine implements Engine {
     };
   }
 
-  async #keep({ digest }: InspectedModel, measured: Measured) {
+  async #saveMeasurements({ digest }: ModelInspection, measured: Measurements) {
     try {
       await this.#cache.write(digest, measured);
     } catch (error) {
@@ -110,11 +119,11 @@ export class LlamaEngine implements Engine {
   }
 
   /** A process that ends while it reads a file was ended by the file: to try again is of no use. */
-  #explain(model: RemoteModel, error: unknown, signal: AbortSignal): unknown {
+  #toLoadError(model: ChildProcessModel, error: unknown, signal: AbortSignal): unknown {
     if (signal.aborted) return signal.reason;
     const { id, processEnd } = model;
     if (!processEnd) return error;
-    if (processEnd.signal === "SIGKILL" && !processEnd.isOwn) {
+    if (processEnd.signal === "SIGKILL" && !processEnd.isKilledByParent) {
       return new AssistantError(
         "insufficient_memory",
         `model "${id}" was killed while it was loaded, most likely by the system for want of memory; use a smaller context, fewer sequences, or a smaller quantization`,

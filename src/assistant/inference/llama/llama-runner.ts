@@ -1,16 +1,24 @@
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
-import { AssistantError } from "../../errors.ts";
-import type { Embedded, Prompt, Runner, Sampling, StepOutcome, Stream, Token } from "../runner.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import type {
+  EmbeddingResult,
+  Prompt,
+  Runner,
+  Sampling,
+  StepOutcome,
+  Token,
+  TokenStream,
+} from "../runner.ts";
 import { type BatchCosts, BatchPlan } from "./batch-plan.ts";
 import { EmbeddingPool } from "./embedding-pool.ts";
-import { BATCH_TOKENS, GENERATOR_TEXT_TOKENS_MAX } from "./gguf/memory.ts";
+import { BATCH_TOKENS, GENERATOR_TEXT_TOKENS_MAX } from "./gguf/memory-estimate.ts";
 import { GrammarCache } from "./grammar-cache.ts";
-import { libraryTokens } from "./library.ts";
+import { toLibraryTokens } from "./llama-library.ts";
 import { LlamaStream, type StreamHost } from "./llama-stream.ts";
 import { type BatchCounts, Lockstep } from "./lockstep.ts";
-import { measurePrefill, measureSteps } from "./measure.ts";
+import { measurePrefill, measureSteps } from "./measure-steps.ts";
 import { PromptEncoder } from "./prompt-encoder.ts";
-import type { ThreadGovernor } from "./threads/governor.ts";
+import type { ThreadGovernor } from "./threads/thread-governor.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
 export interface LlamaRunnerOptions {
@@ -34,27 +42,27 @@ export class LlamaRunner implements Runner {
   readonly contextTokens: number;
   readonly prefillTokensMax = BATCH_TOKENS;
   readonly #options: LlamaRunnerOptions;
-  readonly #generation: Generation | undefined;
+  readonly #generation: GenerationContext | undefined;
   readonly #lockstep: Lockstep;
-  readonly #plan = new BatchPlan();
+  readonly #batchPlan = new BatchPlan();
   readonly #encoder: PromptEncoder;
   readonly #grammars: GrammarCache;
   readonly #embeddings: EmbeddingPool;
   readonly #host: StreamHost;
-  #embedding: Promise<unknown> = Promise.resolve();
+  #lastEmbedding: Promise<unknown> = Promise.resolve();
 
   /** Makes the context that holds all sequences; the memory for it is taken now. */
   static async open(options: LlamaRunnerOptions): Promise<LlamaRunner> {
     const lockstep = new Lockstep();
     const generation =
-      options.sequences === 0 ? undefined : await openGeneration(options, lockstep);
+      options.sequences === 0 ? undefined : await openGenerationContext(options, lockstep);
     return new LlamaRunner(options, lockstep, generation);
   }
 
   private constructor(
     options: LlamaRunnerOptions,
     lockstep: Lockstep,
-    generation: Generation | undefined,
+    generation: GenerationContext | undefined,
   ) {
     const { llama, model } = options;
     this.#options = options;
@@ -71,15 +79,15 @@ export class LlamaRunner implements Runner {
         options.sequences === 0
           ? options.contextTokens
           : Math.min(options.contextTokens, GENERATOR_TEXT_TOKENS_MAX),
-      atOnce: options.embeddingsAtOnce,
-      threads: () => options.threads.threadsOf("prefill"),
+      concurrency: options.embeddingsAtOnce,
+      threads: () => options.threads.getThreads("prefill"),
       wholeTexts: options.sequences === 0,
     });
     this.#host = {
       model,
       vocabulary,
       contextTokens: options.contextTokens,
-      sequence: (number) => this.#sequence(number),
+      getSequence: (number) => this.#getSequence(number),
     };
   }
 
@@ -92,7 +100,7 @@ export class LlamaRunner implements Runner {
   }
 
   async truncate(sequence: number, length: number): Promise<number> {
-    const state = this.#sequence(sequence);
+    const state = this.#getSequence(sequence);
     if (state.nextTokenIndex > length) {
       // Cutting ranges out would have the library evaluate again what a sliding window has lost.
       await state.adaptStateToTokens(state.contextTokens.slice(0, length), false);
@@ -101,58 +109,58 @@ export class LlamaRunner implements Runner {
   }
 
   async prefill(sequence: number, tokens: readonly Token[]): Promise<void> {
-    const state = this.#sequence(sequence);
+    const state = this.#getSequence(sequence);
     if (state.nextTokenIndex + tokens.length > this.contextTokens) {
       throw new AssistantError(
         "context_length_exceeded",
         `the prompt has more than the ${this.contextTokens} tokens that the context holds`,
       );
     }
-    this.#options.threads.use("prefill");
+    this.#options.threads.prepare("prefill");
     this.#lockstep.expect(1);
-    await state.evaluateWithoutGeneratingNewTokens(libraryTokens(tokens));
+    await state.evaluateWithoutGeneratingNewTokens(toLibraryTokens(tokens));
   }
 
-  start(sequence: number, last: Token, sampling: Sampling): Stream {
+  start(sequence: number, last: Token, sampling: Sampling): TokenStream {
     const { grammar } = sampling;
     return new LlamaStream(this.#host, {
       sequence,
       last,
       sampling,
-      beginGrammar: grammar === undefined ? undefined : () => this.#grammars.begin(grammar),
+      beginGrammar: grammar === undefined ? undefined : () => this.#grammars.createState(grammar),
     });
   }
 
-  async step(streams: readonly Stream[]): Promise<readonly StepOutcome[]> {
+  async step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]> {
     const ours = streams.filter((stream) => stream instanceof LlamaStream);
-    const unprepared = ours.filter((stream) => !stream.prepared);
+    const unprepared = ours.filter((stream) => !stream.isPrepared);
     if (unprepared.length > 0) await Promise.all(unprepared.map((stream) => stream.prepare()));
-    this.#options.threads.use("decode");
-    this.#lockstep.expect(ours.length, this.#plan.widths(ours.length));
+    this.#options.threads.prepare("decode");
+    this.#lockstep.expect(ours.length, this.#batchPlan.widths(ours.length));
     const started = performance.now();
-    const outcomes = await Promise.all(ours.map((stream) => this.#next(stream)));
+    const outcomes = await Promise.all(ours.map((stream) => this.#stepStream(stream)));
     this.#options.threads.observe(performance.now() - started, ours.length);
     return outcomes;
   }
 
-  embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded> {
+  embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
     // Contexts that compute side by side share the cores among them.
-    this.#options.threads.use("embed");
+    this.#options.threads.prepare("embed");
     const embedding = this.#embeddings.embed(texts, signal);
     // An abort ends the wait between two texts; what is being computed then still uses the context.
-    this.#embedding = embedding.catch(() => {});
+    this.#lastEmbedding = embedding.catch(() => {});
     return embedding;
   }
 
   /** What batches cost here, from now on; see `measureStep`. */
   adoptBatchCosts(costs: BatchCosts): void {
-    this.#plan.adopt(costs);
+    this.#batchPlan.adopt(costs);
   }
 
   /** How long a step of so many streams takes as one batch, in milliseconds. */
   async measureStep(width: number): Promise<number> {
-    const sequences = Array.from({ length: width }, (_, number) => this.#sequence(number));
-    this.#options.threads.use("decode");
+    const sequences = Array.from({ length: width }, (_, number) => this.#getSequence(number));
+    this.#options.threads.prepare("decode");
     const measured = await measureSteps(sequences, () => this.#lockstep.expect(width));
     for (const sequence of sequences) await sequence.clearHistory();
     return measured;
@@ -163,7 +171,7 @@ export class LlamaRunner implements Runner {
     this.#options.threads.force(threads);
     try {
       if (!this.#generation) return await this.#embeddings.measure();
-      const sequence = this.#sequence(0);
+      const sequence = this.#getSequence(0);
       const expectOne = () => this.#lockstep.expect(1);
       expectOne();
       const measured = await (kind === "decode"
@@ -178,19 +186,19 @@ export class LlamaRunner implements Runner {
 
   /** Waits for what is being computed. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#embedding;
+    await this.#lastEmbedding;
     await this.#embeddings[Symbol.asyncDispose]();
     await this.#generation?.context.dispose();
     await this.#options.model.dispose();
   }
 
-  async #next(stream: LlamaStream): Promise<StepOutcome> {
+  async #stepStream(stream: LlamaStream): Promise<StepOutcome> {
     const outcome = await stream.next();
-    if (outcome.kind === "failed") this.#lockstep.forget();
+    if (outcome.kind === "failed") this.#lockstep.expectOneLess();
     return outcome;
   }
 
-  #sequence(number: number): LlamaContextSequence {
+  #getSequence(number: number): LlamaContextSequence {
     if (!this.#generation) {
       throw new AssistantError(
         "model_unsuitable",
@@ -207,15 +215,15 @@ function refuseToShift(): never {
   throw new Error("the context is full");
 }
 
-interface Generation {
+interface GenerationContext {
   readonly context: LlamaContext;
   readonly sequences: readonly LlamaContextSequence[];
 }
 
-async function openGeneration(
+async function openGenerationContext(
   { model, contextTokens, sequences, threads }: LlamaRunnerOptions,
   lockstep: Lockstep,
-): Promise<Generation> {
+): Promise<GenerationContext> {
   const context = await model.createContext({
     sequences,
     // The library never fills the last place.

@@ -4,13 +4,13 @@ import type {
   LlamaGrammarEvaluationState,
   LlamaModel,
 } from "node-llama-cpp";
-import { AssistantError } from "../../errors.ts";
-import type { Sampling, StepOutcome, Stream, Token, TokenLogprob } from "../runner.ts";
-import { libraryTokens } from "./library.ts";
-import { librarySeed, PENALTY_TOKENS, samplingOptions } from "./sampling-options.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import type { Sampling, StepOutcome, Token, TokenLogprob, TokenStream } from "../runner.ts";
+import { toLibraryTokens } from "./llama-library.ts";
+import { buildSamplingOptions, deriveLibrarySeed, PENALTY_TOKENS } from "./sampling-options.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-interface Chosen {
+interface SampledToken {
   readonly token: LibraryToken;
   /** Of all candidates, the likeliest first, where it was asked for. */
   readonly probabilities?: ReadonlyMap<LibraryToken, number>;
@@ -21,10 +21,10 @@ export interface StreamHost {
   readonly model: LlamaModel;
   readonly vocabulary: Vocabulary;
   readonly contextTokens: number;
-  sequence(number: number): LlamaContextSequence;
+  getSequence(number: number): LlamaContextSequence;
 }
 
-export interface StreamOptions {
+export interface LlamaStreamOptions {
   readonly sequence: number;
   readonly last: Token;
   readonly sampling: Sampling;
@@ -36,46 +36,46 @@ export interface StreamOptions {
  * One answer under way. The library's generator holds a sequence from its first step on; what has to
  * survive a suspension is kept here beside it.
  */
-export class LlamaStream implements Stream {
+export class LlamaStream implements TokenStream {
   #sequence: number;
   #last: Token;
-  #steps: AsyncGenerator<Chosen, void, void> | undefined;
+  #steps: AsyncGenerator<SampledToken, void, void> | undefined;
   #suspensions = 0;
   #state: "open" | "suspended" | "ended" = "open";
   readonly #host: StreamHost;
   readonly #sampling: Sampling;
-  readonly #beginGrammar: StreamOptions["beginGrammar"];
+  readonly #beginGrammar: LlamaStreamOptions["beginGrammar"];
   #grammar: LlamaGrammarEvaluationState | undefined;
   #grammarError: unknown;
-  #prepared: boolean;
+  #isPrepared: boolean;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   /** For penalties: the end of the prompt, then what was generated. */
-  #recent: Token[];
+  #recentTokens: Token[];
 
-  constructor(host: StreamHost, options: StreamOptions) {
+  constructor(host: StreamHost, options: LlamaStreamOptions) {
     this.#host = host;
     this.#sequence = options.sequence;
     this.#last = options.last;
     this.#sampling = options.sampling;
     this.#beginGrammar = options.beginGrammar;
-    this.#prepared = !options.beginGrammar;
-    const before = host.sequence(options.sequence).contextTokens;
-    this.#recent = [...before.slice(1 - PENALTY_TOKENS), options.last];
+    this.#isPrepared = !options.beginGrammar;
+    const before = host.getSequence(options.sequence).contextTokens;
+    this.#recentTokens = [...before.slice(1 - PENALTY_TOKENS), options.last];
     // Asked once now, so that what cannot be kept is refused before anything is evaluated.
-    this.#options();
+    this.#buildOptions();
   }
 
   get sequence(): number {
     return this.#sequence;
   }
 
-  get prepared(): boolean {
-    return this.#prepared;
+  get isPrepared(): boolean {
+    return this.#isPrepared;
   }
 
   /** What takes more than a moment before the first step. Never rejects: `next` tells what failed. */
   async prepare(): Promise<void> {
-    this.#prepared = true;
+    this.#isPrepared = true;
     try {
       this.#grammar = await this.#beginGrammar?.();
     } catch (error) {
@@ -86,13 +86,13 @@ export class LlamaStream implements Stream {
   /** The next token. Hands it in to the library before its first wait, so that steps stay together. */
   async next(): Promise<StepOutcome> {
     try {
-      const steps = this.#open();
+      const steps = this.#openSteps();
       const { done, value } = await steps.next();
       if (done || !value) {
         this.#state = "ended";
         return { kind: "end", text: this.#decoder.decode() };
       }
-      return this.#tell(value);
+      return this.#toOutcome(value);
     } catch (error) {
       this.#state = "ended";
       return { kind: "failed", error };
@@ -102,7 +102,7 @@ export class LlamaStream implements Stream {
   async suspend(): Promise<void> {
     if (this.#state !== "open") return;
     this.#state = "suspended";
-    await this.#letGo();
+    await this.#releaseSequence();
   }
 
   resume(sequence: number, last: Token): void {
@@ -115,20 +115,20 @@ export class LlamaStream implements Stream {
 
   async close(): Promise<void> {
     this.#state = "ended";
-    await this.#letGo();
+    await this.#releaseSequence();
   }
 
-  async #letGo(): Promise<void> {
+  async #releaseSequence(): Promise<void> {
     const steps = this.#steps;
     this.#steps = undefined;
     await steps?.return();
   }
 
-  #open(): AsyncGenerator<Chosen, void, void> {
+  #openSteps(): AsyncGenerator<SampledToken, void, void> {
     if (this.#state !== "open")
       throw new Error(`a stream that is ${this.#state} has no next token`);
     if (this.#grammarError !== undefined) throw this.#grammarError;
-    const sequence = this.#host.sequence(this.#sequence);
+    const sequence = this.#host.getSequence(this.#sequence);
     if (sequence.nextTokenIndex >= this.#host.contextTokens) {
       throw new AssistantError(
         "context_length_exceeded",
@@ -136,50 +136,51 @@ export class LlamaStream implements Stream {
       );
     }
     if (this.#steps) return this.#steps;
-    const last = libraryTokens([this.#last]);
+    const last = toLibraryTokens([this.#last]);
     this.#steps =
       this.#sampling.logprobs === undefined
-        ? sequence.evaluateWithMetadata(last, {}, this.#options())
-        : sequence.evaluateWithMetadata(last, { probabilities: true }, this.#options());
+        ? sequence.evaluateWithMetadata(last, {}, this.#buildOptions())
+        : sequence.evaluateWithMetadata(last, { probabilities: true }, this.#buildOptions());
     return this.#steps;
   }
 
-  #options() {
+  #buildOptions() {
     return {
-      ...samplingOptions(
+      ...buildSamplingOptions(
         this.#host.model,
         this.#sampling,
-        librarySeed(this.#sampling.seed, this.#suspensions),
-        () => this.#recent,
+        deriveLibrarySeed(this.#sampling.seed, this.#suspensions),
+        () => this.#recentTokens,
       ),
       ...(this.#grammar && { grammarEvaluationState: this.#grammar }),
     };
   }
 
-  #tell({ token, probabilities }: Chosen): StepOutcome {
-    this.#recent.push(token);
-    if (this.#recent.length > PENALTY_TOKENS) this.#recent = this.#recent.slice(-PENALTY_TOKENS);
-    const bytes = this.#host.vocabulary.bytes(token, this.#sampling.showControlTokens);
+  #toOutcome({ token, probabilities }: SampledToken): StepOutcome {
+    this.#recentTokens.push(token);
+    if (this.#recentTokens.length > PENALTY_TOKENS)
+      this.#recentTokens = this.#recentTokens.slice(-PENALTY_TOKENS);
+    const bytes = this.#host.vocabulary.getBytes(token, this.#sampling.showControlTokens);
     const text = this.#decoder.decode(bytes, { stream: true });
     if (this.#sampling.logprobs === undefined || !probabilities) {
       return { kind: "token", token, text };
     }
-    return { kind: "token", token, text, logprob: this.#logprob(token, probabilities) };
+    return { kind: "token", token, text, logprob: this.#toLogprob(token, probabilities) };
   }
 
   /** Of the choice that was made: after temperature, penalties, grammar and what cut candidates off. */
-  #logprob(token: Token, probabilities: ReadonlyMap<Token, number>): TokenLogprob {
+  #toLogprob(token: Token, probabilities: ReadonlyMap<Token, number>): TokenLogprob {
     const top: { text: string; bytes: number[]; logprob: number }[] = [];
     // The library tells them likeliest first.
     for (const [candidate, probability] of probabilities) {
       if (top.length >= (this.#sampling.logprobs ?? 0)) break;
-      if (probability > 0) top.push(this.#spell(candidate, probability));
+      if (probability > 0) top.push(this.#toCandidate(candidate, probability));
     }
-    return { ...this.#spell(token, probabilities.get(token) ?? 0), top };
+    return { ...this.#toCandidate(token, probabilities.get(token) ?? 0), top };
   }
 
-  #spell(token: Token, probability: number) {
-    const bytes = this.#host.vocabulary.bytes(token, true);
+  #toCandidate(token: Token, probability: number) {
+    const bytes = this.#host.vocabulary.getBytes(token, true);
     return {
       text: new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes),
       bytes: [...bytes],

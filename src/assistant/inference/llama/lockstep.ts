@@ -26,7 +26,7 @@ export class Lockstep {
     // Not in the next cycle: what is to be written to others of the step before would come first then,
     // and cost one stream 6 % of its speed. It waits for the other streams of the step below.
     dispatchSchedule: (dispatch) => dispatch(),
-    itemPrioritizationStrategy: ({ items, size }) => this.#choose(items, size),
+    itemPrioritizationStrategy: ({ items, size }) => this.#chooseBatch(items, size),
   };
 
   get counts(): BatchCounts {
@@ -41,11 +41,11 @@ export class Lockstep {
   }
 
   /** One of them will not, since it failed before. */
-  forget(): void {
+  expectOneLess(): void {
     this.#expected--;
   }
 
-  #choose(items: readonly BatchItem[], size: number): PrioritizedBatchItem[] {
+  #chooseBatch(items: readonly BatchItem[], size: number): PrioritizedBatchItem[] {
     if (items.length < this.#expected && this.#rounds++ < ROUNDS_MAX) return [];
     const [width = items.length, ...others] = this.#widths;
     this.#widths = others;

@@ -1,7 +1,7 @@
 import type { LlamaModel } from "node-llama-cpp";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import { type ChatPrompt, ChatTemplate } from "../prompts/chat-template.ts";
-import type { PromptPiece } from "../prompts/pieces.ts";
+import type { PromptPiece } from "../prompts/prompt-piece.ts";
 import type { Prompt, Token } from "../runner.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
@@ -19,7 +19,7 @@ export class PromptEncoder {
   readonly #vocabulary: Vocabulary;
   readonly #readTemplate: (() => ChatTemplate) | undefined;
   #template: ChatTemplate | undefined;
-  readonly #control: RegExp | undefined;
+  readonly #controlTokenPattern: RegExp | undefined;
 
   constructor(options: PromptEncoderOptions) {
     this.#model = options.model;
@@ -31,8 +31,8 @@ export class PromptEncoder {
     const { chatTemplate: source, now } = options;
     const { bos, eos } = options.model.tokens;
     const vocabulary = {
-      bosToken: this.#vocabulary.word(bos) ?? "",
-      eosToken: this.#vocabulary.word(eos) ?? "",
+      bosToken: this.#vocabulary.getWord(bos) ?? "",
+      eosToken: this.#vocabulary.getWord(eos) ?? "",
       controlTokens,
     };
     // Read with the first chat: a model whose template is broken still completes and embeds.
@@ -40,18 +40,21 @@ export class PromptEncoder {
       this.#readTemplate = () => new ChatTemplate({ source, vocabulary, now });
     }
     if (controlTokens.length > 0) {
-      this.#control = new RegExp(controlTokens.map((text) => escape(text)).join("|"), "g");
+      this.#controlTokenPattern = new RegExp(
+        controlTokens.map((text) => escapeRegExp(text)).join("|"),
+        "g",
+      );
     }
   }
 
   encode(prompt: Prompt): readonly Token[] {
     switch (prompt.kind) {
       case "tokens":
-        return this.#check(prompt.tokens);
+        return this.#assertTokens(prompt.tokens);
       case "text":
-        return this.#begin(this.#plain(prompt.text));
+        return this.#prependBos(this.#tokenizeText(prompt.text));
       case "chat":
-        return this.#begin(this.#pieces(this.#render(prompt)));
+        return this.#prependBos(this.#tokenizePieces(this.#render(prompt)));
       default:
         throw new RangeError("a prompt of no known kind");
     }
@@ -68,7 +71,7 @@ export class PromptEncoder {
     return this.#template.render(prompt);
   }
 
-  #check(tokens: readonly Token[]): readonly Token[] {
+  #assertTokens(tokens: readonly Token[]): readonly Token[] {
     const wrong = tokens.find(
       (token) => !Number.isInteger(token) || token < 0 || token >= this.#vocabulary.size,
     );
@@ -81,7 +84,7 @@ export class PromptEncoder {
   }
 
   /** What begins a text stands there once, whether the template has written it or not. */
-  #begin(tokens: readonly Token[]): readonly Token[] {
+  #prependBos(tokens: readonly Token[]): readonly Token[] {
     const { bos, shouldPrependBosToken } = this.#model.tokens;
     if (bos === null || !shouldPrependBosToken) return tokens;
     return tokens[0] === bos ? tokens : [bos, ...tokens];
@@ -91,20 +94,20 @@ export class PromptEncoder {
    * Text between two control tokens is tokenised as a whole, across the borders of pieces: that is what
    * the model was trained with, and what keeps tokens of a prefix the same in the next request.
    */
-  #pieces(pieces: readonly PromptPiece[]): readonly Token[] {
+  #tokenizePieces(pieces: readonly PromptPiece[]): readonly Token[] {
     const tokens: Token[] = [];
     let plain = "";
     const flush = () => {
-      tokens.push(...this.#plain(plain));
+      tokens.push(...this.#tokenizeText(plain));
       plain = "";
     };
-    for (const { text, special } of pieces) {
-      if (!special || !this.#control) {
+    for (const { text, allowsControlTokens: special } of pieces) {
+      if (!special || !this.#controlTokenPattern) {
         plain += text;
         continue;
       }
       let end = 0;
-      for (const match of text.matchAll(this.#control)) {
+      for (const match of text.matchAll(this.#controlTokenPattern)) {
         plain += text.slice(end, match.index);
         end = match.index + match[0].length;
         flush();
@@ -117,11 +120,11 @@ export class PromptEncoder {
     return tokens;
   }
 
-  #plain(text: string): readonly Token[] {
+  #tokenizeText(text: string): readonly Token[] {
     return text === "" ? [] : this.#model.tokenize(text, false);
   }
 }
 
-function escape(text: string): string {
+function escapeRegExp(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
 }

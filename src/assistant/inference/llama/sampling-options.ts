@@ -4,20 +4,20 @@ import {
   type SequenceEvaluateOptions,
   TokenBias,
 } from "node-llama-cpp";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { Sampling } from "../runner.ts";
-import { libraryTokens } from "./library.ts";
+import { toLibraryTokens } from "./llama-library.ts";
 
 /** Penalties look at so many tokens, of the prompt and the answer alike: llama-server's own choice. */
 export const PENALTY_TOKENS = 64;
 /** OpenAI's scale ends there, and means that the token never comes. */
-const BIAS_THAT_BANS = -100;
+const BANNING_BIAS = -100;
 
 /**
  * How the library has to choose tokens; everything that it has a default for is said, since its defaults
  * are not ours. `recent` is asked before each step. Throws AssistantError for a bias that it cannot keep.
  */
-export function samplingOptions(
+export function buildSamplingOptions(
   model: LlamaModel,
   sampling: Sampling,
   seed: number,
@@ -35,7 +35,7 @@ export function samplingOptions(
     yieldEogToken: false,
     ...(penalised && {
       repeatPenalty: {
-        punishTokens: () => libraryTokens(recent()),
+        punishTokens: () => toLibraryTokens(recent()),
         maxPunishTokens: PENALTY_TOKENS,
         penalty: repeatPenalty,
         presencePenalty,
@@ -47,7 +47,7 @@ export function samplingOptions(
 }
 
 /** The library takes seeds of 32 bits and turns negative ones into 0. */
-export function librarySeed(seed: number, suspensions: number): number {
+export function deriveLibrarySeed(seed: number, suspensions: number): number {
   // After a suspension the state of the random numbers is lost; the same start would repeat them.
   return (Math.trunc(seed) + Math.imul(suspensions, 0x9e3779b9)) >>> 0;
 }
@@ -69,13 +69,13 @@ function readBias(
         { param: `logit_bias.${key}` },
       );
     }
-    tokenBias.set(token, bias <= BIAS_THAT_BANS ? "never" : { logit: bias });
+    tokenBias.set(token, bias <= BANNING_BIAS ? "never" : { logit: bias });
   }
   return tokenBias;
 }
 
 function readToken(key: string, words: number): LibraryToken {
-  const [token] = libraryTokens([/^\d{1,9}$/.test(key) ? Number(key) : -1]);
+  const [token] = toLibraryTokens([/^\d{1,9}$/.test(key) ? Number(key) : -1]);
   if (token === undefined || token >= words) {
     throw new AssistantError(
       "invalid_request",

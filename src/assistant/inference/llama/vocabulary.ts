@@ -1,10 +1,10 @@
 import { type LlamaModel, LlamaVocabularyType } from "node-llama-cpp";
 import type { Token } from "../runner.ts";
-import { libraryTokens } from "./library.ts";
+import { toLibraryTokens } from "./llama-library.ts";
 
 /** What `tokenizer.ggml.token_type` calls an ordinary piece of text. */
-const ORDINARY = 1;
-const NOTHING = new Uint8Array();
+const ORDINARY_TOKEN_TYPE = 1;
+const NO_BYTES = new Uint8Array();
 
 /**
  * The bytes behind each token. The library tells texts only, and of a token that is half a character
@@ -26,8 +26,8 @@ export class Vocabulary {
     const control = new Map<string, Token>();
     for (const [token, word] of this.#words.entries()) {
       // llama.cpp makes control tokens of some that the file calls ordinary; they all look like these.
-      if (Number(types[token]) === ORDINARY && !/^[<[|｜]/.test(word)) continue;
-      const { control: steers, unknown } = this.#attributes(token);
+      if (Number(types[token]) === ORDINARY_TOKEN_TYPE && !/^[<[|｜]/.test(word)) continue;
+      const { control: steers, unknown } = this.#getAttributes(token);
       if ((steers || unknown) && word !== "") control.set(word, token);
     }
     this.controlTokens = control;
@@ -38,30 +38,30 @@ export class Vocabulary {
     return this.#words.length;
   }
 
-  word(token: Token | null): string | undefined {
+  getWord(token: Token | null): string | undefined {
     return token === null ? undefined : this.#words[token];
   }
 
   /** Control tokens have no bytes, unless they are to be shown. */
-  bytes(token: Token, showControlTokens: boolean): Uint8Array {
+  getBytes(token: Token, showControlTokens: boolean): Uint8Array {
     if (this.#controlIds.has(token)) {
-      return showControlTokens ? Buffer.from(this.#words[token] ?? "") : NOTHING;
+      return showControlTokens ? Buffer.from(this.#words[token] ?? "") : NO_BYTES;
     }
     const known = this.#pieces[token];
     if (known) return known;
-    const piece = this.#spell(token);
+    const piece = this.#decodeWord(token);
     this.#pieces[token] = piece;
     return piece;
   }
 
-  #spell(token: Token): Uint8Array {
+  #decodeWord(token: Token): Uint8Array {
     const word = this.#words[token];
-    if (word === undefined) return NOTHING;
-    const attributes = this.#attributes(token);
+    if (word === undefined) return NO_BYTES;
+    const attributes = this.#getAttributes(token);
     if (attributes.userDefined) return Buffer.from(word);
     switch (this.#model.vocabularyType) {
       case LlamaVocabularyType.bpe:
-        return fromByteLetters(word);
+        return decodeByteLetters(word);
       case LlamaVocabularyType.spm:
       case LlamaVocabularyType.ugm:
       case LlamaVocabularyType.wpm:
@@ -71,12 +71,12 @@ export class Vocabulary {
         return Buffer.from(word.replaceAll("▁", " "));
       }
       default:
-        return Buffer.from(this.#model.detokenize(libraryTokens([token])));
+        return Buffer.from(this.#model.detokenize(toLibraryTokens([token])));
     }
   }
 
-  #attributes(token: Token) {
-    const [known] = libraryTokens([token]);
+  #getAttributes(token: Token) {
+    const [known] = toLibraryTokens([token]);
     if (known === undefined) throw new RangeError(`${token} is no token`);
     return this.#model.getTokenAttributes(known);
   }
@@ -86,7 +86,7 @@ export class Vocabulary {
  * GPT-2's way to write bytes as letters: printable ones stand for themselves, the others for the
  * letters from U+0100 on.
  */
-const byteOfLetter: ReadonlyMap<string, number> = (() => {
+const byteByLetter: ReadonlyMap<string, number> = (() => {
   let next = 0x100;
   return new Map(
     Array.from({ length: 256 }, (_, byte) => [
@@ -100,10 +100,10 @@ function isPrintable(byte: number): boolean {
   return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
 
-function fromByteLetters(word: string): Uint8Array {
+function decodeByteLetters(word: string): Uint8Array {
   const bytes: number[] = [];
   for (const letter of word) {
-    const byte = byteOfLetter.get(letter);
+    const byte = byteByLetter.get(letter);
     if (byte === undefined) bytes.push(...Buffer.from(letter));
     else bytes.push(byte);
   }

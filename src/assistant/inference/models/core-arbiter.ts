@@ -1,5 +1,5 @@
 import type { Clock } from "../../../base/clock.ts";
-import type { Cores, Priority } from "../engine.ts";
+import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 
 /**
  * How long one model computes while another of the same class waits, in milliseconds: long beside the
@@ -11,17 +11,17 @@ const SLICE_MS = 100;
  * Background work that has waited this long for the cores gets them for one step, in milliseconds: so
  * that another model's interactive work, which never pauses, does not keep it waiting for ever.
  */
-const AGED_MS = 2_000;
+const AGEING_MS = 2_000;
 
 interface Waiter {
-  readonly member: Member;
-  readonly priority: Priority;
+  readonly member: CoreClient;
+  readonly priority: RequestPriority;
   /** By the clock. */
   readonly since: number;
   grant(): void;
 }
 
-interface Member {
+interface CoreClient {
   readonly listeners: Set<(contested: boolean) => void>;
   contested: boolean;
 }
@@ -33,15 +33,15 @@ interface Member {
 export class CoreArbiter {
   readonly #clock: Clock;
   readonly #waiting: Waiter[] = [];
-  #holder: { readonly member: Member; readonly since: number } | undefined;
+  #holder: { readonly member: CoreClient; readonly since: number } | undefined;
 
   constructor(options: { readonly clock: Clock }) {
     this.#clock = options.clock;
   }
 
   /** The cores as one model sees them. */
-  member(): Cores {
-    const member: Member = { listeners: new Set(), contested: false };
+  createCores(): CoreLease {
+    const member: CoreClient = { listeners: new Set(), contested: false };
     return {
       hold: (priority, signal) => this.#hold(member, priority, signal),
       release: () => this.#release(member),
@@ -52,10 +52,10 @@ export class CoreArbiter {
     };
   }
 
-  async #hold(member: Member, priority: Priority, signal: AbortSignal): Promise<void> {
+  async #hold(member: CoreClient, priority: RequestPriority, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (!this.#holder) {
-      this.#give(member);
+      this.#assignTo(member);
       return;
     }
     if (this.#holder.member === member) {
@@ -68,24 +68,24 @@ export class CoreArbiter {
     return this.#wait(member, priority, signal);
   }
 
-  #hasToYield(priority: Priority): boolean {
-    const next = this.#next();
+  #hasToYield(priority: RequestPriority): boolean {
+    const next = this.#chooseNext();
     if (!next || !this.#holder) return false;
     if (this.#isAged(next)) return true;
     if (next.priority !== priority) return next.priority === "interactive";
     return this.#clock.now() - this.#holder.since >= SLICE_MS;
   }
 
-  #wait(member: Member, priority: Priority, signal: AbortSignal): Promise<void> {
+  #wait(member: CoreClient, priority: RequestPriority, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const leave = () => {
+      const removeWaiter = () => {
         const index = this.#waiting.indexOf(waiter);
         if (index !== -1) this.#waiting.splice(index, 1);
         signal.removeEventListener("abort", onAbort);
       };
       const onAbort = () => {
-        leave();
-        this.#tell();
+        removeWaiter();
+        this.#notifyContest();
         reject(signal.reason);
       };
       const waiter: Waiter = {
@@ -93,33 +93,33 @@ export class CoreArbiter {
         priority,
         since: this.#clock.now(),
         grant: () => {
-          leave();
+          removeWaiter();
           resolve();
         },
       };
       signal.addEventListener("abort", onAbort, { once: true });
       this.#waiting.push(waiter);
-      this.#tell();
+      this.#notifyContest();
     });
   }
 
-  #release(member: Member): void {
+  #release(member: CoreClient): void {
     if (this.#holder?.member !== member) return;
     this.#holder = undefined;
     this.#grantNext();
   }
 
   /** `last`: who has just had them, and gets them back only where nobody of its class waits. */
-  #grantNext(last?: Member): void {
-    const next = this.#next(last) ?? this.#next();
+  #grantNext(last?: CoreClient): void {
+    const next = this.#chooseNext(last) ?? this.#chooseNext();
     if (!next) return;
-    this.#give(next.member);
+    this.#assignTo(next.member);
     next.grant();
-    this.#tell();
+    this.#notifyContest();
   }
 
   /** Who has waited too long first, then interactive, then whoever has waited longest. */
-  #next(except?: Member): Waiter | undefined {
+  #chooseNext(except?: CoreClient): Waiter | undefined {
     const waiting = this.#waiting.filter(({ member }) => member !== except);
     return (
       waiting.find((waiter) => this.#isAged(waiter)) ??
@@ -129,15 +129,15 @@ export class CoreArbiter {
   }
 
   #isAged({ priority, since }: Waiter): boolean {
-    return priority === "background" && this.#clock.now() - since >= AGED_MS;
+    return priority === "background" && this.#clock.now() - since >= AGEING_MS;
   }
 
-  #give(member: Member): void {
+  #assignTo(member: CoreClient): void {
     this.#holder = { member, since: this.#clock.now() };
-    this.#tell();
+    this.#notifyContest();
   }
 
-  #tell(): void {
+  #notifyContest(): void {
     const holder = this.#holder?.member;
     if (!holder) return;
     const contested = this.#waiting.some(({ member }) => member !== holder);

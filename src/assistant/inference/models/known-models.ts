@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { AssistantError } from "../../errors.ts";
-import { lookAtModelFile, splitPart } from "./model-file.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import { splitPartPattern, statModelFile } from "./model-file-stat.ts";
 
 /** A model that could be loaded. */
 export interface KnownModel {
@@ -39,7 +39,7 @@ export interface ModelRegistration {
 }
 
 /** Whether loading one comes to the same as loading the other. */
-export function isLoadedAlike(one: KnownModel, other: KnownModel): boolean {
+export function hasSameLoadSettings(one: KnownModel, other: KnownModel): boolean {
   return (
     one.path === other.path &&
     one.modifiedMs === other.modifiedMs &&
@@ -49,7 +49,7 @@ export function isLoadedAlike(one: KnownModel, other: KnownModel): boolean {
 }
 
 /** Of its own, in bytes; Infinity: none. */
-export function memoryLimitOf({ memoryBytesMax }: KnownModel): number {
+export function getMemoryLimit({ memoryBytesMax }: KnownModel): number {
   return memoryBytesMax ?? Number.POSITIVE_INFINITY;
 }
 
@@ -88,15 +88,15 @@ export class KnownModels {
    */
   async register(model: ModelRegistration): Promise<void> {
     assertId(model.id, "id");
-    const owner = this.#idOfAlias(model.id, model.id);
-    if (owner !== undefined) throw nameTaken(model.id, owner, "id");
+    const owner = this.#findIdByAlias(model.id, model.id);
+    if (owner !== undefined) throw nameTakenError(model.id, owner, "id");
     const aliases = [...new Set(model.aliases)].filter((alias) => alias !== model.id);
-    const ofFolder = aliases.length === 0 ? [] : await this.#ofFolder();
+    const ofFolder = aliases.length === 0 ? [] : await this.#listFolder();
     for (const alias of aliases) {
       assertId(alias, "aliases");
       const isId = this.#registered.has(alias) || ofFolder.some(({ id }) => id === alias);
-      const other = isId ? alias : this.#idOfAlias(alias, model.id);
-      if (other !== undefined) throw nameTaken(alias, other, "aliases");
+      const other = isId ? alias : this.#findIdByAlias(alias, model.id);
+      if (other !== undefined) throw nameTakenError(alias, other, "aliases");
     }
     this.#registered.set(model.id, { ...model, aliases });
   }
@@ -108,7 +108,7 @@ export class KnownModels {
 
   /** Registered ones in the order in which they came, then those of the folder by name. */
   async list(): Promise<readonly KnownModel[]> {
-    const ofFolder = (await this.#ofFolder())
+    const ofFolder = (await this.#listFolder())
       .filter(({ id }) => !this.#registered.has(id))
       .toSorted((one, other) => (one.id < other.id ? -1 : 1));
     // Looked at each time, since files are replaced.
@@ -120,7 +120,7 @@ export class KnownModels {
   /** As a model would be known that was registered so; registers nothing. */
   async describe(model: ModelRegistration): Promise<KnownModel> {
     assertId(model.id, "id");
-    const { modifiedMs, sizeBytes } = await lookAtModelFile(model.path);
+    const { modifiedMs, sizeBytes } = await statModelFile(model.path);
     const configured = [...this.#aliases].filter(([, target]) => target === model.id);
     return {
       id: model.id,
@@ -139,7 +139,7 @@ export class KnownModels {
   /** By id or alias. Rejects with `model_not_found` and the names that there are. */
   async find(name: string): Promise<KnownModel> {
     const models = await this.list();
-    const id = this.#idOfAlias(name) ?? name;
+    const id = this.#findIdByAlias(name) ?? name;
     const found = models.find((model) => model.id === id);
     if (found) return found;
     const there = models.map((model) => model.id);
@@ -149,13 +149,13 @@ export class KnownModels {
         : `"${name}" is another name for the model "${id}", which is not there`;
     throw new AssistantError(
       "model_not_found",
-      `${missing}. ${there.length > 0 ? `There is: ${listed(there)}` : NONE_YET}`,
+      `${missing}. ${there.length > 0 ? `There is: ${formatIds(there)}` : NO_MODELS_HINT}`,
       { param: "model" },
     );
   }
 
   /** Whose other name it is, of all but one model. */
-  #idOfAlias(name: string, except?: string): string | undefined {
+  #findIdByAlias(name: string, except?: string): string | undefined {
     const configured = this.#aliases.get(name);
     if (configured !== undefined) return configured === except ? undefined : configured;
     return [...this.#registered.values()].find(
@@ -163,23 +163,23 @@ export class KnownModels {
     )?.id;
   }
 
-  async #ofFolder(): Promise<readonly ModelRegistration[]> {
+  async #listFolder(): Promise<readonly ModelRegistration[]> {
     const folder = this.#folder;
     if (folder === undefined) return [];
     const names = await readdir(folder).catch(() => []);
     return names.flatMap((name) => {
       if (!name.endsWith(".gguf")) return [];
       const whole = name.slice(0, -".gguf".length);
-      const part = splitPart.exec(whole)?.groups?.["part"];
+      const part = splitPartPattern.exec(whole)?.groups?.["part"];
       if (part !== undefined && part !== "00001") return [];
-      const id = whole.replace(splitPart, "");
+      const id = whole.replace(splitPartPattern, "");
       if (!new RegExp(modelIdPattern).test(id)) return [];
       return [{ id, path: join(folder, name), isPinned: false }];
     });
   }
 }
 
-const NONE_YET =
+const NO_MODELS_HINT =
   'There is none at all yet: start with --model FILE.gguf, or put a GGUF file into the folder "models" of the data directory';
 
 function assertId(id: string, param: string): void {
@@ -191,7 +191,7 @@ function assertId(id: string, param: string): void {
   );
 }
 
-function nameTaken(name: string, owner: string, param: string): AssistantError {
+function nameTakenError(name: string, owner: string, param: string): AssistantError {
   const whose = name === owner ? "the name of a model itself" : `a name of the model "${owner}"`;
   return new AssistantError(
     "invalid_request",
@@ -201,7 +201,7 @@ function nameTaken(name: string, owner: string, param: string): AssistantError {
 }
 
 /** The first ten. */
-function listed(ids: readonly string[]): string {
+function formatIds(ids: readonly string[]): string {
   const more = ids.length - 10;
   return `${ids.slice(0, 10).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }

@@ -1,13 +1,13 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 
 /** The first wait after a failure, doubled with each one that follows, in milliseconds. */
-const FIRST_MS = 1_000;
+const BACKOFF_FIRST_MS = 1_000;
 /** A model that fails for ever is tried once a minute. */
-const LONGEST_MS = 60_000;
+const BACKOFF_MAX_MS = 60_000;
 /** A model that held this long and fails then has not failed before. */
-const HEALTHY_MS = 60_000;
+const HEALTHY_AFTER_MS = 60_000;
 
-interface Failure {
+interface LoadFailure {
   readonly error: AssistantError;
   /** How often in a row. */
   readonly count: number;
@@ -19,19 +19,19 @@ interface Failure {
 
 /** What went wrong with models, and when each may be tried again. Times are the clock's, in milliseconds. */
 export class LoadFailures {
-  readonly #failures = new Map<string, Failure>();
+  readonly #failures = new Map<string, LoadFailure>();
 
   /** `heldMs`: how long the model had been there before it ended; 0 where it never was. */
   add(
     id: string,
     failure: { error: AssistantError; now: number; heldMs: number; fileStamp: number },
-  ): Failure {
-    const before = failure.heldMs >= HEALTHY_MS ? 0 : (this.#failures.get(id)?.count ?? 0);
+  ): LoadFailure {
+    const before = failure.heldMs >= HEALTHY_AFTER_MS ? 0 : (this.#failures.get(id)?.count ?? 0);
     // Memory may be free the next moment, and finding out takes no load.
     const waitMs =
       failure.error.code === "insufficient_memory"
         ? 0
-        : Math.min(FIRST_MS * 2 ** before, LONGEST_MS);
+        : Math.min(BACKOFF_FIRST_MS * 2 ** before, BACKOFF_MAX_MS);
     const added = {
       error: failure.error,
       count: before + 1,
@@ -43,7 +43,7 @@ export class LoadFailures {
   }
 
   /** The last failure of this file, whether its wait is over or not. */
-  of(id: string, fileStamp: number): Failure | undefined {
+  get(id: string, fileStamp: number): LoadFailure | undefined {
     const failure = this.#failures.get(id);
     return failure?.fileStamp === fileStamp ? failure : undefined;
   }
@@ -58,14 +58,14 @@ export class LoadFailures {
 }
 
 /** What an engine threw, as callers may hear it. */
-export function asLoadError(error: unknown, id: string): AssistantError {
+export function toLoadError(error: unknown, id: string): AssistantError {
   return error instanceof AssistantError
     ? error
     : new AssistantError("model_unusable", `model ${id} could not be loaded`, { cause: error });
 }
 
 /** The same error, for whoever asks before the time has come. */
-export function retryLater(error: AssistantError, waitMs: number): AssistantError {
+export function withRetryAfter(error: AssistantError, waitMs: number): AssistantError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   // Other errors say themselves what to do.
   const hint = error.code === "engine_failed" ? `; try again in ${seconds} s` : "";
@@ -77,7 +77,7 @@ export function retryLater(error: AssistantError, waitMs: number): AssistantErro
 }
 
 /** For the log: what was foreseen is told in a line, anything else with its stack. */
-export function reasonOf(error: unknown): object {
+export function toLogFields(error: unknown): object {
   return error instanceof AssistantError && error.code !== "internal"
     ? { code: error.code, reason: error.message }
     : { err: error };

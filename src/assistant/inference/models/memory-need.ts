@@ -1,6 +1,6 @@
-import type { ModelFacts } from "../engine.ts";
+import type { ModelFacts } from "../inference-engine.ts";
+import type { MemoryNeed } from "./eviction-order.ts";
 import type { KnownModel } from "./known-models.ts";
-import type { MemoryNeed } from "./next-to-go.ts";
 
 /** What the engine prefers, and the smallest context that it gives a model, where neither was asked for. */
 const CONTEXT_TOKENS_PREFERRED = 8_192;
@@ -8,7 +8,7 @@ const CONTEXT_TOKENS_LEAST = 512;
 const SEQUENCES_PREFERRED = 8;
 
 /** In bytes: with all that the engine would like to give the model, and with the least that is of use. */
-export function memoryNeed(
+export function computeMemoryNeed(
   facts: ModelFacts,
   { contextTokens, sequences }: KnownModel,
 ): MemoryNeed {

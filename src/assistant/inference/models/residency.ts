@@ -1,23 +1,28 @@
-import { untilAborted } from "../../../base/aborting.ts";
 import { type Clock, delay } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
-import { timeLimit } from "../../../base/time-limit.ts";
-import { AssistantError } from "../../errors.ts";
-import type { Engine, LoadedModel, ModelFacts } from "../engine.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import type { InferenceEngine, LoadedModel, ModelFacts } from "../inference-engine.ts";
 import { CoreArbiter } from "./core-arbiter.ts";
-import { isLoadedAlike, type KnownModel, type KnownModels, memoryLimitOf } from "./known-models.ts";
-import { asLoadError, LoadFailures, reasonOf, retryLater } from "./load-failures.ts";
-import { memoryNeed } from "./memory-need.ts";
-import type { ModelFactsCache } from "./model-facts.ts";
+import {
+  getMemoryLimit,
+  hasSameLoadSettings,
+  type KnownModel,
+  type KnownModels,
+} from "./known-models.ts";
+import { LoadFailures, toLoadError, toLogFields, withRetryAfter } from "./load-failures.ts";
+import { MemoryBudget } from "./memory-budget.ts";
+import { computeMemoryNeed } from "./memory-need.ts";
+import type { ModelFactsCache } from "./model-facts-cache.ts";
 import { type ModelLease, Resident } from "./resident.ts";
-import { Room } from "./room.ts";
 
 /** A request waits this long for a model that crashed a moment ago; beyond that it is told to come back. */
 const BACKOFF_WAIT_MS_MAX = 5_000;
 /** What is under way may end by itself when a model is unloaded, in milliseconds. */
 const DRAIN_MS = 10_000;
 
-export interface ModelState {
+export interface ResidencyState {
   readonly id: string;
   /** unloaded -> loading -> resident -> unloading -> unloaded; failed: the last load or run went wrong. */
   readonly state: "unloaded" | "loading" | "resident" | "unloading" | "failed";
@@ -32,7 +37,7 @@ export interface ModelState {
 }
 
 export interface ResidencyOptions {
-  readonly engine: Engine;
+  readonly engine: InferenceEngine;
   readonly known: KnownModels;
   readonly facts: ModelFactsCache;
   /** What all models together may take. */
@@ -54,16 +59,16 @@ export class Residency implements AsyncDisposable {
   readonly #failures = new LoadFailures();
   readonly #recovering = new Set<string>();
   readonly #closing = new AbortController();
-  readonly #room: Room;
-  #loading: Promise<unknown> = Promise.resolve();
+  readonly #memoryBudget: MemoryBudget;
+  #loadQueue: Promise<unknown> = Promise.resolve();
 
   constructor(options: ResidencyOptions) {
     this.#options = options;
     this.#arbiter = new CoreArbiter(options);
-    this.#room = new Room({
+    this.#memoryBudget = new MemoryBudget({
       bytesMax: options.memoryBytesMax,
       residents: () => [...this.#resident.values()],
-      unload: (resident) => this.#retire(resident),
+      unload: (resident) => this.#evict(resident),
       logger: options.logger,
     });
   }
@@ -79,24 +84,24 @@ export class Residency implements AsyncDisposable {
   ): Promise<ModelLease> {
     for (;;) {
       signal.throwIfAborted();
-      if (this.#closing.signal.aborted) throw shuttingDown();
+      if (this.#closing.signal.aborted) throw shuttingDownError();
       const resident = this.#resident.get(known.id);
       if (resident?.state === "resident" && resident.model)
         return resident.lease(resident.model, options.keepAliveMs);
       if (resident?.state === "unloading")
-        await untilAborted(resident.gone ?? Promise.resolve(), signal);
-      else if (resident) await untilAborted(resident.ready, signal);
+        await raceWithAbort(resident.unloaded ?? Promise.resolve(), signal);
+      else if (resident) await raceWithAbort(resident.ready, signal);
       else await this.#startLoad(known, signal);
     }
   }
 
-  async states(): Promise<readonly (ModelState & { readonly known: KnownModel })[]> {
+  async states(): Promise<readonly (ResidencyState & { readonly known: KnownModel })[]> {
     const known = await this.#options.known.list();
     const gone = [...this.#resident.values()].filter(
       (resident) => !known.some(({ id }) => id === resident.known.id),
     );
     return [...known, ...gone.map((resident) => resident.known)].map((model) => ({
-      ...this.#stateOf(model.id),
+      ...this.#getState(model.id),
       known: model,
     }));
   }
@@ -114,11 +119,11 @@ export class Residency implements AsyncDisposable {
     this.#failures.forget(id);
     const known = await this.#options.known.find(id);
     const resident = this.#resident.get(known.id);
-    const isTooLarge = (resident?.model?.memoryBytes ?? 0) > memoryLimitOf(known);
-    if (resident && (isTooLarge || !isLoadedAlike(resident.known, known)))
+    const isTooLarge = (resident?.model?.memoryBytes ?? 0) > getMemoryLimit(known);
+    if (resident && (isTooLarge || !hasSameLoadSettings(resident.known, known)))
       await this.unload(known.id);
     else if (resident) resident.known = known;
-    const keepAliveMs = this.#keepAliveOf(known);
+    const keepAliveMs = this.#getKeepAliveMs(known);
     const lease = await this.acquire(known, { keepAliveMs }, signal);
     try {
       return lease.model;
@@ -133,7 +138,9 @@ export class Residency implements AsyncDisposable {
     this.#failures.forget(id);
     if (!resident) return;
     if (resident.state === "loading") {
-      resident.ending.abort(new AssistantError("model_unusable", `the load of ${id} was stopped`));
+      resident.loadAbort.abort(
+        new AssistantError("model_unusable", `the load of ${id} was stopped`),
+      );
       await resident.ready.catch(() => {});
     }
     await this.#unload(resident, DRAIN_MS);
@@ -147,10 +154,10 @@ export class Residency implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.abort(shuttingDown());
+    this.#closing.abort(shuttingDownError());
     await Promise.all(
       [...this.#resident.values()].map(async (resident) => {
-        resident.ending.abort(shuttingDown());
+        resident.loadAbort.abort(shuttingDownError());
         await resident.ready.catch(() => {});
         await this.#unload(resident, 0);
       }),
@@ -159,7 +166,7 @@ export class Residency implements AsyncDisposable {
 
   /** Of the model that is in memory, whatever has become of its file since; else of the file. */
   async facts(known: KnownModel): Promise<ModelFacts> {
-    return this.#resident.get(known.id)?.model?.facts ?? (await this.#options.facts.of(known));
+    return this.#resident.get(known.id)?.model?.facts ?? (await this.#options.facts.get(known));
   }
 
   /**
@@ -195,64 +202,67 @@ export class Residency implements AsyncDisposable {
   }
 
   async #startLoad(known: KnownModel, signal: AbortSignal): Promise<void> {
-    const failure = this.#failures.of(known.id, known.modifiedMs);
+    const failure = this.#failures.get(known.id, known.modifiedMs);
     const waitMs = failure ? failure.retryAt - this.#options.clock.now() : 0;
     if (failure && waitMs > 0) {
       // A damaged file stays damaged; what crashed may hold the next time.
       if (failure.error.code !== "engine_failed" || waitMs > BACKOFF_WAIT_MS_MAX)
-        throw retryLater(failure.error, waitMs);
+        throw withRetryAfter(failure.error, waitMs);
       await delay(this.#options.clock, waitMs, signal);
       // Somebody else may have begun meanwhile.
       return;
     }
-    const resident = this.#begin(known);
-    await untilAborted(resident.ready, signal);
+    const resident = this.#createResident(known);
+    await raceWithAbort(resident.ready, signal);
   }
 
-  #begin(known: KnownModel): Resident {
+  #createResident(known: KnownModel): Resident {
     const { clock, logger } = this.#options;
     const resident: Resident = new Resident({
       known,
       clock,
-      keepAliveMs: this.#keepAliveOf(known),
-      onIdle: () => this.#room.notify(),
+      keepAliveMs: this.#getKeepAliveMs(known),
+      onIdle: () => this.#memoryBudget.notifyChange(),
       onExpired: () => {
         logger.info({ model: known.id }, "an idle model is unloaded");
-        void this.#retire(resident);
+        void this.#evict(resident);
       },
     });
-    resident.ready = this.#inTurn(() => this.#loadNow(resident));
+    resident.ready = this.#enqueueLoad(() => this.#runLoad(resident));
     // Everybody who waits hears of a failure; nobody may be waiting any more.
     resident.ready.catch(() => {});
     this.#resident.set(known.id, resident);
     return resident;
   }
 
-  #keepAliveOf({ isPinned }: KnownModel): number {
+  #getKeepAliveMs({ isPinned }: KnownModel): number {
     return isPinned ? Number.POSITIVE_INFINITY : this.#options.keepAliveMs;
   }
 
-  #inTurn<T>(task: () => Promise<T>): Promise<T> {
-    const result = this.#loading.then(task, task);
-    this.#loading = result.catch(() => {});
+  #enqueueLoad<T>(task: () => Promise<T>): Promise<T> {
+    const result = this.#loadQueue.then(task, task);
+    this.#loadQueue = result.catch(() => {});
     return result;
   }
 
-  async #loadNow(resident: Resident): Promise<LoadedModel> {
-    const { known, ending } = resident;
+  async #runLoad(resident: Resident): Promise<LoadedModel> {
+    const { known, loadAbort: ending } = resident;
     const { engine, clock, logger } = this.#options;
     try {
       ending.signal.throwIfAborted();
-      const facts = await this.#options.facts.of(known);
-      const need = memoryNeed(facts, known);
-      const limit = Math.min(this.#options.memoryBytesMax, memoryLimitOf(known));
+      const facts = await this.#options.facts.get(known);
+      const need = computeMemoryNeed(facts, known);
+      const limit = Math.min(this.#options.memoryBytesMax, getMemoryLimit(known));
       // Nothing goes for a model that does not fit even alone: the engine says by how much.
       const memoryBytesMax =
         need.least > limit
           ? limit
           : Math.min(
               limit,
-              await this.#room.make({ ...need, wanted: Math.min(need.wanted, limit) }, resident),
+              await this.#memoryBudget.evictFor(
+                { ...need, wanted: Math.min(need.wanted, limit) },
+                resident,
+              ),
             );
       const startedAt = clock.now();
       const model = await engine.load(
@@ -262,11 +272,11 @@ export class Residency implements AsyncDisposable {
           contextTokens: known.contextTokens,
           sequences: known.sequences,
           memoryBytesMax,
-          cores: this.#arbiter.member(),
+          cores: this.#arbiter.createCores(),
         },
         ending.signal,
       );
-      resident.loaded(model);
+      resident.markLoaded(model);
       logger.info(
         {
           model: known.id,
@@ -278,11 +288,11 @@ export class Residency implements AsyncDisposable {
         },
         "a model is loaded",
       );
-      void model.ended.then(({ reason }) => this.#crashed(resident, reason));
+      void model.ended.then(({ reason }) => this.#onCrash(resident, reason));
       return model;
     } catch (error) {
       this.#resident.delete(known.id);
-      const failure = asLoadError(error, known.id);
+      const failure = toLoadError(error, known.id);
       if (!ending.signal.aborted) {
         this.#failures.add(known.id, {
           error: failure,
@@ -290,37 +300,37 @@ export class Residency implements AsyncDisposable {
           heldMs: 0,
           fileStamp: known.modifiedMs,
         });
-        logger.warn({ model: known.id, ...reasonOf(error) }, "a model was not loaded");
+        logger.warn({ model: known.id, ...toLogFields(error) }, "a model was not loaded");
       }
       throw failure;
     }
   }
 
   /** It goes while all is well with it, so that what went wrong before is over. */
-  #retire(resident: Resident): Promise<void> {
+  #evict(resident: Resident): Promise<void> {
     this.#failures.forget(resident.known.id);
     return this.#unload(resident, 0);
   }
 
   #unload(resident: Resident, drainMs: number): Promise<void> {
-    resident.gone ??= (async () => {
+    resident.unloaded ??= (async () => {
       resident.state = "unloading";
-      resident.stay();
+      resident.cancelExpiry();
       if (drainMs > 0 && resident.isInUse) {
-        using limit = timeLimit(this.#closing.signal, drainMs);
-        while (resident.isInUse && (await this.#room.changed(limit.signal)));
+        using limit = createTimeLimit(this.#closing.signal, drainMs);
+        while (resident.isInUse && (await this.#memoryBudget.waitForChange(limit.signal)));
       }
       await resident.model?.[Symbol.asyncDispose]();
       resident.model = undefined;
       if (this.#resident.get(resident.known.id) === resident)
         this.#resident.delete(resident.known.id);
-      this.#room.notify();
+      this.#memoryBudget.notifyChange();
     })();
-    return resident.gone;
+    return resident.unloaded;
   }
 
   /** Ended by itself: whoever was served has heard of it from the model. */
-  #crashed(resident: Resident, reason: string): void {
+  #onCrash(resident: Resident, reason: string): void {
     if (resident.state !== "resident") return;
     const { clock, logger } = this.#options;
     const { known } = resident;
@@ -341,13 +351,13 @@ export class Residency implements AsyncDisposable {
   async #keepLoaded(id: string): Promise<void> {
     this.#recovering.add(id);
     try {
-      await this.#tryToLoad(id);
+      await this.#retryLoad(id);
     } finally {
       this.#recovering.delete(id);
     }
   }
 
-  async #tryToLoad(id: string): Promise<void> {
+  async #retryLoad(id: string): Promise<void> {
     const { clock, logger } = this.#options;
     const { signal } = this.#closing;
     for (;;) {
@@ -357,22 +367,22 @@ export class Residency implements AsyncDisposable {
         const known = models.find((model) => model.id === id && model.isPinned);
         const resident = this.#resident.get(id);
         if (!known || resident?.state === "resident") return;
-        const waitMs = (this.#failures.of(id, known.modifiedMs)?.retryAt ?? 0) - clock.now();
-        if (resident?.gone) await untilAborted(resident.gone, signal);
-        else if (resident) await untilAborted(resident.ready, signal);
+        const waitMs = (this.#failures.get(id, known.modifiedMs)?.retryAt ?? 0) - clock.now();
+        if (resident?.unloaded) await raceWithAbort(resident.unloaded, signal);
+        else if (resident) await raceWithAbort(resident.ready, signal);
         else if (waitMs > 0) await delay(clock, waitMs, signal);
         else await this.#startLoad(known, signal);
       } catch (error) {
         if (signal.aborted) return;
         // What a file lacks does not come by waiting: tried again when it is asked for.
         if (error instanceof AssistantError && error.code === "engine_failed") continue;
-        logger.error({ model: id, ...reasonOf(error) }, "a model that should be loaded is not");
+        logger.error({ model: id, ...toLogFields(error) }, "a pinned model could not be loaded");
         return;
       }
     }
   }
 
-  #stateOf(id: string): ModelState {
+  #getState(id: string): ResidencyState {
     const resident = this.#resident.get(id);
     const error = this.#failures.lastError(id);
     const state = resident?.state ?? (error ? "failed" : "unloaded");
@@ -388,6 +398,6 @@ export class Residency implements AsyncDisposable {
   }
 }
 
-function shuttingDown(): AssistantError {
+function shuttingDownError(): AssistantError {
   return new AssistantError("shutting_down", "the assistant is shutting down");
 }

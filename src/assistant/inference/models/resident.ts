@@ -1,5 +1,5 @@
 import type { Clock } from "../../../base/clock.ts";
-import type { LoadedModel } from "../engine.ts";
+import type { LoadedModel } from "../inference-engine.ts";
 import type { KnownModel } from "./known-models.ts";
 
 /** A resident model in use; it is not unloaded before it is let go. */
@@ -18,11 +18,11 @@ export class Resident {
   known: KnownModel;
   state: "loading" | "resident" | "unloading" = "loading";
   /** Ends a load. */
-  readonly ending = new AbortController();
+  readonly loadAbort = new AbortController();
   /** Resolves when it is resident, rejects when it cannot be. */
   ready: Promise<LoadedModel> = new Promise(() => {});
   /** Resolves when it is gone. */
-  gone: Promise<void> | undefined;
+  unloaded: Promise<void> | undefined;
   model: LoadedModel | undefined;
   /** Epoch milliseconds, as everything here that is a time. */
   loadedAt = 0;
@@ -55,7 +55,7 @@ export class Resident {
     return this.#leases > 0;
   }
 
-  loaded(model: LoadedModel): void {
+  markLoaded(model: LoadedModel): void {
     this.model = model;
     this.state = "resident";
     this.loadedAt = this.#clock.now();
@@ -66,7 +66,7 @@ export class Resident {
   lease(model: LoadedModel, keepAliveMs: number | undefined): ModelLease {
     this.#leases++;
     this.lastUsed = this.#clock.now();
-    this.stay();
+    this.cancelExpiry();
     if (keepAliveMs !== undefined) this.#keepAliveMs = keepAliveMs;
     let released = false;
     return {
@@ -82,13 +82,13 @@ export class Resident {
   }
 
   /** It does not go by itself any more. */
-  stay(): void {
+  cancelExpiry(): void {
     this.#cancelExpiry();
     this.expiresAt = undefined;
   }
 
   #becomeIdle(): void {
-    this.stay();
+    this.cancelExpiry();
     if (this.#keepAliveMs <= KEEP_ALIVE_MS_MAX && this.state === "resident") {
       this.expiresAt = this.#clock.now() + this.#keepAliveMs;
       this.#cancelExpiry = this.#clock.setTimer(this.#keepAliveMs, () => {

@@ -1,9 +1,14 @@
 import type { Prompt } from "../runner.ts";
 import type { CompiledTemplate } from "./compiled-template.ts";
-import type { PromptPiece } from "./pieces.ts";
-import { compiledTemplate, explained } from "./template-errors.ts";
-import { templateMessages, templateTool } from "./template-messages.ts";
-import { collectPrivateUse, HiddenTexts, mapTexts, TextGuard } from "./text-guard.ts";
+import {
+  ControlTokenGuard,
+  collectPrivateUse,
+  mapTexts,
+  TextMasker,
+} from "./control-token-guard.ts";
+import { compileTemplate, withTemplateErrors } from "./explain-template-errors.ts";
+import type { PromptPiece } from "./prompt-piece.ts";
+import { toTemplateMessages, toTemplateTool } from "./template-messages.ts";
 
 export type ChatPrompt = Extract<Prompt, { kind: "chat" }>;
 
@@ -28,13 +33,13 @@ export interface ChatTemplateOptions {
 export class ChatTemplate {
   readonly #options: ChatTemplateOptions;
   readonly #compiled: CompiledTemplate;
-  readonly #guard: TextGuard;
+  readonly #guard: ControlTokenGuard;
 
   /** Throws AssistantError `model_unusable` where the template cannot be read. */
   constructor(options: ChatTemplateOptions) {
     this.#options = options;
-    this.#compiled = compiledTemplate(options.source);
-    this.#guard = new TextGuard({
+    this.#compiled = compileTemplate(options.source);
+    this.#guard = new ControlTokenGuard({
       controlTokens: options.vocabulary.controlTokens,
       template: options.source,
     });
@@ -50,24 +55,24 @@ export class ChatTemplate {
       collectPrivateUse(text, used);
       return text;
     });
-    const texts = new HiddenTexts(this.#guard, "names", used);
+    const texts = new TextMasker(this.#guard, "names", used);
     const pieces = this.#render(prompt, texts);
-    return texts.suspicious ? this.#checked(pieces, prompt, used) : pieces;
+    return texts.mayFormControlToken ? this.#verifyControlTokens(pieces, prompt, used) : pieces;
   }
 
   /**
    * A name of a control token may be made of a client's text and a template's: `'<|' + name + '|>'`. So
    * names are counted against a rendering in which no letter of a client's can be a part of one.
    */
-  #checked(
+  #verifyControlTokens(
     pieces: readonly PromptPiece[],
     prompt: ChatPrompt,
     used: ReadonlySet<string>,
   ): readonly PromptPiece[] {
-    const names = this.#guard.namesIn(pieces);
+    const names = this.#guard.findControlTokens(pieces);
     let strict: readonly PromptPiece[];
     try {
-      strict = this.#render(prompt, new HiddenTexts(this.#guard, "letters", used));
+      strict = this.#render(prompt, new TextMasker(this.#guard, "letters", used));
     } catch (error) {
       // A template that compares text with words refuses words that it cannot read.
       const { bosToken, eosToken } = this.#options.vocabulary;
@@ -75,31 +80,31 @@ export class ChatTemplate {
       if (names.every((name) => own.includes(name))) return pieces;
       throw error;
     }
-    return names.length > this.#guard.namesIn(strict).length ? strict : pieces;
+    return names.length > this.#guard.findControlTokens(strict).length ? strict : pieces;
   }
 
-  #render(prompt: ChatPrompt, texts: HiddenTexts): readonly PromptPiece[] {
-    const hide = (text: string): string => texts.hide(text);
-    const traits = explained(() => this.#compiled.traits);
-    const tools = prompt.tools.map((tool) => templateTool(tool, hide));
+  #render(prompt: ChatPrompt, texts: TextMasker): readonly PromptPiece[] {
+    const mask = (text: string): string => texts.mask(text);
+    const capabilities = withTemplateErrors(() => this.#compiled.capabilities);
+    const tools = prompt.tools.map((tool) => toTemplateTool(tool, mask));
     const variables = {
       ...Object.fromEntries(
-        Object.entries(prompt.variables).map(([name, value]) => [name, mapTexts(value, hide)]),
+        Object.entries(prompt.variables).map(([name, value]) => [name, mapTexts(value, mask)]),
       ),
-      messages: templateMessages(
+      messages: toTemplateMessages(
         prompt.messages,
-        explained(() => this.#compiled.traits),
-        hide,
+        withTemplateErrors(() => this.#compiled.capabilities),
+        mask,
       ),
       // Most templates ask whether it is there, or whether it is none.
-      ...((tools.length > 0 || traits.emptyTools) && { tools }),
+      ...((tools.length > 0 || capabilities.wantsEmptyTools) && { tools }),
       add_generation_prompt: true,
       bos_token: this.#options.vocabulary.bosToken,
       eos_token: this.#options.vocabulary.eosToken,
     };
-    return texts.pieces(
-      explained(() => this.#compiled.render(variables, this.#options.now()), {
-        alwaysFails: !traits.speaks,
+    return texts.unmask(
+      withTemplateErrors(() => this.#compiled.render(variables, this.#options.now()), {
+        alwaysFails: !capabilities.rendersQuestion,
       }),
     );
   }

@@ -1,20 +1,20 @@
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
+import { runWithTimeLimit } from "./run-with-time-limit.ts";
 import { strftime } from "./strftime.ts";
-import { probeTemplate, type TemplateTraits } from "./template-traits.ts";
-import { timeLimited } from "./time-limited.ts";
+import { probeTemplate, type TemplateCapabilities } from "./template-capabilities.ts";
 
 /** Rendering takes a millisecond; a template that takes so long does not end. */
 const RENDER_MS_MAX = 2_000;
 
 /** Templates of models in use; each is some kilobytes. */
-const KEPT_MAX = 16;
-const kept = new Map<string, CompiledTemplate>();
+const CACHED_TEMPLATES_MAX = 16;
+const templateCache = new Map<string, CompiledTemplate>();
 
 /** A template that has been parsed, and the answers to what it can do. */
 export class CompiledTemplate {
   readonly source: string;
   readonly #program: ReturnType<typeof parse>;
-  #traits: TemplateTraits | undefined;
+  #capabilities: TemplateCapabilities | undefined;
 
   private constructor(source: string) {
     this.source = source;
@@ -22,28 +22,33 @@ export class CompiledTemplate {
   }
 
   /** Parsed once. Throws what the parser throws. */
-  static of(source: string): CompiledTemplate {
-    const found = kept.get(source);
+  static compile(source: string): CompiledTemplate {
+    const found = templateCache.get(source);
     if (found !== undefined) return found;
-    const made = timeLimited(() => new CompiledTemplate(source), RENDER_MS_MAX);
-    kept.set(source, made);
-    const oldest = kept.keys().next().value;
-    if (kept.size > KEPT_MAX && oldest !== undefined) kept.delete(oldest);
+    const made = runWithTimeLimit(() => new CompiledTemplate(source), RENDER_MS_MAX);
+    templateCache.set(source, made);
+    const oldest = templateCache.keys().next().value;
+    if (templateCache.size > CACHED_TEMPLATES_MAX && oldest !== undefined)
+      templateCache.delete(oldest);
     return made;
   }
 
   /** Throws TimeLimitError. */
-  get traits(): TemplateTraits {
-    this.#traits ??= probeTemplate(this.source, (variables) => this.render(variables, 0));
-    return this.#traits;
+  get capabilities(): TemplateCapabilities {
+    this.#capabilities ??= probeTemplate(this.source, (variables) => this.render(variables, 0));
+    return this.#capabilities;
   }
 
   /** Throws TemplateRefusal where the template raises one, TimeLimitError, and what fails in it. */
   render(variables: Readonly<Record<string, unknown>>, nowMs: number): string {
-    return timeLimited(() => {
+    return runWithTimeLimit(() => {
       const environment = new Environment();
       // One after the other: a variable of a request that has the name of a helper is refused.
-      for (const names of [constants, helpers(nowMs), { ...defaults, ...variables }]) {
+      for (const names of [
+        constants,
+        createHelpers(nowMs),
+        { ...defaultVariables, ...variables },
+      ]) {
         for (const [name, value] of Object.entries(names)) environment.set(name, value);
       }
       const result: unknown = new Interpreter(environment).run(this.#program).value;
@@ -53,21 +58,21 @@ export class CompiledTemplate {
 }
 
 /** What the template itself says is wrong with the conversation. */
-export class TemplateRefusal extends Error {}
+export class TemplateRefusalError extends Error {}
 
 const constants = { true: true, false: false, none: null, True: true, False: false, None: null };
 
 /** Models that can think do so unless they are told not to; templates differ in what they take for said. */
-const defaults = { enable_thinking: true };
+const defaultVariables = { enable_thinking: true };
 
 /** More rounds than any conversation has messages. */
 const RANGE_MAX = 100_000;
 
-function helpers(nowMs: number): Readonly<Record<string, unknown>> {
+function createHelpers(nowMs: number): Readonly<Record<string, unknown>> {
   return {
     strftime_now: (format: unknown) => strftime(nowMs, String(format)),
     raise_exception: (message: unknown) => {
-      throw new TemplateRefusal(String(message));
+      throw new TemplateRefusalError(String(message));
     },
     range: (first: number, last?: number, step = 1) => {
       const [from, to] = last === undefined ? [0, first] : [first, last];

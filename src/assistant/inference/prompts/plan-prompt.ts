@@ -1,16 +1,19 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { Prompt, TokenLogprob, ToolDefinition } from "../runner.ts";
 import type { GrammarLayout } from "../schema-grammar/compile-schema.ts";
 import type { ToolChoice } from "../service-port.ts";
-import { type AnswerDelta, type AnswerEnd, AnswerTextReader } from "./answer-reader.ts";
+import { type AnswerDelta, type AnswerEnd, AnswerParser } from "./answer-parser.ts";
 import type { ChatPrompt } from "./chat-template.ts";
-import { plainConversation, plainConversationStops } from "./plain-conversation.ts";
-import { compiledTemplate, explained } from "./template-errors.ts";
-import type { TemplateTraits } from "./template-traits.ts";
-import { thinkingOf } from "./thinking.ts";
-import { formatOf, hermes, type ToolFormat } from "./tools/tool-format.ts";
-import { answerLayout, type CallableTool } from "./tools/tool-grammar.ts";
-import { withToolsAsText } from "./tools/tool-messages.ts";
+import { detectThinking } from "./detect-thinking.ts";
+import { compileTemplate, withTemplateErrors } from "./explain-template-errors.ts";
+import type { TemplateCapabilities } from "./template-capabilities.ts";
+import { hermesFormat, matchToolFormat, type ToolFormat } from "./tools/tool-format.ts";
+import { buildAnswerLayout, type CallableTool } from "./tools/tool-grammar.ts";
+import { renderToolsAsText } from "./tools/tool-messages.ts";
+import {
+  renderUntemplatedConversation,
+  untemplatedConversationStops,
+} from "./untemplated-conversation.ts";
 
 export interface PlanRequest {
   readonly prompt: Prompt;
@@ -35,10 +38,10 @@ export interface PromptPlan {
   /** The schemas of the arguments of tools that may be called, by name; see `AnswerEnd.calls`. */
   readonly argumentSchemas: ReadonlyMap<string, unknown>;
   /** One for each answer. */
-  reader(): PromptReader;
+  createParser(): AnswerStreamParser;
 }
 
-export interface PromptReader {
+export interface AnswerStreamParser {
   push(text: string, logprobs: readonly TokenLogprob[] | undefined): readonly AnswerDelta[];
   end(): AnswerEnd;
 }
@@ -54,62 +57,66 @@ export function planPrompt(
   newId: () => string,
 ): PromptPlan {
   const { prompt } = request;
-  if (prompt.kind !== "chat") return plainPlan(prompt, request);
-  const callable = callableTools(prompt.tools, request.toolChoice);
-  const compiled = template === undefined ? undefined : compiledTemplate(template);
-  const traits = compiled && explained(() => compiled.traits);
-  const format = traits && taughtFormat(traits);
-  const thinking = compiled && explained(() => thinkingOf(compiled, prompt.variables));
-  const layout = answerLayout({
-    format: format ?? hermes,
+  if (prompt.kind !== "chat") return planPlainPrompt(prompt, request);
+  const callable = selectCallableTools(prompt.tools, request.toolChoice);
+  const compiled = template === undefined ? undefined : compileTemplate(template);
+  const capabilities = compiled && withTemplateErrors(() => compiled.capabilities);
+  const format = capabilities && detectToolFormat(capabilities);
+  const thinking = compiled && withTemplateErrors(() => detectThinking(compiled, prompt.variables));
+  const layout = buildAnswerLayout({
+    format: format ?? hermesFormat,
     tools: callable,
     isCallOptional: request.toolChoice.kind === "auto",
-    severalCalls: request.parallelToolCalls,
+    allowsSeveralCalls: request.parallelToolCalls,
     document: request.document,
     thinking,
   });
   const names = new Set(callable.map(({ name }) => name));
-  const calls = callable.length > 0 ? { format: format ?? hermes, names, newId } : undefined;
-  const told = toldPrompt(prompt, format, traits, request.toolChoice);
+  const calls = callable.length > 0 ? { format: format ?? hermesFormat, names, newId } : undefined;
+  const adapted = adaptPromptToTemplate(prompt, format, capabilities, request.toolChoice);
   return {
-    prompt: template === undefined ? plainConversation(told.messages) : told,
-    stops: template === undefined ? plainConversationStops : [],
+    prompt: template === undefined ? renderUntemplatedConversation(adapted.messages) : adapted,
+    stops: template === undefined ? untemplatedConversationStops : [],
     layout,
     showControlTokens:
       thinking?.open.startsWith("[") === true || calls?.format.marker?.startsWith("[") === true,
     argumentSchemas: new Map(callable.map(({ name, schema }) => [name, schema])),
-    reader: () => new AnswerTextReader({ thinking, calls }),
+    createParser: () => new AnswerParser({ thinking, calls }),
   };
 }
 
 /** Undefined: the template says no tools, or calls in no way that is known here. */
-function taughtFormat({ tools, toolCalls, saidCall }: TemplateTraits): ToolFormat | undefined {
-  return tools && toolCalls && saidCall !== undefined ? formatOf(saidCall) : undefined;
+function detectToolFormat({
+  rendersTools: tools,
+  rendersToolCalls: toolCalls,
+  renderedCall: saidCall,
+}: TemplateCapabilities): ToolFormat | undefined {
+  return tools && toolCalls && saidCall !== undefined ? matchToolFormat(saidCall) : undefined;
 }
 
-function plainPlan(prompt: Prompt, { document }: PlanRequest): PromptPlan {
+function planPlainPrompt(prompt: Prompt, { document }: PlanRequest): PromptPlan {
   return {
     prompt,
     stops: [],
-    layout: answerLayout({
-      format: hermes,
+    layout: buildAnswerLayout({
+      format: hermesFormat,
       tools: [],
       isCallOptional: true,
-      severalCalls: false,
+      allowsSeveralCalls: false,
       document,
       thinking: undefined,
     }),
     showControlTokens: false,
     argumentSchemas: new Map(),
-    reader: () => new AnswerTextReader({ thinking: undefined, calls: undefined }),
+    createParser: () => new AnswerParser({ thinking: undefined, calls: undefined }),
   };
 }
 
 /** Tools that are not to be called are not shown: models call what they see. */
-function toldPrompt(
+function adaptPromptToTemplate(
   prompt: ChatPrompt,
   format: ToolFormat | undefined,
-  traits: TemplateTraits | undefined,
+  capabilities: TemplateCapabilities | undefined,
   toolChoice: ToolChoice,
 ): ChatPrompt {
   const tools = toolChoice.kind === "none" ? [] : prompt.tools;
@@ -117,11 +124,12 @@ function toldPrompt(
   const hasCalls = prompt.messages.some(
     ({ role, toolCalls }) => role === "tool" || toolCalls?.length,
   );
-  if (tools.length === 0 && (!hasCalls || traits?.toolCalls === true)) return { ...prompt, tools };
-  return { ...prompt, tools: [], messages: withToolsAsText(prompt.messages, tools) };
+  if (tools.length === 0 && (!hasCalls || capabilities?.rendersToolCalls === true))
+    return { ...prompt, tools };
+  return { ...prompt, tools: [], messages: renderToolsAsText(prompt.messages, tools) };
 }
 
-function callableTools(
+function selectCallableTools(
   tools: readonly ToolDefinition[],
   choice: ToolChoice,
 ): readonly CallableTool[] {
@@ -129,22 +137,22 @@ function callableTools(
   const callable = tools.map(({ name, parameters }, index) => ({
     name,
     index,
-    schema: argumentSchema(parameters, index),
+    schema: toArgumentSchema(parameters, index),
   }));
   if (choice.kind === "function") {
     const named = callable.filter(({ name }) => name === choice.name);
     if (named.length > 0) return named;
-    throw refused(`there is no tool "${choice.name}" to call`, "toolChoice");
+    throw invalidRequest(`there is no tool "${choice.name}" to call`, "toolChoice");
   }
   if (choice.kind === "required" && callable.length === 0) {
-    throw refused("a call of a tool is required, and there are no tools", "toolChoice");
+    throw invalidRequest("a call of a tool is required, and there are no tools", "toolChoice");
   }
   return callable;
 }
 
 /** Arguments are always an object, whether the schema says so or not. */
-function argumentSchema(parameters: unknown, index: number): unknown {
-  if (parameters === undefined || parameters === null) return noArguments;
+function toArgumentSchema(parameters: unknown, index: number): unknown {
+  if (parameters === undefined || parameters === null) return noArgumentsSchema;
   if (typeof parameters === "object" && !Array.isArray(parameters)) {
     const type: unknown = "type" in parameters ? parameters.type : undefined;
     if (type === undefined) {
@@ -154,14 +162,14 @@ function argumentSchema(parameters: unknown, index: number): unknown {
     }
     if (type === "object") return parameters;
   }
-  throw refused(
+  throw invalidRequest(
     "the parameters of a tool are a JSON Schema of an object",
     `tools[${index}].parameters`,
   );
 }
 
-function refused(message: string, param: string): AssistantError {
+function invalidRequest(message: string, param: string): AssistantError {
   return new AssistantError("invalid_request", message, { param });
 }
 
-const noArguments = { type: "object", properties: {}, additionalProperties: false };
+const noArgumentsSchema = { type: "object", properties: {}, additionalProperties: false };

@@ -21,21 +21,21 @@ export function strftime(nowMs: number, format: string): string {
   const day = DAYS[date.getUTCDay()] ?? "";
   const values: Readonly<Record<string, string>> = {
     Y: String(date.getUTCFullYear()),
-    m: two(date.getUTCMonth() + 1),
-    d: two(date.getUTCDate()),
+    m: padTwo(date.getUTCMonth() + 1),
+    d: padTwo(date.getUTCDate()),
     "-d": String(date.getUTCDate()),
     B: month,
     b: month.slice(0, 3),
     A: day,
     a: day.slice(0, 3),
-    H: two(date.getUTCHours()),
-    M: two(date.getUTCMinutes()),
-    S: two(date.getUTCSeconds()),
+    H: padTwo(date.getUTCHours()),
+    M: padTwo(date.getUTCMinutes()),
+    S: padTwo(date.getUTCSeconds()),
     "%": "%",
   };
   return format.replaceAll(/%(-?[A-Za-z%])/g, (code, name: string) => values[name] ?? code);
 }
 
-function two(value: number): string {
+function padTwo(value: number): string {
   return String(value).padStart(2, "0");
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ChatMessage, ToolCall, ToolDefinition } from "../runner.ts";
-import type { TemplateTraits } from "./template-traits.ts";
-import { mapTexts } from "./text-guard.ts";
+import { mapTexts } from "./control-token-guard.ts";
+import type { TemplateCapabilities } from "./template-capabilities.ts";
 
 /** Messages as templates expect them: the words of the chat completions API. */
 export interface TemplateMessage {
@@ -11,55 +11,55 @@ export interface TemplateMessage {
 }
 
 /** What happens to each text of a client on its way to a template; see `TextGuard`. */
-type Change = (text: string) => string;
+type TextTransform = (text: string) => string;
 
 /**
  * Roles become those that the template knows: developer is system; where there is no system role either,
  * its text opens the first message of the user, as the makers of such models advise.
  */
-export function templateMessages(
+export function toTemplateMessages(
   messages: readonly ChatMessage[],
-  traits: TemplateTraits,
-  change: Change,
+  capabilities: TemplateCapabilities,
+  transform: TextTransform,
 ): readonly TemplateMessage[] {
-  return withKnownRoles(messages, traits).map((message) => ({
+  return mapRoles(messages, capabilities).map((message) => ({
     role: message.role,
-    content: traits.contentParts
-      ? [{ type: "text", text: change(message.content) }]
-      : change(message.content),
-    ...(message.name !== undefined && { name: change(message.name) }),
+    content: capabilities.wantsContentParts
+      ? [{ type: "text", text: transform(message.content) }]
+      : transform(message.content),
+    ...(message.name !== undefined && { name: transform(message.name) }),
     ...(message.toolCallId !== undefined && {
-      tool_call_id: change(knownId(message.toolCallId, traits)),
+      tool_call_id: transform(toAcceptedId(message.toolCallId, capabilities)),
     }),
     ...(message.toolCalls !== undefined &&
       message.toolCalls.length > 0 && {
-        tool_calls: message.toolCalls.map((call) => templateCall(call, traits, change)),
+        tool_calls: message.toolCalls.map((call) => toTemplateCall(call, capabilities, transform)),
       }),
   }));
 }
 
-export function templateTool(tool: ToolDefinition, change: Change): unknown {
+export function toTemplateTool(tool: ToolDefinition, transform: TextTransform): unknown {
   return {
     type: "function",
     function: {
-      name: change(tool.name),
-      description: change(tool.description ?? ""),
-      parameters: mapTexts(tool.parameters ?? { type: "object", properties: {} }, change),
+      name: transform(tool.name),
+      description: transform(tool.description ?? ""),
+      parameters: mapTexts(tool.parameters ?? { type: "object", properties: {} }, transform),
     },
   };
 }
 
-function withKnownRoles(
+function mapRoles(
   messages: readonly ChatMessage[],
-  traits: TemplateTraits,
+  capabilities: TemplateCapabilities,
 ): readonly ChatMessage[] {
   const known = messages.map(
     (message): ChatMessage =>
-      message.role === "developer" && !traits.developerRole
+      message.role === "developer" && !capabilities.hasDeveloperRole
         ? { ...message, role: "system" }
         : message,
   );
-  if (traits.systemRole) return known;
+  if (capabilities.hasSystemRole) return known;
   const rules = known.filter(({ role }) => role === "system").map(({ content }) => content);
   if (rules.length === 0) return known;
   const others = known.filter(({ role }) => role !== "system");
@@ -71,28 +71,32 @@ function withKnownRoles(
   );
 }
 
-function templateCall(call: ToolCall, traits: TemplateTraits, change: Change): unknown {
+function toTemplateCall(
+  call: ToolCall,
+  capabilities: TemplateCapabilities,
+  transform: TextTransform,
+): unknown {
   return {
-    id: change(knownId(call.id, traits)),
+    id: transform(toAcceptedId(call.id, capabilities)),
     type: "function",
     function: {
-      name: change(call.name),
-      arguments: traits.argumentObjects
-        ? mapTexts(parsed(call.arguments), change)
-        : change(call.arguments),
+      name: transform(call.name),
+      arguments: capabilities.wantsArgumentObjects
+        ? mapTexts(parseJsonOrText(call.arguments), transform)
+        : transform(call.arguments),
     },
   };
 }
 
 /** Some templates refuse ids that are not as long as their own; call and result still have the same one. */
-function knownId(id: string, { toolCallIdLength }: TemplateTraits): string {
+function toAcceptedId(id: string, { toolCallIdLength }: TemplateCapabilities): string {
   if (toolCallIdLength === undefined) return id;
   if (id.length === toolCallIdLength && /^[a-zA-Z0-9]+$/.test(id)) return id;
   return createHash("sha256").update(id).digest("hex").slice(0, toolCallIdLength);
 }
 
 /** What is not JSON is handed on as it is. */
-function parsed(text: string): unknown {
+function parseJsonOrText(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {

@@ -20,7 +20,7 @@ export function isRemoteModel(name: string | undefined): boolean {
 }
 
 /** Undefined where the name is no remote one, or lacks a part. */
-export function remoteModelName(name: string): RemoteModelName | undefined {
+export function parseRemoteModelName(name: string): RemoteModelName | undefined {
   if (!isRemoteModel(name)) return undefined;
   const rest = name.slice(REMOTE.length);
   const colon = rest.indexOf(":");
@@ -28,6 +28,6 @@ export function remoteModelName(name: string): RemoteModelName | undefined {
   return { provider: rest.slice(0, colon), model: rest.slice(colon + 1) };
 }
 
-export function remoteModelId({ provider, model }: RemoteModelName): string {
+export function formatRemoteModelName({ provider, model }: RemoteModelName): string {
   return `${REMOTE}${provider}:${model}`;
 }

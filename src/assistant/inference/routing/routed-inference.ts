@@ -5,14 +5,14 @@ import type {
   EmbedAnswer,
   EmbedRequest,
   GenerateRequest,
-  Health,
+  InferenceHealth,
   InferenceService,
   ModelInfo,
 } from "../service-port.ts";
-import { aliasInfo, joinedModels } from "./joined-models.ts";
-import { notNowCode } from "./not-now.ts";
+import { getFallbackCode } from "./fallback-codes.ts";
+import { describeAlias, joinModels } from "./join-models.ts";
 import { isRemoteModel, type ModelRoutes } from "./port.ts";
-import { whicheverAnswer } from "./whichever-answer.ts";
+import { settleModelLists } from "./settle-model-lists.ts";
 
 export interface RoutedInferenceOptions {
   /** Models of this machine. */
@@ -52,16 +52,16 @@ export class RoutedInference implements InferenceService, ModelRoutes {
   }
 
   candidates(model: string | undefined): readonly (string | undefined)[] {
-    const written = model === undefined ? undefined : this.#aliases().get(model);
-    return written === undefined || written.length === 0 ? [model] : written;
+    const configured = model === undefined ? undefined : this.#aliases().get(model);
+    return configured === undefined || configured.length === 0 ? [model] : configured;
   }
 
   async *generate(
     request: GenerateRequest,
     signal: AbortSignal,
   ): AsyncGenerator<AnswerEvent, void, void> {
-    const { events, first } = await this.#firstThatCan(request.model, signal, async (model) => {
-      const all = this.#serviceOf(model).generate({ ...request, model }, signal);
+    const { events, first } = await this.#tryCandidates(request.model, signal, async (model) => {
+      const all = this.#selectService(model).generate({ ...request, model }, signal);
       const begun = all[Symbol.asyncIterator]();
       return { events: begun, first: await begun.next() };
     });
@@ -75,41 +75,41 @@ export class RoutedInference implements InferenceService, ModelRoutes {
   }
 
   embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedAnswer> {
-    return this.#firstThatCan(request.model, signal, (model) =>
-      this.#serviceOf(model).embed({ ...request, model }, signal),
+    return this.#tryCandidates(request.model, signal, (model) =>
+      this.#selectService(model).embed({ ...request, model }, signal),
     );
   }
 
   /** The local ones, the aliases, the remote ones. Rejects with the local side's error where neither answers. */
   async models(): Promise<readonly ModelInfo[]> {
-    const { local, remote } = await whicheverAnswer(
+    const { local, remote } = await settleModelLists(
       { local: this.#local.models(), remote: this.#remote.models() },
       this.#clock,
     );
-    return joinedModels(local, remote, this.#aliases());
+    return joinModels(local, remote, this.#aliases());
   }
 
   async model(name: string): Promise<ModelInfo | undefined> {
-    const written = this.#aliases().get(name);
-    if (written === undefined) return this.#serviceOf(name).model(name);
-    for (const candidate of written) {
-      const found = await this.#serviceOf(candidate)
+    const configured = this.#aliases().get(name);
+    if (configured === undefined) return this.#selectService(name).model(name);
+    for (const candidate of configured) {
+      const found = await this.#selectService(candidate)
         .model(candidate)
         .catch(() => undefined);
-      if (found) return aliasInfo(name, found);
+      if (found) return describeAlias(name, found);
     }
-    return aliasInfo(name, undefined);
+    return describeAlias(name, undefined);
   }
 
-  health(): Health {
+  health(): InferenceHealth {
     return this.#local.health();
   }
 
-  #serviceOf(model: string | undefined): InferenceService {
+  #selectService(model: string | undefined): InferenceService {
     return isRemoteModel(model) ? this.#remote : this.#local;
   }
 
-  async #firstThatCan<T>(
+  async #tryCandidates<T>(
     name: string | undefined,
     signal: AbortSignal,
     attempt: (model: string | undefined) => Promise<T>,
@@ -119,7 +119,7 @@ export class RoutedInference implements InferenceService, ModelRoutes {
       try {
         return await attempt(model);
       } catch (error) {
-        const code = notNowCode(error);
+        const code = getFallbackCode(error);
         if (code === undefined || signal.aborted) throw error;
         this.#logger.info({ code }, "a model cannot answer now, and the next one is asked");
       }

@@ -1,10 +1,10 @@
-import type { Cores, Priority } from "../engine.ts";
+import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 
 /** The model's part in the cores: asked for before each call that computes, given back when there is none. */
 export class CoreShare {
-  readonly #cores: Cores;
+  readonly #cores: CoreLease;
 
-  constructor(cores: Cores) {
+  constructor(cores: CoreLease) {
     this.#cores = cores;
   }
 
@@ -14,16 +14,16 @@ export class CoreShare {
    * caller looks anew at what there is to do.
    */
   async hold(
-    priority: Priority,
-    woken: () => Promise<void>,
-    stillWants: () => Promise<Priority | undefined>,
+    priority: RequestPriority,
+    waitForWake: () => Promise<void>,
+    getPriority: () => Promise<RequestPriority | undefined>,
   ): Promise<boolean> {
     const ending = new AbortController();
-    const asked = this.#ask(priority, ending.signal);
+    const asked = this.#request(priority, ending.signal);
     for (;;) {
-      const isHeld = await Promise.race([asked, woken().then(() => false)]);
+      const isHeld = await Promise.race([asked, waitForWake().then(() => false)]);
       if (isHeld) return true;
-      if ((await stillWants()) === priority) continue;
+      if ((await getPriority()) === priority) continue;
       ending.abort();
       await asked;
       return false;
@@ -35,7 +35,7 @@ export class CoreShare {
   }
 
   /** False: the wait was ended. */
-  async #ask(priority: Priority, signal: AbortSignal): Promise<boolean> {
+  async #request(priority: RequestPriority, signal: AbortSignal): Promise<boolean> {
     try {
       await this.#cores.hold(priority, signal);
       return true;

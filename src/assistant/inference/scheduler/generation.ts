@@ -1,11 +1,11 @@
-import type { GenerateJob, Priority } from "../engine.ts";
-import type { Prompt, Sampling, StepOutcome, Stream, Token } from "../runner.ts";
-import { AnswerText, type Told } from "./answer-text.ts";
-import { Outbox, type OutboxOwner } from "./outbox.ts";
-import type { Slot } from "./slot.ts";
+import type { GenerateJob, RequestPriority } from "../inference-engine.ts";
+import type { Prompt, Sampling, StepOutcome, Token, TokenStream } from "../runner.ts";
+import { AnswerTextBuffer, type EmittedText } from "./answer-text-buffer.ts";
+import { EventQueue, type EventQueueListener } from "./event-queue.ts";
+import type { SequenceSlot } from "./sequence-slot.ts";
 
 /** A sequence of the runner, as generations sit on it. */
-export type Seat = Slot<Generation>;
+export type GenerationSlot = SequenceSlot<Generation>;
 
 /**
  * One answer that is being made, from the arrival to the end:
@@ -21,53 +21,53 @@ export class Generation {
   /** By arrival. */
   readonly order: number;
   readonly prompt: Prompt;
-  readonly priority: Priority;
+  readonly priority: RequestPriority;
   readonly sampling: Sampling;
-  readonly outbox: Outbox;
+  readonly events: EventQueue;
   /** What it sits on. */
-  slot: Seat | undefined;
+  slot: GenerationSlot | undefined;
   /** From the first step's beginning to the end, also where there is no slot just now. */
-  stream: Stream | undefined;
-  over = false;
+  stream: TokenStream | undefined;
+  isOver = false;
   /** How often interactive ones went first; see Waiting. */
-  overtaken = 0;
+  overtakenCount = 0;
   /** It is not evicted before it has said so many tokens. */
   protectedTokens = 0;
   /** Its stream has no sequence to step on, until it is resumed. */
-  suspended = false;
+  isSuspended = false;
   /** Which step it was last a member of, by their number; 0: none yet. */
   steppedAt = 0;
   /** When its reader's buffer became full; undefined: there is room. */
-  fullSince: number | undefined;
+  eventsFullSince: number | undefined;
 
   readonly #maxTokens: number;
-  readonly #text: AnswerText;
+  readonly #text: AnswerTextBuffer;
   #tokens: Token[] = [];
   #promptTokens = 0;
   #answerTokensMax = 0;
   #cachedTokens: number | undefined;
-  #started = false;
+  #isStarted = false;
 
-  constructor(order: number, job: GenerateJob, owner: OutboxOwner) {
+  constructor(order: number, job: GenerateJob, owner: EventQueueListener) {
     this.order = order;
     this.prompt = job.prompt;
     this.priority = job.priority;
     this.sampling = job.sampling;
-    this.outbox = new Outbox(owner);
+    this.events = new EventQueue(owner);
     this.#maxTokens = job.maxTokens ?? Number.POSITIVE_INFINITY;
-    this.#text = new AnswerText(job.stop);
+    this.#text = new AnswerTextBuffer(job.stop);
   }
 
   /**
    * Takes the prompt's tokens; they leave room for one more in the context. False: no token is asked for,
    * so this was all.
    */
-  encoded(tokens: readonly Token[], contextTokens: number): boolean {
+  setPromptTokens(tokens: readonly Token[], contextTokens: number): boolean {
     this.#tokens = [...tokens];
     this.#promptTokens = tokens.length;
     this.#answerTokensMax = Math.min(this.#maxTokens, contextTokens - tokens.length);
     if (this.#answerTokensMax > 0) return true;
-    this.tellStarted();
+    this.emitStarted();
     this.#endAt("length");
     return false;
   }
@@ -78,7 +78,7 @@ export class Generation {
   }
 
   /** The newest token; there is one, as the prompt has at least one. */
-  get last(): Token {
+  get lastToken(): Token {
     return this.#tokens[this.#tokens.length - 1] ?? 0;
   }
 
@@ -87,7 +87,7 @@ export class Generation {
   }
 
   /** It has got a sequence that holds so many of its tokens; the first time is what is told. */
-  seated(slot: Seat, keptTokens: number): void {
+  assignSlot(slot: GenerationSlot, keptTokens: number): void {
     this.slot = slot;
     this.#cachedTokens ??= keptTokens;
   }
@@ -98,11 +98,11 @@ export class Generation {
   }
 
   /** Tells once that the prompt has been read, however often it is read again after an eviction. */
-  tellStarted(): void {
-    if (this.#started) return;
-    this.#started = true;
+  emitStarted(): void {
+    if (this.#isStarted) return;
+    this.#isStarted = true;
     const cachedTokens = this.#cachedTokens ?? 0;
-    this.outbox.push({ type: "started", promptTokens: this.#promptTokens, cachedTokens });
+    this.events.push({ type: "started", promptTokens: this.#promptTokens, cachedTokens });
   }
 
   /** Tells what a step brought. True: this was the end, and it has been told. */
@@ -110,7 +110,7 @@ export class Generation {
     if (outcome.kind === "token") this.#tokens.push(outcome.token);
     const logprob = outcome.kind === "token" ? outcome.logprob : undefined;
     const told = this.#text.push(outcome.text, logprob);
-    this.#tell(told);
+    this.#emitText(told);
     if (told.stopped) this.#end("stop");
     else if (outcome.kind === "end") this.#endAt("stop");
     else if (this.completionTokens >= this.#answerTokensMax) this.#endAt("length");
@@ -120,17 +120,17 @@ export class Generation {
 
   /** Ends without a stop text: what could have become one is part of the answer. */
   #endAt(reason: "stop" | "length"): void {
-    this.#tell(this.#text.flush());
+    this.#emitText(this.#text.flush());
     this.#end(reason);
   }
 
-  #tell({ text, logprobs }: Told): void {
-    if (logprobs) this.outbox.push({ type: "text", text, logprobs });
-    else if (text !== "") this.outbox.push({ type: "text", text });
+  #emitText({ text, logprobs }: EmittedText): void {
+    if (logprobs) this.events.push({ type: "text", text, logprobs });
+    else if (text !== "") this.events.push({ type: "text", text });
   }
 
   #end(reason: "stop" | "length"): void {
-    this.outbox.push({ type: "end", reason, completionTokens: this.completionTokens });
-    this.outbox.end();
+    this.events.push({ type: "end", reason, completionTokens: this.completionTokens });
+    this.events.end();
   }
 }

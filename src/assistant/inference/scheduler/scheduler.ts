@@ -1,33 +1,33 @@
-import { untilAborted } from "../../../base/aborting.ts";
 import type { Clock } from "../../../base/clock.ts";
-import { AssistantError } from "../../errors.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type {
-  Cores,
+  CoreLease,
   GenerateEvent,
   GenerateJob,
   ModelEnd,
   ModelLoad,
-  Priority,
-} from "../engine.ts";
-import type { Embedded, Prompt, Runner, Token } from "../runner.ts";
+  RequestPriority,
+} from "../inference-engine.ts";
+import type { EmbeddingResult, Prompt, Runner, Token } from "../runner.ts";
 import { CoreShare } from "./core-share.ts";
-import { Embedding, EmbeddingPace } from "./embedding.ts";
-import { Generation, type Seat } from "./generation.ts";
+import { EmbeddingBatchSizer, EmbeddingJob } from "./embedding-job.ts";
+import { Generation, type GenerationSlot } from "./generation.ts";
 import {
-  contextExceeded,
-  emptyPrompt,
-  engineFailed,
-  noSequences,
-  shuttingDown,
-} from "./refusals.ts";
-import { Seating } from "./seating.ts";
-import { Slot } from "./slot.ts";
-import { type Turn, Turns } from "./turns.ts";
+  contextExceededError,
+  emptyPromptError,
+  engineFailedError,
+  noSequencesError,
+  shuttingDownError,
+} from "./scheduler-errors.ts";
+import { SequenceAllocator } from "./sequence-allocator.ts";
+import { SequenceSlot } from "./sequence-slot.ts";
+import { type RunnerCall, StepPolicy } from "./step-policy.ts";
 
 export interface SchedulerOptions {
   /** Driven by this scheduler alone; disposing it is left to its owner. */
   readonly runner: Runner;
-  readonly cores: Cores;
+  readonly cores: CoreLease;
   readonly clock: Clock;
 }
 
@@ -43,20 +43,20 @@ export class Scheduler implements AsyncDisposable {
   readonly #runner: Runner;
   readonly #clock: Clock;
   readonly #cores: CoreShare;
-  readonly #slots: readonly Seat[];
-  readonly #seating: Seating;
-  readonly #turns: Turns;
-  readonly #pace = new EmbeddingPace();
+  readonly #slots: readonly GenerationSlot[];
+  readonly #allocator: SequenceAllocator;
+  readonly #policy: StepPolicy;
+  readonly #batchSizer = new EmbeddingBatchSizer();
   /** All that are not over, and how each stops listening to its caller. */
   readonly #generations = new Map<Generation, () => void>();
-  readonly #embeddings = new Set<Embedding>();
+  readonly #embeddings = new Set<EmbeddingJob>();
   readonly #encodings = new Set<Promise<unknown>>();
   /** What callers of `encode` and unfinished jobs are told when everything ends. */
   readonly #closing = new AbortController();
   readonly #loop: Promise<void>;
-  #order = 0;
-  #woken = false;
-  #wakeUp: () => void = () => {};
+  #lastOrder = 0;
+  #isWoken = false;
+  #onWake: () => void = () => {};
   #onEnded: (end: ModelEnd) => void = () => {};
 
   constructor({ runner, cores, clock }: SchedulerOptions) {
@@ -65,15 +65,15 @@ export class Scheduler implements AsyncDisposable {
     this.#cores = new CoreShare(cores);
     this.#slots = Array.from(
       { length: runner.sequences },
-      (_, index) => new Slot<Generation>(index),
+      (_, index) => new SequenceSlot<Generation>(index),
     );
-    this.#seating = new Seating({
+    this.#allocator = new SequenceAllocator({
       runner,
       clock,
       slots: this.#slots,
-      onFailed: (generation, error) => this.#fail(generation, own(error)),
+      onFailed: (generation, error) => this.#fail(generation, toJobError(error)),
     });
-    this.#turns = new Turns(this.#slots, this.#embeddings, runner.prefillTokensMax);
+    this.#policy = new StepPolicy(this.#slots, this.#embeddings, runner.prefillTokensMax);
     this.ended = new Promise((resolve) => {
       this.#onEnded = resolve;
     });
@@ -84,34 +84,34 @@ export class Scheduler implements AsyncDisposable {
     const active = this.#slots.filter((slot) => slot.owner).length;
     let queued = 0;
     for (const generation of this.#generations.keys()) if (!generation.slot) queued += 1;
-    for (const embedding of this.#embeddings) if (!embedding.begun) queued += 1;
+    for (const embedding of this.#embeddings) if (!embedding.hasStarted) queued += 1;
     return { active, queued };
   }
 
   generate(job: GenerateJob, signal: AbortSignal): AsyncIterable<GenerateEvent> {
-    this.#order += 1;
-    const generation: Generation = new Generation(this.#order, job, {
-      onBegin: () => this.#begin(generation, signal),
-      onLeave: () => this.#finish(generation),
-      onRoom: () => {
-        generation.fullSince = undefined;
-        this.#seating.resume(generation);
+    this.#lastOrder += 1;
+    const generation: Generation = new Generation(this.#lastOrder, job, {
+      onStart: () => this.#startGeneration(generation, signal),
+      onCancel: () => this.#finish(generation),
+      onDrain: () => {
+        generation.eventsFullSince = undefined;
+        this.#allocator.resume(generation);
         this.#wake();
       },
     });
-    return generation.outbox;
+    return generation.events;
   }
 
   async embed(
     texts: readonly string[],
-    priority: Priority,
+    priority: RequestPriority,
     signal: AbortSignal,
-  ): Promise<Embedded> {
+  ): Promise<EmbeddingResult> {
     signal.throwIfAborted();
     this.#closing.signal.throwIfAborted();
     if (texts.length === 0) return { vectors: [], tokens: [] };
-    this.#order += 1;
-    const embedding = new Embedding(this.#order, texts, priority);
+    this.#lastOrder += 1;
+    const embedding = new EmbeddingJob(this.#lastOrder, texts, priority);
     const onAbort = () => {
       this.#embeddings.delete(embedding);
       embedding.fail(signal.reason);
@@ -128,30 +128,30 @@ export class Scheduler implements AsyncDisposable {
   async encode(prompt: Prompt, signal: AbortSignal): Promise<readonly Token[]> {
     signal.throwIfAborted();
     this.#closing.signal.throwIfAborted();
-    return untilAborted(this.#encode(prompt), signal, this.#closing.signal);
+    return raceWithAbort(this.#encode(prompt), signal, this.#closing.signal);
   }
 
   /** Whatever is under way rejects with `shutting_down`; resolves when the runner is no longer called. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#close(shuttingDown());
+    this.#close(shuttingDownError());
     await this.#loop;
     await Promise.allSettled(this.#encodings);
   }
 
-  #begin(generation: Generation, signal: AbortSignal): void {
+  #startGeneration(generation: Generation, signal: AbortSignal): void {
     if (signal.aborted || this.#closing.signal.aborted) {
       const { reason } = signal.aborted ? signal : this.#closing.signal;
-      generation.over = true;
-      generation.outbox.abort(reason);
+      generation.isOver = true;
+      generation.events.abort(reason);
       return;
     }
     const onAbort = () => {
-      generation.outbox.abort(signal.reason);
+      generation.events.abort(signal.reason);
       this.#finish(generation);
     };
     signal.addEventListener("abort", onAbort, { once: true });
     this.#generations.set(generation, () => signal.removeEventListener("abort", onAbort));
-    if (this.#slots.length === 0) this.#fail(generation, noSequences());
+    if (this.#slots.length === 0) this.#fail(generation, noSequencesError());
     else
       void this.#encode(generation.prompt).then(
         (tokens) => this.#enqueue(generation, tokens),
@@ -166,36 +166,36 @@ export class Scheduler implements AsyncDisposable {
       return await encoding;
     } catch (error) {
       // A template stumbles over one prompt; that breaks nothing for the others.
-      throw own(error);
+      throw toJobError(error);
     } finally {
       this.#encodings.delete(encoding);
     }
   }
 
   #enqueue(generation: Generation, tokens: readonly Token[]): void {
-    if (generation.over) return;
+    if (generation.isOver) return;
     const { contextTokens } = this.#runner;
-    if (tokens.length === 0) this.#fail(generation, emptyPrompt(generation.prompt));
+    if (tokens.length === 0) this.#fail(generation, emptyPromptError(generation.prompt));
     else if (tokens.length + 1 > contextTokens)
-      this.#fail(generation, contextExceeded(generation.prompt, tokens.length, contextTokens));
-    else if (generation.encoded(tokens, contextTokens)) {
-      this.#seating.add(generation);
+      this.#fail(generation, contextExceededError(generation.prompt, tokens.length, contextTokens));
+    else if (generation.setPromptTokens(tokens, contextTokens)) {
+      this.#allocator.add(generation);
       this.#wake();
     } else this.#finish(generation);
   }
 
   #fail(generation: Generation, error: unknown): void {
-    generation.outbox.fail(error);
+    generation.events.fail(error);
     this.#finish(generation);
   }
 
   /** The one way out: its sequence is free before the next turn. */
   #finish(generation: Generation): void {
-    if (generation.over) return;
-    generation.over = true;
+    if (generation.isOver) return;
+    generation.isOver = true;
     this.#generations.get(generation)?.();
     this.#generations.delete(generation);
-    this.#seating.leave(generation);
+    this.#allocator.release(generation);
     this.#wake();
   }
 
@@ -203,42 +203,42 @@ export class Scheduler implements AsyncDisposable {
     const closing = this.#closing.signal;
     try {
       while (!closing.aborted) {
-        this.#woken = false;
-        await this.#settle();
-        const { priority } = this.#turns;
-        if (priority === undefined) await this.#rest();
-        else if (await this.#hold(priority)) await this.#take(this.#turns.next());
+        this.#isWoken = false;
+        await this.#reassignSequences();
+        const { priority } = this.#policy;
+        if (priority === undefined) await this.#idle();
+        else if (await this.#holdCores(priority)) await this.#runCall(this.#policy.next());
       }
-      await this.#seating.tidy();
+      await this.#allocator.releaseFinished();
     } catch (error) {
-      this.#close(engineFailed(error));
+      this.#close(engineFailedError(error));
       this.#onEnded({ reason: "the engine failed in a step" });
     }
     this.#cores.release();
   }
 
-  async #settle(): Promise<void> {
-    await this.#seating.tidy();
-    await this.#seating.admit();
+  async #reassignSequences(): Promise<void> {
+    await this.#allocator.releaseFinished();
+    await this.#allocator.assignSequences();
   }
 
-  #hold(priority: Priority): Promise<boolean> {
+  #holdCores(priority: RequestPriority): Promise<boolean> {
     return this.#cores.hold(
       priority,
-      () => this.#waked(),
+      () => this.#waitForWake(),
       async () => {
-        this.#woken = false;
-        await this.#settle();
-        return this.#closing.signal.aborted ? undefined : this.#turns.priority;
+        this.#isWoken = false;
+        await this.#reassignSequences();
+        return this.#closing.signal.aborted ? undefined : this.#policy.priority;
       },
     );
   }
 
-  async #take(turn: Turn | undefined): Promise<void> {
-    if (turn?.kind === "step") await this.#step(turn.members);
-    else if (turn?.kind === "prefill") await this.#prefill(turn.generation, turn.tokensMax);
-    else if (turn?.kind === "embed")
-      await turn.embedding.piece(this.#runner, this.#pace, turn.alone, this.#clock);
+  async #runCall(call: RunnerCall | undefined): Promise<void> {
+    if (call?.kind === "step") await this.#step(call.members);
+    else if (call?.kind === "prefill") await this.#prefill(call.generation, call.tokensMax);
+    else if (call?.kind === "embed")
+      await call.embedding.runPiece(this.#runner, this.#batchSizer, call.alone, this.#clock);
   }
 
   async #prefill(generation: Generation, tokensMax: number): Promise<void> {
@@ -248,52 +248,52 @@ export class Scheduler implements AsyncDisposable {
     const piece = tokens.slice(slot.length, end);
     await this.#runner.prefill(slot.index, piece);
     slot.append(piece);
-    this.#seating.begin(generation);
+    this.#allocator.startStream(generation);
   }
 
   async #step(members: readonly Generation[]): Promise<void> {
-    const seats = members.flatMap(({ slot, stream, last }) =>
+    const stepSlots = members.flatMap(({ slot, stream, lastToken: last }) =>
       slot && stream ? [{ slot, stream, last }] : [],
     );
-    const outcomes = await this.#runner.step(seats.map(({ stream }) => stream));
+    const outcomes = await this.#runner.step(stepSlots.map(({ stream }) => stream));
     for (const [at, generation] of members.entries()) {
-      const seat = seats[at];
+      const stepSlot = stepSlots[at];
       const outcome = outcomes[at];
-      if (!seat || !outcome) throw new Error("a step has to answer for each of its streams");
+      if (!stepSlot || !outcome) throw new Error("a step has to answer for each of its streams");
       if (outcome.kind === "failed") {
-        seat.slot.distrust();
-        this.#fail(generation, own(outcome.error));
+        stepSlot.slot.invalidate();
+        this.#fail(generation, toJobError(outcome.error));
         continue;
       }
-      seat.slot.append([seat.last]);
-      if (generation.over) continue;
+      stepSlot.slot.append([stepSlot.last]);
+      if (generation.isOver) continue;
       if (generation.accept(outcome)) this.#finish(generation);
-      else if (generation.outbox.full) generation.fullSince ??= this.#clock.now();
+      else if (generation.events.isFull) generation.eventsFullSince ??= this.#clock.now();
     }
   }
 
   #wake(): void {
-    this.#woken = true;
-    this.#wakeUp();
+    this.#isWoken = true;
+    this.#onWake();
   }
 
   /** Resolves with the next `wake`, or at once after one that nobody has seen. */
-  #waked(): Promise<void> {
-    if (this.#woken) return Promise.resolve();
+  #waitForWake(): Promise<void> {
+    if (this.#isWoken) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#wakeUp = resolve;
+      this.#onWake = resolve;
     });
   }
 
   /** Nothing can be computed: others may have the cores until somebody comes, reads, or waited long enough. */
-  async #rest(): Promise<void> {
+  async #idle(): Promise<void> {
     this.#cores.release();
-    const at = this.#seating.nextChangeAt;
+    const at = this.#allocator.nextEvictionAt;
     const cancel =
       at === undefined
         ? undefined
         : this.#clock.setTimer(Math.max(0, at - this.#clock.now()), () => this.#wake());
-    await this.#waked();
+    await this.#waitForWake();
     cancel?.();
   }
 
@@ -308,6 +308,6 @@ export class Scheduler implements AsyncDisposable {
 }
 
 /** What one job is told of a failure that is its own. */
-function own(error: unknown): AssistantError {
-  return error instanceof AssistantError ? error : engineFailed(error);
+function toJobError(error: unknown): AssistantError {
+  return error instanceof AssistantError ? error : engineFailedError(error);
 }

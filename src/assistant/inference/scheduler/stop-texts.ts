@@ -4,28 +4,30 @@
  * the longest, and nothing that could still become part of one is let through.
  */
 export class StopTexts {
-  readonly #searches: readonly Search[];
+  readonly #matchers: readonly StopTextMatcher[];
   #held = "";
 
   /** None of `stops` is empty. */
   constructor(stops: readonly string[]) {
     // An answer consists of whole code points, so half of one never occurs in it.
-    this.#searches = stops.filter((stop) => !HALF.test(stop)).map((stop) => new Search(stop));
+    this.#matchers = stops
+      .filter((stop) => !LONE_SURROGATE.test(stop))
+      .map((stop) => new StopTextMatcher(stop));
   }
 
   /** What may be told after this piece; `stopped`: the answer ends with it. */
   push(piece: string): { readonly text: string; readonly stopped: boolean } {
-    if (this.#searches.length === 0) return { text: piece, stopped: false };
+    if (this.#matchers.length === 0) return { text: piece, stopped: false };
     const text = this.#held + piece;
     for (let at = this.#held.length; at < text.length; at += 1) {
       const unit = text.charCodeAt(at);
       let matched = 0;
-      for (const search of this.#searches) matched = Math.max(matched, search.next(unit));
+      for (const search of this.#matchers) matched = Math.max(matched, search.push(unit));
       if (matched === 0) continue;
       this.#held = "";
       return { text: text.slice(0, at + 1 - matched), stopped: true };
     }
-    const keep = this.#searches.reduce((most, search) => Math.max(most, search.begun), 0);
+    const keep = this.#matchers.reduce((most, search) => Math.max(most, search.matchedLength), 0);
     this.#held = text.slice(text.length - keep);
     return { text: text.slice(0, text.length - keep), stopped: false };
   }
@@ -39,36 +41,36 @@ export class StopTexts {
 }
 
 /** A surrogate without its other half. */
-const HALF = /\p{Surrogate}/u;
+const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Knuth, Morris and Pratt: each character costs the same, however long the stop text is. */
-class Search {
+class StopTextMatcher {
   readonly #stop: string;
   /** How much of the beginning is still matched when the character after so many did not fit. */
   readonly #fallback: Int32Array;
-  #begun = 0;
+  #matchedLength = 0;
 
   constructor(stop: string) {
     this.#stop = stop;
     this.#fallback = new Int32Array(stop.length);
     for (let length = 1; length < stop.length; length += 1) {
-      this.#begun = this.#fallback[length - 1] ?? 0;
-      this.next(stop.charCodeAt(length));
-      this.#fallback[length] = this.#begun;
+      this.#matchedLength = this.#fallback[length - 1] ?? 0;
+      this.push(stop.charCodeAt(length));
+      this.#fallback[length] = this.#matchedLength;
     }
-    this.#begun = 0;
+    this.#matchedLength = 0;
   }
 
   /** How many characters of the stop text the text now ends with. */
-  get begun(): number {
-    return this.#begun;
+  get matchedLength(): number {
+    return this.#matchedLength;
   }
 
   /** The length of the stop text when this character completes it, else 0. */
-  next(unit: number): number {
-    while (this.#begun > 0 && this.#stop.charCodeAt(this.#begun) !== unit)
-      this.#begun = this.#fallback[this.#begun - 1] ?? 0;
-    if (this.#stop.charCodeAt(this.#begun) === unit) this.#begun += 1;
-    return this.#begun === this.#stop.length ? this.#begun : 0;
+  push(unit: number): number {
+    while (this.#matchedLength > 0 && this.#stop.charCodeAt(this.#matchedLength) !== unit)
+      this.#matchedLength = this.#fallback[this.#matchedLength - 1] ?? 0;
+    if (this.#stop.charCodeAt(this.#matchedLength) === unit) this.#matchedLength += 1;
+    return this.#matchedLength === this.#stop.length ? this.#matchedLength : 0;
   }
 }

@@ -1,17 +1,17 @@
 import { choice, literal, repeat, rule, sequence } from "./combinators.ts";
-import { containsExpression } from "./contains-language.ts";
+import { compileContains } from "./contains-language.ts";
 import type { Expression } from "./expression.ts";
 import type { LanguageContext } from "./language-context.ts";
-import { schemaLimits } from "./limits.ts";
-import { itemSchemas, prefixLength } from "./members.ts";
-import type { ArrayPart } from "./part.ts";
-import { refuse } from "./refusal.ts";
-import { uniqueExpression } from "./unique-language.ts";
+import { getItemSchemas, getPrefixLength } from "./member-schemas.ts";
+import type { ArrayAlternative } from "./normal-form.ts";
+import { schemaLimits } from "./schema-limits.ts";
+import { refuseKeyword } from "./schema-refusal.ts";
+import { compileUniqueItems } from "./unique-language.ts";
 
 /** An array: first the items that have schemas of their own, then as many of the others as allowed. */
-export function arrayExpression(
+export function compileArray(
   language: LanguageContext,
-  part: ArrayPart,
+  part: ArrayAlternative,
   hint: string,
 ): Expression | undefined {
   const { blank } = language;
@@ -21,30 +21,44 @@ export function arrayExpression(
     ["maxItems", max ?? 0],
   ] as const) {
     if (bound > schemaLimits.repetition) {
-      refuse(keyword, part.pointer, `is more than ${schemaLimits.repetition}`);
+      refuseKeyword(keyword, part.pointer, `is more than ${schemaLimits.repetition}`);
     }
   }
   // With one item at most, no two are equal.
   if (part.unique && (max === undefined || max > 1)) {
-    if (part.contains.length > 0) refuse("uniqueItems", part.pointer, "stands beside contains");
-    return uniqueExpression(language, part, hint);
+    if (part.contains.length > 0)
+      refuseKeyword("uniqueItems", part.pointer, "stands beside contains");
+    return compileUniqueItems(language, part, hint);
   }
-  if (part.contains.length > 0) return containsExpression(language, part, hint);
+  if (part.contains.length > 0) return compileContains(language, part, hint);
 
   const comma = sequence(literal(","), blank);
   const close = sequence(blank, literal("]"));
-  const prefix = prefixLength(part.facets);
+  const prefix = getPrefixLength(part.facets);
   // After `index` items, at least one: what may come then. From the back, so that each leads to the next.
-  let after: Expression | undefined = afterPrefix(language, part, prefix, comma, close, hint);
+  let after: Expression | undefined = compileItemsAfterPrefix(
+    language,
+    part,
+    prefix,
+    comma,
+    close,
+    hint,
+  );
   let first: Expression | undefined;
   if (prefix === 0) {
     if (max === 0) return sequence(literal("["), blank, literal("]"));
-    const item = language.value(itemSchemas(part, 0), `${hint}-item`);
-    const more = moreItems(language, item, min - 1, max === undefined ? undefined : max - 1, hint);
+    const item = language.valueRule(getItemSchemas(part, 0), `${hint}-item`);
+    const more = compileMoreItems(
+      language,
+      item,
+      min - 1,
+      max === undefined ? undefined : max - 1,
+      hint,
+    );
     first = sequence(item, more, close);
   } else {
     for (let index = prefix - 1; index >= 0; index -= 1) {
-      const item = language.value(itemSchemas(part, index), `${hint}-item-${index + 1}`);
+      const item = language.valueRule(getItemSchemas(part, index), `${hint}-item-${index + 1}`);
       const here: Expression | undefined = after && sequence(item, after);
       const fits = max === undefined || index < max;
       if (index === 0) {
@@ -55,7 +69,7 @@ export function arrayExpression(
         here && fits ? sequence(comma, here) : undefined,
         index >= min ? close : undefined,
       ]);
-      after = rest && index % 8 === 0 ? named(language, rest, hint) : rest;
+      after = rest && index % 8 === 0 ? nameRule(language, rest, hint) : rest;
     }
   }
   const inside = choice([min === 0 ? literal("]") : undefined, first]);
@@ -63,9 +77,9 @@ export function arrayExpression(
 }
 
 /** After all items of the prefix, of which there is one at least. */
-function afterPrefix(
+function compileItemsAfterPrefix(
   language: LanguageContext,
-  part: ArrayPart,
+  part: ArrayAlternative,
   prefix: number,
   comma: Expression,
   close: Expression,
@@ -74,7 +88,7 @@ function afterPrefix(
   if (prefix === 0) return undefined;
   const { min, max } = part;
   if (max !== undefined && max < prefix) return undefined;
-  const item = sequence(comma, language.value(itemSchemas(part, prefix), `${hint}-item`));
+  const item = sequence(comma, language.valueRule(getItemSchemas(part, prefix), `${hint}-item`));
   const more = repeatItem(
     language,
     item,
@@ -85,7 +99,7 @@ function afterPrefix(
   return sequence(more, close);
 }
 
-function moreItems(
+function compileMoreItems(
   language: LanguageContext,
   item: Expression,
   min: number,
@@ -104,10 +118,10 @@ function repeatItem(
   max: number | undefined,
   hint: string,
 ): Expression {
-  return max === 0 ? literal("") : repeat(named(language, item, hint), min, max);
+  return max === 0 ? literal("") : repeat(nameRule(language, item, hint), min, max);
 }
 
-function named(language: LanguageContext, body: Expression, hint: string): Expression {
+function nameRule(language: LanguageContext, body: Expression, hint: string): Expression {
   const name = language.table.reserve(`${hint}-next`);
   language.table.set(name, body);
   return rule(name);

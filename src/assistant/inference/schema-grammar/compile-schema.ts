@@ -1,14 +1,14 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import { assertBoundedAmbiguity } from "./ambiguity-check.ts";
 import type { Expression, RuleSink } from "./expression.ts";
 import { checkCost } from "./grammar-cost.ts";
-import { SchemaLanguage } from "./language.ts";
-import { prune } from "./prune.ts";
-import { adoptInto, RuleTable } from "./rule-table.ts";
-import type { ScalarGrammar } from "./scalars.ts";
+import { SchemaNormalizer } from "./normalizer.ts";
+import { pruneRules } from "./prune-rules.ts";
+import { copyRules, RuleTable } from "./rule-table.ts";
+import type { ScalarGrammar } from "./scalar-constraints.ts";
 import { SchemaDocument } from "./schema-document.ts";
-import { Shapes } from "./shapes.ts";
-import { shortestText } from "./shortest-text.ts";
-import { refuseGrowth } from "./stack-growth.ts";
+import { SchemaLanguage } from "./schema-language.ts";
+import { findShortestText } from "./shortest-text.ts";
 import { writeGbnf } from "./write-gbnf.ts";
 
 /**
@@ -22,9 +22,9 @@ export function compileInto(
   hint: string,
   scalars: ScalarGrammar,
 ): Expression {
-  return withinStack(() => {
-    const { rules, root } = languageOf(schema, scalars);
-    return adoptInto(sink, rules, root, hint);
+  return refuseStackOverflow(() => {
+    const { rules, root } = compileRules(schema, scalars);
+    return copyRules(sink, rules, root, hint);
   });
 }
 
@@ -36,9 +36,9 @@ export interface GrammarText {
 
 /** A grammar for exactly one value of `schema`. Throws as `compileInto` does. */
 export function compileSchema(schema: unknown, scalars: ScalarGrammar): GrammarText {
-  return withinStack(() => {
-    const { rules, root } = languageOf(schema, scalars);
-    return finished(rules, root);
+  return refuseStackOverflow(() => {
+    const { rules, root } = compileRules(schema, scalars);
+    return writeGrammar(rules, root);
   });
 }
 
@@ -61,10 +61,10 @@ export function compileLayout(layout: GrammarLayout, scalars: ScalarGrammar): Gr
       throw new AssistantError(error.code, error.message, { param: name, cause: error });
     }
   }
-  return withinStack(() => {
-    const left = prune(table.rules, layout.root);
-    if (!left) throw nothingLeft([]);
-    return finished(left.rules, left.root);
+  return refuseStackOverflow(() => {
+    const left = pruneRules(table.rules, layout.root);
+    if (!left) throw unsatisfiableSchema([]);
+    return writeGrammar(left.rules, left.root);
   });
 }
 
@@ -77,27 +77,27 @@ export interface GrammarLayout {
 }
 
 /** Writes a grammar out, after a last look at what llama.cpp would make of it. */
-function finished(rules: ReadonlyMap<string, Expression>, root: Expression): GrammarText {
+function writeGrammar(rules: ReadonlyMap<string, Expression>, root: Expression): GrammarText {
   checkCost(rules, root);
-  refuseGrowth(rules, root);
-  return { gbnf: writeGbnf(rules, root), example: shortestText(rules, root) };
+  assertBoundedAmbiguity(rules, root);
+  return { gbnf: writeGbnf(rules, root), example: findShortestText(rules, root) };
 }
 
-function languageOf(schema: unknown, scalars: ScalarGrammar) {
+function compileRules(schema: unknown, scalars: ScalarGrammar) {
   const table = new RuleTable();
   table.reserve("root");
   const document = new SchemaDocument(schema);
-  const shapes = new Shapes(document, scalars);
-  const language = new SchemaLanguage(shapes, table);
-  const top = language.value(shapes.literal(document.root), "value");
+  const normalizer = new SchemaNormalizer(document, scalars);
+  const language = new SchemaLanguage(normalizer, table);
+  const top = language.valueRule(normalizer.toLiteral(document.root), "value");
   language.finish();
-  const left = prune(table.rules, top);
-  if (!left) throw nothingLeft(shapes.contradictions);
+  const left = pruneRules(table.rules, top);
+  if (!left) throw unsatisfiableSchema(normalizer.contradictions);
   return left;
 }
 
 /** Nothing recurses deeper than the schema's caps allow, unless texts or names are made for it. */
-function withinStack<Result>(work: () => Result): Result {
+function refuseStackOverflow<Result>(work: () => Result): Result {
   try {
     return work();
   } catch (error) {
@@ -110,7 +110,7 @@ function withinStack<Result>(work: () => Result): Result {
   }
 }
 
-function nothingLeft(contradictions: readonly string[]): AssistantError {
+function unsatisfiableSchema(contradictions: readonly string[]): AssistantError {
   const why =
     contradictions.length > 0
       ? `: ${contradictions.join("; ").slice(0, 600)}`

@@ -1,11 +1,25 @@
-import { isObject, own } from "./json.ts";
-import { countAt, listAt, mapAt, numberAt, requiredOf, typesOf } from "./own-keywords.ts";
-import type { Part } from "./part.ts";
-import { anyArray, anyNumber, anyObject, anyString, anyValue, unseen } from "./part.ts";
-import { pointerTo, refuse } from "./refusal.ts";
+import {
+  readCount,
+  readList,
+  readMap,
+  readNumber,
+  readRequired,
+  readTypes,
+} from "./assertion-keywords.ts";
+import { getOwn, isObject } from "./json-values.ts";
+import { subschemaKeywords, unsupportedKeywords } from "./keyword-tables.ts";
+import type { Alternative } from "./normal-form.ts";
+import {
+  anyArray,
+  anyNumber,
+  anyObject,
+  anyString,
+  anyValue,
+  markNegative,
+} from "./normal-form.ts";
+import type { NormalizerContext } from "./normalizer-context.ts";
 import type { SchemaNode } from "./schema-document.ts";
-import { refusedKeywords, schemaPlaces } from "./schema-keywords.ts";
-import type { ShapeContext } from "./shape-context.ts";
+import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
 type Raw = Readonly<Record<string, unknown>>;
 
@@ -13,178 +27,205 @@ type Raw = Readonly<Record<string, unknown>>;
  * What a schema does not allow: one keyword or another fails. `not`, `else` and oneOf ask for it. Keywords
  * whose opposite is no language that a grammar can be made of are refused.
  */
-export function complementOf(shapes: ShapeContext, node: SchemaNode): readonly Part[] {
+export function complementSchema(
+  normalizer: NormalizerContext,
+  node: SchemaNode,
+): readonly Alternative[] {
   const { raw, pointer } = node;
   if (typeof raw === "boolean") return raw ? [] : anyValue(pointer);
-  const parts: Part[] = [];
+  const parts: Alternative[] = [];
   for (const keyword of Object.keys(raw)) {
-    const opposite = Object.hasOwn(opposites, keyword) ? opposites[keyword] : undefined;
-    if (opposite) parts.push(...opposite(shapes, node, raw));
-    else if (!isSilent(raw, keyword)) {
-      refuse(keyword, pointerTo(pointer, keyword), "has no opposite that can be enforced");
+    const complement = Object.hasOwn(keywordComplements, keyword)
+      ? keywordComplements[keyword]
+      : undefined;
+    if (complement) parts.push(...complement(normalizer, node, raw));
+    else if (!hasNoAssertion(raw, keyword)) {
+      refuseKeyword(
+        keyword,
+        extendPointer(pointer, keyword),
+        "has no opposite that can be enforced",
+      );
     }
   }
-  return shapes.unique(parts.map(unseen));
+  return normalizer.deduplicate(parts.map(markNegative));
 }
 
 /** Nothing follows from the keyword itself: annotations, and those that others read along with them. */
-function isSilent(raw: Raw, keyword: string): boolean {
+function hasNoAssertion(raw: Raw, keyword: string): boolean {
   if (keyword === "then" || keyword === "else") return true;
   if (keyword === "$defs" || keyword === "definitions" || keyword === "nullable") return true;
-  if (keyword === "additionalItems") return !Array.isArray(own(raw, "items"));
+  if (keyword === "additionalItems") return !Array.isArray(getOwn(raw, "items"));
   if (keyword === "minContains" || keyword === "maxContains")
     return !Object.hasOwn(raw, "contains");
-  if (keyword === "uniqueItems") return own(raw, keyword) !== true;
-  if (keyword === "additionalProperties" || keyword === "items") return own(raw, keyword) === true;
+  if (keyword === "uniqueItems") return getOwn(raw, keyword) !== true;
+  if (keyword === "additionalProperties" || keyword === "items")
+    return getOwn(raw, keyword) === true;
   return (
-    !schemaPlaces.has(keyword) &&
-    !Object.hasOwn(refusedKeywords, keyword) &&
+    !subschemaKeywords.has(keyword) &&
+    !Object.hasOwn(unsupportedKeywords, keyword) &&
     !["format", "multipleOf", "dependentRequired"].includes(keyword)
   );
 }
 
-type Opposite = (shapes: ShapeContext, node: SchemaNode, raw: Raw) => readonly Part[];
+type KeywordComplement = (
+  shapes: NormalizerContext,
+  node: SchemaNode,
+  raw: Raw,
+) => readonly Alternative[];
 
-const opposites: Readonly<Record<string, Opposite>> = {
+const keywordComplements: Readonly<Record<string, KeywordComplement>> = {
   type: (_, node, raw) => {
-    const types = typesOf(node, raw);
+    const types = readTypes(node, raw);
     if (types.has("integer") && !types.has("number")) {
-      refuse(
+      refuseKeyword(
         "type",
-        pointerTo(node.pointer, "type"),
+        extendPointer(node.pointer, "type"),
         "names integer, whose opposite has no grammar",
       );
     }
     return anyValue(node.pointer).filter((part) => !types.has(part.kind));
   },
-  const: (_, node, raw) => without(node, "const", [raw["const"]]),
-  enum: (_, node, raw) => without(node, "enum", listAt(node, raw, "enum") ?? []),
+  const: (_, node, raw) => excludeValues(node, "const", [raw["const"]]),
+  enum: (_, node, raw) => excludeValues(node, "enum", readList(node, raw, "enum") ?? []),
   $ref: (shapes, node, raw) =>
-    shapes.of(shapes.literal(shapes.document.resolve(node, String(raw["$ref"])), true)),
-  not: (shapes, node) => shapes.of(shapes.child(node, "not")),
+    shapes.normalize(shapes.toLiteral(shapes.document.resolve(node, String(raw["$ref"])), true)),
+  not: (shapes, node) => shapes.normalize(shapes.child(node, "not")),
   allOf: (shapes, node, raw) =>
-    (listAt(node, raw, "allOf") ?? []).flatMap((_, index) =>
-      shapes.of(shapes.negated(shapes.child(node, "allOf", index))),
+    (readList(node, raw, "allOf") ?? []).flatMap((_, index) =>
+      shapes.normalize(shapes.negate(shapes.child(node, "allOf", index))),
     ),
   anyOf: (shapes, node, raw) =>
-    (listAt(node, raw, "anyOf") ?? []).reduce<readonly Part[]>(
+    (readList(node, raw, "anyOf") ?? []).reduce<readonly Alternative[]>(
       (parts, _, index) =>
-        shapes.meet(parts, shapes.of(shapes.negated(shapes.child(node, "anyOf", index)))),
+        shapes.intersect(
+          parts,
+          shapes.normalize(shapes.negate(shapes.child(node, "anyOf", index))),
+        ),
       anyValue(node.pointer),
     ),
   if: (shapes, node, raw) => {
     const condition = shapes.child(node, "if");
-    const failing = (given: readonly Part[], keyword: string) =>
-      own(raw, keyword) === undefined
+    const failing = (given: readonly Alternative[], keyword: string) =>
+      getOwn(raw, keyword) === undefined
         ? []
-        : shapes.meet(given, shapes.of(shapes.negated(shapes.child(node, keyword))));
+        : shapes.intersect(given, shapes.normalize(shapes.negate(shapes.child(node, keyword))));
     return [
-      ...failing(shapes.of(condition), "then"),
-      ...failing(shapes.of(shapes.negated(condition)), "else"),
+      ...failing(shapes.normalize(condition), "then"),
+      ...failing(shapes.normalize(shapes.negate(condition)), "else"),
     ];
   },
   required: (_, node, raw) =>
-    requiredOf(node, raw).map((name) => ({ ...anyObject(node.pointer), forbidden: [name] })),
+    readRequired(node, raw).map((name) => ({ ...anyObject(node.pointer), forbidden: [name] })),
   properties: (shapes, node, raw) =>
-    Object.entries(mapAt(node, raw, "properties") ?? {}).flatMap(([name, schema]) =>
+    Object.entries(readMap(node, raw, "properties") ?? {}).flatMap(([name, schema]) =>
       schema === true || (isObject(schema) && Object.keys(schema).length === 0)
         ? []
-        : [breaking(shapes, node, name)],
+        : [makeViolatingObject(shapes, node, name)],
     ),
   minProperties: (_, node, raw) => {
-    const min = countAt(node, raw, "minProperties") ?? 0;
+    const min = readCount(node, raw, "minProperties") ?? 0;
     return min === 0 ? [] : [{ ...anyObject(node.pointer), max: min - 1 }];
   },
   maxProperties: (_, node, raw) => [
-    { ...anyObject(node.pointer), min: (countAt(node, raw, "maxProperties") ?? 0) + 1 },
+    { ...anyObject(node.pointer), min: (readCount(node, raw, "maxProperties") ?? 0) + 1 },
   ],
   minItems: (_, node, raw) => {
-    const min = countAt(node, raw, "minItems") ?? 0;
+    const min = readCount(node, raw, "minItems") ?? 0;
     return min === 0 ? [] : [{ ...anyArray(node.pointer), max: min - 1 }];
   },
   maxItems: (_, node, raw) => [
-    { ...anyArray(node.pointer), min: (countAt(node, raw, "maxItems") ?? 0) + 1 },
+    { ...anyArray(node.pointer), min: (readCount(node, raw, "maxItems") ?? 0) + 1 },
   ],
   minLength: (_, node, raw) => {
-    const min = countAt(node, raw, "minLength") ?? 0;
-    return min === 0 ? [] : [stringPart({ maxLength: min - 1 })];
+    const min = readCount(node, raw, "minLength") ?? 0;
+    return min === 0 ? [] : [stringAlternative({ maxLength: min - 1 })];
   },
   maxLength: (_, node, raw) => [
-    stringPart({ minLength: (countAt(node, raw, "maxLength") ?? 0) + 1 }),
+    stringAlternative({ minLength: (readCount(node, raw, "maxLength") ?? 0) + 1 }),
   ],
   pattern: (_, node, raw) => {
-    const pointer = pointerTo(node.pointer, "pattern");
-    const source = String(own(raw, "pattern"));
-    return [stringPart({ forbiddenPatterns: [{ source, keyword: "pattern", pointer }] })];
+    const pointer = extendPointer(node.pointer, "pattern");
+    const source = String(getOwn(raw, "pattern"));
+    return [stringAlternative({ forbiddenPatterns: [{ source, keyword: "pattern", pointer }] })];
   },
   minimum: (_, node, raw) => {
-    const bound = numberAt(node, raw, "minimum");
+    const bound = readNumber(node, raw, "minimum");
     return [
-      numberPart(
+      numberAlternative(
         node,
-        own(raw, "exclusiveMinimum") === true ? { maximum: bound } : { exclusiveMaximum: bound },
+        getOwn(raw, "exclusiveMinimum") === true ? { maximum: bound } : { exclusiveMaximum: bound },
       ),
     ];
   },
   maximum: (_, node, raw) => {
-    const bound = numberAt(node, raw, "maximum");
+    const bound = readNumber(node, raw, "maximum");
     return [
-      numberPart(
+      numberAlternative(
         node,
-        own(raw, "exclusiveMaximum") === true ? { minimum: bound } : { exclusiveMinimum: bound },
+        getOwn(raw, "exclusiveMaximum") === true ? { minimum: bound } : { exclusiveMinimum: bound },
       ),
     ];
   },
   exclusiveMinimum: (_, node, raw) =>
-    typeof own(raw, "exclusiveMinimum") === "boolean"
+    typeof getOwn(raw, "exclusiveMinimum") === "boolean"
       ? []
-      : [numberPart(node, { maximum: numberAt(node, raw, "exclusiveMinimum") })],
+      : [numberAlternative(node, { maximum: readNumber(node, raw, "exclusiveMinimum") })],
   exclusiveMaximum: (_, node, raw) =>
-    typeof own(raw, "exclusiveMaximum") === "boolean"
+    typeof getOwn(raw, "exclusiveMaximum") === "boolean"
       ? []
-      : [numberPart(node, { minimum: numberAt(node, raw, "exclusiveMaximum") })],
+      : [numberAlternative(node, { minimum: readNumber(node, raw, "exclusiveMaximum") })],
 };
 
 /** An object whose property of this name is not as the schema wants it. */
-function breaking(shapes: ShapeContext, node: SchemaNode, name: string): Part {
+function makeViolatingObject(
+  normalizer: NormalizerContext,
+  node: SchemaNode,
+  name: string,
+): Alternative {
   const facet = {
-    id: shapes.nextFacet(),
-    properties: new Map([[name, shapes.negated(shapes.child(node, "properties", name))]]),
+    id: normalizer.nextFacetId(),
+    properties: new Map([[name, normalizer.negate(normalizer.child(node, "properties", name))]]),
     patterns: [],
     additional: undefined,
     negative: true,
   };
-  const pointer = pointerTo(node.pointer, "properties", name);
+  const pointer = extendPointer(node.pointer, "properties", name);
   return { ...anyObject(pointer), facets: [facet], required: [name] };
 }
 
-function stringPart(bounds: Partial<typeof anyString>): Part {
+function stringAlternative(bounds: Partial<typeof anyString>): Alternative {
   return { kind: "string", constraints: { ...anyString, ...bounds } };
 }
 
-function numberPart(
+function numberAlternative(
   node: SchemaNode,
   bounds: Partial<
     Record<"minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum", number | undefined>
   >,
-): Part {
+): Alternative {
   return { kind: "number", constraints: { ...anyNumber(node.pointer), ...bounds } };
 }
 
 /** Everything but these values. */
-function without(node: SchemaNode, keyword: string, values: readonly unknown[]): readonly Part[] {
+function excludeValues(
+  node: SchemaNode,
+  keyword: string,
+  values: readonly unknown[],
+): readonly Alternative[] {
   const { pointer } = node;
   const numbers = values.filter((value) => typeof value === "number").toSorted((a, b) => a - b);
-  const parts: Part[] = [];
+  const parts: Alternative[] = [];
   if (!values.includes(null)) parts.push({ kind: "null" });
   const booleans = [true, false].filter((value) => !values.includes(value));
   if (booleans.length > 0) parts.push({ kind: "values", values: booleans });
   // Before, between and after the numbers.
   for (const [index, bound] of [...numbers, undefined].entries()) {
-    parts.push(numberPart(node, { exclusiveMinimum: numbers[index - 1], exclusiveMaximum: bound }));
+    parts.push(
+      numberAlternative(node, { exclusiveMinimum: numbers[index - 1], exclusiveMaximum: bound }),
+    );
   }
   const excluded = values.filter((value) => typeof value === "string");
-  parts.push(stringPart({ excluded }));
+  parts.push(stringAlternative({ excluded }));
   const arrays = values.filter((value) => Array.isArray(value));
   const objects = values.filter((value) => isObject(value));
   const entries = [...arrays, ...objects].reduce(
@@ -192,9 +233,9 @@ function without(node: SchemaNode, keyword: string, values: readonly unknown[]):
     0,
   );
   if (entries > 0) {
-    refuse(
+    refuseKeyword(
       keyword,
-      pointerTo(pointer, keyword),
+      extendPointer(pointer, keyword),
       "holds objects or arrays, whose opposite has no grammar",
     );
   }

@@ -1,8 +1,8 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { FormatsPlugin } from "ajv-formats";
 import ajvFormats from "ajv-formats";
-import { modernSchema } from "./modern-schema.ts";
 import { isMultipleOf } from "./strings-and-numbers/decimal.ts";
+import { upgradeSchema } from "./upgrade-schema.ts";
 
 const SHOWN_MAX = 200;
 
@@ -13,7 +13,7 @@ export type DocumentValidator = (document: unknown) => readonly string[];
  * Ajv's judgement, made independently of the grammar. Throws where Ajv cannot make sense of the schema.
  * Runs patterns of the schema's author, so it belongs where it can be stopped.
  */
-export function documentValidator(schema: unknown): DocumentValidator {
+export function createDocumentValidator(schema: unknown): DocumentValidator {
   const ajv = new Ajv2020({
     strict: false,
     // The schema has been through our own compiler, which is stricter than a meta-schema.
@@ -32,7 +32,7 @@ export function documentValidator(schema: unknown): DocumentValidator {
     schemaType: "number",
     validate: (step: number, value: number) => isMultipleOf(value, step),
   });
-  const validate = ajv.compile(modernSchema(schema));
+  const validate = ajv.compile(upgradeSchema(schema));
   return (document) => {
     if (validate(document)) return [];
     return (validate.errors ?? []).map(({ instancePath, message }) =>

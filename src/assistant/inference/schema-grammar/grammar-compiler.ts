@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
-import { untilAborted } from "../../../base/aborting.ts";
 import { type Clock, systemClock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
-import { AssistantError } from "../../errors.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import { compileSchema, type GrammarLayout, type GrammarText } from "./compile-schema.ts";
 import { GrammarThread } from "./grammar-thread.ts";
 import type { GrammarRequest } from "./grammar-worker-protocol.ts";
-import { schemaLimits } from "./limits.ts";
 import { scalarGrammar } from "./scalar-grammar.ts";
-import { checkSize } from "./schema-document.ts";
+import { assertSchemaSize } from "./schema-document.ts";
+import { schemaLimits } from "./schema-limits.ts";
 
 /** Text of grammars and of the schemas that they came from. */
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
@@ -46,7 +46,7 @@ export class GrammarCompiler implements AsyncDisposable {
   readonly #cacheBytesMax: number;
   readonly #thread: GrammarThread;
   readonly #cache = new Map<string, CachedGrammar>();
-  readonly #underWay = new Map<string, Promise<GrammarText>>();
+  readonly #pending = new Map<string, Promise<GrammarText>>();
   #cachedBytes = 0;
   #compilations = 0;
 
@@ -69,28 +69,28 @@ export class GrammarCompiler implements AsyncDisposable {
    * abandoned compilation goes on for whoever asks next.
    */
   async compile(schema: unknown, signal: AbortSignal): Promise<CompiledGrammar> {
-    const text = textOf(schema);
-    const grammar = await this.#grammar({ type: "compile", schema: text }, text, signal);
+    const text = serializeSchema(schema);
+    const grammar = await this.#getOrCompile({ type: "compile", schema: text }, text, signal);
     return { ...grammar, validate: (document) => this.#validate(text, document) };
   }
 
   /** A grammar around several schemas, for calls of tools. Rejects as `compile` does. */
   async compileLayout(layout: GrammarLayout, signal: AbortSignal): Promise<GrammarText> {
-    for (const schema of Object.values(layout.schemas)) textOf(schema);
+    for (const schema of Object.values(layout.schemas)) serializeSchema(schema);
     const key = `layout ${JSON.stringify(layout)}`;
-    return await this.#grammar({ type: "layout", layout }, key, signal);
+    return await this.#getOrCompile({ type: "layout", layout }, key, signal);
   }
 
   /** What is wrong with a document; as `validate` of the compiled schema says it. */
   validate(schema: unknown, document: unknown): Promise<readonly string[]> {
-    return this.#validate(textOf(schema), document);
+    return this.#validate(serializeSchema(schema), document);
   }
 
   /** Any JSON object, for response_format `json_object`. */
   jsonObject(): CompiledGrammar {
-    anyObject ??= compileSchema({ type: "object" }, scalarGrammar);
+    anyObjectGrammar ??= compileSchema({ type: "object" }, scalarGrammar);
     return {
-      ...anyObject,
+      ...anyObjectGrammar,
       validate: (document) =>
         Promise.resolve(
           typeof document === "object" && document !== null && !Array.isArray(document)
@@ -104,7 +104,11 @@ export class GrammarCompiler implements AsyncDisposable {
     await this.#thread[Symbol.asyncDispose]();
   }
 
-  async #grammar(request: GrammarRequest, text: string, signal: AbortSignal): Promise<GrammarText> {
+  async #getOrCompile(
+    request: GrammarRequest,
+    text: string,
+    signal: AbortSignal,
+  ): Promise<GrammarText> {
     signal.throwIfAborted();
     // The order of keys is part of what a schema means here, so the text is the schema.
     const key = createHash("sha256").update(text).digest("base64url");
@@ -114,20 +118,20 @@ export class GrammarCompiler implements AsyncDisposable {
       this.#cache.set(key, cached);
       return cached.grammar;
     }
-    let compiling = this.#underWay.get(key);
+    let compiling = this.#pending.get(key);
     if (!compiling) {
-      compiling = this.#compile(request, key).finally(() => this.#underWay.delete(key));
-      this.#underWay.set(key, compiling);
+      compiling = this.#compile(request, key).finally(() => this.#pending.delete(key));
+      this.#pending.set(key, compiling);
     }
-    return await untilAborted(compiling, signal);
+    return await raceWithAbort(compiling, signal);
   }
 
   async #compile(request: GrammarRequest, key: string): Promise<GrammarText> {
     this.#compilations += 1;
-    const answer = await this.#thread.ask(request, this.#limitMs);
+    const answer = await this.#thread.submit(request, this.#limitMs);
     switch (answer.type) {
       case "grammar":
-        this.#keep(key, answer.text);
+        this.#store(key, answer.text);
         return answer.text;
       case "refused":
         throw new AssistantError("unsupported_schema", answer.message, { param: answer.param });
@@ -145,7 +149,7 @@ export class GrammarCompiler implements AsyncDisposable {
     }
   }
 
-  #keep(key: string, grammar: GrammarText): void {
+  #store(key: string, grammar: GrammarText): void {
     const bytes = 2 * (grammar.gbnf.length + grammar.example.length) + 200;
     if (bytes > this.#cacheBytesMax) return;
     this.#cache.set(key, { grammar, bytes });
@@ -158,7 +162,10 @@ export class GrammarCompiler implements AsyncDisposable {
   }
 
   async #validate(schema: string, document: unknown): Promise<readonly string[]> {
-    const answer = await this.#thread.ask({ type: "validate", schema, document }, this.#validateMs);
+    const answer = await this.#thread.submit(
+      { type: "validate", schema, document },
+      this.#validateMs,
+    );
     if (answer.type === "problems") return answer.problems;
     this.#logger.warn({ reason: answer.type }, "a document was not judged");
     return ["the document cannot be checked against the schema in time"];
@@ -166,7 +173,7 @@ export class GrammarCompiler implements AsyncDisposable {
 }
 
 /** Made when it is first asked for; the schema is our own, and takes no thread. */
-let anyObject: GrammarText | undefined;
+let anyObjectGrammar: GrammarText | undefined;
 
 interface CachedGrammar {
   readonly grammar: GrammarText;
@@ -174,7 +181,7 @@ interface CachedGrammar {
 }
 
 /** Depth and size are looked at first: writing out and cloning recurse. */
-function textOf(schema: unknown): string {
-  checkSize(schema);
+function serializeSchema(schema: unknown): string {
+  assertSchemaSize(schema);
   return JSON.stringify(schema) ?? "null";
 }

@@ -1,9 +1,9 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { Expression } from "./expression.ts";
-import { schemaLimits } from "./limits.ts";
+import { schemaLimits } from "./schema-limits.ts";
 
 /** What llama.cpp does with a rule: where it can begin, and how much its parser makes of it. */
-interface Rule {
+interface FirstSet {
   readonly nullable: boolean;
   /** Rules that it can begin with; with every way counted. */
   readonly first: readonly string[];
@@ -14,72 +14,72 @@ interface Rule {
  * way through the beginnings of rules. Left recursion, which it hangs on, is a mistake of ours.
  */
 export function checkCost(rules: ReadonlyMap<string, Expression>, root: Expression): void {
-  let elements = elementsOf(root);
-  for (const expression of rules.values()) elements += elementsOf(expression);
+  let elements = countElements(root);
+  for (const expression of rules.values()) elements += countElements(expression);
   if (elements > schemaLimits.elements) {
-    throw tooCostly("repeats too much: lower the bounds of items and lengths");
+    throw tooCostlySchema("repeats too much: lower the bounds of items and lengths");
   }
   let walks = 0;
-  const ways = new Map<string, number>();
-  const under = new Set<string>();
-  const beginnings = new Map<string, Rule>();
-  const walksFrom = (name: string): number => {
-    const known = ways.get(name);
+  const walksByRule = new Map<string, number>();
+  const inProgress = new Set<string>();
+  const firstSets = new Map<string, FirstSet>();
+  const countWalks = (name: string): number => {
+    const known = walksByRule.get(name);
     if (known !== undefined) return known;
-    if (under.has(name)) throw new Error(`the grammar is left-recursive at ${name}`);
-    under.add(name);
+    if (inProgress.has(name)) throw new Error(`the grammar is left-recursive at ${name}`);
+    inProgress.add(name);
     let count = 1;
-    for (const next of beginningOf(name, rules, beginnings).first) count += walksFrom(next);
-    under.delete(name);
-    ways.set(name, count);
+    for (const next of computeRuleFirstSet(name, rules, firstSets).first) count += countWalks(next);
+    inProgress.delete(name);
+    walksByRule.set(name, count);
     return count;
   };
   const reached = new Set<string>();
   for (const name of rules.keys()) {
     if (reached.has(name)) continue;
-    walks += walksFrom(name);
-    markReached(name, beginnings, reached);
+    walks += countWalks(name);
+    markReached(name, firstSets, reached);
     if (walks > schemaLimits.leftWalk) {
-      throw tooCostly("has too many alternatives that begin alike: merge some");
+      throw tooCostlySchema("has too many alternatives that begin alike: merge some");
     }
   }
 }
 
-function tooCostly(what: string): AssistantError {
+function tooCostlySchema(what: string): AssistantError {
   return new AssistantError("unsupported_schema", `The schema ${what}`);
 }
 
 function markReached(
   name: string,
-  beginnings: ReadonlyMap<string, Rule>,
+  firstSets: ReadonlyMap<string, FirstSet>,
   reached: Set<string>,
 ): void {
   const todo = [name];
   for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
     if (reached.has(next)) continue;
     reached.add(next);
-    todo.push(...(beginnings.get(next)?.first ?? []));
+    todo.push(...(firstSets.get(next)?.first ?? []));
   }
 }
 
-function beginningOf(
+function computeRuleFirstSet(
   name: string,
   rules: ReadonlyMap<string, Expression>,
-  known: Map<string, Rule>,
-): Rule {
+  known: Map<string, FirstSet>,
+): FirstSet {
   const found = known.get(name);
   if (found) return found;
   const expression = rules.get(name);
   // For the time in which it looks at itself; left recursion is found by the walk.
   known.set(name, { nullable: false, first: [] });
   const rule = expression
-    ? beginning(expression, (other) => beginningOf(other, rules, known).nullable)
+    ? computeFirstSet(expression, (other) => computeRuleFirstSet(other, rules, known).nullable)
     : { nullable: false, first: [] };
   known.set(name, rule);
   return rule;
 }
 
-function beginning(expression: Expression, isNullable: (name: string) => boolean): Rule {
+function computeFirstSet(expression: Expression, isNullable: (name: string) => boolean): FirstSet {
   switch (expression.kind) {
     case "literal":
       return { nullable: expression.text === "", first: [] };
@@ -88,11 +88,11 @@ function beginning(expression: Expression, isNullable: (name: string) => boolean
     case "rule":
       return { nullable: isNullable(expression.name), first: [expression.name] };
     case "repeat": {
-      const { nullable, first } = beginning(expression.item, isNullable);
+      const { nullable, first } = computeFirstSet(expression.item, isNullable);
       return { nullable: nullable || expression.min === 0, first };
     }
     case "choice": {
-      const options = expression.options.map((option) => beginning(option, isNullable));
+      const options = expression.options.map((option) => computeFirstSet(option, isNullable));
       return {
         nullable: options.some((option) => option.nullable),
         first: options.flatMap((option) => option.first),
@@ -101,7 +101,7 @@ function beginning(expression: Expression, isNullable: (name: string) => boolean
     default: {
       const first: string[] = [];
       for (const item of expression.items) {
-        const one = beginning(item, isNullable);
+        const one = computeFirstSet(item, isNullable);
         first.push(...one.first);
         if (!one.nullable) return { nullable: false, first };
       }
@@ -111,7 +111,7 @@ function beginning(expression: Expression, isNullable: (name: string) => boolean
 }
 
 /** Elements after the repetitions have been written out. */
-function elementsOf(expression: Expression): number {
+function countElements(expression: Expression): number {
   switch (expression.kind) {
     case "literal":
       return expression.text.length;
@@ -120,14 +120,14 @@ function elementsOf(expression: Expression): number {
     case "rule":
       return 1;
     case "sequence":
-      return expression.items.reduce((sum, item) => sum + elementsOf(item), 0);
+      return expression.items.reduce((sum, item) => sum + countElements(item), 0);
     case "choice":
-      return expression.options.reduce((sum, option) => sum + 1 + elementsOf(option), 1);
+      return expression.options.reduce((sum, option) => sum + 1 + countElements(option), 1);
     default: {
       const { item, min, max } = expression;
       // Groups stand in rules of their own; only classes are copied whole.
-      const size = item.kind === "class" ? elementsOf(item) : 1;
-      const inside = item.kind === "class" ? 0 : elementsOf(item);
+      const size = item.kind === "class" ? countElements(item) : 1;
+      const inside = item.kind === "class" ? 0 : countElements(item);
       return inside + min * size + (max === undefined ? size + 2 : (max - min) * (size + 3));
     }
   }

@@ -10,7 +10,7 @@ const HEAP_MAX_MB = 192;
 /** The thread loads a few hundred kilobytes of code; on a busy machine that takes a while. */
 const START_MAX_MS = 30_000;
 
-export type ThreadAnswer =
+export type GrammarThreadAnswer =
   | Exclude<GrammarAnswer, { type: "ready" }>
   /** The time was up, or the memory; the thread has been ended, and the next request starts another. */
   | { readonly type: "exhausted" };
@@ -19,12 +19,12 @@ export type ThreadAnswer =
  * A job's limit is time on a core. On a machine that is busy with models a thread waits for its core, which
  * is no fault of the schema; for so many times its limit, and no longer.
  */
-const WALL_FACTOR = 20;
+const WALL_TIME_FACTOR = 20;
 
 interface Job {
   readonly request: GrammarRequest;
   readonly limitMs: number;
-  readonly resolve: (answer: ThreadAnswer) => void;
+  readonly resolve: (answer: GrammarThreadAnswer) => void;
 }
 
 /**
@@ -40,7 +40,7 @@ export class GrammarThread {
   #cancelTimer: (() => void) | undefined;
   #isClosed = false;
   /** Milliseconds that the thread has been on a core, when its present job began. */
-  #spentBefore = 0;
+  #cpuTimeBeforeMs = 0;
   #threadNumber: number | undefined;
 
   constructor(options: { readonly clock: Clock }) {
@@ -53,11 +53,11 @@ export class GrammarThread {
   }
 
   /** Waits for its turn; the limit counts from there. Never rejects. */
-  ask(request: GrammarRequest, limitMs: number): Promise<ThreadAnswer> {
+  submit(request: GrammarRequest, limitMs: number): Promise<GrammarThreadAnswer> {
     if (this.#isClosed) return Promise.resolve({ type: "failed", message: "it has been closed" });
     return new Promise((resolve) => {
       this.#jobs.push({ request, limitMs, resolve });
-      this.#next();
+      this.#startNextJob();
     });
   }
 
@@ -68,36 +68,36 @@ export class GrammarThread {
     for (const job of this.#jobs.splice(0)) {
       job.resolve({ type: "failed", message: "it has been closed" });
     }
-    this.#forget();
+    this.#clearWorker();
     await worker?.terminate();
   }
 
-  #next(): void {
+  #startNextJob(): void {
     if (this.#current || this.#isClosed || this.#jobs.length === 0) return;
     this.#start();
     if (!this.#isReady) return;
     const job = this.#jobs.shift();
     if (!job) return;
     this.#current = job;
-    this.#spentBefore = this.#spentMs() ?? 0;
-    this.#watch(job, job.limitMs, this.#clock.now() + WALL_FACTOR * job.limitMs);
+    this.#cpuTimeBeforeMs = this.#readCpuTimeMs() ?? 0;
+    this.#watchLimit(job, job.limitMs, this.#clock.now() + WALL_TIME_FACTOR * job.limitMs);
     this.#worker?.ref();
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
     this.#worker?.postMessage(job.request);
   }
 
   /** Looks again as soon as the limit may have been reached. */
-  #watch(job: Job, againMs: number, wallEnd: number): void {
+  #watchLimit(job: Job, againMs: number, wallEnd: number): void {
     this.#cancelTimer = this.#clock.setTimer(againMs, () => {
-      const spent = this.#spentMs();
-      const left = spent === undefined ? 0 : job.limitMs - (spent - this.#spentBefore);
-      if (left <= 0 || this.#clock.now() >= wallEnd) this.#giveUp();
-      else this.#watch(job, Math.max(5, left), wallEnd);
+      const spent = this.#readCpuTimeMs();
+      const left = spent === undefined ? 0 : job.limitMs - (spent - this.#cpuTimeBeforeMs);
+      if (left <= 0 || this.#clock.now() >= wallEnd) this.#terminateWorker();
+      else this.#watchLimit(job, Math.max(5, left), wallEnd);
     });
   }
 
   /** Undefined where the system does not say: then the limit is wall time. */
-  #spentMs(): number | undefined {
+  #readCpuTimeMs(): number | undefined {
     if (this.#threadNumber === undefined) return undefined;
     try {
       const [nanoseconds] = readFileSync(
@@ -116,7 +116,7 @@ export class GrammarThread {
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MAX_MB },
     });
     this.#worker = worker;
-    this.#cancelTimer = this.#clock.setTimer(START_MAX_MS, () => this.#giveUp());
+    this.#cancelTimer = this.#clock.setTimer(START_MAX_MS, () => this.#terminateWorker());
     worker.on("message", (answer: GrammarAnswer) => {
       if (worker !== this.#worker) return;
       this.#cancelTimer?.();
@@ -126,14 +126,14 @@ export class GrammarThread {
         // An idle compiler keeps no process from ending.
         worker.unref();
       } else this.#settle(answer);
-      this.#next();
+      this.#startNextJob();
     });
     // Out of memory, or unable to load; `exit` follows.
-    worker.on("error", () => this.#fallen(worker));
-    worker.once("exit", () => this.#fallen(worker));
+    worker.on("error", () => this.#onWorkerEnded(worker));
+    worker.once("exit", () => this.#onWorkerEnded(worker));
   }
 
-  #settle(answer: ThreadAnswer): void {
+  #settle(answer: GrammarThreadAnswer): void {
     this.#cancelTimer?.();
     const job = this.#current;
     this.#current = undefined;
@@ -141,24 +141,24 @@ export class GrammarThread {
     job?.resolve(answer);
   }
 
-  #giveUp(): void {
+  #terminateWorker(): void {
     const worker = this.#worker;
     if (!worker) return;
-    this.#fallen(worker);
+    this.#onWorkerEnded(worker);
     worker.terminate().catch(() => {});
   }
 
-  #fallen(worker: Worker): void {
+  #onWorkerEnded(worker: Worker): void {
     if (worker !== this.#worker) return;
     const wasReady = this.#isReady;
-    this.#forget();
+    this.#clearWorker();
     // A thread that does not come up would not come up for the next request either.
     if (!wasReady) this.#current ??= this.#jobs.shift();
     this.#settle(wasReady ? { type: "exhausted" } : { type: "failed", message: "no thread" });
-    this.#next();
+    this.#startNextJob();
   }
 
-  #forget(): void {
+  #clearWorker(): void {
     this.#cancelTimer?.();
     this.#worker = undefined;
     this.#isReady = false;

@@ -1,9 +1,9 @@
 import { readlinkSync } from "node:fs";
 import { parentPort } from "node:worker_threads";
-import { messageOf } from "../../../base/errors.ts";
-import { AssistantError } from "../../errors.ts";
+import { getErrorMessage } from "../../../base/errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import { compileLayout, compileSchema } from "./compile-schema.ts";
-import { type DocumentValidator, documentValidator } from "./document-validator.ts";
+import { createDocumentValidator, type DocumentValidator } from "./document-validator.ts";
 import type { GrammarAnswer, GrammarRequest } from "./grammar-worker-protocol.ts";
 import { scalarGrammar } from "./scalar-grammar.ts";
 
@@ -13,7 +13,7 @@ const VALIDATORS_MAX = 64;
 const validators = new Map<string, DocumentValidator>();
 
 /** What a document that Ajv could not judge is called; it is never taken for valid. */
-const notJudged = "the document cannot be checked against the schema";
+const notValidated = "the document cannot be checked against the schema";
 
 // The first compilation is slow, because nothing is optimised yet: it is not a client's.
 for (const schema of [
@@ -24,12 +24,12 @@ for (const schema of [
   { anyOf: [{ type: "array", items: { enum: ["a", "b"] }, maxItems: 3 }, { type: "number" }] },
 ]) {
   compileSchema(schema, scalarGrammar);
-  documentValidator(schema)({});
+  createDocumentValidator(schema)({});
 }
-parentPort?.on("message", (request: GrammarRequest) => answer(respond(request)));
-answer({ type: "ready", thread: threadNumber() });
+parentPort?.on("message", (request: GrammarRequest) => postAnswer(handleRequest(request)));
+postAnswer({ type: "ready", thread: readThreadNumber() });
 
-function threadNumber(): number | undefined {
+function readThreadNumber(): number | undefined {
   try {
     return Number(readlinkSync("/proc/thread-self").split("/").at(-1));
   } catch {
@@ -37,12 +37,12 @@ function threadNumber(): number | undefined {
   }
 }
 
-function answer(message: GrammarAnswer): void {
+function postAnswer(message: GrammarAnswer): void {
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
   parentPort?.postMessage(message);
 }
 
-function respond(request: GrammarRequest): GrammarAnswer {
+function handleRequest(request: GrammarRequest): GrammarAnswer {
   try {
     switch (request.type) {
       case "compile":
@@ -53,22 +53,22 @@ function respond(request: GrammarRequest): GrammarAnswer {
       case "layout":
         return { type: "grammar", text: compileLayout(request.layout, scalarGrammar) };
       default:
-        return { type: "problems", problems: problemsOf(request.schema, request.document) };
+        return { type: "problems", problems: validateDocument(request.schema, request.document) };
     }
   } catch (error) {
     return error instanceof AssistantError
       ? { type: "refused", message: error.message, param: error.param }
-      : { type: "failed", message: messageOf(error) };
+      : { type: "failed", message: getErrorMessage(error) };
   }
 }
 
-function problemsOf(schema: string, document: unknown): readonly string[] {
+function validateDocument(schema: string, document: unknown): readonly string[] {
   let validator = validators.get(schema);
   if (!validator) {
     try {
-      validator = documentValidator(JSON.parse(schema));
+      validator = createDocumentValidator(JSON.parse(schema));
     } catch {
-      validator = () => [notJudged];
+      validator = () => [notValidated];
     }
   }
   validators.delete(schema);

@@ -1,36 +1,42 @@
-import type { ArrayPart, ObjectPart, Part } from "./part.ts";
-import { bothHold } from "./part.ts";
-import { refuse } from "./refusal.ts";
-import type { NumberConstraints, StringConstraints, StringPattern } from "./scalars.ts";
+import type { Alternative, ArrayAlternative, ObjectAlternative } from "./normal-form.ts";
+import { conjoin } from "./normal-form.ts";
+import type { NumberConstraints, StringConstraints, StringPattern } from "./scalar-constraints.ts";
+import { refuseKeyword } from "./schema-refusal.ts";
 
 /** What both allow; undefined where that is nothing at first sight. `values` are not dealt with here. */
-export function intersect(left: Part, right: Part): Part | undefined {
+export function intersectAlternatives(
+  left: Alternative,
+  right: Alternative,
+): Alternative | undefined {
   if (left.kind === "null" || left.kind === "boolean") {
     return left.kind === right.kind ? left : undefined;
   }
   if (left.kind === "number" && right.kind === "number") {
-    return { kind: "number", constraints: bothNumbers(left.constraints, right.constraints) };
+    return { kind: "number", constraints: intersectNumbers(left.constraints, right.constraints) };
   }
   if (left.kind === "string" && right.kind === "string") {
-    const constraints = bothStrings(left.constraints, right.constraints);
-    return bounded(constraints.minLength ?? 0, constraints.maxLength)
+    const constraints = intersectStrings(left.constraints, right.constraints);
+    return isNonEmptyRange(constraints.minLength ?? 0, constraints.maxLength)
       ? { kind: "string", constraints }
       : undefined;
   }
-  if (left.kind === "array" && right.kind === "array") return bothArrays(left, right);
-  if (left.kind === "object" && right.kind === "object") return bothObjects(left, right);
+  if (left.kind === "array" && right.kind === "array") return intersectArrays(left, right);
+  if (left.kind === "object" && right.kind === "object") return intersectObjects(left, right);
   return undefined;
 }
 
-function bothArrays(left: ArrayPart, right: ArrayPart): ArrayPart | undefined {
+function intersectArrays(
+  left: ArrayAlternative,
+  right: ArrayAlternative,
+): ArrayAlternative | undefined {
   const min = Math.max(left.min, right.min);
-  const max = smaller(left.max, right.max);
-  if (!bounded(min, max)) return undefined;
+  const max = minDefined(left.max, right.max);
+  if (!isNonEmptyRange(min, max)) return undefined;
   const contains = [...left.contains];
   for (const entry of right.contains) if (!contains.includes(entry)) contains.push(entry);
   return {
     kind: "array",
-    facets: byId(left.facets, right.facets),
+    facets: mergeById(left.facets, right.facets),
     min,
     max,
     unique: left.unique || right.unique,
@@ -39,43 +45,49 @@ function bothArrays(left: ArrayPart, right: ArrayPart): ArrayPart | undefined {
   };
 }
 
-function bothObjects(left: ObjectPart, right: ObjectPart): ObjectPart | undefined {
+function intersectObjects(
+  left: ObjectAlternative,
+  right: ObjectAlternative,
+): ObjectAlternative | undefined {
   const min = Math.max(left.min, right.min);
-  const max = smaller(left.max, right.max);
-  const required = merged(left.required, right.required);
-  const forbidden = merged(left.forbidden, right.forbidden);
-  if (!bounded(Math.max(min, required.length), max)) return undefined;
+  const max = minDefined(left.max, right.max);
+  const required = mergeUnique(left.required, right.required);
+  const forbidden = mergeUnique(left.forbidden, right.forbidden);
+  if (!isNonEmptyRange(Math.max(min, required.length), max)) return undefined;
   if (required.some((name) => forbidden.includes(name))) return undefined;
   return {
     kind: "object",
-    facets: byId(left.facets, right.facets),
+    facets: mergeById(left.facets, right.facets),
     required,
     forbidden,
     min,
     max,
-    names: bothHold(left.names, right.names),
+    names: conjoin(left.names, right.names),
     pointer: left.facets.length > 0 ? left.pointer : right.pointer,
   };
 }
 
-export function bothStrings(left: StringConstraints, right: StringConstraints): StringConstraints {
+export function intersectStrings(
+  left: StringConstraints,
+  right: StringConstraints,
+): StringConstraints {
   return {
-    minLength: larger(left.minLength, right.minLength),
-    maxLength: smaller(left.maxLength, right.maxLength),
-    patterns: bySource(left.patterns, right.patterns),
-    forbiddenPatterns: bySource(left.forbiddenPatterns, right.forbiddenPatterns),
-    formats: bySource(left.formats, right.formats),
-    excluded: merged(left.excluded, right.excluded),
+    minLength: maxDefined(left.minLength, right.minLength),
+    maxLength: minDefined(left.maxLength, right.maxLength),
+    patterns: mergeBySource(left.patterns, right.patterns),
+    forbiddenPatterns: mergeBySource(left.forbiddenPatterns, right.forbiddenPatterns),
+    formats: mergeBySource(left.formats, right.formats),
+    excluded: mergeUnique(left.excluded, right.excluded),
   };
 }
 
-function bothNumbers(left: NumberConstraints, right: NumberConstraints): NumberConstraints {
+function intersectNumbers(left: NumberConstraints, right: NumberConstraints): NumberConstraints {
   return {
     integer: left.integer || right.integer,
-    minimum: larger(left.minimum, right.minimum),
-    maximum: smaller(left.maximum, right.maximum),
-    exclusiveMinimum: larger(left.exclusiveMinimum, right.exclusiveMinimum),
-    exclusiveMaximum: smaller(left.exclusiveMaximum, right.exclusiveMaximum),
+    minimum: maxDefined(left.minimum, right.minimum),
+    maximum: minDefined(left.maximum, right.maximum),
+    exclusiveMinimum: maxDefined(left.exclusiveMinimum, right.exclusiveMinimum),
+    exclusiveMaximum: minDefined(left.exclusiveMaximum, right.exclusiveMaximum),
     multipleOf:
       left.multipleOf === undefined || right.multipleOf === undefined
         ? (left.multipleOf ?? right.multipleOf)
@@ -87,7 +99,7 @@ function bothNumbers(left: NumberConstraints, right: NumberConstraints): NumberC
 /** Of decimals, exactly: both are scaled to integers first. */
 function leastCommonMultiple(left: number, right: number, pointer: string): number {
   if (left === right) return left;
-  const [first, second] = [decimalOf(left), decimalOf(right)];
+  const [first, second] = [toDecimal(left), toDecimal(right)];
   const scale = Math.max(first.scale, second.scale);
   const a = first.digits * 10n ** BigInt(scale - first.scale);
   const b = second.digits * 10n ** BigInt(scale - second.scale);
@@ -95,12 +107,16 @@ function leastCommonMultiple(left: number, right: number, pointer: string): numb
   while (y !== 0n) [x, y] = [y, x % y];
   const digits = (a / x) * b;
   if (digits > Number.MAX_SAFE_INTEGER) {
-    return refuse("multipleOf", pointer, "has no common multiple with another that a number holds");
+    return refuseKeyword(
+      "multipleOf",
+      pointer,
+      "has no common multiple with another that a number holds",
+    );
   }
   return Number(`${digits}e-${scale}`);
 }
 
-function decimalOf(value: number): { digits: bigint; scale: number } {
+function toDecimal(value: number): { digits: bigint; scale: number } {
   const [mantissa = "0", exponent = "0"] = value.toExponential().split("e");
   const [whole = "0", fraction = ""] = mantissa.split(".");
   const scale = fraction.length - Number(exponent);
@@ -108,24 +124,24 @@ function decimalOf(value: number): { digits: bigint; scale: number } {
   return scale < 0 ? { digits: digits * 10n ** BigInt(-scale), scale: 0 } : { digits, scale };
 }
 
-function bounded(min: number, max: number | undefined): boolean {
+function isNonEmptyRange(min: number, max: number | undefined): boolean {
   return max === undefined || min <= max;
 }
 
-function larger(left: number | undefined, right: number | undefined): number | undefined {
+function maxDefined(left: number | undefined, right: number | undefined): number | undefined {
   return left === undefined || right === undefined ? (left ?? right) : Math.max(left, right);
 }
 
-function smaller(left: number | undefined, right: number | undefined): number | undefined {
+function minDefined(left: number | undefined, right: number | undefined): number | undefined {
   return left === undefined || right === undefined ? (left ?? right) : Math.min(left, right);
 }
 
-function merged(left: readonly string[], right: readonly string[]): readonly string[] {
+function mergeUnique(left: readonly string[], right: readonly string[]): readonly string[] {
   if (right.length === 0) return left;
   return left.length === 0 ? right : [...new Set([...left, ...right])];
 }
 
-function byId<Facet extends { readonly id: number }>(
+function mergeById<Facet extends { readonly id: number }>(
   left: readonly Facet[],
   right: readonly Facet[],
 ): readonly Facet[] {
@@ -135,7 +151,7 @@ function byId<Facet extends { readonly id: number }>(
   return more.length === 0 ? left : [...left, ...more];
 }
 
-function bySource(
+function mergeBySource(
   left: readonly StringPattern[],
   right: readonly StringPattern[],
 ): readonly StringPattern[] {

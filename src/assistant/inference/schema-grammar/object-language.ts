@@ -1,11 +1,11 @@
+import { compileAdditionalMembers } from "./additional-members.ts";
 import { choice, literal, rule, sequence } from "./combinators.ts";
 import type { Expression } from "./expression.ts";
-import { extraMembers } from "./extra-members.ts";
 import type { LanguageContext } from "./language-context.ts";
-import { declaredNames, propertySchemas } from "./members.ts";
-import type { ObjectPart } from "./part.ts";
-import { refuse } from "./refusal.ts";
-import { meetsAll } from "./value-meets.ts";
+import { getPropertySchemas, listDeclaredNames } from "./member-schemas.ts";
+import type { ObjectAlternative } from "./normal-form.ts";
+import { refuseKeyword } from "./schema-refusal.ts";
+import { matchesSchemas } from "./value-matching.ts";
 
 /** Members in a row that share a rule before the next one begins. */
 const ROW_MAX = 12;
@@ -15,7 +15,7 @@ const STATES_MAX = 6_000;
 interface Member {
   readonly required: boolean;
   /** Name and value, without the quote that opens the name. */
-  readonly text: Expression;
+  readonly expression: Expression;
 }
 
 /**
@@ -23,13 +23,13 @@ interface Member {
  * member one rule leads on to the next, so that a sampler holds as many stacks as there are names that may
  * come next, and no more.
  */
-export function objectExpression(
+export function compileObject(
   language: LanguageContext,
-  part: ObjectPart,
+  part: ObjectAlternative,
   hint: string,
 ): Expression | undefined {
-  const extras = extraMembers(language, part, hint);
-  const members = membersOf(language, part, [...declaredNames(part), ...extras.names]);
+  const extras = compileAdditionalMembers(language, part, hint);
+  const members = compileMembers(language, part, [...listDeclaredNames(part), ...extras.names]);
   if (!members) return undefined;
   const needed = members.filter((member) => member.required).length;
   const most = extras.expression ? Number.POSITIVE_INFINITY : members.length;
@@ -37,7 +37,7 @@ export function objectExpression(
   const max = part.max !== undefined && part.max < most ? part.max : undefined;
   const min = part.min > needed ? part.min : 0;
   if (extras.expression && min > needed + 1) {
-    refuse(
+    refuseKeyword(
       "minProperties",
       part.pointer,
       `asks for more than one property beyond the required ones, and the names of additional properties may repeat; list the properties, or set additionalProperties to false`,
@@ -46,42 +46,42 @@ export function objectExpression(
   // Without bounds that matter nothing is counted, and there is one state for each place.
   const states = max ?? min;
   if ((members.length + 1) * (states + 1) > STATES_MAX) {
-    refuse(
+    refuseKeyword(
       max === undefined ? "minProperties" : "maxProperties",
       part.pointer,
       "is too large for the number of properties",
     );
   }
-  return new Members(language, hint, members, extras.expression, min, max, states).whole();
+  return new MemberRules(language, hint, members, extras.expression, min, max, states).compile();
 }
 
 /** Undefined: a required property cannot be. */
-function membersOf(
+function compileMembers(
   language: LanguageContext,
-  part: ObjectPart,
+  part: ObjectAlternative,
   names: readonly string[],
 ): readonly Member[] | undefined {
-  const { shapes, blank } = language;
+  const { normalizer: shapes, blank } = language;
   const members: Member[] = [];
   const required = new Set(part.required);
   const forbidden = new Set(part.forbidden);
   for (const name of new Set(names)) {
-    if (forbidden.has(name) || !meetsAll(shapes, part.names, name)) {
+    if (forbidden.has(name) || !matchesSchemas(shapes, part.names, name)) {
       if (required.has(name)) return undefined;
       continue;
     }
-    const value = language.value(propertySchemas(part, name, shapes.scalars), name);
+    const value = language.valueRule(getPropertySchemas(part, name, shapes.scalars), name);
     const text = sequence(literal(`${JSON.stringify(name).slice(1)}:`), blank, value);
-    members.push({ required: required.has(name), text });
+    members.push({ required: required.has(name), expression: text });
   }
   return members;
 }
 
-class Members {
+class MemberRules {
   readonly #language: LanguageContext;
   readonly #hint: string;
   readonly #members: readonly Member[];
-  readonly #extra: Expression | undefined;
+  readonly #additional: Expression | undefined;
   readonly #min: number;
   readonly #max: number | undefined;
   /** Counts are told apart up to here. */
@@ -100,16 +100,16 @@ class Members {
     this.#language = language;
     this.#hint = hint;
     this.#members = members;
-    this.#extra = extra;
+    this.#additional = extra;
     this.#min = min;
     this.#max = max;
     this.#states = states;
     this.#close = sequence(language.blank, literal("}"));
   }
 
-  whole(): Expression | undefined {
+  compile(): Expression | undefined {
     const { blank } = this.#language;
-    const extras = this.#extraRules();
+    const extras = this.#additionalRules();
     const count = this.#members.length;
     // What may follow the quote of a name, by count of members so far; from the last member backwards.
     let names: (Expression | undefined)[] = [];
@@ -125,13 +125,18 @@ class Members {
       const later = names;
       const mayClose = open;
       names = [];
-      for (let so = 0; so <= Math.min(index, this.#states); so += 1) {
-        if (this.#max !== undefined && so >= this.#max) continue;
-        const next = Math.min(so + 1, this.#states);
-        const after = this.#after(later[next], mayClose ? extras[next] : undefined, mayClose, next);
-        const own = after && sequence(member.text, after);
-        const body = choice([own, member.required ? undefined : later[so]]);
-        names[so] = body && shared && index > 0 ? this.#named(body) : body;
+      for (let memberCount = 0; memberCount <= Math.min(index, this.#states); memberCount += 1) {
+        if (this.#max !== undefined && memberCount >= this.#max) continue;
+        const next = Math.min(memberCount + 1, this.#states);
+        const after = this.#afterMember(
+          later[next],
+          mayClose ? extras[next] : undefined,
+          mayClose,
+          next,
+        );
+        const own = after && sequence(member.expression, after);
+        const body = choice([own, member.required ? undefined : later[memberCount]]);
+        names[memberCount] = body && shared && index > 0 ? this.#nameRule(body) : body;
       }
       if (member.required) open = false;
     }
@@ -142,17 +147,17 @@ class Members {
   }
 
   /** After a member: the end, or a comma and what may come then. */
-  #after(
+  #afterMember(
     names: Expression | undefined,
     extra: Expression | undefined,
     mayClose: boolean,
-    so: number,
+    memberCount: number,
   ): Expression | undefined {
-    const full = this.#max !== undefined && so >= this.#max;
+    const full = this.#max !== undefined && memberCount >= this.#max;
     const entry = full ? undefined : this.#entry(names, extra);
     return choice([
       entry && sequence(literal(","), this.#language.blank, entry),
-      mayClose && so >= this.#min ? this.#close : undefined,
+      mayClose && memberCount >= this.#min ? this.#close : undefined,
     ]);
   }
 
@@ -161,8 +166,8 @@ class Members {
   }
 
   /** One or more additional members and the end of the object, by count of members before them. */
-  #extraRules(): readonly (Expression | undefined)[] {
-    const extra = this.#extra;
+  #additionalRules(): readonly (Expression | undefined)[] {
+    const extra = this.#additional;
     if (!extra) return [];
     const { table, blank } = this.#language;
     const comma = sequence(literal(","), blank);
@@ -180,12 +185,12 @@ class Members {
       // Continued whatever the minimum says: its first member has met it, or nothing does.
       const next = rules[so + 1];
       const rest = choice([next && sequence(comma, next), this.#close]);
-      rules[so] = rest && this.#named(sequence(extra, rest));
+      rules[so] = rest && this.#nameRule(sequence(extra, rest));
     }
     return rules.map((expression, so) => (so + 1 >= this.#min ? expression : undefined));
   }
 
-  #named(body: Expression): Expression {
+  #nameRule(body: Expression): Expression {
     const name = this.#language.table.reserve(`${this.#hint}-next`);
     this.#language.table.set(name, body);
     return rule(name);

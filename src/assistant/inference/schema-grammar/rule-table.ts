@@ -1,6 +1,6 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { Expression, RuleSink } from "./expression.ts";
-import { schemaLimits } from "./limits.ts";
+import { schemaLimits } from "./schema-limits.ts";
 
 const HINT_MAX = 24;
 
@@ -35,36 +35,36 @@ export class RuleTable implements RuleSink {
   }
 
   set(name: string, expression: Expression): void {
-    this.#size += name.length + sizeOf(expression);
+    this.#size += name.length + estimateSize(expression);
     if (this.#size > schemaLimits.grammarBytes) throw grammarTooLarge();
     this.rules.set(name, expression);
   }
 }
 
 /** Copies rules into another sink, each under a name that is free there. */
-export function adoptInto(
+export function copyRules(
   sink: RuleSink,
   rules: ReadonlyMap<string, Expression>,
   root: Expression,
   hint: string,
 ): Expression {
   const names = new Map([...rules.keys()].map((name) => [name, sink.reserve(`${hint}-${name}`)]));
-  const renamed = (expression: Expression): Expression => {
+  const rename = (expression: Expression): Expression => {
     switch (expression.kind) {
       case "rule":
         return { kind: "rule", name: names.get(expression.name) ?? expression.name };
       case "sequence":
-        return { kind: "sequence", items: expression.items.map(renamed) };
+        return { kind: "sequence", items: expression.items.map(rename) };
       case "choice":
-        return { kind: "choice", options: expression.options.map(renamed) };
+        return { kind: "choice", options: expression.options.map(rename) };
       case "repeat":
-        return { ...expression, item: renamed(expression.item) };
+        return { ...expression, item: rename(expression.item) };
       default:
         return expression;
     }
   };
-  for (const [name, expression] of rules) sink.set(names.get(name) ?? name, renamed(expression));
-  return renamed(root);
+  for (const [name, expression] of rules) sink.set(names.get(name) ?? name, rename(expression));
+  return rename(root);
 }
 
 export function grammarTooLarge(): AssistantError {
@@ -75,7 +75,7 @@ export function grammarTooLarge(): AssistantError {
 }
 
 /** At most what it takes as text: it is there to stop early, `write-gbnf.ts` measures. */
-function sizeOf(expression: Expression): number {
+function estimateSize(expression: Expression): number {
   switch (expression.kind) {
     case "literal":
       return expression.text.length + 2;
@@ -84,10 +84,10 @@ function sizeOf(expression: Expression): number {
     case "rule":
       return expression.name.length;
     case "repeat":
-      return 1 + sizeOf(expression.item);
+      return 1 + estimateSize(expression.item);
     case "sequence":
-      return expression.items.reduce((sum, item) => sum + sizeOf(item), 0);
+      return expression.items.reduce((sum, item) => sum + estimateSize(item), 0);
     default:
-      return expression.options.reduce((sum, option) => sum + sizeOf(option), 0);
+      return expression.options.reduce((sum, option) => sum + estimateSize(option), 0);
   }
 }

@@ -1,51 +1,55 @@
+import { getNumberKey, getStringKey } from "./constraint-keys.ts";
 import type { Expression, RuleSink } from "./expression.ts";
-import { adoptInto, RuleTable } from "./rule-table.ts";
-import { keyOfNumber, keyOfString } from "./scalar-keys.ts";
-import type { ScalarGrammar } from "./scalars.ts";
-import { allowsNumber, numberExpression } from "./strings-and-numbers/numbers.ts";
-import { allowsString, noString, stringExpression } from "./strings-and-numbers/strings.ts";
+import { copyRules, RuleTable } from "./rule-table.ts";
+import type { ScalarGrammar } from "./scalar-constraints.ts";
+import { allowsNumber, compileNumber } from "./strings-and-numbers/compile-number.ts";
+import {
+  allowsString,
+  compileString,
+  matchesNoString,
+} from "./strings-and-numbers/compile-string.ts";
 
 /** Most schemas ask for the same few strings and numbers. */
-const KEPT_MAX = 256;
+const CACHE_ENTRIES_MAX = 256;
 /** Larger ones are made again: kept, they would hold memory for one client's schema. */
-const KEPT_SIZE_MAX = 8 * 1024;
+const CACHED_SIZE_MAX = 8 * 1024;
 
-interface Made {
+interface CompiledScalar {
   readonly rules: ReadonlyMap<string, Expression>;
   readonly root: Expression | undefined;
 }
 
 /** Strings and numbers as automata; what they come to is remembered. */
 export const scalarGrammar: ScalarGrammar = {
-  string: (constraints, sink) =>
-    remembered(`string ${keyOfString(constraints)}`, sink, (table) =>
-      stringExpression(constraints, table),
+  compileString: (constraints, sink) =>
+    getOrCompile(`string ${getStringKey(constraints)}`, sink, (table) =>
+      compileString(constraints, table),
     ),
-  number: (constraints, sink) =>
-    remembered(`number ${keyOfNumber(constraints)}`, sink, (table) =>
-      numberExpression(constraints, table),
+  compileNumber: (constraints, sink) =>
+    getOrCompile(`number ${getNumberKey(constraints)}`, sink, (table) =>
+      compileNumber(constraints, table),
     ),
   allowsString,
-  noString,
+  matchesNoString: matchesNoString,
   allowsNumber,
 };
 
-const kept = new Map<string, Made>();
+const cache = new Map<string, CompiledScalar>();
 
-function remembered(
+function getOrCompile(
   key: string,
   sink: RuleSink,
   make: (table: RuleTable) => Expression | undefined,
 ): Expression | undefined {
-  let made = kept.get(key);
+  let made = cache.get(key);
   if (!made) {
     const table = new RuleTable();
     made = { root: make(table), rules: table.rules };
-    if (table.size <= KEPT_SIZE_MAX) kept.set(key, made);
-    for (const oldest of kept.keys()) {
-      if (kept.size <= KEPT_MAX) break;
-      kept.delete(oldest);
+    if (table.size <= CACHED_SIZE_MAX) cache.set(key, made);
+    for (const oldest of cache.keys()) {
+      if (cache.size <= CACHE_ENTRIES_MAX) break;
+      cache.delete(oldest);
     }
   }
-  return made.root && adoptInto(sink, made.rules, made.root, "");
+  return made.root && copyRules(sink, made.rules, made.root, "");
 }

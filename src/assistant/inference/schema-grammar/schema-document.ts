@@ -1,8 +1,8 @@
-import { AssistantError } from "../../errors.ts";
-import { isObject, own } from "./json.ts";
-import { schemaLimits } from "./limits.ts";
-import { pointerTo, refuse } from "./refusal.ts";
-import { type SchemaPlace, schemaPlaces } from "./schema-keywords.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import { getOwn, isObject } from "./json-values.ts";
+import { type SubschemaKind, subschemaKeywords } from "./keyword-tables.ts";
+import { schemaLimits } from "./schema-limits.ts";
+import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
 /** One schema of a document. The same place is always the same object, and has the same id. */
 export interface SchemaNode {
@@ -20,7 +20,7 @@ interface Resource {
 }
 
 /** No document is ever fetched; the name only lets relative references be worked out. */
-const HOME = "https://schema.invalid/";
+const BASE_URI = "https://schema.invalid/";
 
 /** A client's schema with everything in it that can be referred to. */
 export class SchemaDocument {
@@ -28,22 +28,22 @@ export class SchemaDocument {
   readonly #nodes = new Map<string, SchemaNode>();
   readonly #resources = new Map<string, Resource>();
   readonly #anchors = new Map<string, { raw: unknown; pointer: string; resource: Resource }>();
-  readonly #draft4: boolean;
-  readonly #beforeDraft2019: boolean;
+  readonly #isDraft4: boolean;
+  readonly #isBeforeDraft2019: boolean;
 
   constructor(schema: unknown) {
-    checkSize(schema);
-    const written = isObject(schema) ? JSON.stringify(own(schema, "$schema") ?? "") : "";
-    this.#draft4 = /draft-0?4/.test(written);
-    this.#beforeDraft2019 = /draft-0?[4-7]/.test(written);
-    const resource = this.#resourceOf(schema, "#", { uri: HOME, raw: schema, pointer: "#" });
-    this.#resources.set(HOME, resource);
+    assertSchemaSize(schema);
+    const written = isObject(schema) ? JSON.stringify(getOwn(schema, "$schema") ?? "") : "";
+    this.#isDraft4 = /draft-0?4/.test(written);
+    this.#isBeforeDraft2019 = /draft-0?[4-7]/.test(written);
+    const resource = this.#findResource(schema, "#", { uri: BASE_URI, raw: schema, pointer: "#" });
+    this.#resources.set(BASE_URI, resource);
     this.#index(schema, "#", resource);
     this.root = this.#node(schema, "#", resource);
   }
 
   /** A node that stands for `false`, or any other schema that no client wrote. */
-  invent(raw: boolean | Readonly<Record<string, unknown>>, pointer: string): SchemaNode {
+  createSynthetic(raw: boolean | Readonly<Record<string, unknown>>, pointer: string): SchemaNode {
     const node = { id: this.#nodes.size, raw, pointer, resource: this.root.resource };
     this.#nodes.set(`invented ${this.#nodes.size}`, node);
     return node;
@@ -52,27 +52,28 @@ export class SchemaDocument {
   /** The schema below `node`, at `steps`; refused where it is neither an object nor a boolean. */
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaNode {
     let raw: unknown = node.raw;
-    for (const step of steps) raw = stepInto(raw, String(step));
-    const pointer = pointerTo(node.pointer, ...steps);
-    return this.#node(raw, pointer, this.#resourceOf(raw, pointer, node.resource));
+    for (const step of steps) raw = getChild(raw, String(step));
+    const pointer = extendPointer(node.pointer, ...steps);
+    return this.#node(raw, pointer, this.#findResource(raw, pointer, node.resource));
   }
 
   /** The schema that a `$ref` of `node` means. */
   resolve(node: SchemaNode, reference: string): SchemaNode {
-    const at = pointerTo(node.pointer, "$ref");
+    const at = extendPointer(node.pointer, "$ref");
     let target: URL;
     try {
       target = new URL(reference, node.resource.uri);
     } catch {
-      return refuse("$ref", at, "is not a URI reference");
+      return refuseKeyword("$ref", at, "is not a URI reference");
     }
     const fragment = decodeFragment(target.hash, at);
     target.hash = "";
     const resource = this.#resources.get(target.href);
-    if (!resource) return refuse("$ref", at, "leads to another document, and none is fetched");
+    if (!resource)
+      return refuseKeyword("$ref", at, "leads to another document, and none is fetched");
     if (fragment === "" || fragment.startsWith("/")) return this.#walk(resource, fragment, at);
     const anchor = this.#anchors.get(`${resource.uri}#${fragment}`);
-    if (!anchor) return refuse("$ref", at, "names an anchor that is not in the schema");
+    if (!anchor) return refuseKeyword("$ref", at, "names an anchor that is not in the schema");
     return this.#node(anchor.raw, anchor.pointer, anchor.resource);
   }
 
@@ -82,10 +83,10 @@ export class SchemaDocument {
     let pointer = start.pointer;
     for (const step of fragment.split("/").slice(1)) {
       const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
-      raw = stepInto(raw, key);
-      pointer = pointerTo(pointer, key);
-      if (raw === undefined) return refuse("$ref", at, "leads to nothing in the schema");
-      resource = this.#resourceOf(raw, pointer, resource);
+      raw = getChild(raw, key);
+      pointer = extendPointer(pointer, key);
+      if (raw === undefined) return refuseKeyword("$ref", at, "leads to nothing in the schema");
+      resource = this.#findResource(raw, pointer, resource);
     }
     return this.#node(raw, pointer, resource);
   }
@@ -95,30 +96,30 @@ export class SchemaDocument {
     if (known) return known;
     if (typeof raw !== "boolean" && !isObject(raw)) {
       const keyword = pointer.slice(pointer.lastIndexOf("/") + 1);
-      return refuse(keyword, pointer, "has to be a schema: an object, true or false");
+      return refuseKeyword(keyword, pointer, "has to be a schema: an object, true or false");
     }
     const node = { id: this.#nodes.size, raw, pointer, resource };
     this.#nodes.set(pointer, node);
     return node;
   }
 
-  #idOf(raw: unknown): string | undefined {
+  #readId(raw: unknown): string | undefined {
     if (!isObject(raw)) return undefined;
     // Until draft 7, nothing beside a `$ref` counted.
-    if (this.#beforeDraft2019 && own(raw, "$ref") !== undefined) return undefined;
-    const id = own(raw, this.#draft4 ? "id" : "$id");
+    if (this.#isBeforeDraft2019 && getOwn(raw, "$ref") !== undefined) return undefined;
+    const id = getOwn(raw, this.#isDraft4 ? "id" : "$id");
     return typeof id === "string" ? id : undefined;
   }
 
-  #resourceOf(raw: unknown, pointer: string, around: Resource): Resource {
-    const id = this.#idOf(raw);
+  #findResource(raw: unknown, pointer: string, around: Resource): Resource {
+    const id = this.#readId(raw);
     // Until draft 7, an `$id` that is only a fragment was an anchor.
     if (id === undefined || id.startsWith("#")) return around;
     let uri: URL;
     try {
       uri = new URL(id, around.uri);
     } catch {
-      return refuse(this.#draft4 ? "id" : "$id", pointer, "is not a URI reference");
+      return refuseKeyword(this.#isDraft4 ? "id" : "$id", pointer, "is not a URI reference");
     }
     uri.hash = "";
     return this.#resources.get(uri.href) ?? { uri: uri.href, raw, pointer };
@@ -128,27 +129,27 @@ export class SchemaDocument {
   #index(raw: unknown, pointer: string, resource: Resource): void {
     if (!isObject(raw)) return;
     if (!this.#resources.has(resource.uri)) this.#resources.set(resource.uri, resource);
-    const id = this.#idOf(raw);
-    const anchors = [own(raw, "$anchor"), own(raw, "$dynamicAnchor")];
+    const id = this.#readId(raw);
+    const anchors = [getOwn(raw, "$anchor"), getOwn(raw, "$dynamicAnchor")];
     if (id?.startsWith("#")) anchors.push(id.slice(1));
     for (const anchor of anchors) {
       if (typeof anchor !== "string") continue;
       this.#anchors.set(`${resource.uri}#${anchor}`, { raw, pointer, resource });
     }
     for (const [keyword, value] of Object.entries(raw)) {
-      const place = schemaPlaces.get(keyword);
+      const place = subschemaKeywords.get(keyword);
       if (place === undefined) continue;
-      for (const [steps, schema] of placesBelow(keyword, place, value)) {
-        const at = pointerTo(pointer, ...steps);
-        this.#index(schema, at, this.#resourceOf(schema, at, resource));
+      for (const [steps, schema] of listSubschemas(keyword, place, value)) {
+        const at = extendPointer(pointer, ...steps);
+        this.#index(schema, at, this.#findResource(schema, at, resource));
       }
     }
   }
 }
 
-function placesBelow(
+function listSubschemas(
   keyword: string,
-  place: SchemaPlace,
+  place: SubschemaKind,
   value: unknown,
 ): readonly (readonly [steps: readonly string[], schema: unknown])[] {
   if (place === "one" || (place === "one-or-list" && !Array.isArray(value))) {
@@ -158,21 +159,21 @@ function placesBelow(
   return Object.entries(value).map(([name, schema]) => [[keyword, name], schema] as const);
 }
 
-function stepInto(raw: unknown, key: string): unknown {
+function getChild(raw: unknown, key: string): unknown {
   if (Array.isArray(raw)) return /^(0|[1-9]\d*)$/.test(key) ? raw[Number(key)] : undefined;
-  return isObject(raw) ? own(raw, key) : undefined;
+  return isObject(raw) ? getOwn(raw, key) : undefined;
 }
 
 function decodeFragment(hash: string, at: string): string {
   try {
     return decodeURIComponent(hash.replace(/^#/, ""));
   } catch {
-    return refuse("$ref", at, "has a fragment that is not percent-encoded");
+    return refuseKeyword("$ref", at, "has a fragment that is not percent-encoded");
   }
 }
 
 /** Walks without recursion, so that a schema of any depth is refused rather than overflowing the stack. */
-export function checkSize(schema: unknown): void {
+export function assertSchemaSize(schema: unknown): void {
   let nodes = 0;
   const todo: { value: unknown; depth: number }[] = [{ value: schema, depth: 1 }];
   for (let next = todo.pop(); next; next = todo.pop()) {

@@ -1,44 +1,45 @@
-import { own } from "./json.ts";
-import { prefixLength } from "./members.ts";
-import type { Part, Schemas } from "./part.ts";
-import { anything } from "./part.ts";
-import { pointerTo, refuse } from "./refusal.ts";
+import { getOwn } from "./json-values.ts";
+import { getPrefixLength } from "./member-schemas.ts";
+import type { Alternative, SchemaConjunction } from "./normal-form.ts";
+import { unconstrained } from "./normal-form.ts";
+import type { NormalizerContext } from "./normalizer-context.ts";
 import type { SchemaNode } from "./schema-document.ts";
-import type { ShapeContext } from "./shape-context.ts";
+import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
 /**
  * unevaluatedProperties and unevaluatedItems. A part has been merged from exactly those schemas that hold
  * together, so what they mention between them is what counts as evaluated.
  */
 export function restrictUnevaluated(
-  shapes: ShapeContext,
+  normalizer: NormalizerContext,
   node: SchemaNode,
   raw: Readonly<Record<string, unknown>>,
-  parts: readonly Part[],
-): readonly Part[] {
-  const properties = own(raw, "unevaluatedProperties");
-  const items = own(raw, "unevaluatedItems");
+  parts: readonly Alternative[],
+): readonly Alternative[] {
+  const properties = getOwn(raw, "unevaluatedProperties");
+  const items = getOwn(raw, "unevaluatedItems");
   if (properties === undefined && items === undefined) return parts;
   const forProperties =
-    properties === undefined ? undefined : shapes.child(node, "unevaluatedProperties");
-  const forItems = items === undefined ? undefined : shapes.child(node, "unevaluatedItems");
+    properties === undefined ? undefined : normalizer.child(node, "unevaluatedProperties");
+  const forItems = items === undefined ? undefined : normalizer.child(node, "unevaluatedItems");
   return parts.map((part) => {
-    if (part.kind === "object" && forProperties) return ofObject(shapes, part, forProperties);
-    if (part.kind === "array" && forItems) return ofArray(shapes, node, part, forItems);
+    if (part.kind === "object" && forProperties)
+      return restrictObject(normalizer, part, forProperties);
+    if (part.kind === "array" && forItems) return restrictArray(normalizer, node, part, forItems);
     // A named value is checked against what it was met with, which knows nothing of this.
     if (part.kind === "values" && part.values.some((value) => typeof value === "object" && value)) {
       const keyword = forProperties ? "unevaluatedProperties" : "unevaluatedItems";
-      refuse(keyword, pointerTo(node.pointer, keyword), "stands beside const or enum");
+      refuseKeyword(keyword, extendPointer(node.pointer, keyword), "stands beside const or enum");
     }
     return part;
   });
 }
 
-function ofObject(
-  shapes: ShapeContext,
-  part: Extract<Part, { kind: "object" }>,
-  schemas: Schemas,
-): Part {
+function restrictObject(
+  normalizer: NormalizerContext,
+  part: Extract<Alternative, { kind: "object" }>,
+  schemas: SchemaConjunction,
+): Alternative {
   const facets = part.facets.filter((facet) => !facet.negative);
   if (facets.some((facet) => facet.additional !== undefined)) return part;
   return {
@@ -46,12 +47,14 @@ function ofObject(
     facets: [
       ...part.facets,
       {
-        id: shapes.nextFacet(),
+        id: normalizer.nextFacetId(),
         properties: new Map(
-          facets.flatMap((facet) => [...facet.properties.keys()].map((name) => [name, anything])),
+          facets.flatMap((facet) =>
+            [...facet.properties.keys()].map((name) => [name, unconstrained]),
+          ),
         ),
         patterns: facets.flatMap((facet) =>
-          facet.patterns.map(({ pattern }) => ({ pattern, schemas: anything })),
+          facet.patterns.map(({ pattern }) => ({ pattern, schemas: unconstrained })),
         ),
         additional: schemas,
         negative: false,
@@ -60,18 +63,18 @@ function ofObject(
   };
 }
 
-function ofArray(
-  shapes: ShapeContext,
+function restrictArray(
+  normalizer: NormalizerContext,
   node: SchemaNode,
-  part: Extract<Part, { kind: "array" }>,
-  schemas: Schemas,
-): Part {
+  part: Extract<Alternative, { kind: "array" }>,
+  schemas: SchemaConjunction,
+): Alternative {
   const seen = part.facets.filter((facet) => !facet.negative);
   if (seen.some((facet) => facet.rest !== undefined)) return part;
   if (part.contains.length > 0) {
-    refuse(
+    refuseKeyword(
       "unevaluatedItems",
-      pointerTo(node.pointer, "unevaluatedItems"),
+      extendPointer(node.pointer, "unevaluatedItems"),
       "stands beside contains",
     );
   }
@@ -80,9 +83,9 @@ function ofArray(
     facets: [
       ...part.facets,
       {
-        id: shapes.nextFacet(),
+        id: normalizer.nextFacetId(),
         negative: false,
-        prefix: Array.from({ length: prefixLength(seen) }, () => anything),
+        prefix: Array.from({ length: getPrefixLength(seen) }, () => unconstrained),
         rest: schemas,
       },
     ],

@@ -1,25 +1,25 @@
 import { choice, literal, rule, sequence } from "./combinators.ts";
 import type { Expression } from "./expression.ts";
-import { sameJson } from "./json.ts";
+import { isEqualJson } from "./json-values.ts";
 import type { LanguageContext } from "./language-context.ts";
-import { itemSchemas, prefixLength } from "./members.ts";
-import type { ArrayPart } from "./part.ts";
-import { refuse } from "./refusal.ts";
+import { getItemSchemas, getPrefixLength } from "./member-schemas.ts";
+import type { ArrayAlternative } from "./normal-form.ts";
+import { refuseKeyword } from "./schema-refusal.ts";
 
 /** Values whose orders are all possible: one rule for each set of those that are used up. */
 const VALUES_MAX = 8;
 
 /** An array without equal items: every order of a few named values. */
-export function uniqueExpression(
+export function compileUniqueItems(
   language: LanguageContext,
-  part: ArrayPart,
+  part: ArrayAlternative,
   hint: string,
 ): Expression | undefined {
-  const { blank, table, shapes } = language;
-  if (prefixLength(part.facets) > 0)
-    refuse("uniqueItems", part.pointer, "stands beside prefixItems");
+  const { blank, table, normalizer: shapes } = language;
+  if (getPrefixLength(part.facets) > 0)
+    refuseKeyword("uniqueItems", part.pointer, "stands beside prefixItems");
   const values: unknown[] = [];
-  for (const item of shapes.of(itemSchemas(part, 0))) {
+  for (const item of shapes.normalize(getItemSchemas(part, 0))) {
     const named =
       item.kind === "values"
         ? item.values
@@ -27,20 +27,20 @@ export function uniqueExpression(
           ? [true, false]
           : item.kind === "null"
             ? [null]
-            : refuse("uniqueItems", part.pointer, "needs items that are a small enum");
+            : refuseKeyword("uniqueItems", part.pointer, "needs items that are a small enum");
     for (const value of named) {
-      if (!values.some((known) => sameJson(known, value))) values.push(value);
+      if (!values.some((rules) => isEqualJson(rules, value))) values.push(value);
     }
   }
   if (values.length > VALUES_MAX) {
-    refuse("uniqueItems", part.pointer, `needs items of ${VALUES_MAX} values at most`);
+    refuseKeyword("uniqueItems", part.pointer, `needs items of ${VALUES_MAX} values at most`);
   }
   const max = Math.min(part.max ?? values.length, values.length);
   if (part.min > max) return undefined;
-  const known = new Map<number, Expression>();
+  const rules = new Map<number, Expression>();
   /** What follows when the values whose bits are set have been. */
   const after = (used: number, count: number): Expression | undefined => {
-    const done = known.get(used);
+    const done = rules.get(used);
     if (done) return done;
     const more = count < max ? next(used, count) : undefined;
     const body = choice([
@@ -50,7 +50,7 @@ export function uniqueExpression(
     if (!body) return undefined;
     const name = table.reserve(`${hint}-left`);
     table.set(name, body);
-    known.set(used, rule(name));
+    rules.set(used, rule(name));
     return rule(name);
   };
   const next = (used: number, count: number): Expression | undefined =>

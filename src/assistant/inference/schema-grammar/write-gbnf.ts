@@ -1,19 +1,19 @@
 import type { CodePointRange, Expression } from "./expression.ts";
-import { schemaLimits } from "./limits.ts";
 import { grammarTooLarge } from "./rule-table.ts";
+import { schemaLimits } from "./schema-limits.ts";
 
 /**
  * The grammar as llama.cpp reads it: one rule a line, `root` first. Whatever is repeated with a count is a
  * class or a rule: llama.cpp multiplies the count by the groups inside and refuses where that passes 2,000.
  */
 export function writeGbnf(rules: ReadonlyMap<string, Expression>, root: Expression): string {
-  const writer = new Writer(new Set(rules.keys()));
-  writer.rule("root", root);
-  for (const [name, expression] of rules) writer.rule(name, expression);
+  const writer = new GbnfWriter(new Set(rules.keys()));
+  writer.writeRule("root", root);
+  for (const [name, expression] of rules) writer.writeRule(name, expression);
   return writer.text();
 }
 
-class Writer {
+class GbnfWriter {
   readonly #names: Set<string>;
   readonly #lines: string[] = [];
   #bytes = 0;
@@ -23,21 +23,21 @@ class Writer {
     if (names.has("root")) throw new Error("a rule took the name of the root");
   }
 
-  rule(name: string, expression: Expression): void {
-    const waiting: [string, Expression][] = [];
-    const aside = (item: Expression): string => {
+  writeRule(name: string, expression: Expression): void {
+    const extractedRules: [string, Expression][] = [];
+    const extractRule = (item: Expression): string => {
       let number = 1;
       while (this.#names.has(`${name}-r${number}`)) number += 1;
       const given = `${name}-r${number}`;
       this.#names.add(given);
-      waiting.push([given, item]);
+      extractedRules.push([given, item]);
       return given;
     };
-    const line = `${name} ::= ${written(expression, "rule", aside)}\n`;
+    const line = `${name} ::= ${writeExpression(expression, "rule", extractRule)}\n`;
     this.#lines.push(line);
     this.#bytes += Buffer.byteLength(line);
     if (this.#bytes > schemaLimits.grammarBytes) throw grammarTooLarge();
-    for (const [given, item] of waiting) this.rule(given, item);
+    for (const [given, item] of extractedRules) this.writeRule(given, item);
   }
 
   text(): string {
@@ -45,47 +45,52 @@ class Writer {
   }
 }
 
-type Place = "rule" | "option" | "item" | "repeated";
+type ExpressionPosition = "rule" | "option" | "item" | "repeated";
 
-function written(
+function writeExpression(
   expression: Expression,
-  place: Place,
-  aside: (item: Expression) => string,
+  position: ExpressionPosition,
+  extractRule: (item: Expression) => string,
 ): string {
   switch (expression.kind) {
     case "literal":
-      return `"${inQuotes(expression.text)}"`;
+      return `"${escapeText(expression.text)}"`;
     case "class":
-      return writtenClass(expression.ranges);
+      return writeClass(expression.ranges);
     case "rule":
       return expression.name;
     case "sequence": {
-      const text = expression.items.map((item) => written(item, "item", aside)).join(" ");
-      return place === "repeated" ? `(${text})` : text || '""';
+      const text = expression.items
+        .map((item) => writeExpression(item, "item", extractRule))
+        .join(" ");
+      return position === "repeated" ? `(${text})` : text || '""';
     }
     case "choice": {
-      const text = expression.options.map((option) => written(option, "option", aside)).join(" | ");
-      return place === "rule" ? text : `(${text})`;
+      const text = expression.options
+        .map((option) => writeExpression(option, "option", extractRule))
+        .join(" | ");
+      return position === "rule" ? text : `(${text})`;
     }
     default: {
       const { item, min, max } = expression;
       const counted = min > 1 || (max ?? 1) > 1;
       const plain = item.kind === "class" || item.kind === "rule";
-      const inner = counted && !plain ? aside(item) : written(item, "repeated", aside);
+      const inner =
+        counted && !plain ? extractRule(item) : writeExpression(item, "repeated", extractRule);
       const grouped = item.kind === "repeat" && !counted ? `(${inner})` : inner;
-      return grouped + times(min, max);
+      return grouped + writeQuantifier(min, max);
     }
   }
 }
 
-function times(min: number, max: number | undefined): string {
+function writeQuantifier(min: number, max: number | undefined): string {
   if (max === undefined) return min === 0 ? "*" : min === 1 ? "+" : `{${min},}`;
   if (min === 0 && max === 1) return "?";
   return min === max ? `{${min}}` : `{${min},${max}}`;
 }
 
 /** Surrogates stand for nothing in UTF-8; a class of nothing else would be no class at all. */
-function writtenClass(ranges: readonly CodePointRange[]): string {
+function writeClass(ranges: readonly CodePointRange[]): string {
   const parts = ranges.flatMap(([from, to]): CodePointRange[] => {
     const below: CodePointRange = [from, Math.min(to, 0xd7ff)];
     const above: CodePointRange = [Math.max(from, 0xe000), to];
@@ -93,28 +98,30 @@ function writtenClass(ranges: readonly CodePointRange[]): string {
   });
   if (parts.length === 0) throw new Error("a class without a character");
   const text = parts.map(([from, to]) =>
-    from === to ? inClass(from) : `${inClass(from)}-${inClass(to)}`,
+    from === to ? escapeInClass(from) : `${escapeInClass(from)}-${escapeInClass(to)}`,
   );
   return `[${text.join("")}]`;
 }
 
-function inClass(codePoint: number): string {
+function escapeInClass(codePoint: number): string {
   const plain = String.fromCodePoint(codePoint);
-  return /[a-zA-Z0-9 ]/.test(plain) ? plain : escaped(codePoint);
+  return /[a-zA-Z0-9 ]/.test(plain) ? plain : escapeCodePoint(codePoint);
 }
 
-function inQuotes(text: string): string {
-  return /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/.test(text) ? text : Array.from(text, inLiteral).join("");
+function escapeText(text: string): string {
+  return /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/.test(text)
+    ? text
+    : Array.from(text, escapeCharacter).join("");
 }
 
-function inLiteral(character: string): string {
+function escapeCharacter(character: string): string {
   if (character === '"') return '\\"';
   if (character === "\\") return "\\\\";
   const codePoint = character.codePointAt(0) ?? 0;
-  return codePoint >= 0x20 && codePoint < 0x7f ? character : escaped(codePoint);
+  return codePoint >= 0x20 && codePoint < 0x7f ? character : escapeCodePoint(codePoint);
 }
 
-function escaped(codePoint: number): string {
+function escapeCodePoint(codePoint: number): string {
   const hex = codePoint.toString(16).toUpperCase();
   if (codePoint <= 0xff) return `\\x${hex.padStart(2, "0")}`;
   return codePoint <= 0xffff ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;

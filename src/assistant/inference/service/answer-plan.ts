@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { AssistantError } from "../../errors.ts";
-import type { ModelFacts } from "../engine.ts";
-import { type PromptPlan, type PromptReader, planPrompt } from "../prompts/plan-prompt.ts";
-import { documentRule, toolOfRule } from "../prompts/tools/tool-grammar.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import type { ModelFacts } from "../inference-engine.ts";
+import { type AnswerStreamParser, type PromptPlan, planPrompt } from "../prompts/plan-prompt.ts";
+import { documentRuleName, parseToolIndex } from "../prompts/tools/tool-grammar.ts";
 import type { Prompt, ToolCall } from "../runner.ts";
 import type { GrammarLayout, GrammarText } from "../schema-grammar/compile-schema.ts";
 import type { GenerateRequest, Guide } from "../service-port.ts";
@@ -18,7 +18,7 @@ export interface AnswerPlan {
     | ((content: string, calls: readonly ToolCall[]) => Promise<string | undefined>)
     | undefined;
   /** One for each choice. */
-  reader(): PromptReader;
+  reader(): AnswerStreamParser;
 }
 
 /** Schemas as grammars, and the judge of what came of them. */
@@ -42,7 +42,7 @@ export class AnswerPlanner {
     facts: ModelFacts,
     signal: AbortSignal,
   ): Promise<AnswerPlan> {
-    const document = documentOf(request.guide);
+    const document = getGuideDocument(request.guide);
     const plans = request.prompts.map((prompt) =>
       planPrompt(
         {
@@ -61,15 +61,17 @@ export class AnswerPlanner {
     const isJudged = document !== undefined || plan.argumentSchemas.size > 0;
     return {
       prompts: plans.map(({ prompt }) => prompt),
-      grammar: plan.layout && (await this.#grammar(plan, plan.layout, signal)),
+      grammar: plan.layout && (await this.#compileGrammar(plan, plan.layout, signal)),
       stop: [...request.stop, ...plan.stops],
       showControlTokens: plan.showControlTokens,
-      check: isJudged ? (content, calls) => this.#judge(plan, document, content, calls) : undefined,
-      reader: () => plan.reader(),
+      check: isJudged
+        ? (content, calls) => this.#checkAnswer(plan, document, content, calls)
+        : undefined,
+      reader: () => plan.createParser(),
     };
   }
 
-  async #grammar(
+  async #compileGrammar(
     plan: PromptPlan,
     layout: GrammarLayout,
     signal: AbortSignal,
@@ -78,8 +80,8 @@ export class AnswerPlanner {
       return await this.#schemas.compileLayout(layout, signal);
     } catch (error) {
       if (!(error instanceof AssistantError) || error.code !== "unsupported_schema") throw error;
-      const tool = toolOfRule(error.param);
-      const isOfDocument = error.param === documentRule || plan.argumentSchemas.size === 0;
+      const tool = parseToolIndex(error.param);
+      const isOfDocument = error.param === documentRuleName || plan.argumentSchemas.size === 0;
       const [param, where] =
         tool === undefined
           ? [isOfDocument ? "guide.schema" : "tools", ""]
@@ -88,20 +90,20 @@ export class AnswerPlanner {
     }
   }
 
-  async #judge(
+  async #checkAnswer(
     plan: PromptPlan,
     document: { readonly schema: unknown } | undefined,
     content: string,
     calls: readonly ToolCall[],
   ): Promise<string | undefined> {
     for (const { name, arguments: text } of calls) {
-      const problem = await this.#problem(plan.argumentSchemas.get(name), text);
+      const problem = await this.#findProblem(plan.argumentSchemas.get(name), text);
       if (problem !== undefined) return `the arguments of ${name}: ${problem}`;
     }
-    return document && calls.length === 0 ? this.#problem(document.schema, content) : undefined;
+    return document && calls.length === 0 ? this.#findProblem(document.schema, content) : undefined;
   }
 
-  async #problem(schema: unknown, text: string): Promise<string | undefined> {
+  async #findProblem(schema: unknown, text: string): Promise<string | undefined> {
     let document: unknown;
     try {
       document = JSON.parse(text);
@@ -112,7 +114,7 @@ export class AnswerPlanner {
   }
 }
 
-function documentOf(guide: Guide): { readonly schema: unknown } | undefined {
+function getGuideDocument(guide: Guide): { readonly schema: unknown } | undefined {
   if (guide.kind === "none") return undefined;
   return { schema: guide.kind === "json_object" ? { type: "object" } : guide.schema };
 }

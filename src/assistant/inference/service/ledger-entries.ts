@@ -1,4 +1,4 @@
-import { digestOf } from "../../../base/canonical.ts";
+import { hashJson } from "../../../base/canonical-json.ts";
 import type { NewEntry } from "../../ledger/port.ts";
 import { DEFAULT_TOKENS_MAX, type EmbedRequest, type GenerateRequest } from "../service-port.ts";
 
@@ -6,7 +6,7 @@ import { DEFAULT_TOKENS_MAX, type EmbedRequest, type GenerateRequest } from "../
  * What the ledger keeps of a request: enough to account for it, and a digest of the text under a salt,
  * so that a text can be shown to have been this one while none can be read or guessed from the ledger.
  */
-export function generateEntry(request: GenerateRequest, model: string): NewEntry {
+export function createGenerateEntry(request: GenerateRequest, model: string): NewEntry {
   const chat = request.prompts.find((prompt) => prompt.kind === "chat");
   return {
     name: "inference.generate",
@@ -25,14 +25,14 @@ export function generateEntry(request: GenerateRequest, model: string): NewEntry
           ? null
           : (request.maxTokens ?? DEFAULT_TOKENS_MAX),
     },
-    sealed: { prompts_sha256: digestOf(request.prompts) },
+    sealed: { prompts_sha256: hashJson(request.prompts) },
   };
 }
 
-export function embedEntry(request: EmbedRequest, model: string): NewEntry {
+export function createEmbedEntry(request: EmbedRequest, model: string): NewEntry {
   return {
     name: "inference.embed",
     fields: { model, priority: request.priority, texts: request.texts.length },
-    sealed: { texts_sha256: digestOf(request.texts) },
+    sealed: { texts_sha256: hashJson(request.texts) },
   };
 }

@@ -1,6 +1,12 @@
 import type { Clock } from "../../../base/clock.ts";
-import type { Engine, LoadedModel, LoadRequest, ModelFacts, ModelFile } from "../engine.ts";
-import { LocalModel } from "../local-model.ts";
+import { InProcessModel } from "../in-process-model.ts";
+import type {
+  InferenceEngine,
+  LoadedModel,
+  LoadRequest,
+  ModelFacts,
+  ModelFile,
+} from "../inference-engine.ts";
 import { StubRunner } from "./stub-runner.ts";
 
 const CONTEXT_TOKENS = 8_192;
@@ -10,7 +16,7 @@ const EMBEDDING_LENGTH = 256;
 const BYTES_PER_TOKEN = 8;
 
 /** For trying things out where no model is: it says "stub" wherever it is asked, and reads no file. */
-export class StubEngine implements Engine {
+export class StubEngine implements InferenceEngine {
   readonly name = "stub";
   readonly #clock: Clock;
 
@@ -27,7 +33,7 @@ export class StubEngine implements Engine {
     signal.throwIfAborted();
     const contextTokens = request.contextTokens ?? CONTEXT_TOKENS;
     const sequences = request.sequences ?? SEQUENCES;
-    return new LocalModel({
+    return new InProcessModel({
       id: request.id,
       facts,
       memoryBytes: facts.memoryBytes({ contextTokens, sequences }),

@@ -1,17 +1,17 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type ChatMessage,
-  type Embedded,
+  type EmbeddingResult,
   type Prompt,
   type Runner,
   type Sampling,
   type StepOutcome,
-  type Stream,
   TextTooLongError,
   type Token,
+  type TokenStream,
   type ToolDefinition,
 } from "../runner.ts";
-import { answerTo, embed, pieces, tokenOf } from "./stub-text.ts";
+import { embedText, generateAnswer, splitPieces, toToken } from "./stub-text.ts";
 
 export interface StubRunnerOptions {
   readonly sequences: number;
@@ -26,73 +26,73 @@ export class StubRunner implements Runner {
   readonly prefillTokensMax = 128;
   readonly #embeddingLength: number;
   /** What each sequence holds. */
-  readonly #held: Token[][];
+  readonly #sequenceTokens: Token[][];
 
   constructor(options: StubRunnerOptions) {
     this.sequences = options.sequences;
     this.contextTokens = options.contextTokens;
     this.#embeddingLength = options.embeddingLength;
-    this.#held = Array.from({ length: options.sequences }, () => []);
+    this.#sequenceTokens = Array.from({ length: options.sequences }, () => []);
   }
 
   async encode(prompt: Prompt): Promise<readonly Token[]> {
     if (prompt.kind === "tokens") return prompt.tokens;
-    const text = prompt.kind === "text" ? prompt.text : rendered(prompt.messages, prompt.tools);
-    return pieces(text).map(tokenOf);
+    const text = prompt.kind === "text" ? prompt.text : renderPrompt(prompt.messages, prompt.tools);
+    return splitPieces(text).map(toToken);
   }
 
   async truncate(sequence: number, length: number): Promise<number> {
-    const held = this.#sequence(sequence);
+    const held = this.#getSequence(sequence);
     held.length = Math.min(held.length, length);
     return held.length;
   }
 
   async prefill(sequence: number, tokens: readonly Token[]): Promise<void> {
-    this.#sequence(sequence).push(...tokens);
+    this.#getSequence(sequence).push(...tokens);
     await nextTurn();
   }
 
-  start(sequence: number, last: Token, sampling: Sampling): Stream {
+  start(sequence: number, last: Token, sampling: Sampling): TokenStream {
     const text =
       sampling.grammar === undefined
-        ? answerTo([...this.#sequence(sequence), last])
+        ? generateAnswer([...this.#getSequence(sequence), last])
         : sampling.grammarExample;
     return new StubStream({ sequence, last, text, logprobs: sampling.logprobs });
   }
 
-  async step(streams: readonly Stream[]): Promise<readonly StepOutcome[]> {
+  async step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]> {
     await nextTurn();
     return streams.map((stream) => {
       if (!(stream instanceof StubStream)) throw new TypeError("a stream of another runner");
-      this.#sequence(stream.sequence).push(stream.last);
+      this.#getSequence(stream.sequence).push(stream.last);
       return stream.next();
     });
   }
 
-  async embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded> {
+  async embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
     await nextTurn();
     signal.throwIfAborted();
-    const tokens = texts.map((text) => pieces(text).length);
+    const tokens = texts.map((text) => splitPieces(text).length);
     const tooLong = tokens.findIndex((count) => count > this.contextTokens);
     if (tooLong !== -1)
       throw new TextTooLongError(tooLong, tokens[tooLong] ?? 0, this.contextTokens);
-    return { vectors: texts.map((text) => embed(text, this.#embeddingLength)), tokens };
+    return { vectors: texts.map((text) => embedText(text, this.#embeddingLength)), tokens };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}
 
-  #sequence(number: number): Token[] {
-    const held = this.#held[number];
+  #getSequence(number: number): Token[] {
+    const held = this.#sequenceTokens[number];
     if (!held) throw new RangeError(`there is no sequence ${number}`);
     return held;
   }
 }
 
 /** Its state is how far it has come in its text, so letting go of a sequence loses nothing. */
-class StubStream implements Stream {
+class StubStream implements TokenStream {
   #sequence: number;
   #last: Token;
-  #at = 0;
+  #position = 0;
   readonly #pieces: readonly string[] | undefined;
   readonly #logprobs: number | undefined;
 
@@ -104,7 +104,7 @@ class StubStream implements Stream {
   }) {
     this.#sequence = options.sequence;
     this.#last = options.last;
-    this.#pieces = options.text === undefined ? undefined : pieces(options.text);
+    this.#pieces = options.text === undefined ? undefined : splitPieces(options.text);
     this.#logprobs = options.logprobs;
   }
 
@@ -122,10 +122,10 @@ class StubStream implements Stream {
       const error = new Error("the stub follows a grammar only by its example, and there is none");
       return { kind: "failed", error };
     }
-    const text = this.#pieces[this.#at];
+    const text = this.#pieces[this.#position];
     if (text === undefined) return { kind: "end", text: "" };
-    this.#at += 1;
-    this.#last = tokenOf(text);
+    this.#position += 1;
+    this.#last = toToken(text);
     const token = { kind: "token", token: this.#last, text } as const;
     if (this.#logprobs === undefined) return token;
     const certain = { text, bytes: [...Buffer.from(text)], logprob: 0 };
@@ -142,7 +142,7 @@ class StubStream implements Stream {
   async close(): Promise<void> {}
 }
 
-function rendered(messages: readonly ChatMessage[], tools: readonly ToolDefinition[]): string {
+function renderPrompt(messages: readonly ChatMessage[], tools: readonly ToolDefinition[]): string {
   const turns = messages.map((message) => {
     const calls = message.toolCalls ? JSON.stringify(message.toolCalls) : "";
     return `<${message.role}> ${message.content}${calls}\n`;

@@ -1,7 +1,7 @@
 import type { Token } from "../runner.ts";
 
 /** A word with the blank before it, at most so many characters of it; each other blank is its own. */
-const PIECES = /[^\S\n]?[^\s]{1,8}|\s/gu;
+const PIECE_PATTERN = /[^\S\n]?[^\s]{1,8}|\s/gu;
 
 const WORDS =
   "a an and answer any are asked at computes engine for here in is it model no not nothing of one only question says so stub text that the there this to what when which words".split(
@@ -11,17 +11,17 @@ const WORDS_MIN = 12;
 const WORDS_MAX = 48;
 
 /** The tokens of a text: pieces of words, so that counts are about those of a real vocabulary. */
-export function pieces(text: string): readonly string[] {
-  return text.match(PIECES) ?? [];
+export function splitPieces(text: string): readonly string[] {
+  return text.match(PIECE_PATTERN) ?? [];
 }
 
 /** Stands for a piece; two may share one, which does no harm, as nothing is read back. */
-export function tokenOf(piece: string): Token {
-  return hash(piece, 0) >>> 1;
+export function toToken(piece: string): Token {
+  return hashText(piece, 0) >>> 1;
 }
 
 /** FNV-1a. */
-export function hash(text: string, seed: number): number {
+export function hashText(text: string, seed: number): number {
   let value = (0x811c9dc5 ^ seed) >>> 0;
   for (let at = 0; at < text.length; at += 1)
     value = Math.imul(value ^ text.charCodeAt(at), 0x01000193) >>> 0;
@@ -29,11 +29,11 @@ export function hash(text: string, seed: number): number {
 }
 
 /** An answer that says what it is, and follows from the prompt alone. */
-export function answerTo(prompt: readonly Token[]): string {
+export function generateAnswer(prompt: readonly Token[]): string {
   let state = 0x811c9dc5;
   for (const token of prompt) state = Math.imul(state ^ token, 0x01000193) >>> 0;
   const pick = (below: number) => {
-    state = mix(state);
+    state = xorshift(state);
     return state % below;
   };
   const count = WORDS_MIN + pick(WORDS_MAX - WORDS_MIN + 1);
@@ -42,13 +42,13 @@ export function answerTo(prompt: readonly Token[]): string {
 }
 
 /** The words of a text as directions that add up, so that texts which share words are near each other. */
-export function embed(text: string, length: number): Float32Array {
+export function embedText(text: string, length: number): Float32Array {
   const vector = new Float32Array(length);
-  const words = pieces(text.toLowerCase());
+  const words = splitPieces(text.toLowerCase());
   for (const word of words.length > 0 ? words : [""]) {
-    let state = hash(word.trim(), 1);
+    let state = hashText(word.trim(), 1);
     for (let at = 0; at < length; at += 1) {
-      state = mix(state);
+      state = xorshift(state);
       vector[at] = (vector[at] ?? 0) + state / 2 ** 31 - 1;
     }
   }
@@ -57,7 +57,7 @@ export function embed(text: string, length: number): Float32Array {
 }
 
 /** Marsaglia's xorshift; never 0, where it would stay. */
-function mix(state: number): number {
+function xorshift(state: number): number {
   let value = state === 0 ? 0x9e3779b9 : state;
   value ^= value << 13;
   value ^= value >>> 17;

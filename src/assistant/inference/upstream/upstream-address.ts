@@ -1,18 +1,21 @@
 import { isIPv4 } from "node:net";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 
 /**
  * Where the system instance listens. Prompts go there as they are, unencrypted, so it has to be this
  * machine. Throws AssistantError `invalid_request` for anything but `http://` and a loopback address.
  */
-export function upstreamAddress(text: string): URL {
+export function parseUpstreamAddress(text: string): URL {
   const url = URL.parse(text) ?? undefined;
   if (url?.protocol !== "http:" || !isLoopback(url.hostname))
-    throw refused(text, "it has to be this machine, such as http://127.0.0.1:7777");
+    throw invalidAddressError(text, "it has to be this machine, such as http://127.0.0.1:7777");
   if (url.username !== "" || url.password !== "")
-    throw refused("with a user", "the system instance asks for no password: leave user and @ out");
+    throw invalidAddressError(
+      "with a user",
+      "the system instance asks for no password: leave user and @ out",
+    );
   if (!/^\/(v1\/?)?$/.test(url.pathname) || url.search !== "" || url.hash !== "")
-    throw refused(text, "it is a host and a port, without a path");
+    throw invalidAddressError(text, "it is a host and a port, without a path");
   return new URL(url.origin);
 }
 
@@ -20,7 +23,7 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "[::1]" || (isIPv4(host) && host.startsWith("127."));
 }
 
-function refused(what: string, why: string): AssistantError {
+function invalidAddressError(what: string, why: string): AssistantError {
   return new AssistantError(
     "invalid_request",
     `the upstream ${JSON.stringify(what.slice(0, 200))} cannot be used: ${why}`,

@@ -1,14 +1,14 @@
 import type { AnswerEvent } from "../service-port.ts";
-import { logprobsOf } from "./logprobs.ts";
+import { getArrayMember, getMember, getStringMember } from "./json-members.ts";
+import { parseLogprobs } from "./parse-logprobs.ts";
+import { SurrogateJoiner } from "./surrogate-joiner.ts";
 import { ToolCallReader } from "./tool-call-reader.ts";
-import { WholeText } from "./whole-text.ts";
-import { listMember, member, textMember } from "./wire-value.ts";
 
 /** Reads what one choice says, delta by delta or as one message. Everything it gives has whole code points. */
 export class ChoiceReader {
   readonly #choice: number;
-  readonly #text = new WholeText();
-  readonly #reasoning = new WholeText();
+  readonly #text = new SurrogateJoiner();
+  readonly #reasoning = new SurrogateJoiner();
   readonly #calls: ToolCallReader;
 
   constructor(choice: number) {
@@ -23,15 +23,16 @@ export class ChoiceReader {
   /** One item of a chunk's `choices`, or of a whole answer's. */
   *read(value: unknown): Generator<AnswerEvent, void, void> {
     const choice = this.#choice;
-    const said = member(value, "delta") ?? member(value, "message");
-    const thought = textMember(said, "reasoning_content") || textMember(said, "reasoning") || "";
+    const message = getMember(value, "delta") ?? getMember(value, "message");
+    const thought =
+      getStringMember(message, "reasoning_content") || getStringMember(message, "reasoning") || "";
     const reasoning = this.#reasoning.push(thought);
     if (reasoning !== "") yield { type: "reasoning", choice, text: reasoning };
-    const text = this.#text.push(contentOf(said) ?? textMember(value, "text") ?? "");
-    const logprobs = logprobsOf(member(value, "logprobs"));
+    const text = this.#text.push(readContent(message) ?? getStringMember(value, "text") ?? "");
+    const logprobs = parseLogprobs(getMember(value, "logprobs"));
     if (text !== "" || logprobs)
       yield { type: "text", choice, text, ...(logprobs && { logprobs }) };
-    for (const call of listMember(said, "tool_calls") ?? []) yield* this.#calls.read(call);
+    for (const call of getArrayMember(message, "tool_calls") ?? []) yield* this.#calls.read(call);
   }
 
   /** What was held back of a code point that never came whole. */
@@ -43,10 +44,10 @@ export class ChoiceReader {
 }
 
 /** A text, or the texts of a list of parts. A refusal is what the model says, too. */
-function contentOf(said: unknown): string | undefined {
-  const parts = listMember(said, "content");
-  if (!parts) return textMember(said, "content") ?? textMember(said, "refusal");
+function readContent(said: unknown): string | undefined {
+  const parts = getArrayMember(said, "content");
+  if (!parts) return getStringMember(said, "content") ?? getStringMember(said, "refusal");
   return parts
-    .map((part) => (typeof part === "string" ? part : (textMember(part, "text") ?? "")))
+    .map((part) => (typeof part === "string" ? part : (getStringMember(part, "text") ?? "")))
     .join("");
 }

@@ -1,4 +1,4 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { ChatMessage, Prompt, ToolDefinition } from "../runner.ts";
 import type { GenerateRequest, Guide, ToolChoice } from "../service-port.ts";
 
@@ -14,7 +14,7 @@ export type ChatPrompt = Prompt & { readonly kind: "chat" };
  * The chat that a request is; undefined where it is plain texts. Throws AssistantError `invalid_request` for one
  * among other prompts.
  */
-export function chatOf({ prompts }: GenerateRequest): ChatPrompt | undefined {
+export function getChatPrompt({ prompts }: GenerateRequest): ChatPrompt | undefined {
   const chat = prompts.find((prompt) => prompt.kind === "chat");
   if (chat && prompts.length > 1)
     throw new AssistantError(

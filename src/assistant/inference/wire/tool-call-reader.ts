@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { AnswerEvent } from "../service-port.ts";
-import { countMember, member, textMember } from "./wire-value.ts";
+import { getCountMember, getMember, getStringMember } from "./json-members.ts";
 
 type ToolCallEvent = Extract<AnswerEvent, { readonly type: "tool_call" }>;
 
@@ -31,11 +31,11 @@ export class ToolCallReader {
 
   /** One item of `tool_calls`. */
   read(value: unknown): ToolCallEvent[] {
-    const wanted = member(value, "function");
-    const wireIndex = countMember(value, "index");
-    const id = textMember(value, "id") || undefined;
-    const name = textMember(wanted, "name") || undefined;
-    const text = argumentsText(member(wanted, "arguments"));
+    const wanted = getMember(value, "function");
+    const wireIndex = getCountMember(value, "index");
+    const id = getStringMember(value, "id") || undefined;
+    const name = getStringMember(wanted, "name") || undefined;
+    const text = argumentsText(getMember(wanted, "arguments"));
     const known = wireIndex === undefined ? this.#last : this.#byWireIndex.get(wireIndex);
     if (known && !this.#isAnother(known, wireIndex, id, name)) {
       this.#last = known;

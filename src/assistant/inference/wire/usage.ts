@@ -1,5 +1,5 @@
 import type { AnswerEvent } from "../service-port.ts";
-import { countMember, member } from "./wire-value.ts";
+import { getCountMember, getMember } from "./json-members.ts";
 
 export type EndEvent = Extract<AnswerEvent, { readonly type: "end" }>;
 
@@ -11,17 +11,20 @@ export interface Usage {
   readonly reasoningTokens: number | undefined;
 }
 
-export function usageOf(value: unknown): Usage {
+export function parseUsage(value: unknown): Usage {
   return {
-    promptTokens: countMember(value, "prompt_tokens"),
-    cachedTokens: countMember(member(value, "prompt_tokens_details"), "cached_tokens"),
-    completionTokens: countMember(value, "completion_tokens"),
-    reasoningTokens: countMember(member(value, "completion_tokens_details"), "reasoning_tokens"),
+    promptTokens: getCountMember(value, "prompt_tokens"),
+    cachedTokens: getCountMember(getMember(value, "prompt_tokens_details"), "cached_tokens"),
+    completionTokens: getCountMember(value, "completion_tokens"),
+    reasoningTokens: getCountMember(
+      getMember(value, "completion_tokens_details"),
+      "reasoning_tokens",
+    ),
   };
 }
 
 /** The end of a choice; without counts it has none. */
-export function endOf(
+export function createEndEvent(
   choice: number,
   reason: EndEvent["reason"],
   counts: Partial<Pick<Usage, "completionTokens" | "reasoningTokens">> = {},

@@ -1,7 +1,7 @@
 import type { ChatMessage } from "../../inference/runner.ts";
-import { argumentsLine } from "./arguments-line.ts";
-import type { Candidate } from "./candidates.ts";
-import { shortened, shownLine, shownText } from "./shown-text.ts";
+import { describeArguments } from "./describe-arguments.ts";
+import { escapeLine, escapeText, truncateText } from "./escape-text.ts";
+import type { ToolCandidate } from "./tool-candidates.ts";
 
 /** One step that is over, as the model is told of it. */
 export interface PastStep {
@@ -11,27 +11,27 @@ export interface PastStep {
 }
 
 export interface ChoicePrompt {
-  readonly wish: string;
+  readonly userPrompt: string;
   /** "" for nothing. */
-  readonly found: string;
-  readonly candidates: readonly Candidate[];
+  readonly context: string;
+  readonly candidates: readonly ToolCandidate[];
   readonly past: readonly PastStep[];
   /** Of this turn; nobody outside can know it. */
   readonly boundary: string;
 }
 
 /** How much of each part is shown, in characters. */
-export interface ShownSizes {
+export interface PromptSizes {
   readonly tools: number;
-  readonly wish: number;
-  readonly found: number;
+  readonly userPrompt: number;
+  readonly context: number;
   readonly outcome: number;
 }
 
 /** From the first that a model's context may have room for to the last that is tried. */
-export const shownSizes: readonly ShownSizes[] = [
-  { tools: 8, wish: 8_000, found: 6_000, outcome: 4_000 },
-  { tools: 4, wish: 2_000, found: 1_000, outcome: 800 },
+export const promptSizes: readonly PromptSizes[] = [
+  { tools: 8, userPrompt: 8_000, context: 6_000, outcome: 4_000 },
+  { tools: 4, userPrompt: 2_000, context: 1_000, outcome: 800 },
 ];
 
 const DESCRIPTION_CHARS_MAX = 300;
@@ -41,14 +41,17 @@ const DESCRIPTION_CHARS_MAX = 300;
  * turn's boundary, and is called data, except the wish. What is the same in each step of a turn comes first, so that the
  * engine reads it once.
  */
-export function choiceMessages(prompt: ChoicePrompt, sizes: ShownSizes): readonly ChatMessage[] {
-  const { wish, found, candidates, past } = prompt;
+export function buildChoiceMessages(
+  prompt: ChoicePrompt,
+  sizes: PromptSizes,
+): readonly ChatMessage[] {
+  const { userPrompt: wish, context: found, candidates, past } = prompt;
   const block = (name: string, text: string, charsMax: number) =>
-    quoted({ name, text: shortened(text, charsMax), boundary: prompt.boundary });
+    quoteBlock({ name, text: truncateText(text, charsMax), boundary: prompt.boundary });
   const parts = [
     `Blocks of this conversation begin and end with a line that has the code ${prompt.boundary}.`,
-    block("wish", wish, sizes.wish),
-    ...(found === "" ? [] : [block("found", found, sizes.found)]),
+    block("wish", wish, sizes.userPrompt),
+    ...(found === "" ? [] : [block("found", found, sizes.context)]),
     ...past.flatMap(({ choice, outcome }, index) => [
       ...(choice === undefined ? [] : [block(`call ${index + 1}`, choice, sizes.outcome)]),
       block(`outcome ${index + 1}`, outcome, sizes.outcome),
@@ -58,15 +61,15 @@ export function choiceMessages(prompt: ChoicePrompt, sizes: ShownSizes): readonl
       : "Which call does the wish still need, if any?",
   ];
   return [
-    { role: "system", content: instructions(candidates) },
+    { role: "system", content: buildInstructions(candidates) },
     { role: "user", content: parts.join("\n\n") },
   ];
 }
 
-function instructions(candidates: readonly Candidate[]): string {
+function buildInstructions(candidates: readonly ToolCandidate[]): string {
   const tools = candidates.map(
     ({ name, tier, description, inputSchema }) =>
-      `- ${name} (${tier}): ${shownLine(description, DESCRIPTION_CHARS_MAX)} ${argumentsLine(inputSchema)}`,
+      `- ${name} (${tier}): ${escapeLine(description, DESCRIPTION_CHARS_MAX)} ${describeArguments(inputSchema)}`,
   );
   return [
     "You choose the next call of a tool for a person's wish. These are the tools:",
@@ -77,12 +80,12 @@ function instructions(candidates: readonly Candidate[]): string {
 }
 
 /** No text gets out of its block: the one line that could end it has the boundary, and that is taken out of it. */
-function quoted(block: {
+function quoteBlock(block: {
   readonly name: string;
   readonly text: string;
   readonly boundary: string;
 }): string {
   const { name, text, boundary } = block;
-  const inside = shownText(text).replaceAll(boundary, "…");
+  const inside = escapeText(text).replaceAll(boundary, "…");
   return `[${name} ${boundary}]\n${inside}\n[end ${boundary}]`;
 }

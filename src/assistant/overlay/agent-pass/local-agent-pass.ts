@@ -1,18 +1,18 @@
 import { randomBytes } from "node:crypto";
-import { canonicalJson } from "../../../base/canonical.ts";
+import { canonicalJson } from "../../../base/canonical-json.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
 import type { AgentService, CallDetail } from "../../agent/port.ts";
-import { AssistantError, type AssistantErrorCode } from "../../errors.ts";
+import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
 import type { InferenceService } from "../../inference/service-port.ts";
 import type { TurnCall } from "../port.ts";
-import { candidatesFor, type Declarations } from "./candidates.ts";
-import { Chain } from "./chain.ts";
 import type { PastStep } from "./choice-prompt.ts";
-import { type Choice, Chooser } from "./chooser.ts";
 import type { AgentPass, PassOutcome, PassResult, PassTurn } from "./port.ts";
-import { resultText } from "./result-text.ts";
-import { ToolCalls } from "./tool-calls.ts";
+import { ProvenanceChain } from "./provenance-chain.ts";
+import { formatResult } from "./result-text.ts";
+import { ToolCallRunner } from "./tool-call-runner.ts";
+import { findCandidates, type ToolDeclarations } from "./tool-candidates.ts";
+import { type Choice, ToolChooser } from "./tool-chooser.ts";
 
 export interface PassLimits {
   /** Questions to the model. */
@@ -24,7 +24,7 @@ export interface PassLimits {
   readonly resultBytes: number;
 }
 
-export const passLimits: PassLimits = {
+export const defaultPassLimits: PassLimits = {
   steps: 5,
   failuresInARow: 2,
   tools: 8,
@@ -35,13 +35,13 @@ export interface LocalAgentPassOptions {
   /** Of local models only: nothing that is asked here leaves the machine. */
   readonly inference: InferenceService;
   readonly agent: AgentService;
-  readonly declarations: Declarations;
+  readonly declarations: ToolDeclarations;
   readonly logger: Logger;
   readonly limits?: Partial<PassLimits>;
 }
 
 /** There is no local model, and nothing is wrong with the question. */
-const withoutModel: ReadonlySet<AssistantErrorCode> = new Set([
+const unavailableModelCodes: ReadonlySet<AssistantErrorCode> = new Set([
   "no_model",
   "model_unusable",
   "model_unsuitable",
@@ -52,7 +52,7 @@ const withoutModel: ReadonlySet<AssistantErrorCode> = new Set([
 ]);
 
 /** What the agent says of a call itself; everything else may be in the words of an app. */
-const ownWords: ReadonlySet<CallDetail["code"]> = new Set([
+const agentAuthoredCodes: ReadonlySet<CallDetail["code"]> = new Set([
   "unknown_app",
   "unknown_tool",
   "bad_json",
@@ -65,8 +65,8 @@ const ownWords: ReadonlySet<CallDetail["code"]> = new Set([
 ]);
 
 /** One turn's way so far. */
-interface Progress {
-  readonly chain: Chain;
+interface PassProgress {
+  readonly chain: ProvenanceChain;
   readonly past: PastStep[];
   readonly results: PassResult[];
   failuresInARow: number;
@@ -82,11 +82,11 @@ interface Progress {
  */
 export class LocalAgentPass implements AgentPass, AsyncDisposable {
   readonly #agent: AgentService;
-  readonly #declarations: Declarations;
+  readonly #declarations: ToolDeclarations;
   readonly #logger: Logger;
   readonly #limits: PassLimits;
-  readonly #chooser: Chooser;
-  readonly #calls: ToolCalls;
+  readonly #chooser: ToolChooser;
+  readonly #calls: ToolCallRunner;
   readonly #tasks: TaskGroup;
 
   constructor(options: LocalAgentPassOptions) {
@@ -94,35 +94,35 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     this.#agent = agent;
     this.#declarations = options.declarations;
     this.#logger = logger;
-    this.#limits = { ...passLimits, ...options.limits };
-    this.#chooser = new Chooser({ inference });
+    this.#limits = { ...defaultPassLimits, ...options.limits };
+    this.#chooser = new ToolChooser({ inference });
     this.#tasks = new TaskGroup((err, task) => logger.warn({ err, task }, "a call was left"));
-    this.#calls = new ToolCalls({ agent, tasks: this.#tasks, logger });
+    this.#calls = new ToolCallRunner({ agent, tasks: this.#tasks, logger });
   }
 
   async run(turn: PassTurn, signal: AbortSignal): Promise<PassOutcome> {
     signal.throwIfAborted();
-    const candidates = await candidatesFor(
+    const candidates = await findCandidates(
       turn.prompt,
       { agent: this.#agent, declarations: this.#declarations },
       { toolsMax: this.#limits.tools, signal },
     );
-    const progress: Progress = {
-      chain: new Chain(turn.provenance),
+    const progress: PassProgress = {
+      chain: new ProvenanceChain(turn.provenance),
       past: [],
       results: [],
       failuresInARow: 0,
       lastCall: undefined,
     };
     const question = {
-      wish: turn.prompt,
-      found: turn.context,
+      userPrompt: turn.prompt,
+      context: turn.context,
       candidates,
       past: progress.past,
       boundary: randomBytes(12).toString("hex"),
     };
     for (let step = 0; step < this.#limits.steps && candidates.length > 0; step += 1) {
-      if (!progress.chain.fits) {
+      if (!progress.chain.isWithinLimits) {
         this.#logger.warn({}, "a turn's provenance is too long for a call, so it calls no tools");
         break;
       }
@@ -130,18 +130,19 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
       try {
         choice = await this.#chooser.choose(question, turn.model, signal);
       } catch (error) {
-        if (!(error instanceof AssistantError) || !withoutModel.has(error.code)) throw error;
+        if (!(error instanceof AssistantError) || !unavailableModelCodes.has(error.code))
+          throw error;
         this.#logger.debug({ code: error.code }, "no local model chooses tools");
-        return outcomeOf(progress, progress.results.length > 0);
+        return toPassOutcome(progress, progress.results.length > 0);
       }
       if (choice.kind === "none") break;
       const isDone =
         choice.kind === "call"
           ? await this.#call(choice, turn, progress, signal)
-          : failed(progress, { choice: undefined, outcome: `not done: ${choice.why}` });
+          : recordFailure(progress, { choice: undefined, outcome: `not done: ${choice.why}` });
       if (isDone || progress.failuresInARow >= this.#limits.failuresInARow) break;
     }
-    return outcomeOf(progress, true);
+    return toPassOutcome(progress, true);
   }
 
   /** Waits for calls that are being taken back. */
@@ -153,7 +154,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
   async #call(
     { candidate, args }: Choice & { readonly kind: "call" },
     turn: PassTurn,
-    progress: Progress,
+    progress: PassProgress,
     signal: AbortSignal,
   ): Promise<boolean> {
     const { appId, tool, name } = candidate;
@@ -165,12 +166,12 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     const argsJson = JSON.stringify(args);
     const request = { appId, tool, argsJson, actor: "overlay", provenance };
     const { callId, status, detail } = await this.#calls.call(request, turn, signal);
-    const text = resultText(detail, this.#limits.resultBytes);
+    const text = formatResult(detail, this.#limits.resultBytes);
     const told: TurnCall = { call_id: callId, app_id: appId, tool, status };
     progress.results.push({ call: told, text });
-    if (!ownWords.has(detail.code)) progress.chain.addApp(appId);
+    if (!agentAuthoredCodes.has(detail.code)) progress.chain.addApp(appId);
     const past = { choice: JSON.stringify({ tool: name, args }), outcome: text };
-    if (status !== "executed") return failed(progress, past);
+    if (status !== "executed") return recordFailure(progress, past);
     progress.past.push(past);
     progress.failuresInARow = 0;
     return false;
@@ -178,12 +179,12 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
 }
 
 /** Told to the model, which may do better with the next step. */
-function failed(progress: Progress, past: PastStep): false {
+function recordFailure(progress: PassProgress, past: PastStep): false {
   progress.past.push(past);
   progress.failuresInARow += 1;
   return false;
 }
 
-function outcomeOf({ results }: Progress, isAvailable: boolean): PassOutcome {
+function toPassOutcome({ results }: PassProgress, isAvailable: boolean): PassOutcome {
   return { isAvailable, calls: results.map(({ call }) => call), results };
 }

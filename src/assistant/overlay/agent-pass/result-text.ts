@@ -1,28 +1,28 @@
 import type { CallDetail } from "../../agent/port.ts";
-import { shortenedBytes, shownText } from "./shown-text.ts";
+import { escapeText, truncateBytes } from "./escape-text.ts";
 
 /** What a call gave, or why it gave nothing, as a text of at most `bytesMax` bytes. */
-export function resultText(detail: CallDetail, bytesMax: number): string {
+export function formatResult(detail: CallDetail, bytesMax: number): string {
   // Cut first: a result may have megabytes, and a character has a byte at least.
-  const text = rawText(detail).slice(0, bytesMax + 1);
-  return shortenedBytes(shownText(text), bytesMax);
+  const text = formatRawResult(detail).slice(0, bytesMax + 1);
+  return truncateBytes(escapeText(text), bytesMax);
 }
 
-function rawText(detail: CallDetail): string {
-  if (detail.code !== "ok") return failureText(detail);
+function formatRawResult(detail: CallDetail): string {
+  if (detail.code !== "ok") return formatFailure(detail);
   if (detail.result !== undefined) return JSON.stringify(detail.result);
-  const texts = (detail.content ?? []).map((block) => blockText(block));
+  const texts = (detail.content ?? []).map((block) => formatBlock(block));
   return texts.length > 0 ? texts.join("\n") : "done; it gave no result";
 }
 
-function failureText({ code, message, errors }: CallDetail): string {
+function formatFailure({ code, message, errors }: CallDetail): string {
   const faults = (errors ?? []).map(({ path, message: fault }) => `${path || "/"}: ${fault}`);
   const told = faults.length > 1 ? faults.join("; ") : message;
   return `not done (${code}): ${told}`;
 }
 
 /** Of what is no text only the kind: nobody here can look at it. */
-function blockText(block: unknown): string {
+function formatBlock(block: unknown): string {
   if (typeof block !== "object" || block === null) return "[content of no kind]";
   const type: unknown = Reflect.get(block, "type");
   const text: unknown = Reflect.get(block, "text");

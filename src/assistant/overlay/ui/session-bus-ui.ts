@@ -4,8 +4,8 @@ import {
   type BusVariant,
   type SessionBus,
 } from "../../../dbus/port.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
-import { AssistantError } from "../../errors.ts";
 import type { OverlayUi, SummonOptions } from "./port.ts";
 
 const NAME = "dev.assistant.Overlay1.UI";
@@ -21,13 +21,13 @@ const TIMEOUT_MS = 2_000;
  */
 export class SessionBusUi implements OverlayUi {
   readonly #bus: SessionBus;
-  readonly #identityOf: (connection: string) => Promise<Caller>;
+  readonly #identifyConnection: (connection: string) => Promise<Caller>;
   /** The last owner of the name that may: no other connection will ever be called the same. */
-  #known: string | undefined;
+  #trustedOwner: string | undefined;
 
   constructor(bus: SessionBus, identityOf: (connection: string) => Promise<Caller>) {
     this.#bus = bus;
-    this.#identityOf = identityOf;
+    this.#identifyConnection = identityOf;
   }
 
   async connection(signal: AbortSignal): Promise<string | undefined> {
@@ -38,8 +38,8 @@ export class SessionBusUi implements OverlayUi {
         { signal, timeoutMs: TIMEOUT_MS },
       );
       if (typeof owner !== "string") return undefined;
-      if (owner !== this.#known && !(await this.#mayShow(owner))) return undefined;
-      this.#known = owner;
+      if (owner !== this.#trustedOwner && !(await this.#isTrusted(owner))) return undefined;
+      this.#trustedOwner = owner;
       return owner;
     } catch {
       // Nobody has it, or nobody knows who that is; or the bus is lost, and with it everybody.
@@ -48,8 +48,8 @@ export class SessionBusUi implements OverlayUi {
   }
 
   /** Whoever is the frontend sees what everybody asks, and what was found for it: no app in a sandbox is. */
-  async #mayShow(connection: string): Promise<boolean> {
-    return sandboxedApp(await this.#identityOf(connection)) === undefined;
+  async #isTrusted(connection: string): Promise<boolean> {
+    return sandboxedApp(await this.#identifyConnection(connection)) === undefined;
   }
 
   async summon(prompt: string, { queryId }: SummonOptions, signal: AbortSignal): Promise<void> {
@@ -75,7 +75,7 @@ export class SessionBusUi implements OverlayUi {
     signal: AbortSignal,
   ): Promise<readonly BusValue[]> {
     const destination = await this.connection(signal);
-    if (destination === undefined) throw noFrontend();
+    if (destination === undefined) throw noFrontendError();
     const method = { destination, path: PATH, interface: NAME };
     try {
       return await this.#bus.call(
@@ -84,14 +84,14 @@ export class SessionBusUi implements OverlayUi {
       );
     } catch (error) {
       if (!(error instanceof BusCallError)) throw error;
-      throw refusalOf(error, member);
+      throw toFrontendError(error, member);
     }
   }
 }
 
 /** What a frontend says of its failure stays with it: it may hold anything. */
-function refusalOf(cause: BusCallError, member: string): AssistantError {
-  if (cause.busName === `${BUS}.Error.ServiceUnknown`) return noFrontend();
+function toFrontendError(cause: BusCallError, member: string): AssistantError {
+  if (cause.busName === `${BUS}.Error.ServiceUnknown`) return noFrontendError();
   if (cause.busName === `${BUS}.Error.NoReply`) {
     const seconds = TIMEOUT_MS / 1_000;
     return new AssistantError(
@@ -103,7 +103,7 @@ function refusalOf(cause: BusCallError, member: string): AssistantError {
   return new AssistantError("bad_response", `the frontend refused ${member}`, { cause });
 }
 
-function noFrontend(): AssistantError {
+function noFrontendError(): AssistantError {
   return new AssistantError(
     "not_found",
     `no frontend is there: start a program that takes the name ${NAME}`,

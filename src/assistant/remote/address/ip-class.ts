@@ -7,7 +7,7 @@ export type AddressVerdict =
   | { readonly kind: AddressClass }
   | { readonly kind: "refused"; readonly because: string };
 
-interface Row<Address> {
+interface NetworkRule<Address> {
   readonly network: [Address, prefixBits: number];
   readonly verdict: AddressVerdict;
 }
@@ -20,34 +20,34 @@ interface Row<Address> {
 export function classifyIp(ip: string): AddressVerdict {
   const version = isIP(ip);
   if (version === 0) return refused("no address");
-  if (version === 4) return firstOf(fourRows, ipaddr.IPv4.parse(ip)) ?? { kind: "public" };
-  const address = sixOf(ip);
-  if (address.isIPv4MappedAddress()) return classifyIp(plainIp(ip));
-  const special = firstOf(specialRows, address);
+  if (version === 4) return findVerdict(ipv4Rules, ipaddr.IPv4.parse(ip)) ?? { kind: "public" };
+  const address = parseIpv6(ip);
+  if (address.isIPv4MappedAddress()) return classifyIp(unmapIpv4(ip));
+  const special = findVerdict(ipv6SpecialRules, address);
   if (special) return special;
-  const inner = embeddedIn(address);
+  const inner = extractEmbeddedIpv4(address);
   if (inner === undefined)
-    return firstOf(sixRows, address) ?? refused("an address that nobody has been given");
+    return findVerdict(ipv6Rules, address) ?? refused("an address that nobody has been given");
   return classifyIp(inner).kind === "public"
     ? { kind: "public" }
     : refused(`another way of writing ${inner}`);
 }
 
 /** An IPv4 address mapped into IPv6 as that address; any other as it is. */
-export function plainIp(ip: string): string {
+export function unmapIpv4(ip: string): string {
   if (isIP(ip) !== 6) return ip;
-  const address = sixOf(ip);
+  const address = parseIpv6(ip);
   return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : ip;
 }
 
 /** Without its zone. By way of hexadecimal digits, since the library reads `::127.0.0.1` as a mapped address. */
-function sixOf(ip: string): ipaddr.IPv6 {
+function parseIpv6(ip: string): ipaddr.IPv6 {
   const { hostname } = new URL(`http://[${ip.replace(/%.*/, "")}]`);
   return ipaddr.IPv6.parse(hostname.slice(1, -1));
 }
 
 /** The IPv4 address that an IPv6 address stands for. */
-function embeddedIn(address: ipaddr.IPv6): string | undefined {
+function extractEmbeddedIpv4(address: ipaddr.IPv6): string | undefined {
   const found = tunnels.find(({ network }) => address.match(network));
   if (!found) return undefined;
   const bytes = address.toByteArray().slice(found.at, found.at + 4);
@@ -75,62 +75,65 @@ const multicast = refused("a multicast address");
 const reserved = refused("a reserved address");
 
 /** The first that fits, so what is narrower comes first. From IANA's registries of special addresses. */
-const fourRows: readonly Row<ipaddr.IPv4>[] = [
+const ipv4Rules: readonly NetworkRule<ipaddr.IPv4>[] = [
   // Alibaba Cloud, Azure and Oracle Cloud; the others' is link-local.
-  four("100.100.100.200/32", metadata),
-  four("168.63.129.16/32", metadata),
-  four("192.0.0.192/32", metadata),
-  four("0.0.0.0/32", refused("the unspecified address, which is every address of this machine")),
-  four("0.0.0.0/8", reserved),
-  four("10.0.0.0/8", { kind: "private" }),
+  ipv4Rule("100.100.100.200/32", metadata),
+  ipv4Rule("168.63.129.16/32", metadata),
+  ipv4Rule("192.0.0.192/32", metadata),
+  ipv4Rule(
+    "0.0.0.0/32",
+    refused("the unspecified address, which is every address of this machine"),
+  ),
+  ipv4Rule("0.0.0.0/8", reserved),
+  ipv4Rule("10.0.0.0/8", { kind: "private" }),
   // Shared by the customers of a provider of access, and used by networks over networks.
-  four("100.64.0.0/10", { kind: "private" }),
-  four("127.0.0.0/8", { kind: "loopback" }),
-  four("169.254.0.0/16", linkLocal),
-  four("172.16.0.0/12", { kind: "private" }),
-  four("192.0.0.0/24", reserved),
-  four("192.0.2.0/24", documentation),
-  four("192.88.99.0/24", reserved),
-  four("192.168.0.0/16", { kind: "private" }),
-  four("198.18.0.0/15", benchmark),
-  four("198.51.100.0/24", documentation),
-  four("203.0.113.0/24", documentation),
-  four("224.0.0.0/4", multicast),
-  four("255.255.255.255/32", refused("the broadcast address")),
-  four("240.0.0.0/4", reserved),
+  ipv4Rule("100.64.0.0/10", { kind: "private" }),
+  ipv4Rule("127.0.0.0/8", { kind: "loopback" }),
+  ipv4Rule("169.254.0.0/16", linkLocal),
+  ipv4Rule("172.16.0.0/12", { kind: "private" }),
+  ipv4Rule("192.0.0.0/24", reserved),
+  ipv4Rule("192.0.2.0/24", documentation),
+  ipv4Rule("192.88.99.0/24", reserved),
+  ipv4Rule("192.168.0.0/16", { kind: "private" }),
+  ipv4Rule("198.18.0.0/15", benchmark),
+  ipv4Rule("198.51.100.0/24", documentation),
+  ipv4Rule("203.0.113.0/24", documentation),
+  ipv4Rule("224.0.0.0/4", multicast),
+  ipv4Rule("255.255.255.255/32", refused("the broadcast address")),
+  ipv4Rule("240.0.0.0/4", reserved),
 ];
 
 /** Before tunnels: `::` and `::1` would be IPv4 addresses in the oldest way of writing them. */
-const specialRows: readonly Row<ipaddr.IPv6>[] = [
-  six("::/128", refused("the unspecified address, which is every address of this machine")),
-  six("::1/128", { kind: "loopback" }),
+const ipv6SpecialRules: readonly NetworkRule<ipaddr.IPv6>[] = [
+  ipv6Rule("::/128", refused("the unspecified address, which is every address of this machine")),
+  ipv6Rule("::1/128", { kind: "loopback" }),
 ];
 
-const sixRows: readonly Row<ipaddr.IPv6>[] = [
+const ipv6Rules: readonly NetworkRule<ipaddr.IPv6>[] = [
   // Amazon's and Google's, inside what is otherwise private.
-  six("fd00:ec2::/32", metadata),
-  six("fd20:ce::/32", metadata),
-  six("fc00::/7", { kind: "private" }),
-  six("fe80::/10", linkLocal),
-  six("fec0::/10", reserved),
-  six("ff00::/8", multicast),
-  six("2001:2::/48", benchmark),
-  six("2001:db8::/32", documentation),
-  six("3fff::/20", documentation),
-  six("2001::/23", reserved),
-  six("2000::/3", { kind: "public" }),
+  ipv6Rule("fd00:ec2::/32", metadata),
+  ipv6Rule("fd20:ce::/32", metadata),
+  ipv6Rule("fc00::/7", { kind: "private" }),
+  ipv6Rule("fe80::/10", linkLocal),
+  ipv6Rule("fec0::/10", reserved),
+  ipv6Rule("ff00::/8", multicast),
+  ipv6Rule("2001:2::/48", benchmark),
+  ipv6Rule("2001:db8::/32", documentation),
+  ipv6Rule("3fff::/20", documentation),
+  ipv6Rule("2001::/23", reserved),
+  ipv6Rule("2000::/3", { kind: "public" }),
 ];
 
-function four(network: string, verdict: AddressVerdict): Row<ipaddr.IPv4> {
+function ipv4Rule(network: string, verdict: AddressVerdict): NetworkRule<ipaddr.IPv4> {
   return { network: ipaddr.IPv4.parseCIDR(network), verdict };
 }
 
-function six(network: string, verdict: AddressVerdict): Row<ipaddr.IPv6> {
+function ipv6Rule(network: string, verdict: AddressVerdict): NetworkRule<ipaddr.IPv6> {
   return { network: ipaddr.IPv6.parseCIDR(network), verdict };
 }
 
-function firstOf<Address>(
-  rows: readonly Row<Address>[],
+function findVerdict<Address>(
+  rows: readonly NetworkRule<Address>[],
   address: { match(network: [Address, number]): boolean },
 ): AddressVerdict | undefined {
   return rows.find(({ network }) => address.match(network))?.verdict;

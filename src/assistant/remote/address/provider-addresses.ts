@@ -1,16 +1,16 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { networkInterfaces } from "node:os";
-import { untilAborted } from "../../../base/aborting.ts";
-import { timeLimit } from "../../../base/time-limit.ts";
-import { AssistantError } from "../../errors.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { AddressClass } from "../port.ts";
-import { parseBaseUrl, wrong } from "./base-url.ts";
-import { classifyIp, plainIp } from "./ip-class.ts";
+import { invalidBaseUrlError, parseBaseUrl } from "./base-url.ts";
+import { classifyIp, unmapIpv4 } from "./ip-class.ts";
 import type { AddressRules, CheckedAddress } from "./port.ts";
 
 /** A host that somebody connects to. */
-export interface Host {
+export interface HostAndPort {
   /** A name, or an address without brackets. */
   readonly host: string;
   readonly port: number;
@@ -46,9 +46,9 @@ export class ProviderAddresses implements AddressRules {
 
   async check(baseUrl: string, signal: AbortSignal): Promise<CheckedAddress> {
     const url = parseBaseUrl(baseUrl);
-    const addressClass = this.#classOf(url, await this.#addresses(url, signal));
+    const addressClass = this.#requireClass(url, await this.#resolveAddresses(url, signal));
     if (addressClass === "public" && !url.isEncrypted)
-      throw wrong(
+      throw invalidBaseUrlError(
         "http:// would send keys and prompts through the internet as they are; write https://",
       );
     return { baseUrl: url.href, addressClass };
@@ -58,25 +58,25 @@ export class ProviderAddresses implements AddressRules {
    * The addresses to which a connection may be made: all of a host's, all of the class `pinned`. Rejects with
    * AssistantError `unreachable`, and with the signal's reason.
    */
-  async connectable(
-    target: Host,
+  async resolveConnectable(
+    target: HostAndPort,
     pinned: AddressClass,
     signal: AbortSignal,
   ): Promise<readonly string[]> {
-    const addresses = await this.#addresses(target, signal);
-    const now = this.#verdict(target, addresses);
+    const addresses = await this.#resolveAddresses(target, signal);
+    const now = this.#classify(target, addresses);
     if (now === pinned) return addresses;
     throw new AssistantError(
       "unreachable",
       isClass(now)
-        ? `${target.host} is now ${words[now]}, and was ${words[pinned]} when the provider was added, ` +
+        ? `${target.host} is now ${classDescriptions[now]}, and was ${classDescriptions[pinned]} when the provider was added, ` +
             "so nothing was sent. Where that is right, remove the provider and add it again"
         : `${now.because}, so nothing was sent`,
     );
   }
 
-  #classOf(target: Host, addresses: readonly string[]): AddressClass {
-    const verdict = this.#verdict(target, addresses);
+  #requireClass(target: HostAndPort, addresses: readonly string[]): AddressClass {
+    const verdict = this.#classify(target, addresses);
     if (isClass(verdict)) return verdict;
     throw new AssistantError(
       "forbidden",
@@ -86,8 +86,8 @@ export class ProviderAddresses implements AddressRules {
   }
 
   /** Strict: one address that does not fit refuses them all, since nobody can tell which will be taken. */
-  #verdict(
-    target: Host,
+  #classify(
+    target: HostAndPort,
     addresses: readonly string[],
   ): AddressClass | { readonly because: string } {
     let first: { readonly ip: string; readonly kind: AddressClass } | undefined;
@@ -98,7 +98,7 @@ export class ProviderAddresses implements AddressRules {
       if (this.#isOwn(ip, verdict.kind, target.port))
         return { because: `${at} port ${target.port} is Berth itself` };
       if (first && first.kind !== verdict.kind) {
-        const both = `${words[first.kind]} (${first.ip}) and ${words[verdict.kind]} (${ip})`;
+        const both = `${classDescriptions[first.kind]} (${first.ip}) and ${classDescriptions[verdict.kind]} (${ip})`;
         return { because: `${target.host} is both ${both}` };
       }
       first ??= { ip, kind: verdict.kind };
@@ -112,18 +112,18 @@ export class ProviderAddresses implements AddressRules {
   }
 
   /** Rejects with AssistantError `unreachable` where the name has no address. */
-  async #addresses(target: Host, signal: AbortSignal): Promise<readonly string[]> {
+  async #resolveAddresses(target: HostAndPort, signal: AbortSignal): Promise<readonly string[]> {
     signal.throwIfAborted();
-    if (isIP(target.host) !== 0) return [plainIp(target.host)];
-    using limit = timeLimit(signal, RESOLVE_MS_MAX);
+    if (isIP(target.host) !== 0) return [unmapIpv4(target.host)];
+    using limit = createTimeLimit(signal, RESOLVE_MS_MAX);
     try {
-      const found = await untilAborted(this.#resolve(target.host, limit.signal), limit.signal);
-      if (found.length > 0) return found.slice(0, ADDRESSES_MAX).map(plainIp);
+      const found = await raceWithAbort(this.#resolve(target.host, limit.signal), limit.signal);
+      if (found.length > 0) return found.slice(0, ADDRESSES_MAX).map(unmapIpv4);
     } catch (error) {
       signal.throwIfAborted();
-      throw unknownName(target.host, limit.signal.aborted ? "no answer" : codeOf(error));
+      throw unknownHostError(target.host, limit.signal.aborted ? "no answer" : getErrorCode(error));
     }
-    throw unknownName(target.host, "no address");
+    throw unknownHostError(target.host, "no address");
   }
 }
 
@@ -140,13 +140,13 @@ function isClass(verdict: AddressClass | { readonly because: string }): verdict 
   return typeof verdict === "string";
 }
 
-const words: Readonly<Record<AddressClass, string>> = {
+const classDescriptions: Readonly<Record<AddressClass, string>> = {
   public: "an address of the internet",
   loopback: "an address of this machine",
   private: "an address of a private network",
 };
 
-function unknownName(host: string, why: string): AssistantError {
+function unknownHostError(host: string, why: string): AssistantError {
   return new AssistantError(
     "unreachable",
     `the name ${host} was not found (${why}); see that it is written well, and that this machine is online`,
@@ -154,7 +154,7 @@ function unknownName(host: string, why: string): AssistantError {
   );
 }
 
-function codeOf(error: unknown): string {
+function getErrorCode(error: unknown): string {
   return error instanceof Error && "code" in error && typeof error.code === "string"
     ? error.code
     : "the resolver failed";

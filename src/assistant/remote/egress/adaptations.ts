@@ -1,4 +1,4 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 
 type Body = Readonly<Record<string, unknown>>;
 
@@ -20,8 +20,8 @@ const adaptations: readonly Adaptation[] = [
     refusal: /\bmax_completion_tokens\b/,
     adapt: ({ max_tokens: limit, ...rest }) => ({ ...rest, max_completion_tokens: limit }),
   },
-  { name: "stream_options", refusal: /\bstream_options\b/, adapt: without("stream_options") },
-  { name: "repeat_penalty", refusal: /\brepeat_penalty\b/, adapt: without("repeat_penalty") },
+  { name: "stream_options", refusal: /\bstream_options\b/, adapt: removeField("stream_options") },
+  { name: "repeat_penalty", refusal: /\brepeat_penalty\b/, adapt: removeField("repeat_penalty") },
 ];
 
 /** A body that is changed where its provider refuses it, each thing once. */
@@ -37,7 +37,7 @@ export class AdaptedBody {
     this.#learned = learned;
     this.#model = model;
     this.#body = body;
-    for (const adaptation of learned.of(model)) this.#apply(adaptation);
+    for (const adaptation of learned.get(model)) this.#apply(adaptation);
   }
 
   /** As it is sent. */
@@ -51,7 +51,7 @@ export class AdaptedBody {
   }
 
   /** Whether it is another one now, which may be taken. */
-  change(error: unknown): boolean {
+  tryAdapt(error: unknown): boolean {
     if (!(error instanceof AssistantError) || error.code !== "invalid_request") return false;
     const found = adaptations.find(
       (adaptation) => !this.#applied.has(adaptation) && adaptation.refusal.test(error.message),
@@ -60,7 +60,7 @@ export class AdaptedBody {
   }
 
   /** It was taken: the next request to this model begins with it. */
-  keep(): void {
+  remember(): void {
     if (this.#applied.size > 0) this.#learned.set(this.#model, [...this.#applied]);
   }
 
@@ -80,12 +80,12 @@ const LEARNED_MAX = 256;
 export class LearnedAdaptations {
   readonly #known = new Map<string, readonly Adaptation[]>();
 
-  of(model: string): readonly Adaptation[] {
+  get(model: string): readonly Adaptation[] {
     return this.#known.get(model) ?? [];
   }
 
   set(model: string, learned: readonly Adaptation[]): void {
-    const all = new Set([...this.of(model), ...learned]);
+    const all = new Set([...this.get(model), ...learned]);
     this.#known.delete(model);
     this.#known.set(model, [...all]);
     const [oldest] = this.#known.keys();
@@ -93,6 +93,6 @@ export class LearnedAdaptations {
   }
 }
 
-function without(name: string): Adaptation["adapt"] {
+function removeField(name: string): Adaptation["adapt"] {
   return (body) => Object.fromEntries(Object.entries(body).filter(([key]) => key !== name));
 }

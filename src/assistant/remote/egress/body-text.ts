@@ -1,4 +1,4 @@
-export interface BegunBody {
+export interface PeekedBody {
   /** Its first character that is no white space; "" for one without any. */
   readonly first: string;
   /** From that character on. */
@@ -8,7 +8,7 @@ export interface BegunBody {
 }
 
 /** Reads so far that it shows what a body is. Blanks in front are left out: some send them while they think. */
-export async function begunBody(body: AsyncIterable<Uint8Array>): Promise<BegunBody> {
+export async function peekBody(body: AsyncIterable<Uint8Array>): Promise<PeekedBody> {
   const iterator = body[Symbol.asyncIterator]();
   let head: Buffer = Buffer.alloc(0);
   while (head.length === 0 || isPartOfMark(head)) {
@@ -17,19 +17,19 @@ export async function begunBody(body: AsyncIterable<Uint8Array>): Promise<BegunB
     head = withoutBlanks(Buffer.concat([head, result.value]));
   }
   const abandon = async () => void (await iterator.return?.());
-  return { first: head.toString("latin1", 0, 1), body: resumed(head, iterator), abandon };
+  return { first: head.toString("latin1", 0, 1), body: prependHead(head, iterator), abandon };
 }
 
 /** Pieces of one byte, kept as they are, would take up a hundred times as much as what is in them. */
 const PIECES_MAX = 1_024;
 
 /** All of it; undefined past `bytesMax`. Without that the one who gives it bounds it. */
-export async function wholeText(body: AsyncIterable<Uint8Array>): Promise<string>;
-export async function wholeText(
+export async function readWholeText(body: AsyncIterable<Uint8Array>): Promise<string>;
+export async function readWholeText(
   body: AsyncIterable<Uint8Array>,
   bytesMax: number,
 ): Promise<string | undefined>;
-export async function wholeText(
+export async function readWholeText(
   body: AsyncIterable<Uint8Array>,
   bytesMax = Number.POSITIVE_INFINITY,
 ): Promise<string | undefined> {
@@ -45,7 +45,7 @@ export async function wholeText(
   return new TextDecoder().decode(Buffer.concat([...joined, ...pieces]));
 }
 
-async function* resumed(
+async function* prependHead(
   head: Uint8Array,
   iterator: AsyncIterator<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {

@@ -1,4 +1,4 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { AnswerEvent, GenerateRequest, Guide } from "../../inference/service-port.ts";
 
 /** The contract's one re-sample of a guided answer. */
@@ -11,7 +11,7 @@ const SEED_STEP = 0x9e3779b9;
  * so: those that are not are asked for once more, alone. A streamed one ends with `invalid_output` in their place.
  * Whether a document fits its schema is the provider's to keep: here it is seen that there is one.
  */
-export async function* guidedAnswer(
+export async function* generateGuided(
   request: GenerateRequest,
   ask: (request: GenerateRequest) => AsyncIterable<AnswerEvent>,
 ): AsyncGenerator<AnswerEvent, void, void> {
@@ -24,9 +24,9 @@ export async function* guidedAnswer(
   for (let tried = 0; tried < ATTEMPTS; tried++) {
     const asked = open;
     const failed: number[] = [];
-    const held = asked.map((): Said => ({ events: [], text: "", calledTools: false }));
+    const held = asked.map((): ChoiceTranscript => ({ events: [], text: "", calledTools: false }));
     let problem = "";
-    for await (const event of ask(tried === 0 ? request : onlyThese(request, asked, tried))) {
+    for await (const event of ask(tried === 0 ? request : selectChoices(request, asked, tried))) {
       if (event.type === "accepted" || event.type === "started") {
         // A second attempt reads the same prompt.
         if (tried === 0) yield event;
@@ -37,9 +37,9 @@ export async function* guidedAnswer(
       if (event.type === "text") said.text += event.text;
       if (event.type === "tool_call") said.calledTools = true;
       const isWhole = event.type === "end" && event.reason !== "length" && !said.calledTools;
-      const found = isWhole ? problemOf(said.text, guide) : undefined;
+      const found = isWhole ? findProblem(said.text, guide) : undefined;
       if (found !== undefined) {
-        if (isStreamed) throw invalid(found);
+        if (isStreamed) throw invalidOutputError(found);
         problem = found;
         failed.push(choice);
       } else if (isStreamed) yield event;
@@ -49,20 +49,20 @@ export async function* guidedAnswer(
       }
     }
     if (failed.length === 0) return;
-    if (tried + 1 === ATTEMPTS) throw invalid(problem);
+    if (tried + 1 === ATTEMPTS) throw invalidOutputError(problem);
     open = failed;
   }
 }
 
 /** What one choice has said. */
-interface Said {
+interface ChoiceTranscript {
   readonly events: AnswerEvent[];
   text: string;
   calledTools: boolean;
 }
 
 /** The request for these of its choices, which are numbered anew. */
-function onlyThese(
+function selectChoices(
   request: GenerateRequest,
   choices: readonly number[],
   tried: number,
@@ -78,7 +78,7 @@ function onlyThese(
   return { ...request, sampling, prompts, n: 1 };
 }
 
-function problemOf(text: string, guide: Guide): string | undefined {
+function findProblem(text: string, guide: Guide): string | undefined {
   let document: unknown;
   try {
     document = JSON.parse(text);
@@ -89,7 +89,7 @@ function problemOf(text: string, guide: Guide): string | undefined {
   return guide.kind === "json_object" && !isObject ? "it is no JSON object" : undefined;
 }
 
-function invalid(problem: string): AssistantError {
+function invalidOutputError(problem: string): AssistantError {
   return new AssistantError(
     "invalid_output",
     `the model's answer does not fit the schema: ${problem}. ` +

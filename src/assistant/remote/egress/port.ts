@@ -1,9 +1,9 @@
 import type { DataClass } from "../../data-class.ts";
 import type { Provider, ProviderStatus } from "../port.ts";
-import type { Withdrawn } from "../withdrawals.ts";
+import type { Revoked } from "../revocations.ts";
 
 /** What the egress asks before anything leaves, and tells afterwards. */
-export interface ProviderBook {
+export interface ProviderDirectory {
   /** Undefined: there is no such provider. */
   find(id: string): Provider | undefined;
   /** Every provider that has a credential, or needs none because it is on this machine. */
@@ -16,7 +16,7 @@ export interface ProviderBook {
    * Calls back at once when its credential is cleared or it is removed, with what a request to it ends with then.
    * The function that it returns ends that.
    */
-  onWithdrawn(id: string, callback: (error: Withdrawn) => void): () => void;
+  onRevoked(id: string, callback: (error: Revoked) => void): () => void;
 }
 
 /** What a person allows to leave. */

@@ -1,13 +1,13 @@
-import { announced } from "../../../base/announced.ts";
-import { AssistantError } from "../../errors.ts";
-import { remoteModelId, remoteModelName } from "../../inference/routing/port.ts";
-import { embedEntry, generateEntry } from "../../inference/service/ledger-entries.ts";
+import { withAcceptedFirst } from "../../../base/accepted-first.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import { formatRemoteModelName, parseRemoteModelName } from "../../inference/routing/port.ts";
+import { createEmbedEntry, createGenerateEntry } from "../../inference/service/ledger-entries.ts";
 import type {
   AnswerEvent,
   EmbedAnswer,
   EmbedRequest,
   GenerateRequest,
-  Health,
+  InferenceHealth,
   InferenceService,
   ModelInfo,
 } from "../../inference/service-port.ts";
@@ -15,24 +15,24 @@ import type { WireRequest } from "../../inference/wire/request-fields.ts";
 import type { Provider } from "../port.ts";
 import type { ProviderLimits } from "../provider-http/port.ts";
 import { AdaptedBody, LearnedAdaptations } from "./adaptations.ts";
-import { answerEvents } from "./answer-events.ts";
-import { ProviderAnswerReader } from "./answer-reader.ts";
-import { bearerFor } from "./bearer.ts";
-import { embedAnswer } from "./embed-answer.ts";
-import { guidedAnswer } from "./guided-answer.ts";
-import { embedLimits, generateLimits } from "./limits.ts";
+import type { EgressDependencies } from "./egress-dependencies.ts";
+import { EgressPermit } from "./egress-permit.ts";
+import { EgressRequest } from "./egress-request.ts";
+import { generateGuided } from "./guided-answer.ts";
+import { LinkedAbort } from "./linked-abort.ts";
 import { ModelLists } from "./model-lists.ts";
-import { Outgoing } from "./outgoing.ts";
-import { OwnAbort } from "./own-abort.ts";
-import { Passage } from "./passage.ts";
 import type { ConsentRules } from "./port.ts";
-import { embedBody, generateBody } from "./request-body.ts";
-import type { EgressTools } from "./tools.ts";
+import { ProviderAnswerReader } from "./provider-answer-reader.ts";
+import { parseProviderEmbeddings } from "./provider-embeddings.ts";
+import { generateLimits, getEmbedLimits } from "./provider-limits.ts";
+import { readProviderAnswer } from "./read-provider-answer.ts";
+import { buildEmbedBody, buildGenerateBody } from "./request-body.ts";
+import { requireBearer } from "./require-bearer.ts";
 
 /** By then a client hears that its request was taken, so that it does not think the line is dead. */
 const ACCEPTED_MS_MAX = 5_000;
 
-export interface RemoteInferenceOptions extends Omit<EgressTools, "random"> {
+export interface RemoteInferenceOptions extends Omit<EgressDependencies, "random"> {
   readonly consent: ConsentRules;
   /** From 0 to 1; Math.random unless a test says otherwise. */
   readonly random?: () => number;
@@ -45,56 +45,59 @@ export interface RemoteInferenceOptions extends Omit<EgressTools, "random"> {
  * is it in the ledger, and only then a byte of it does. Consent that is taken back ends what is under way.
  */
 export class RemoteInference implements InferenceService, AsyncDisposable {
-  readonly #tools: EgressTools;
+  readonly #dependencies: EgressDependencies;
   readonly #consent: ConsentRules;
   readonly #ledgerOk: () => boolean;
   readonly #learned = new LearnedAdaptations();
   readonly #lists: ModelLists;
 
   constructor(options: RemoteInferenceOptions) {
-    this.#tools = { ...options, random: options.random ?? Math.random };
+    this.#dependencies = { ...options, random: options.random ?? Math.random };
     this.#consent = options.consent;
     this.#ledgerOk = options.ledgerOk ?? (() => true);
-    this.#lists = new ModelLists(this.#tools);
+    this.#lists = new ModelLists(this.#dependencies);
   }
 
   async *generate(
     request: GenerateRequest,
     signal: AbortSignal,
   ): AsyncGenerator<AnswerEvent, void, void> {
-    const startedAt = this.#tools.clock.now();
-    const { provider, model, name } = this.#destination(request.model);
-    using passage = this.#passage(provider, request, signal);
+    const startedAt = this.#dependencies.clock.now();
+    const { provider, model, name } = this.#parseDestination(request.model);
+    using permit = this.#createPermit(provider, request, signal);
     try {
-      const wire = generateBody(request, model);
-      const outgoing = await this.#outgoing(passage, name, wire, generateLimits);
+      const wire = buildGenerateBody(request, model);
+      const egressRequest = await this.#createRequest(permit, name, wire, generateLimits);
       // Where the request has no limit, none is sent.
       const limited = { ...request, maxTokens: request.maxTokens ?? Number.POSITIVE_INFINITY };
-      const ledgerSeq = await outgoing.write(generateEntry(limited, name));
-      const events = guidedAnswer(request, (asked) => {
-        if (asked !== request) outgoing.body = this.#adapted(generateBody(asked, model), name);
-        return this.#answer(asked, outgoing, passage);
+      const ledgerSeq = await egressRequest.appendToLedger(createGenerateEntry(limited, name));
+      const events = generateGuided(request, (asked) => {
+        if (asked !== request)
+          egressRequest.body = this.#createBody(buildGenerateBody(asked, model), name);
+        return this.#answer(asked, egressRequest, permit);
       });
       const accepted = { type: "accepted", model: name, ledgerSeq } as const;
-      const soonest = Math.max(0, ACCEPTED_MS_MAX - (this.#tools.clock.now() - startedAt));
-      yield* announced(accepted, events, this.#tools.clock, soonest, passage);
+      const soonest = Math.max(0, ACCEPTED_MS_MAX - (this.#dependencies.clock.now() - startedAt));
+      yield* withAcceptedFirst(accepted, events, this.#dependencies.clock, soonest, permit);
     } catch (error) {
-      throw passage.explained(error);
+      throw permit.resolveError(error);
     }
   }
 
   async embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedAnswer> {
-    const { provider, model, name } = this.#destination(request.model);
-    using passage = this.#passage(provider, request, signal);
+    const { provider, model, name } = this.#parseDestination(request.model);
+    using permit = this.#createPermit(provider, request, signal);
     try {
-      const wire = embedBody(request, model);
-      const limits = embedLimits(request.texts.length);
-      const outgoing = await this.#outgoing(passage, name, wire, limits);
-      const ledgerSeq = await outgoing.write(embedEntry(request, name));
-      const embedded = await outgoing.whole((text, words) => embedAnswer(text, request, words));
+      const wire = buildEmbedBody(request, model);
+      const limits = getEmbedLimits(request.texts.length);
+      const egressRequest = await this.#createRequest(permit, name, wire, limits);
+      const ledgerSeq = await egressRequest.appendToLedger(createEmbedEntry(request, name));
+      const embedded = await egressRequest.readDocument((text, words) =>
+        parseProviderEmbeddings(text, request, words),
+      );
       return { model: name, ledgerSeq, ...embedded };
     } catch (error) {
-      throw passage.explained(error);
+      throw permit.resolveError(error);
     }
   }
 
@@ -105,8 +108,8 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
 
   /** Asks nobody: a model that is in no list yet may be there all the same. */
   model(name: string): Promise<ModelInfo | undefined> {
-    const parsed = remoteModelName(name);
-    const provider = parsed && this.#tools.book.find(parsed.provider);
+    const parsed = parseRemoteModelName(name);
+    const provider = parsed && this.#dependencies.providers.find(parsed.provider);
     return Promise.resolve(provider && parsed && this.#lists.model(provider, parsed.model));
   }
 
@@ -115,10 +118,10 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
    * request to it.
    */
   listModels(providerId: string, signal: AbortSignal): Promise<readonly string[]> {
-    return this.#lists.live(providerId, signal);
+    return this.#lists.fetchIds(providerId, signal);
   }
 
-  health(): Health {
+  health(): InferenceHealth {
     return { engine: "remote", ledgerOk: this.#ledgerOk() };
   }
 
@@ -128,64 +131,80 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
   }
 
   /** Throws `model_not_found`. */
-  #destination(wanted: string | undefined): Destination {
-    const parsed = remoteModelName(wanted ?? "");
+  #parseDestination(wanted: string | undefined): Destination {
+    const parsed = parseRemoteModelName(wanted ?? "");
     if (!parsed)
-      throw notFound(
+      throw modelNotFoundError(
         `${wanted ?? "the default model"} is no model of a provider: those are called ` +
           "remote:<provider>:<model>",
       );
-    const provider = this.#tools.book.find(parsed.provider);
+    const provider = this.#dependencies.providers.find(parsed.provider);
     if (!provider)
-      throw notFound(
+      throw modelNotFoundError(
         `there is no provider ${parsed.provider}: see \`berth remote\` for those that there are, ` +
           "or add it with `berth remote add`",
       );
-    return { provider, model: parsed.model, name: remoteModelId(parsed) };
+    return { provider, model: parsed.model, name: formatRemoteModelName(parsed) };
   }
 
-  #passage(provider: Provider, { egress }: Requested, signal: AbortSignal): Passage {
-    const { book } = this.#tools;
-    return new Passage({ provider, egress, consent: this.#consent, book, signal });
+  #createPermit(provider: Provider, { egress }: WithEgress, signal: AbortSignal): EgressPermit {
+    const { providers: directory } = this.#dependencies;
+    return new EgressPermit({
+      provider,
+      egress,
+      consent: this.#consent,
+      providers: directory,
+      signal,
+    });
   }
 
-  async #outgoing(passage: Passage, name: string, wire: WireRequest, limits: ProviderLimits) {
-    const { provider, signal } = passage;
-    const bearer = await bearerFor(provider, this.#tools.book, signal);
+  async #createRequest(
+    permit: EgressPermit,
+    name: string,
+    wire: WireRequest,
+    limits: ProviderLimits,
+  ) {
+    const { provider, signal } = permit;
+    const bearer = await requireBearer(provider, this.#dependencies.providers, signal);
     const kind = wire.path === "/embeddings" ? "embed" : "generate";
     const call = { kind, model: name, method: "POST", path: wire.path, bearer } as const;
-    const body = this.#adapted(wire, name);
-    return new Outgoing(this.#tools, passage, { ...call, limits }, body);
+    const body = this.#createBody(wire, name);
+    return new EgressRequest(this.#dependencies, permit, { ...call, limits }, body);
   }
 
-  #adapted({ body }: WireRequest, name: string): AdaptedBody {
+  #createBody({ body }: WireRequest, name: string): AdaptedBody {
     return new AdaptedBody(body, this.#learned, name);
   }
 
   async *#answer(
     asked: GenerateRequest,
-    outgoing: Outgoing,
-    passage: Passage,
+    egressRequest: EgressRequest,
+    permit: EgressPermit,
   ): AsyncGenerator<AnswerEvent, void, void> {
-    using own = new OwnAbort(passage.signal);
-    const answer = await outgoing.open(own.signal);
+    using own = new LinkedAbort(permit.signal);
+    const answer = await egressRequest.open(own.signal);
     let failure: unknown;
     try {
-      const { words } = outgoing;
-      const reader = new ProviderAnswerReader(asked, words);
-      const { clock } = this.#tools;
-      yield* answerEvents(answer, { reader, words, clock, leave: () => own.abort() });
+      const { errors: errors } = egressRequest;
+      const reader = new ProviderAnswerReader(asked, errors);
+      const { clock } = this.#dependencies;
+      yield* readProviderAnswer(answer, {
+        reader,
+        errors: errors,
+        clock,
+        abort: () => own.abort(),
+      });
     } catch (error) {
       failure = error;
       throw error;
     } finally {
       // Whoever leaves before the end has had an answer.
-      outgoing.over(passage.signal.aborted ? undefined : failure);
+      egressRequest.reportOutcome(permit.signal.aborted ? undefined : failure);
     }
   }
 }
 
-type Requested = Pick<GenerateRequest, "egress">;
+type WithEgress = Pick<GenerateRequest, "egress">;
 
 interface Destination {
   readonly provider: Provider;
@@ -195,6 +214,6 @@ interface Destination {
   readonly name: string;
 }
 
-function notFound(message: string): AssistantError {
+function modelNotFoundError(message: string): AssistantError {
   return new AssistantError("model_not_found", message, { param: "model" });
 }

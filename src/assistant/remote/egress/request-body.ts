@@ -1,11 +1,11 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { ChatMessage, Prompt } from "../../inference/runner.ts";
 import type { EmbedRequest, GenerateRequest } from "../../inference/service-port.ts";
 import {
   type ChatPrompt,
   chatLogprobsFields,
-  chatOf,
   formatField,
+  getChatPrompt,
   messageFields,
   samplingFields,
   stopField,
@@ -26,8 +26,8 @@ const SCHEMA_NAME = "answer";
  * Throws AssistantError `unsupported_parameter` for a prompt of tokens, whose numbers only a local model shares,
  * and `invalid_request`.
  */
-export function generateBody(request: GenerateRequest, model: string): WireRequest {
-  const chat = chatOf(request);
+export function buildGenerateBody(request: GenerateRequest, model: string): WireRequest {
+  const chat = getChatPrompt(request);
   const common = {
     model,
     n: request.n === 1 ? undefined : request.n,
@@ -38,21 +38,21 @@ export function generateBody(request: GenerateRequest, model: string): WireReque
     repetition_penalty: request.sampling.repeatPenalty,
     max_tokens: request.maxTokens === Number.POSITIVE_INFINITY ? undefined : request.maxTokens,
     stop: stopField(request),
-    response_format: formatField(named(request.guide)),
+    response_format: formatField(withSchemaName(request.guide)),
   };
   if (chat) {
     const body = { ...common, ...chatFields(request, chat) };
-    return { path: "/chat/completions", body: withFurther(body, request.further) };
+    return { path: "/chat/completions", body: withPassthrough(body, request.passthrough) };
   }
-  const texts = request.prompts.map((prompt) => plainText(prompt));
+  const texts = request.prompts.map((prompt) => getPromptText(prompt));
   const prompt = texts.length === 1 ? texts[0] : texts;
   const body = { ...common, prompt, logprobs: request.sampling.logprobs };
-  return { path: "/completions", body: withFurther(body, request.further) };
+  return { path: "/completions", body: withPassthrough(body, request.passthrough) };
 }
 
-export function embedBody(request: EmbedRequest, model: string): WireRequest {
+export function buildEmbedBody(request: EmbedRequest, model: string): WireRequest {
   const body = { model, input: request.texts, encoding_format: "float" };
-  return { path: "/embeddings", body: withFurther(body, request.further) };
+  return { path: "/embeddings", body: withPassthrough(body, request.passthrough) };
 }
 
 function chatFields(request: GenerateRequest, chat: ChatPrompt) {
@@ -60,7 +60,7 @@ function chatFields(request: GenerateRequest, chat: ChatPrompt) {
   const tools = toolsField(chat.tools);
   const isAuto = request.toolChoice.kind === "auto";
   return {
-    messages: chat.messages.map((message) => remoteMessage(message)),
+    messages: chat.messages.map((message) => formatMessage(message)),
     ...(effort === undefined ? {} : { reasoning_effort: effort }),
     ...(Object.keys(variables).length === 0 ? {} : { chat_template_kwargs: variables }),
     tools,
@@ -71,16 +71,16 @@ function chatFields(request: GenerateRequest, chat: ChatPrompt) {
 }
 
 /** A message that is nothing but calls has no content: some refuse an empty one. */
-function remoteMessage(message: ChatMessage) {
+function formatMessage(message: ChatMessage) {
   const isCalls = message.content === "" && (message.toolCalls?.length ?? 0) > 0;
   return { ...messageFields(message), ...(isCalls ? { content: null } : {}) };
 }
 
-function named(guide: GenerateRequest["guide"]): GenerateRequest["guide"] {
+function withSchemaName(guide: GenerateRequest["guide"]): GenerateRequest["guide"] {
   return guide.kind === "json_schema" ? { ...guide, name: guide.name ?? SCHEMA_NAME } : guide;
 }
 
-function plainText(prompt: Prompt): string {
+function getPromptText(prompt: Prompt): string {
   if (prompt.kind === "text") return prompt.text;
   throw new AssistantError(
     "unsupported_parameter",
@@ -90,14 +90,18 @@ function plainText(prompt: Prompt): string {
 }
 
 /** What the request says itself, or says by leaving it out, is not said otherwise by what goes along. */
-const ownNames: ReadonlySet<string> = new Set(["max_completion_tokens", "keep_alive", "__proto__"]);
+const reservedNames: ReadonlySet<string> = new Set([
+  "max_completion_tokens",
+  "keep_alive",
+  "__proto__",
+]);
 
-function withFurther(
+function withPassthrough(
   body: Readonly<Record<string, unknown>>,
-  further: Readonly<Record<string, unknown>> = {},
+  passthrough: Readonly<Record<string, unknown>> = {},
 ): Readonly<Record<string, unknown>> {
-  const added = Object.entries(further).filter(
-    ([name]) => !Object.hasOwn(body, name) && !ownNames.has(name) && !name.startsWith("svc_"),
+  const added = Object.entries(passthrough).filter(
+    ([name]) => !Object.hasOwn(body, name) && !reservedNames.has(name) && !name.startsWith("svc_"),
   );
   return { ...body, ...Object.fromEntries(added) };
 }

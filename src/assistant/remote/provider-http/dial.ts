@@ -1,12 +1,12 @@
 import { connect, isIP, type LookupFunction, type Socket } from "node:net";
 import { connect as connectTls, type SecureContext } from "node:tls";
 import type { Clock } from "../../../base/clock.ts";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { ProviderAddresses } from "../address/provider-addresses.ts";
 import type { AddressClass } from "../port.ts";
 
 /** Where a provider is. */
-export interface Target {
+export interface DialTarget {
   readonly isEncrypted: boolean;
   /** A name, or an address without brackets. */
   readonly host: string;
@@ -15,7 +15,7 @@ export interface Target {
   readonly pinned: AddressClass;
 }
 
-export interface Dialling {
+export interface DialDependencies {
   readonly addresses: ProviderAddresses;
   readonly clock: Clock;
   readonly trust: SecureContext;
@@ -32,27 +32,27 @@ const NEXT_ADDRESS_MS = 1_000;
  * and TLS fail with, and the signal's reason.
  */
 export async function dial(
-  target: Target,
-  { addresses, clock, trust }: Dialling,
+  target: DialTarget,
+  { addresses, clock, trust }: DialDependencies,
   signal: AbortSignal,
 ): Promise<Socket> {
   const limit = new AbortController();
   const stop = () => limit.abort(signal.reason);
   if (signal.aborted) stop();
   signal.addEventListener("abort", stop, { once: true });
-  const stopTimer = clock.setTimer(CONNECT_MS_MAX, () => limit.abort(tooLong()));
+  const stopTimer = clock.setTimer(CONNECT_MS_MAX, () => limit.abort(dialTimeoutError()));
   try {
     const { host, port, pinned } = target;
-    const checked = await addresses.connectable({ host, port }, pinned, limit.signal);
-    return await connected(target, checked, trust, limit.signal);
+    const checked = await addresses.resolveConnectable({ host, port }, pinned, limit.signal);
+    return await connectSocket(target, checked, trust, limit.signal);
   } finally {
     stopTimer();
     signal.removeEventListener("abort", stop);
   }
 }
 
-function connected(
-  target: Target,
+function connectSocket(
+  target: DialTarget,
   checked: readonly string[],
   trust: SecureContext,
   signal: AbortSignal,
@@ -62,7 +62,7 @@ function connected(
     host,
     port,
     // Not asked where the host is an address itself.
-    lookup: onlyThese(checked),
+    lookup: createLookup(checked),
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_MS,
     noDelay: true,
@@ -105,7 +105,7 @@ function connected(
   });
 }
 
-function onlyThese(checked: readonly string[]): LookupFunction {
+function createLookup(checked: readonly string[]): LookupFunction {
   const all = checked.map((address) => ({ address, family: isIP(address) }));
   return (_host, options, callback) => {
     const [first] = all;
@@ -114,7 +114,7 @@ function onlyThese(checked: readonly string[]): LookupFunction {
   };
 }
 
-function tooLong(): AssistantError {
+function dialTimeoutError(): AssistantError {
   return new AssistantError(
     "unreachable",
     `nobody answers there within ${CONNECT_MS_MAX / 1000} s`,

@@ -1,4 +1,4 @@
-import { AssistantError, type AssistantErrorCode } from "../../errors.ts";
+import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
 
 /** An answer that is none of 2xx, as the error that it means; its status tells whether to try again. */
 export class ProviderRefusal extends AssistantError {

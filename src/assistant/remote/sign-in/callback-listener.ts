@@ -1,16 +1,16 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { LoginDetail } from "../port.ts";
 import {
+  type CallbackPage,
   endPages,
-  html,
   notFoundPage,
-  overPage,
-  type Page,
   pageHeaders,
+  renderPage,
+  usedCallbackPage,
   wrongHostPage,
   wrongMethodPage,
-} from "./page.ts";
+} from "./callback-page.ts";
 
 /** One browser has one or two connections; more is somebody who holds the door. */
 const CONNECTIONS_MAX = 32;
@@ -100,11 +100,11 @@ export class CallbackListener implements AsyncDisposable {
       ...pageHeaders,
       ...(page === wrongMethodPage ? { allow: "GET" } : {}),
     });
-    response.end(html(page));
+    response.end(renderPage(page));
     await gone;
   }
 
-  async #pageFor(receiver: CallbackReceiver, request: IncomingMessage): Promise<Page> {
+  async #pageFor(receiver: CallbackReceiver, request: IncomingMessage): Promise<CallbackPage> {
     const path = request.url ?? "";
     const url = path.startsWith("/") ? (URL.parse(this.origin + path) ?? undefined) : undefined;
     const isCallback = url !== undefined && receiver.isCallback(url.pathname);
@@ -116,6 +116,6 @@ export class CallbackListener implements AsyncDisposable {
     if (!isCallback) return notFoundPage;
     if (request.method !== "GET") return wrongMethodPage;
     const end = await receiver.receive(url);
-    return end === undefined ? overPage : endPages[end];
+    return end === undefined ? usedCallbackPage : endPages[end];
   }
 }

@@ -1,19 +1,19 @@
-import { loggableCode, SignInFailure } from "./sign-in-failure.ts";
+import { SignInFailure, toLoggableCode } from "./sign-in-failure.ts";
 
 /** The code of a callback whose state is right. Throws SignInFailure. */
-export function codeFrom(parameters: URLSearchParams): string {
+export function readCode(parameters: URLSearchParams): string {
   const error = parameters.getAll("error");
   if (error.length > 0)
     throw error.length === 1 && error[0] === "access_denied"
       ? new SignInFailure("denied_by_user", "access_denied")
-      : new SignInFailure("exchange_failed", loggableCode(error[0]));
-  const code = onlyOne(parameters, "code");
+      : new SignInFailure("exchange_failed", toLoggableCode(error[0]));
+  const code = getSingle(parameters, "code");
   if (code === undefined) throw new SignInFailure("exchange_failed", "no_code");
   return code;
 }
 
 /** The parameter, where it stands exactly once and holds something. */
-export function onlyOne(parameters: URLSearchParams, name: string): string | undefined {
+export function getSingle(parameters: URLSearchParams, name: string): string | undefined {
   const values = parameters.getAll(name);
   return values.length === 1 && values[0] !== "" ? values[0] : undefined;
 }

@@ -1,24 +1,24 @@
 import * as oauth from "oauth4webapi";
-import { AssistantError } from "../../errors.ts";
-import { loggableCode, SignInFailure } from "./sign-in-failure.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import { SignInFailure, toLoggableCode } from "./sign-in-failure.ts";
 
 /**
  * What went wrong between a code and a session. Never with the library's error as its cause: that holds the
  * provider's answer, and the answer may hold tokens.
  */
-export function oauthFailure(error: unknown, signal: AbortSignal): unknown {
+export function toSignInError(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof SignInFailure || error instanceof AssistantError) return error;
   return isOtherIssuer(error)
     ? new SignInFailure("issuer_mismatch", "iss_of_the_id_token")
-    : new SignInFailure("exchange_failed", reasonOf(error));
+    : new SignInFailure("exchange_failed", getReason(error));
 }
 
 /** What it means that a session could not be renewed. */
-export function refreshError(error: unknown, signal: AbortSignal): unknown {
+export function toRefreshError(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof AssistantError) return error;
-  const status = statusOf(error);
+  const status = getStatus(error);
   if (status === 429)
     return new AssistantError("rate_limited", "the provider renews no session for now; wait");
   if (status !== undefined && status >= 500)
@@ -28,9 +28,9 @@ export function refreshError(error: unknown, signal: AbortSignal): unknown {
   return new AssistantError("bad_response", "the provider's answer is no renewed session");
 }
 
-function reasonOf(error: unknown): string {
-  if (error instanceof oauth.ResponseBodyError) return loggableCode(error.error);
-  return error instanceof Error && "code" in error ? loggableCode(error.code) : "unknown";
+function getReason(error: unknown): string {
+  if (error instanceof oauth.ResponseBodyError) return toLoggableCode(error.error);
+  return error instanceof Error && "code" in error ? toLoggableCode(error.code) : "unknown";
 }
 
 function isOtherIssuer(error: unknown): boolean {
@@ -45,7 +45,7 @@ function isOtherIssuer(error: unknown): boolean {
   );
 }
 
-function statusOf(error: unknown): number | undefined {
+function getStatus(error: unknown): number | undefined {
   if (error instanceof oauth.ResponseBodyError) return error.status;
   if (error instanceof oauth.WWWAuthenticateChallengeError) return error.status;
   if (error instanceof oauth.OperationProcessingError && error.cause instanceof Response)

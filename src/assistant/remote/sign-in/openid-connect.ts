@@ -1,29 +1,29 @@
 import * as oauth from "oauth4webapi";
 import type { Clock } from "../../../base/clock.ts";
 import type { SignInConfig } from "../../../config/sign-in-config.ts";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { OAuthSession } from "../vault/port.ts";
-import { codeFrom, onlyOne } from "./callback-parameters.ts";
-import { oauthFailure, refreshError } from "./oauth-errors.ts";
-import type { SignInProtocol, StartedSignIn } from "./protocol.ts";
-import type { ProviderRequest, ProviderRequests } from "./provider-requests.ts";
-import { isSame, randomPathSegment, tokenFrom } from "./secrets.ts";
+import { getSingle, readCode } from "./callback-parameters.ts";
+import { toRefreshError, toSignInError } from "./oauth-errors.ts";
 import { SignInFailure } from "./sign-in-failure.ts";
+import type { SignInHttpClient, SignInRequest } from "./sign-in-http-client.ts";
+import type { SignInProtocol, StartedSignIn } from "./sign-in-protocol.ts";
+import { isEqualConstantTime, parseToken, randomPathSegment } from "./sign-in-secrets.ts";
 
 /** To ask models in the person's name, and to know who answered; nothing of the person's account. */
 const SCOPE = "openid inference-api";
 /** Where a client was registered by hand its redirect URIs are too, and only their port may be another (RFC 8252, 7.3). */
-const CALLBACK_OF_A_KNOWN_CLIENT = "/callback";
+const REGISTERED_CLIENT_CALLBACK = "/callback";
 /** A session that says it lasts longer is looked at again then. */
 const EXPIRES_SECONDS_MAX = 10 * 365 * 86_400;
 
 /** OpenID Connect with code, PKCE, state, nonce and, where the provider tells it, `iss`. Hugging Face has it. */
 export class OpenIdConnectSignIn implements SignInProtocol {
   readonly #endpoints: SignInConfig["huggingface"];
-  readonly #requests: ProviderRequests;
+  readonly #requests: SignInHttpClient;
   readonly #clock: Clock;
 
-  constructor(endpoints: SignInConfig["huggingface"], requests: ProviderRequests, clock: Clock) {
+  constructor(endpoints: SignInConfig["huggingface"], requests: SignInHttpClient, clock: Clock) {
     this.#endpoints = endpoints;
     this.#requests = requests;
     this.#clock = clock;
@@ -32,7 +32,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
   async start(origin: string, signal: AbortSignal): Promise<StartedSignIn> {
     const server = await this.#discover(signal);
     const { clientId } = this.#endpoints;
-    const path = clientId === undefined ? `/${randomPathSegment()}` : CALLBACK_OF_A_KNOWN_CLIENT;
+    const path = clientId === undefined ? `/${randomPathSegment()}` : REGISTERED_CLIENT_CALLBACK;
     const redirectUri = `${origin}${path}`;
     const client = {
       client_id: clientId ?? (await this.#register(server, redirectUri, signal)),
@@ -58,9 +58,9 @@ export class OpenIdConnectSignIn implements SignInProtocol {
       authorizeUrl: url.href,
       isCallback: (pathname) => pathname === path,
       redeem: async ({ searchParams }, redeeming) => {
-        checkOrigin(server, searchParams, secrets.state);
+        verifyCallback(server, searchParams, secrets.state);
         // For its error first; a code has to stand alone.
-        codeFrom(searchParams);
+        readCode(searchParams);
         try {
           const parameters = oauth.validateAuthResponse(
             server,
@@ -75,16 +75,20 @@ export class OpenIdConnectSignIn implements SignInProtocol {
             parameters,
             redirectUri,
             secrets.verifier,
-            this.#options(redeeming),
+            this.#requestOptions(redeeming),
           );
           const tokens = await oauth.processAuthorizationCodeResponse(server, client, response, {
             expectedNonce: secrets.nonce,
             requireIdToken: true,
           });
-          await oauth.validateApplicationLevelSignature(server, response, this.#options(redeeming));
-          return this.#session(tokens, client.client_id, undefined);
+          await oauth.validateApplicationLevelSignature(
+            server,
+            response,
+            this.#requestOptions(redeeming),
+          );
+          return this.#createSession(tokens, client.client_id, undefined);
         } catch (error) {
-          throw oauthFailure(error, redeeming);
+          throw toSignInError(error, redeeming);
         }
       },
     };
@@ -101,14 +105,18 @@ export class OpenIdConnectSignIn implements SignInProtocol {
         client,
         oauth.None(),
         session.refreshToken,
-        this.#options(signal),
+        this.#requestOptions(signal),
       );
       const tokens = await oauth.processRefreshTokenResponse(server, client, response);
       if (tokens.id_token !== undefined)
-        await oauth.validateApplicationLevelSignature(server, response, this.#options(signal));
-      return this.#session(tokens, session.clientId, session.refreshToken);
+        await oauth.validateApplicationLevelSignature(
+          server,
+          response,
+          this.#requestOptions(signal),
+        );
+      return this.#createSession(tokens, session.clientId, session.refreshToken);
     } catch (error) {
-      throw refreshError(error, signal);
+      throw toRefreshError(error, signal);
     }
   }
 
@@ -123,7 +131,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     ] as const) {
       if (token === undefined) continue;
       const response = await oauth.revocationRequest(server, client, oauth.None(), token, {
-        ...this.#options(signal),
+        ...this.#requestOptions(signal),
         additionalParameters: { token_type_hint: hint },
       });
       await oauth.processRevocationResponse(response);
@@ -133,7 +141,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
   async #discover(signal: AbortSignal): Promise<oauth.AuthorizationServer> {
     const issuer = new URL(this.#endpoints.issuer);
     try {
-      const response = await oauth.discoveryRequest(issuer, this.#options(signal));
+      const response = await oauth.discoveryRequest(issuer, this.#requestOptions(signal));
       return await oauth.processDiscoveryResponse(issuer, response);
     } catch (error) {
       if (signal.aborted || error instanceof AssistantError) throw error;
@@ -171,7 +179,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
           token_endpoint_auth_method: "none",
           scope: SCOPE,
         },
-        this.#options(signal),
+        this.#requestOptions(signal),
       );
       const registered = await oauth.processDynamicClientRegistrationResponse(response);
       if ((registered["token_endpoint_auth_method"] ?? "none") !== "none") throw refused;
@@ -192,7 +200,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     return endpoint;
   }
 
-  #session(
+  #createSession(
     tokens: oauth.TokenEndpointResponse,
     clientId: string,
     former: string | undefined,
@@ -200,9 +208,9 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     const { expires_in: seconds } = tokens;
     return {
       kind: "oauth",
-      accessToken: tokenFrom(tokens.access_token),
+      accessToken: parseToken(tokens.access_token),
       // A provider that does not give a new one lets the old one stand.
-      refreshToken: tokens.refresh_token === undefined ? former : tokenFrom(tokens.refresh_token),
+      refreshToken: tokens.refresh_token === undefined ? former : parseToken(tokens.refresh_token),
       expiresAtMs:
         seconds === undefined
           ? undefined
@@ -212,27 +220,27 @@ export class OpenIdConnectSignIn implements SignInProtocol {
   }
 
   /** Which addresses may be asked is for the requests to decide, not for the library. */
-  #options(signal: AbortSignal) {
+  #requestOptions(signal: AbortSignal) {
     return {
       signal,
       [oauth.allowInsecureRequests]: true,
-      [oauth.customFetch]: (address: string, init: ProviderRequest) =>
+      [oauth.customFetch]: (address: string, init: SignInRequest) =>
         this.#requests.send(address, init),
     };
   }
 }
 
 /** Throws SignInFailure for a callback that this sign-in did not ask for, or another server gave. */
-function checkOrigin(
+function verifyCallback(
   server: oauth.AuthorizationServer,
   parameters: URLSearchParams,
   state: string,
 ): void {
-  const given = onlyOne(parameters, "state");
-  if (given === undefined || !isSame(given, state))
+  const given = getSingle(parameters, "state");
+  if (given === undefined || !isEqualConstantTime(given, state))
     throw new SignInFailure("state_mismatch", "state");
   const isTold = server.authorization_response_iss_parameter_supported === true;
   if (!isTold && !parameters.has("iss")) return;
-  if (onlyOne(parameters, "iss") !== server.issuer)
+  if (getSingle(parameters, "iss") !== server.issuer)
     throw new SignInFailure("issuer_mismatch", parameters.has("iss") ? "iss" : "no_iss");
 }

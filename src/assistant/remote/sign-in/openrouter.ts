@@ -1,12 +1,12 @@
 import { calculatePKCECodeChallenge, generateRandomCodeVerifier } from "oauth4webapi";
 import type { SignInConfig } from "../../../config/sign-in-config.ts";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { OAuthSession } from "../vault/port.ts";
-import { codeFrom } from "./callback-parameters.ts";
-import type { SignInProtocol, StartedSignIn } from "./protocol.ts";
-import type { ProviderRequests } from "./provider-requests.ts";
-import { isSame, randomPathSegment, tokenFrom } from "./secrets.ts";
+import { readCode } from "./callback-parameters.ts";
 import { SignInFailure } from "./sign-in-failure.ts";
+import type { SignInHttpClient } from "./sign-in-http-client.ts";
+import type { SignInProtocol, StartedSignIn } from "./sign-in-protocol.ts";
+import { isEqualConstantTime, parseToken, randomPathSegment } from "./sign-in-secrets.ts";
 
 /**
  * OpenRouter's own exchange of a code for a key that the person can take back there: like OAuth with PKCE, but
@@ -15,9 +15,9 @@ import { SignInFailure } from "./sign-in-failure.ts";
  */
 export class OpenRouterSignIn implements SignInProtocol {
   readonly #endpoints: SignInConfig["openrouter"];
-  readonly #requests: ProviderRequests;
+  readonly #requests: SignInHttpClient;
 
-  constructor(endpoints: SignInConfig["openrouter"], requests: ProviderRequests) {
+  constructor(endpoints: SignInConfig["openrouter"], requests: SignInHttpClient) {
     this.#endpoints = endpoints;
     this.#requests = requests;
   }
@@ -33,10 +33,10 @@ export class OpenRouterSignIn implements SignInProtocol {
       authorizeUrl: url.href,
       isCallback: (pathname) => pathname.startsWith(folder),
       redeem: async (callback, signal) => {
-        if (!isSame(callback.pathname.slice(folder.length), state))
+        if (!isEqualConstantTime(callback.pathname.slice(folder.length), state))
           throw new SignInFailure("state_mismatch", "state");
-        const code = codeFrom(callback.searchParams);
-        return sessionFrom(await this.#exchange(code, verifier, signal));
+        const code = readCode(callback.searchParams);
+        return parseSession(await this.#exchange(code, verifier, signal));
       },
     };
   }
@@ -67,11 +67,11 @@ export class OpenRouterSignIn implements SignInProtocol {
   }
 }
 
-function sessionFrom(answer: unknown): OAuthSession {
+function parseSession(answer: unknown): OAuthSession {
   const key = typeof answer === "object" && answer !== null && "key" in answer && answer.key;
   return {
     kind: "oauth",
-    accessToken: tokenFrom(key),
+    accessToken: parseToken(key),
     refreshToken: undefined,
     expiresAtMs: undefined,
     clientId: "",

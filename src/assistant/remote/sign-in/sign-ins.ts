@@ -1,18 +1,18 @@
 import { Agent, type Dispatcher } from "undici";
-import { untilAborted } from "../../../base/aborting.ts";
 import { type Clock, timestamp } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
-import { timeLimit } from "../../../base/time-limit.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
 import type { SignInConfig } from "../../../config/sign-in-config.ts";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { BuiltInProvider, LoginDetail, PendingLogin } from "../port.ts";
 import type { Credential, OAuthSession } from "../vault/port.ts";
-import { Attempt } from "./attempt.ts";
 import { OpenIdConnectSignIn } from "./openid-connect.ts";
 import { OpenRouterSignIn } from "./openrouter.ts";
 import type { SignInSink, SignIns } from "./port.ts";
-import type { SignInProtocol } from "./protocol.ts";
-import { isLoopbackHttp, ProviderRequests } from "./provider-requests.ts";
+import { SignInAttempt } from "./sign-in-attempt.ts";
+import { isLoopbackHttp, SignInHttpClient } from "./sign-in-http-client.ts";
+import type { SignInProtocol } from "./sign-in-protocol.ts";
 
 const REQUEST_MS = 15_000;
 const REVOKE_MS = 5_000;
@@ -34,7 +34,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
   readonly #protocols: Readonly<Record<BuiltInProvider, SignInProtocol>>;
   #ownConnections: Agent | undefined;
   /** The newest of each provider; it stays when it is over, until its listener closes or a newer one begins. */
-  readonly #attempts = new Map<BuiltInProvider, Attempt>();
+  readonly #attempts = new Map<BuiltInProvider, SignInAttempt>();
   /** By refresh token: each can be used once. */
   readonly #refreshing = new Map<string, Promise<OAuthSession>>();
   readonly #background = new Set<Promise<unknown>>();
@@ -50,7 +50,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     }
     const limitMs = options.requestMs ?? REQUEST_MS;
     const requestsTo = (address: string) =>
-      new ProviderRequests({
+      new SignInHttpClient({
         dispatcher,
         limitMs,
         isLoopbackAllowed: isLoopbackHttp(new URL(address)),
@@ -69,7 +69,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
   async begin(provider: BuiltInProvider): Promise<string> {
     this.#closing.signal.throwIfAborted();
     const former = this.#attempts.get(provider);
-    const attempt = new Attempt({
+    const attempt = new SignInAttempt({
       protocol: this.#protocols[provider],
       clock: this.#options.clock,
       keep: (session) => this.#options.sink.keep(provider, session),
@@ -115,14 +115,14 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
         .refresh(session, this.#closing.signal)
         .finally(() => this.#refreshing.delete(key));
     this.#refreshing.set(key, running);
-    return untilAborted(running, signal);
+    return raceWithAbort(running, signal);
   }
 
   async revoke(provider: BuiltInProvider, session: Credential): Promise<void> {
     if (session.kind !== "oauth") return;
-    using limit = timeLimit(new AbortController().signal, REVOKE_MS);
+    using limit = createTimeLimit(new AbortController().signal, REVOKE_MS);
     try {
-      await untilAborted(this.#protocols[provider].revoke(session, limit.signal), limit.signal);
+      await raceWithAbort(this.#protocols[provider].revoke(session, limit.signal), limit.signal);
     } catch {
       this.#options.logger.warn({ provider }, "a provider was not told that a session is over");
     }

@@ -8,12 +8,12 @@ import {
 } from "../../../base/sqlite.ts";
 import { type DataClass, dataClasses } from "../../data-class.ts";
 import type { AddressClass, Provider } from "../port.ts";
-import { storageFailure } from "./storage-failure.ts";
+import { toStorageError } from "./storage-error.ts";
 
-const things = { what: "what is known of remote providers", file: "remote.db" };
+const storeFile = { what: "what is known of remote providers", file: "remote.db" };
 
 /** When a provider was last used is for people: it is written no more often than this, and at the end. */
-const USED_WRITTEN_EVERY_MS = 60_000;
+const LAST_USE_WRITE_INTERVAL_MS = 60_000;
 
 const migrations: readonly Migration[] = [
   `
@@ -39,7 +39,7 @@ const migrations: readonly Migration[] = [
   `,
 ];
 
-interface Used {
+interface LastUse {
   lastMs: number;
   isWritten: boolean;
   /** When writing it was tried last; undefined: not by this process. */
@@ -60,24 +60,24 @@ interface ProviderRow {
  */
 export class RemoteStore implements Disposable {
   readonly #db: SqliteDatabase;
-  readonly #used = new Map<string, Used>();
+  readonly #lastUses = new Map<string, LastUse>();
 
   constructor(options: { readonly dir: string; readonly durability?: Durability }) {
     const { dir, durability = "full" } = options;
-    this.#db = openStoreFile(join(dir, things.file), durability);
-    this.#do((db) => {
+    this.#db = openStoreFile(join(dir, storeFile.file), durability);
+    this.#run((db) => {
       for (const { provider, lastMs } of db
         .prepare<[], { provider: string; lastMs: number }>(
           "SELECT provider, last_ms AS lastMs FROM used",
         )
         .all())
-        this.#used.set(provider, { lastMs, isWritten: true, triedMs: undefined });
+        this.#lastUses.set(provider, { lastMs, isWritten: true, triedMs: undefined });
     });
   }
 
   /** In the order in which they were added. */
   providers(): readonly Provider[] {
-    const rows = this.#do((db) =>
+    const rows = this.#run((db) =>
       db
         .prepare<[], ProviderRow>(
           `SELECT id, display_name AS displayName, base_url AS baseUrl, address_class AS addressClass
@@ -93,7 +93,7 @@ export class RemoteStore implements Disposable {
     provider: Pick<Provider, "id" | "displayName" | "baseUrl" | "addressClass">,
   ): boolean {
     const { id, displayName, baseUrl, addressClass } = provider;
-    return this.#do((db) => {
+    return this.#run((db) => {
       const { changes } = db
         .prepare(
           `INSERT INTO provider (id, display_name, base_url, address_class) VALUES (?, ?, ?, ?)
@@ -106,7 +106,7 @@ export class RemoteStore implements Disposable {
 
   /** With all that is known of it. False: there was none. */
   removeProvider(id: string): boolean {
-    const isRemoved = this.#do((db) =>
+    const isRemoved = this.#run((db) =>
       db
         .transaction(() => {
           db.prepare("DELETE FROM used WHERE provider = ?").run(id);
@@ -114,13 +114,13 @@ export class RemoteStore implements Disposable {
         })
         .immediate(),
     );
-    this.#used.delete(id);
+    this.#lastUses.delete(id);
     return isRemoved;
   }
 
   /** The classes that may leave the machine; none at first. */
   allowed(): readonly DataClass[] {
-    const rows = this.#do((db) =>
+    const rows = this.#run((db) =>
       db.prepare<[], string>("SELECT data_class FROM allowed").pluck().all(),
     );
     return dataClasses.filter((scope) => rows.includes(scope));
@@ -130,12 +130,12 @@ export class RemoteStore implements Disposable {
     const sql = isAllowed
       ? "INSERT INTO allowed (data_class) VALUES (?) ON CONFLICT DO NOTHING"
       : "DELETE FROM allowed WHERE data_class = ?";
-    this.#do((db) => db.prepare(sql).run(scope));
+    this.#run((db) => db.prepare(sql).run(scope));
   }
 
   /** Milliseconds since the Unix epoch; undefined: never. */
   lastUsedMs(providerId: string): number | undefined {
-    return this.#used.get(providerId)?.lastMs;
+    return this.#lastUses.get(providerId)?.lastMs;
   }
 
   /**
@@ -143,21 +143,21 @@ export class RemoteStore implements Disposable {
    * fails over this.
    */
   noteUsed(providerId: string, nowMs: number): void {
-    const { triedMs } = this.#used.get(providerId) ?? {};
+    const { triedMs } = this.#lastUses.get(providerId) ?? {};
     // Also where the clock was set back.
-    const isDue = triedMs === undefined || Math.abs(nowMs - triedMs) >= USED_WRITTEN_EVERY_MS;
+    const isDue = triedMs === undefined || Math.abs(nowMs - triedMs) >= LAST_USE_WRITE_INTERVAL_MS;
     const used = { lastMs: nowMs, isWritten: false, triedMs: isDue ? nowMs : triedMs };
-    this.#used.set(providerId, used);
-    if (isDue) this.#writeUsed(providerId, used);
+    this.#lastUses.set(providerId, used);
+    if (isDue) this.#writeLastUse(providerId, used);
   }
 
   [Symbol.dispose](): void {
     if (!this.#db.open) return;
-    for (const [id, used] of this.#used) if (!used.isWritten) this.#writeUsed(id, used);
+    for (const [id, used] of this.#lastUses) if (!used.isWritten) this.#writeLastUse(id, used);
     this.#db.close();
   }
 
-  #writeUsed(providerId: string, used: Used): void {
+  #writeLastUse(providerId: string, used: LastUse): void {
     try {
       this.#db
         .prepare(
@@ -171,11 +171,11 @@ export class RemoteStore implements Disposable {
     }
   }
 
-  #do<T>(work: (db: SqliteDatabase) => T): T {
+  #run<T>(work: (db: SqliteDatabase) => T): T {
     try {
       return work(this.#db);
     } catch (error) {
-      throw storageFailure(error, things);
+      throw toStorageError(error, storeFile);
     }
   }
 }
@@ -190,6 +190,6 @@ function openStoreFile(file: string, durability: Durability): SqliteDatabase {
     return db;
   } catch (error) {
     db?.close();
-    throw storageFailure(error, things);
+    throw toStorageError(error, storeFile);
   }
 }

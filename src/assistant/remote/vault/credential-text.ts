@@ -1,4 +1,4 @@
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { Credential } from "./port.ts";
 
 /** Longer than any key or token that a provider gives out. */
@@ -18,11 +18,11 @@ export function checkCredential(credential: Credential): void {
   if (credential.clientId !== "") checkSecret("client_id", credential.clientId);
   const { expiresAtMs = 0 } = credential;
   if (!(Math.abs(expiresAtMs) <= TIME_MS_MAX) || !Number.isInteger(expiresAtMs))
-    throw refused("expires_at", "is no time");
+    throw invalidCredentialError("expires_at", "is no time");
 }
 
 /** As it is sealed. */
-export function credentialText(credential: Credential): string {
+export function serializeCredential(credential: Credential): string {
   return JSON.stringify(
     credential.kind === "key"
       ? [credential.key]
@@ -36,7 +36,7 @@ export function credentialText(credential: Credential): string {
 }
 
 /** Of a text that has been opened, and so is one that `credentialText` has made. */
-export function credentialOf(kind: Credential["kind"], text: string): Credential {
+export function parseCredential(kind: Credential["kind"], text: string): Credential {
   if (kind === "key") {
     const [key]: [string] = JSON.parse(text);
     return { kind, key };
@@ -58,11 +58,14 @@ export function credentialOf(kind: Credential["kind"], text: string): Credential
 
 function checkSecret(param: string, text: string): void {
   const bytes = Buffer.byteLength(text);
-  if (bytes === 0) throw refused(param, "is empty");
+  if (bytes === 0) throw invalidCredentialError(param, "is empty");
   if (bytes > SECRET_BYTES_MAX)
-    throw refused(param, `has ${bytes} bytes; at most ${SECRET_BYTES_MAX} are possible`);
+    throw invalidCredentialError(
+      param,
+      `has ${bytes} bytes; at most ${SECRET_BYTES_MAX} are possible`,
+    );
 }
 
-function refused(param: string, what: string): AssistantError {
+function invalidCredentialError(param: string, what: string): AssistantError {
   return new AssistantError("invalid_request", `${param} ${what}`, { param });
 }

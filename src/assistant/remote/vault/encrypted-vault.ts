@@ -1,12 +1,12 @@
 import { type Clock, delay, timestamp } from "../../../base/clock.ts";
-import type { Environment } from "../../../base/environment.ts";
 import type { Logger } from "../../../base/logger.ts";
+import type { Environment } from "../../../base/process-environment.ts";
 import type { Durability } from "../../../base/sqlite.ts";
 import type { SessionBus } from "../../../dbus/port.ts";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { CredentialState, Protection } from "../port.ts";
-import { isBusy, storageFailure } from "../store/storage-failure.ts";
-import { checkCredential, credentialOf, credentialText } from "./credential-text.ts";
+import { isBusy, toStorageError } from "../store/storage-error.ts";
+import { checkCredential, parseCredential, serializeCredential } from "./credential-text.ts";
 import { KeyFile } from "./key-file.ts";
 import type { KeySource } from "./key-source.ts";
 import { MasterKey } from "./master-key.ts";
@@ -14,7 +14,7 @@ import type { Credential, CredentialOwner, Vault } from "./port.ts";
 import { SecretService } from "./secret-service/secret-service.ts";
 import { SystemdCredential } from "./systemd-credential.ts";
 import { type CredentialRow, VaultFile } from "./vault-file.ts";
-import { SealBrokenError, type SealedPlace } from "./vault-key.ts";
+import { CredentialSealBrokenError, type SealContext } from "./vault-key.ts";
 
 export interface EncryptedVaultOptions {
   /** The companion's data directory, absolute; gets `vault.db`, and `vault-key` where nothing better is there. */
@@ -31,8 +31,13 @@ export interface EncryptedVaultOptions {
 /** How long a call waits for another program that holds the database. */
 const BUSY_MS_MAX = 5_000;
 const BUSY_RETRY_MS = 25;
-const things = { what: "the vault of credentials", file: "vault.db" };
-const nothing: CredentialState = { present: false, kind: null, set_at: null, expires_at: null };
+const storeFile = { what: "the vault of credentials", file: "vault.db" };
+const noCredential: CredentialState = {
+  present: false,
+  kind: null,
+  set_at: null,
+  expires_at: null,
+};
 
 /**
  * Credentials in `vault.db`, each sealed with AES-256-GCM and bound to its provider and origin. The master
@@ -60,13 +65,13 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     try {
       file = new VaultFile(options.dir, options.durability ?? "full");
       const vault = new EncryptedVault(file, options);
-      await vault.#master.look();
+      await vault.#master.probe();
       // Of a daemon that ended between a change and its rewriting.
-      await vault.#tidy().catch(() => undefined);
+      await vault.#eraseRemains().catch(() => undefined);
       return vault;
     } catch (error) {
       file?.close();
-      throw storageFailure(error, things);
+      throw toStorageError(error, storeFile);
     }
   }
 
@@ -92,21 +97,21 @@ export class EncryptedVault implements Vault, AsyncDisposable {
   put(owner: CredentialOwner, credential: Credential): Promise<void> {
     return this.#write(async () => {
       checkCredential(credential);
-      const { key, record } = await this.#master.heldOrMade();
-      const place: SealedPlace = {
+      const { key, record } = await this.#master.getOrCreate();
+      const context: SealContext = {
         providerId: owner.id,
         origin: owner.origin,
         kind: credential.kind,
         setAtMs: this.#clock.now(),
         expiresAtMs: (credential.kind === "oauth" ? credential.expiresAtMs : undefined) ?? null,
       };
-      const { providerId: provider, ...rest } = place;
-      const sealed = key.seal(credentialText(credential), place);
-      await this.#patiently(() => this.#file.put({ provider, ...rest, sealed }, record));
+      const { providerId: provider, ...rest } = context;
+      const sealed = key.seal(serializeCredential(credential), context);
+      await this.#retryWhileBusy(() => this.#file.put({ provider, ...rest, sealed }, record));
       this.#hasRemains = true;
       // It is stored; that the former one is gone from the files too can wait.
-      await this.#tidy().catch((error: unknown) => {
-        const failure = storageFailure(error, things);
+      await this.#eraseRemains().catch((error: unknown) => {
+        const failure = toStorageError(error, storeFile);
         this.#logger.warn(
           { reason: failure.message, err: failure.cause },
           "what an overwritten credential has left in the vault's files cannot be removed; will retry",
@@ -117,25 +122,25 @@ export class EncryptedVault implements Vault, AsyncDisposable {
 
   async get(owner: CredentialOwner): Promise<Credential | undefined> {
     try {
-      const row = await this.#patiently(() => this.#file.get(owner.id));
+      const row = await this.#retryWhileBusy(() => this.#file.get(owner.id));
       if (row?.origin !== owner.origin) return undefined;
-      const { key } = await this.#master.held();
-      return credentialOf(row.kind, key.open(row.sealed, placeOf(row)));
+      const { key } = await this.#master.get();
+      return parseCredential(row.kind, key.open(row.sealed, getSealContext(row)));
     } catch (error) {
-      throw this.#failure(error, owner.id);
+      throw this.#toError(error, owner.id);
     }
   }
 
   remove(providerId: string): Promise<boolean> {
     return this.#write(async () => {
-      const isRemoved = await this.#patiently(() => this.#file.remove(providerId));
+      const isRemoved = await this.#retryWhileBusy(() => this.#file.remove(providerId));
       this.#hasRemains ||= isRemoved;
       // Whoever has lost the key, or wants another source, begins anew by clearing everything.
       if (!this.#file.masterRecord()) this.#master.forget();
-      await this.#tidy().catch((error: unknown) => {
-        throw notGone(error);
+      await this.#eraseRemains().catch((error: unknown) => {
+        throw notErasedError(error);
       });
-      await this.#master.look();
+      await this.#master.probe();
       return isRemoved;
     });
   }
@@ -145,9 +150,9 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     try {
       row = this.#file.get(providerId);
     } catch (error) {
-      throw this.#failure(error, providerId);
+      throw this.#toError(error, providerId);
     }
-    if (!row) return nothing;
+    if (!row) return noCredential;
     return {
       present: true,
       kind: row.kind,
@@ -162,32 +167,32 @@ export class EncryptedVault implements Vault, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#ending.signal.aborted) return;
-    this.#ending.abort(ended());
+    this.#ending.abort(shuttingDownError());
     await this.#lastWrite;
     // Once, since nothing waits any more; else when it is opened again.
-    await this.#tidy().catch(() => undefined);
+    await this.#eraseRemains().catch(() => undefined);
     this.#file.close();
   }
 
   async #write<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#ending.signal.aborted) throw ended();
+    if (this.#ending.signal.aborted) throw shuttingDownError();
     const done = this.#lastWrite.then(work);
     this.#lastWrite = done.catch(() => undefined);
     try {
       return await done;
     } catch (error) {
-      throw this.#failure(error, undefined);
+      throw this.#toError(error, undefined);
     }
   }
 
-  async #tidy(): Promise<void> {
+  async #eraseRemains(): Promise<void> {
     if (!this.#hasRemains) return;
-    await this.#patiently(() => this.#file.rewrite());
+    await this.#retryWhileBusy(() => this.#file.rewrite());
     this.#hasRemains = false;
   }
 
   /** Does `work`, which is safe to do again, until no other program holds the database. */
-  async #patiently<T>(work: () => T): Promise<T> {
+  async #retryWhileBusy<T>(work: () => T): Promise<T> {
     for (const deadline = this.#clock.now() + BUSY_MS_MAX; ; ) {
       try {
         return work();
@@ -198,16 +203,16 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     }
   }
 
-  #failure(error: unknown, providerId: string | undefined): AssistantError {
-    if (this.#ending.signal.aborted) return ended();
-    if (error instanceof SealBrokenError) {
+  #toError(error: unknown, providerId: string | undefined): AssistantError {
+    if (this.#ending.signal.aborted) return shuttingDownError();
+    if (error instanceof CredentialSealBrokenError) {
       this.#logger.error({ provider: providerId }, "a stored credential is damaged");
       return new AssistantError(
         "storage_failed",
         `the stored credential of ${providerId} is damaged; set its key, or sign in, anew`,
       );
     }
-    const failure = storageFailure(error, things);
+    const failure = toStorageError(error, storeFile);
     if (failure !== error)
       this.#logger.error(
         { reason: failure.message, err: failure.cause },
@@ -217,12 +222,18 @@ export class EncryptedVault implements Vault, AsyncDisposable {
   }
 }
 
-function placeOf({ provider, origin, kind, setAtMs, expiresAtMs }: CredentialRow): SealedPlace {
+function getSealContext({
+  provider,
+  origin,
+  kind,
+  setAtMs,
+  expiresAtMs,
+}: CredentialRow): SealContext {
   return { providerId: provider, origin, kind, setAtMs, expiresAtMs };
 }
 
 /** The row is not there any more; what it held may be. */
-function notGone(error: unknown): unknown {
+function notErasedError(error: unknown): unknown {
   if (!isBusy(error)) return error;
   return new AssistantError(
     "storage_failed",
@@ -231,6 +242,6 @@ function notGone(error: unknown): unknown {
   );
 }
 
-function ended(): AssistantError {
+function shuttingDownError(): AssistantError {
   return new AssistantError("shutting_down", "the assistant is ending; nothing was done");
 }

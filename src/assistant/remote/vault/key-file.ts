@@ -1,8 +1,8 @@
 import { constants } from "node:fs";
 import { type FileHandle, link, open, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { syncFolder } from "../../../base/whole-files.ts";
-import { type FoundKey, KeyNotKeptError, type KeySource } from "./key-source.ts";
+import { fsyncDirectory } from "../../../base/atomic-file.ts";
+import { type FoundKey, KeyNotStoredError, type KeySource } from "./key-source.ts";
 import { MASTER_KEY_BYTES } from "./vault-key.ts";
 
 const NAME = "vault-key";
@@ -22,7 +22,7 @@ export class KeyFile implements KeySource {
     this.#uid = uid;
   }
 
-  async look(): Promise<FoundKey> {
+  async probe(): Promise<FoundKey> {
     let handle: FileHandle | undefined;
     try {
       // A link could lead to a file of anybody's, and a pipe would be waited for.
@@ -30,17 +30,17 @@ export class KeyFile implements KeySource {
       handle = await open(join(this.#dir, NAME), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       return await this.#read(handle);
     } catch (error) {
-      const code = codeOf(error);
+      const code = getErrorCode(error);
       if (code === "ENOENT") return { state: "empty" };
-      if (code === "ELOOP") return locked("is a link; put the file itself in its place");
-      return locked(`cannot be read (${code}); check its owner and the disk`);
+      if (code === "ELOOP") return lockedKey("is a link; put the file itself in its place");
+      return lockedKey(`cannot be read (${code}); check its owner and the disk`);
     } finally {
       await handle?.close();
     }
   }
 
   /** Never over another: whoever is second is refused. */
-  async keep(key: Buffer): Promise<void> {
+  async store(key: Buffer): Promise<void> {
     const unfinished = join(this.#dir, UNFINISHED);
     try {
       // Of a process that was killed here.
@@ -56,11 +56,11 @@ export class KeyFile implements KeySource {
       // In place of a rename, which would replace a file that is there.
       await link(unfinished, join(this.#dir, NAME));
       await rm(unfinished);
-      await syncFolder(this.#dir);
+      await fsyncDirectory(this.#dir);
     } catch (error) {
       await rm(unfinished, { force: true }).catch(() => {});
-      throw new KeyNotKeptError(
-        `the file ${NAME} cannot be made (${codeOf(error)}); check the disk and the permissions of the assistant's data directory`,
+      throw new KeyNotStoredError(
+        `the file ${NAME} cannot be made (${getErrorCode(error)}); check the disk and the permissions of the assistant's data directory`,
         error,
       );
     }
@@ -68,29 +68,29 @@ export class KeyFile implements KeySource {
 
   async #read(handle: FileHandle): Promise<FoundKey> {
     const found = await handle.stat();
-    if (!found.isFile()) return locked("is no file; put the key's file in its place");
+    if (!found.isFile()) return lockedKey("is no file; put the key's file in its place");
     if (found.uid !== this.#uid)
-      return locked("belongs to another user; give it to the user who runs the assistant");
+      return lockedKey("belongs to another user; give it to the user who runs the assistant");
     if ((found.mode & 0o7777) !== 0o600)
-      return locked(
+      return lockedKey(
         `has the mode 0${(found.mode & 0o7777).toString(8)}, so others may have read it; when you trust it still: chmod 600 ${NAME}`,
       );
     if (found.size !== MASTER_KEY_BYTES)
-      return locked(
+      return lockedKey(
         `has ${found.size} bytes in place of ${MASTER_KEY_BYTES}; bring it back from a backup`,
       );
     const key = Buffer.alloc(MASTER_KEY_BYTES);
     const { bytesRead } = await handle.read(key, 0, MASTER_KEY_BYTES, 0);
     return bytesRead === MASTER_KEY_BYTES
       ? { state: "key", key }
-      : locked("was cut while it was read; bring it back from a backup");
+      : lockedKey("was cut while it was read; bring it back from a backup");
   }
 }
 
-function locked(what: string): FoundKey {
+function lockedKey(what: string): FoundKey {
   return { state: "locked", why: `the file ${NAME} in the assistant's data directory ${what}` };
 }
 
-function codeOf(error: unknown): string {
+function getErrorCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "no code";
 }

@@ -4,12 +4,12 @@ import type { Protection } from "../port.ts";
 export interface KeySource {
   readonly name: Protection["source"];
   /** What is there now. Never rejects but with the signal's reason; never asks the person for anything. */
-  look(signal: AbortSignal): Promise<FoundKey>;
+  probe(signal: AbortSignal): Promise<FoundKey>;
   /**
    * Keeps a key where `look` has found `empty`. It is lasting when this resolves. Rejects with KeyNotKeptError
    * where the source does not take it. Undefined: this source's keys are made by somebody else.
    */
-  readonly keep?: (key: Buffer, signal: AbortSignal) => Promise<void>;
+  readonly store?: (key: Buffer, signal: AbortSignal) => Promise<void>;
 }
 
 /**
@@ -23,7 +23,7 @@ export type FoundKey =
   | { readonly state: "locked"; readonly why: string };
 
 /** `message` says why, and what to do; it names no path. */
-export class KeyNotKeptError extends Error {
+export class KeyNotStoredError extends Error {
   constructor(message: string, cause: unknown) {
     super(message, { cause });
     this.name = "KeyNotKeptError";

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { Logger } from "../../../base/logger.ts";
-import { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../assistant-error.ts";
 import type { Protection } from "../port.ts";
-import { type FoundKey, KeyNotKeptError, type KeySource } from "./key-source.ts";
+import { type FoundKey, KeyNotStoredError, type KeySource } from "./key-source.ts";
 import type { MasterRecord } from "./vault-file.ts";
 import { MASTER_KEY_BYTES, VaultKey } from "./vault-key.ts";
 
@@ -37,7 +37,7 @@ export class MasterKey {
   readonly #options: MasterKeyOptions;
   #held: HeldKey | undefined;
   #protection: Protection;
-  #looking: Promise<void> | undefined;
+  #probing: Promise<void> | undefined;
 
   constructor(options: MasterKeyOptions) {
     this.#options = options;
@@ -56,59 +56,59 @@ export class MasterKey {
   }
 
   /** Asks the source, and makes nothing. Afterwards `protection` is as things are. */
-  async look(): Promise<void> {
+  async probe(): Promise<void> {
     if (this.#held) return;
-    this.#looking ??= this.#look(false).finally(() => (this.#looking = undefined));
-    await this.#looking;
+    this.#probing ??= this.#probeSources(false).finally(() => (this.#probing = undefined));
+    await this.#probing;
   }
 
   /** Rejects with `storage_failed` while the key is locked. */
-  async held(): Promise<HeldKey> {
-    await this.look();
+  async get(): Promise<HeldKey> {
+    await this.probe();
     return this.#held ?? this.#refuse();
   }
 
   /** As `held`; where nothing is sealed yet, a key is made. Only one call at a time. */
-  async heldOrMade(): Promise<HeldKey> {
-    await this.look();
-    if (!this.#held && !this.#options.record()) await this.#look(true);
+  async getOrCreate(): Promise<HeldKey> {
+    await this.probe();
+    if (!this.#held && !this.#options.record()) await this.#probeSources(true);
     return this.#held ?? this.#refuse();
   }
 
-  async #look(mayMake: boolean): Promise<void> {
+  async #probeSources(mayMake: boolean): Promise<void> {
     const { sources, signal } = this.#options;
     const record = this.#options.record();
     const candidates = record ? sources.filter(({ name }) => name === record.source) : sources;
     for (const source of candidates) {
-      let found = await source.look(signal);
+      let found = await source.probe(signal);
       if (found.state === "absent") continue;
-      if (found.state === "empty" && !record && mayMake) found = await this.#made(source);
+      if (found.state === "empty" && !record && mayMake) found = await this.#createKey(source);
       // By another call, at the same time.
       if (this.#held) return;
-      this.#take(source, found, record);
+      this.#applyFound(source, found, record);
       return;
     }
     const source = record?.source ?? "file";
-    this.#lock(source, record ? goneMessages[record.source] : "there is no place for a key");
+    this.#lock(source, record ? missingMessages[record.source] : "there is no place for a key");
   }
 
   /** What is there after a key was made: what was made, or why not. */
-  async #made(source: KeySource): Promise<FoundKey> {
+  async #createKey(source: KeySource): Promise<FoundKey> {
     const key = randomBytes(MASTER_KEY_BYTES);
     try {
-      if (!source.keep) return { state: "empty" };
-      await source.keep(key, this.#options.signal);
+      if (!source.store) return { state: "empty" };
+      await source.store(key, this.#options.signal);
       // Read anew, since what cannot be read later must not seal anything.
-      return await source.look(this.#options.signal);
+      return await source.probe(this.#options.signal);
     } catch (error) {
-      if (!(error instanceof KeyNotKeptError)) throw error;
+      if (!(error instanceof KeyNotStoredError)) throw error;
       return { state: "locked", why: error.message };
     } finally {
       key.fill(0);
     }
   }
 
-  #take(source: KeySource, found: FoundKey, record: MasterRecord | undefined): void {
+  #applyFound(source: KeySource, found: FoundKey, record: MasterRecord | undefined): void {
     switch (found.state) {
       case "locked":
         this.#lock(source.name, found.why);
@@ -117,7 +117,7 @@ export class MasterKey {
         this.#hold(source, found.key, record);
         return;
       default:
-        if (record) this.#lock(source.name, goneMessages[source.name]);
+        if (record) this.#lock(source.name, missingMessages[source.name]);
         else this.#protection = { source: source.name, state: "ready", message: null };
     }
   }
@@ -135,9 +135,9 @@ export class MasterKey {
   }
 
   #lock(source: Protection["source"], message: string): void {
-    const isNews = this.#protection.message !== message;
+    const isChanged = this.#protection.message !== message;
     this.#protection = { source, state: "locked", message };
-    if (isNews)
+    if (isChanged)
       this.#options.logger.warn(
         { source, reason: message },
         "credentials of remote providers are locked; will retry when one is needed",
@@ -152,18 +152,18 @@ export class MasterKey {
   }
 }
 
-const orBeginAnew = "or clear the keys of all providers, which makes room for a new key";
+const orStartOver = "or clear the keys of all providers, which makes room for a new key";
 
 /** The source is not there any more, or has no key any more. */
-const goneMessages: Readonly<Record<Protection["source"], string>> = {
-  "systemd-credential": `the systemd credential berth.vault-key that the credentials are encrypted with is not there; start the assistant with it again, ${orBeginAnew}`,
-  "secret-service": `the keyring that has the key of the credentials is not there, or has it no more; log in to the desktop, or start the keyring, ${orBeginAnew}`,
-  file: `the file vault-key that the credentials are encrypted with is missing in the assistant's data directory; bring it back from a backup, ${orBeginAnew}`,
+const missingMessages: Readonly<Record<Protection["source"], string>> = {
+  "systemd-credential": `the systemd credential berth.vault-key that the credentials are encrypted with is not there; start the assistant with it again, ${orStartOver}`,
+  "secret-service": `the keyring that has the key of the credentials is not there, or has it no more; log in to the desktop, or start the keyring, ${orStartOver}`,
+  file: `the file vault-key that the credentials are encrypted with is missing in the assistant's data directory; bring it back from a backup, ${orStartOver}`,
 };
 
 /** There is a key, and it is another one. */
 const wrongMessages: Readonly<Record<Protection["source"], string>> = {
-  "systemd-credential": `the systemd credential berth.vault-key is not the one that the credentials are encrypted with; bring that one back, ${orBeginAnew}`,
-  "secret-service": `the keyring's key is not the one that the credentials are encrypted with; bring the keyring back from a backup, ${orBeginAnew}`,
-  file: `the file vault-key is not the one that the credentials are encrypted with; bring that one back from a backup, ${orBeginAnew}`,
+  "systemd-credential": `the systemd credential berth.vault-key is not the one that the credentials are encrypted with; bring that one back, ${orStartOver}`,
+  "secret-service": `the keyring's key is not the one that the credentials are encrypted with; bring the keyring back from a backup, ${orStartOver}`,
+  file: `the file vault-key is not the one that the credentials are encrypted with; bring that one back from a backup, ${orStartOver}`,
 };

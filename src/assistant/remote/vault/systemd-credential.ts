@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import type { Environment } from "../../../base/environment.ts";
+import type { Environment } from "../../../base/process-environment.ts";
 import type { FoundKey, KeySource } from "./key-source.ts";
 import { MASTER_KEY_BYTES } from "./vault-key.ts";
 
@@ -22,7 +22,7 @@ export class SystemdCredential implements KeySource {
     this.#folder = folder !== undefined && isAbsolute(folder) ? folder : undefined;
   }
 
-  async look(): Promise<FoundKey> {
+  async probe(): Promise<FoundKey> {
     if (this.#folder === undefined) return { state: "absent" };
     try {
       const key = await readFile(join(this.#folder, CREDENTIAL));

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync } from "node:fs";
 import { join } from "node:path";
-import { openErasingDatabase } from "../../../base/erasing-database.ts";
+import { openSecureDeleteDatabase } from "../../../base/secure-delete-database.ts";
 import type { Durability, Migration, SqliteDatabase } from "../../../base/sqlite.ts";
 import type { Protection } from "../port.ts";
 import type { Credential } from "./port.ts";
@@ -57,7 +57,7 @@ export class VaultFile {
     // One that was brought back from a backup may have other modes, which the log beside it would get too.
     if (existsSync(file)) chmodSync(file, 0o600);
     // Also where rewriting has to wait for another program, what is deleted is overwritten at once.
-    this.#db = openErasingDatabase({ file, durability }, migrations);
+    this.#db = openSecureDeleteDatabase({ file, durability }, migrations);
   }
 
   /** Drawn when the file was made; 32 hex digits. */

@@ -16,7 +16,7 @@ const TAG_BYTES = 16;
 const FORMAT_VERSION = 1;
 
 /** What a sealed text belongs to: anywhere else, or with other words beside it, it does not open. */
-export interface SealedPlace {
+export interface SealContext {
   readonly providerId: string;
   readonly origin: string;
   readonly kind: Credential["kind"];
@@ -25,7 +25,7 @@ export interface SealedPlace {
 }
 
 /** A sealed text that was changed, moved or cut; the key itself has been checked before. */
-export class SealBrokenError extends Error {
+export class CredentialSealBrokenError extends Error {
   constructor() {
     super("a sealed credential does not open");
     this.name = "SealBrokenError";
@@ -57,33 +57,39 @@ export class VaultKey {
   }
 
   /** AES-256-GCM: a fresh nonce of 96 bits, the ciphertext, and the tag. */
-  seal(text: string, place: SealedPlace): Buffer {
+  seal(text: string, context: SealContext): Buffer {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv("aes-256-gcm", this.#sealing, nonce);
-    cipher.setAAD(placeBytes(place));
+    cipher.setAAD(encodeSealContext(context));
     const sealed = cipher.update(text, "utf8");
     return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()]);
   }
 
   /** Throws SealBrokenError. */
-  open(sealed: Buffer, place: SealedPlace): string {
+  open(sealed: Buffer, context: SealContext): string {
     try {
       const nonce = sealed.subarray(0, NONCE_BYTES);
       const decipher = createDecipheriv("aes-256-gcm", this.#sealing, nonce, {
         authTagLength: TAG_BYTES,
       });
-      decipher.setAAD(placeBytes(place));
+      decipher.setAAD(encodeSealContext(context));
       decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
       const opened = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
       return Buffer.concat([opened, decipher.final()]).toString("utf8");
     } catch {
       // Not as its cause: nothing that the library says of it helps anybody.
-      throw new SealBrokenError();
+      throw new CredentialSealBrokenError();
     }
   }
 }
 
-function placeBytes({ providerId, origin, kind, setAtMs, expiresAtMs }: SealedPlace): Buffer {
+function encodeSealContext({
+  providerId,
+  origin,
+  kind,
+  setAtMs,
+  expiresAtMs,
+}: SealContext): Buffer {
   return Buffer.from(
     JSON.stringify([
       "berth credential",

@@ -4,19 +4,26 @@ import type { OverlayTurn } from "../../../client/bus/overlay-turn.ts";
 import {
   type ConsentQuestion,
   type OverlayQuestion,
-  overlayQuestion,
+  parseOverlayQuestion,
 } from "../../../client/bus/overlay-wire.ts";
 import type { Cli } from "../../cli.ts";
-import type { Decision, Question } from "../../companion/ask-decision.ts";
-import { kindOf, lookOf, questionOf, showCall } from "../../companion/decide.ts";
-import { shownLine } from "../../companion/untrusted-text.ts";
+import {
+  choosePromptKind,
+  createCallPrompt,
+  getErrorStyle,
+  showCall,
+} from "../../companion/decide-call.ts";
+import type { DecisionOutcome, DecisionPrompt } from "../../companion/decision-prompt.ts";
+import { sanitizeLine } from "../../companion/untrusted-text.ts";
 import { showConsentQuestion } from "./show-consent-question.ts";
 
 /** An answer that nobody waits for any more. */
 const lateCodes: readonly ErrorCode[] = ["not_found", "invalid_request"];
 
 /** Who decides at the terminal; undefined where nobody is there. */
-export type Person = ((question: Question, signal: AbortSignal) => Promise<Decision>) | undefined;
+export type Prompter =
+  | ((question: DecisionPrompt, signal: AbortSignal) => Promise<DecisionOutcome>)
+  | undefined;
 
 /**
  * Shows what a query waits for, asks the person, and tells the companion. Where nobody can be asked the answer is
@@ -27,55 +34,57 @@ export async function answerQuestion(
   overlay: OverlayClient,
   turn: OverlayTurn,
   document: unknown,
-  person: Person,
+  prompter: Prompter,
   signal: AbortSignal,
 ): Promise<void> {
-  const question = overlayQuestion(document);
-  show(cli, question);
-  if (person === undefined || question.kind === "unknown") {
-    cli.note(cli.errorColours.yellow(`The answer is no: ${whyNot(question)}`));
+  const question = parseOverlayQuestion(document);
+  showQuestion(cli, question);
+  if (prompter === undefined || question.kind === "unknown") {
+    cli.note(cli.errorColours.yellow(`The answer is no: ${explainRefusal(question)}`));
     return respond(overlay, turn, question, false, signal);
   }
   const over = new AbortController();
   const onAbort = () => over.abort();
   signal.addEventListener("abort", onAbort, { once: true });
   // The query goes on, or ends: somebody else has answered, or it was too late.
-  const stopLooking = turn.onArrival(onAbort);
+  const stopWatching = turn.onArrival(onAbort);
   try {
-    const decision = await person(questionFor(question), over.signal);
+    const decision = await prompter(createQuestionPrompt(question), over.signal);
     if (decision !== "overtaken")
       await respond(overlay, turn, question, decision === "approve", signal);
     else if (!signal.aborted) cli.note("It was decided elsewhere, or time is up.");
   } finally {
-    stopLooking();
+    stopWatching();
     signal.removeEventListener("abort", onAbort);
   }
 }
 
-function show(cli: Cli, question: OverlayQuestion): void {
+function showQuestion(cli: Cli, question: OverlayQuestion): void {
   if (question.kind === "call") showCall(cli, question);
-  else if (question.kind === "consent") cli.note(showConsentQuestion(question, lookOf(cli)));
+  else if (question.kind === "consent") cli.note(showConsentQuestion(question, getErrorStyle(cli)));
 }
 
-function questionFor(question: Exclude<OverlayQuestion, { kind: "unknown" }>): Question {
+function createQuestionPrompt(
+  question: Exclude<OverlayQuestion, { kind: "unknown" }>,
+): DecisionPrompt {
   if (question.kind === "call")
-    return questionOf({ kind: kindOf(question.spec), spec: question.spec });
+    return createCallPrompt({ kind: choosePromptKind(question.spec), spec: question.spec });
   return {
     text: "Send it, this once? [y/N] ",
     holdMs: 0,
-    judge: (line) => (/^y(es)?$/i.test(line) ? "approve" : "decline"),
+    parseAnswer: (line) => (/^y(es)?$/i.test(line) ? "approve" : "decline"),
   };
 }
 
-function whyNot(question: OverlayQuestion): string {
+function explainRefusal(question: OverlayQuestion): string {
   if (question.kind === "unknown")
     return "it asks for something that this version of berth does not know";
   if (question.kind === "call") return "there is no terminal to ask at; run this at one";
-  return `there is no terminal to ask at; \`${allowing(question)}\` allows it for good`;
+  return `there is no terminal to ask at; \`${formatConsentCommand(question)}\` allows it for good`;
 }
 
-function allowing({ scopes }: ConsentQuestion): string {
-  return `berth remote consent ${scopes.map((scope) => shownLine(scope)).join(" ")} on`;
+function formatConsentCommand({ scopes }: ConsentQuestion): string {
+  return `berth remote consent ${scopes.map((scope) => sanitizeLine(scope)).join(" ")} on`;
 }
 
 async function respond(

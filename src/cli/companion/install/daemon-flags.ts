@@ -1,16 +1,16 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { UsageError } from "../../failure.ts";
+import { UsageError } from "../../cli-errors.ts";
 
 /** Said by the installation itself, or by nobody but Berth. */
-const ownFlags: ReadonlySet<string> = new Set(["--user", "--started-by"]);
+const omittedFlags: ReadonlySet<string> = new Set(["--user", "--started-by"]);
 
 /**
  * The flags that were given to `berth assistant`, to be written down: with paths from the root, since the daemon
  * is started elsewhere. Throws UsageError for --system.
  */
-export function daemonFlags(
+export function collectDaemonFlags(
   assistant: Command,
   globals: { readonly dataDir?: string; readonly config?: string },
   workingDirectory: string,
@@ -27,19 +27,23 @@ export function daemonFlags(
   for (const option of assistant.options) {
     const { long } = option;
     const name = option.attributeName();
-    if (!long || ownFlags.has(long) || assistant.getOptionValueSource(name) !== "cli") continue;
+    if (!long || omittedFlags.has(long) || assistant.getOptionValueSource(name) !== "cli") continue;
     const value: unknown = assistant.getOptionValue(name);
     const values = Array.isArray(value) ? value : [value];
     for (const each of values) {
       if (each === true) flags.push(long);
-      else flags.push(long, long === "--model" ? modelFlag(String(each), absolute) : String(each));
+      else
+        flags.push(
+          long,
+          long === "--model" ? resolveModelFlag(String(each), absolute) : String(each),
+        );
     }
   }
   return flags;
 }
 
 /** `[id=]file`, or the id of a model, which is no file. */
-function modelFlag(text: string, absolute: (text: string) => string): string {
+function resolveModelFlag(text: string, absolute: (text: string) => string): string {
   const [, id = "", file = ""] = /^([^=/]+=)?(.*)$/.exec(text) ?? [];
   return existsSync(absolute(file)) ? `${id}${absolute(file)}` : text;
 }

@@ -1,8 +1,8 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { xdgDirectory } from "../../../base/assistant-paths.ts";
+import { parseXdgDirectory } from "../../../base/assistant-paths.ts";
 import { COMPANION_UNIT, companionBusNames } from "../../../base/companion-names.ts";
-import type { Environment } from "../../../base/environment.ts";
+import type { Environment } from "../../../base/process-environment.ts";
 
 /** Where a user's own units and bus services are looked for, by systemd.unit(5) and the XDG directories. */
 export interface InstallPaths {
@@ -11,10 +11,10 @@ export interface InstallPaths {
   readonly services: readonly { readonly name: string; readonly file: string }[];
 }
 
-export function installPaths(environment: Environment): InstallPaths {
+export function resolveInstallPaths(environment: Environment): InstallPaths {
   const home = environment["HOME"] || homedir();
-  const configHome = xdgDirectory(environment["XDG_CONFIG_HOME"]) ?? join(home, ".config");
-  const dataHome = xdgDirectory(environment["XDG_DATA_HOME"]) ?? join(home, ".local/share");
+  const configHome = parseXdgDirectory(environment["XDG_CONFIG_HOME"]) ?? join(home, ".config");
+  const dataHome = parseXdgDirectory(environment["XDG_DATA_HOME"]) ?? join(home, ".local/share");
   return {
     unit: join(configHome, "systemd/user", COMPANION_UNIT),
     services: companionBusNames.map((name) => ({

@@ -1,5 +1,5 @@
-import { timeLimit } from "../../../base/time-limit.ts";
-import { sessionBusAddress } from "../../../dbus/address.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
+import { sessionBusAddress } from "../../../dbus/session-bus-address.ts";
 import type { CliIo } from "../../io.ts";
 
 const ANSWER_MS_MAX = 5_000;
@@ -8,7 +8,7 @@ const ANSWER_MS_MAX = 5_000;
 export async function reloadBus(io: CliIo): Promise<void> {
   const address = sessionBusAddress(io.environment);
   if (address === undefined) return;
-  using limit = timeLimit(new AbortController().signal, ANSWER_MS_MAX);
+  using limit = createTimeLimit(new AbortController().signal, ANSWER_MS_MAX);
   try {
     await using bus = await io.openSessionBus(address, limit.signal, false);
     const name = "org.freedesktop.DBus";

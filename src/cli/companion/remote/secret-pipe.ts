@@ -4,8 +4,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { Environment } from "../../../base/environment.ts";
 import { BerthError } from "../../../base/errors.ts";
+import type { Environment } from "../../../base/process-environment.ts";
 
 const run = promisify(execFile);
 /** A process that makes one name takes milliseconds. */
@@ -16,14 +16,14 @@ const MKFIFO_MS_MAX = 10_000;
  * the kernel, until somebody has read it. Node has no pipe(): a FIFO whose name is removed is the same. Rejects with
  * BerthError `internal`. Whoever gets the descriptor closes it.
  */
-export async function pipeHolding(secret: string, environment: Environment): Promise<number> {
+export async function createSecretPipe(secret: string, environment: Environment): Promise<number> {
   const parent = environment["XDG_RUNTIME_DIR"] || tmpdir();
   let dir: string | undefined;
   try {
     dir = await mkdtemp(join(parent, "berth-key-"));
     const path = join(dir, "key");
     await run("mkfifo", ["-m", "600", path], { timeout: MKFIFO_MS_MAX });
-    return filled(path, Buffer.from(secret));
+    return fillPipe(path, Buffer.from(secret));
   } catch (error) {
     throw new BerthError("internal", "no pipe can be made to hand the key over", {
       hint: "check that the program mkfifo is there, and that XDG_RUNTIME_DIR can be written",
@@ -35,7 +35,7 @@ export async function pipeHolding(secret: string, environment: Environment): Pro
 }
 
 /** What is written fits into a pipe, so that nobody has to read it before its end is there. */
-function filled(path: string, bytes: Buffer): number {
+function fillPipe(path: string, bytes: Buffer): number {
   // For both: to open one end alone would wait for the other.
   const writeEnd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
   let readEnd: number | undefined;

@@ -3,14 +3,14 @@ import {
   type ProviderRow,
   type RemoteReport,
 } from "../../../client/bus/remote-wire.ts";
-import { formatAge, formatTime } from "../../age.ts";
-import { colourOfStatus } from "../../colours.ts";
-import { type Look, section } from "../../output/sections.ts";
+import { getStatusColour } from "../../colours.ts";
+import { formatAge, formatTime } from "../../format-time.ts";
+import { formatSection, type ViewOptions } from "../../output/format-sections.ts";
 import { formatTable } from "../../output/table.ts";
-import { shownLine } from "../untrusted-text.ts";
+import { sanitizeLine } from "../untrusted-text.ts";
 
 /** What each scope stands for, as `docs/remote.md` has it. */
-const meanings: Readonly<Record<(typeof consentScopes)[number], string>> = {
+const scopeDescriptions: Readonly<Record<(typeof consentScopes)[number], string>> = {
   prompt: "what you and programs of yours write to a model",
   files: "passages of files that were found for a question",
   mail: "the same of mail",
@@ -20,63 +20,63 @@ const meanings: Readonly<Record<(typeof consentScopes)[number], string>> = {
 };
 
 /** Providers, below them what may go to any of them, and what a person should see to. */
-export function showRemote(report: RemoteReport, look: Look): string {
-  const parts = [showProviders(report.providers, look), consentSection(report, look)];
+export function showRemote(report: RemoteReport, style: ViewOptions): string {
+  const parts = [showProviders(report.providers, style), formatConsentSection(report, style)];
   const { pending, protection } = report;
   if (pending.length > 0)
-    parts.push(`A sign-in is under way at ${pending.map((id) => shownLine(id)).join(", ")}.`);
+    parts.push(`A sign-in is under way at ${pending.map((id) => sanitizeLine(id)).join(", ")}.`);
   if (protection.isLocked)
     parts.push(
-      look.colours.red(
-        `Keys cannot be read or written now: ${shownLine(protection.message ?? "what they are encrypted with is locked")}`,
+      style.colours.red(
+        `Keys cannot be read or written now: ${sanitizeLine(protection.message ?? "what they are encrypted with is locked")}`,
       ),
     );
   return parts.map((part) => part.trimEnd()).join("\n\n");
 }
 
-export function showProviders(providers: readonly ProviderRow[], look: Look): string {
+export function showProviders(providers: readonly ProviderRow[], style: ViewOptions): string {
   return formatTable(
     providers,
     [
-      { header: "PROVIDER", value: ({ id }) => shownLine(id) },
-      { header: "ADDRESS", value: address, shrinks: true },
-      { header: "CREDENTIAL", value: (provider) => credential(provider, look.nowMs) },
+      { header: "PROVIDER", value: ({ id }) => sanitizeLine(id) },
+      { header: "ADDRESS", value: formatAddress, canShrink: true },
+      { header: "CREDENTIAL", value: (provider) => formatCredential(provider, style.nowMs) },
       {
         header: "STATUS",
-        value: ({ status }) => shownLine(status),
-        colour: (text, { status }) => colourOf(look, status)(text),
+        value: ({ status }) => sanitizeLine(status),
+        colour: (text, { status }) => chooseStatusColour(style, status)(text),
       },
-      { header: "LAST USED", value: ({ lastUsed }) => formatAge(lastUsed, look.nowMs) },
+      { header: "LAST USED", value: ({ lastUsed }) => formatAge(lastUsed, style.nowMs) },
     ],
-    { width: look.width },
+    { width: style.width },
   );
 }
 
 /** A line for each scope. */
-export function showConsent(consent: RemoteReport["consent"], look: Look): string {
+export function showConsent(consent: RemoteReport["consent"], style: ViewOptions): string {
   return consentScopes
     .map((scope) => {
-      const answer = consent[scope] ? look.colours.yellow("on ") : look.colours.dim("off");
-      return `${scope.padEnd(8)}   ${answer}   ${look.colours.dim(meanings[scope])}`;
+      const answer = consent[scope] ? style.colours.yellow("on ") : style.colours.dim("off");
+      return `${scope.padEnd(8)}   ${answer}   ${style.colours.dim(scopeDescriptions[scope])}`;
     })
     .join("\n");
 }
 
-function consentSection({ consent }: RemoteReport, look: Look): string {
-  return section(
+function formatConsentSection({ consent }: RemoteReport, style: ViewOptions): string {
+  return formatSection(
     "May leave this machine (`berth remote consent`)",
-    showConsent(consent, look),
-    look,
+    showConsent(consent, style),
+    style,
   );
 }
 
-function address({ baseUrl, addressClass }: ProviderRow): string {
-  const text = shownLine(baseUrl);
+function formatAddress({ baseUrl, addressClass }: ProviderRow): string {
+  const text = sanitizeLine(baseUrl);
   if (addressClass === "loopback") return `${text} (this machine)`;
   return addressClass === "private" ? `${text} (your network)` : text;
 }
 
-function credential(
+function formatCredential(
   { credential: { kind, expiresAt }, hasSignIn, addressClass }: ProviderRow,
   nowMs: number,
 ) {
@@ -89,8 +89,8 @@ function credential(
   return addressClass === "loopback" ? "none; needs none" : "none";
 }
 
-function colourOf({ colours }: Look, status: string): (text: string) => string {
+function chooseStatusColour({ colours }: ViewOptions, status: string): (text: string) => string {
   if (status === "unknown") return colours.dim;
   if (status === "unauthorized" || status === "unreachable") return colours.red;
-  return colourOfStatus(colours, status);
+  return getStatusColour(colours, status);
 }

@@ -1,12 +1,12 @@
-import { untilAborted } from "../../../base/aborting.ts";
 import { BerthError } from "../../../base/errors.ts";
-import { timeLimit } from "../../../base/time-limit.ts";
-import { companionEnded } from "../../../client/bus/no-bus.ts";
-import type { LoginEnd, RemoteClient } from "../../../client/bus/remote-client.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
+import { companionEnded } from "../../../client/bus/connection-errors.ts";
+import type { LoginCompletedEvent, RemoteClient } from "../../../client/bus/remote-client.ts";
 import type { Cli } from "../../cli.ts";
-import { exitCodes, explain, timedOut } from "../../failure.ts";
+import { exitCodes, formatError, timeoutError } from "../../cli-errors.ts";
 import { callExitCodes } from "../show-result.ts";
-import { shownLine } from "../untrusted-text.ts";
+import { sanitizeLine } from "../untrusted-text.ts";
 
 /** The companion gives a person five minutes, and then says so itself. */
 const SIGN_IN_MS_MAX = 6 * 60_000;
@@ -20,28 +20,31 @@ export async function signIn(
   id: string,
   show: (url: string) => void,
   signal: AbortSignal,
-): Promise<LoginEnd> {
+): Promise<LoginCompletedEvent> {
   const over = new AbortController();
-  using bound = timeLimit(signal, SIGN_IN_MS_MAX);
+  using bound = createTimeLimit(signal, SIGN_IN_MS_MAX);
   let hasBegun = false;
-  let settle: ((end: LoginEnd) => void) | undefined;
-  const ended = new Promise<LoginEnd>((resolve) => {
+  let settle: ((end: LoginCompletedEvent) => void) | undefined;
+  const ended = new Promise<LoginCompletedEvent>((resolve) => {
     settle = resolve;
   });
   // Before it has begun, an end is that of the sign-in before: nobody has had the URL of this one yet.
   const stop = await remote.onLoginCompleted((end) => {
     if (hasBegun && end.providerId === id) settle?.(end);
   });
-  const stopGone = await remote.onGone(() => over.abort());
+  const stopGone = await remote.onDisconnected(() => over.abort());
   try {
     const url = await remote.beginLogin(id, signal);
     hasBegun = true;
     show(url);
-    return await untilAborted(ended, bound.signal, over.signal);
+    return await raceWithAbort(ended, bound.signal, over.signal);
   } catch (error) {
     if (over.signal.aborted) throw companionEnded();
     if (!signal.aborted && bound.signal.aborted)
-      throw timedOut("the sign-in did not end in time", `\`berth remote login ${id}\` begins anew`);
+      throw timeoutError(
+        "the sign-in did not end in time",
+        `\`berth remote login ${id}\` begins anew`,
+      );
     throw error;
   } finally {
     stop();
@@ -50,58 +53,61 @@ export async function signIn(
 }
 
 /** Says how a sign-in ended, and sets what the command line ends with. */
-export async function tellSignIn(cli: Cli, { providerId, isOk, detail }: LoginEnd): Promise<void> {
-  const id = shownLine(providerId);
+export async function reportSignIn(
+  cli: Cli,
+  { providerId, isOk, detail }: LoginCompletedEvent,
+): Promise<void> {
+  const id = sanitizeLine(providerId);
   if (isOk) return cli.print(`signed in at ${id}`);
-  const { words, hint, exitCode } = failureOf(id, detail);
+  const { message: words, hint, exitCode } = describeSignInFailure(id, detail);
   cli.exitCode = exitCode;
   const error = new BerthError("provider_denied", `not signed in at ${id}: ${words}`, { hint });
-  cli.io.writeError(explain(error, cli.errorColours, false));
+  cli.io.writeError(formatError(error, cli.errorColours, false));
 }
 
-interface Failure {
-  readonly words: string;
+interface SignInFailure {
+  readonly message: string;
   readonly hint?: string;
   readonly exitCode: number;
 }
 
-function failureOf(id: string, detail: string): Failure {
+function describeSignInFailure(id: string, detail: string): SignInFailure {
   const again = `\`berth remote login ${id}\` begins anew`;
   const failed = exitCodes.failed;
   switch (detail) {
     case "denied_by_user":
-      return { words: "it was not allowed in the browser", exitCode: callExitCodes.denied };
+      return { message: "it was not allowed in the browser", exitCode: callExitCodes.denied };
     case "cancelled":
-      return { words: "somebody has cancelled it", exitCode: callExitCodes.denied };
+      return { message: "somebody has cancelled it", exitCode: callExitCodes.denied };
     case "superseded":
-      return { words: "another sign-in there was begun after it", exitCode: failed };
+      return { message: "another sign-in there was begun after it", exitCode: failed };
     case "timeout":
       return {
-        words: "nobody signed in within five minutes",
+        message: "nobody signed in within five minutes",
         hint: again,
         exitCode: exitCodes.timedOut,
       };
     case "state_mismatch":
       return {
-        words: "what the browser brought back does not belong to this sign-in; nothing was kept",
+        message: "what the browser brought back does not belong to this sign-in; nothing was kept",
         hint: `use the link of this sign-in only; ${again}`,
         exitCode: failed,
       };
     case "issuer_mismatch":
       return {
-        words: "somebody else than the provider has answered; nothing was kept",
+        message: "somebody else than the provider has answered; nothing was kept",
         hint: `look at the address in the browser before you sign in; ${again}`,
         exitCode: failed,
       };
     case "exchange_failed":
-      return { words: "the provider gave no credential for it", hint: again, exitCode: failed };
+      return { message: "the provider gave no credential for it", hint: again, exitCode: failed };
     case "storage_failed":
       return {
-        words: "the credential could not be kept",
+        message: "the credential could not be kept",
         hint: "`berth remote` tells whether keys are locked; check that the disk is not full",
         exitCode: failed,
       };
     default:
-      return { words: `it ended with "${shownLine(detail)}"`, hint: again, exitCode: failed };
+      return { message: `it ended with "${sanitizeLine(detail)}"`, hint: again, exitCode: failed };
   }
 }

@@ -1,5 +1,5 @@
 import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
-import type { Draft } from "./draft.ts";
+import type { PlanDraft } from "./plan-draft.ts";
 
 /** Which containers of the wanted version are to be made, and what has to come before. */
 export interface Creations {
@@ -11,7 +11,7 @@ export interface Creations {
 
 /** Adds the pull or the build of an image that is missing. */
 export function decideCreations(
-  draft: Draft,
+  draft: PlanDraft,
   kept: ReadonlyMap<number, ObservedContainer>,
 ): Creations {
   const { desired, observed } = draft;
@@ -20,7 +20,7 @@ export function decideCreations(
   const isTakenAway = (spec: ContainerSpec) => indexOf(spec) < observed.stableReplicas;
   const specs = desired.containers
     .filter((_, replica) => !kept.has(replica))
-    .filter((spec) => !isTakenAway(spec) || draft.mayCorrect("container", indexOf(spec)));
+    .filter((spec) => !isTakenAway(spec) || draft.tryCorrect("container", indexOf(spec)));
   const isBlocked = specs.length > 0 && observed.blockedBy !== null;
   const needsImage = specs.length > 0 && !isBlocked && observed.image === "absent";
   if (needsImage) {

@@ -1,16 +1,16 @@
 import { planContainers, planCreations, planOldRestart } from "./containers.ts";
 import { decideCreations } from "./creations.ts";
-import { type Draft, removals } from "./draft.ts";
-import { hasEnded, sortContainers } from "./observed.ts";
-import { planRoute } from "./route.ts";
+import { classifyContainers, hasEnded } from "./observed-containers.ts";
+import { buildRemovals, type PlanDraft } from "./plan-draft.ts";
+import { planRoute } from "./plan-route.ts";
 
 /**
  * The old version stops before the new one starts. It stays up until nothing but its own stopping
  * stands in the way of the new one.
  */
-export function planRecreate(draft: Draft): void {
+export function planRecreate(draft: PlanDraft): void {
   const { desired, observed } = draft;
-  const { kept, surplus, old } = sortContainers(desired, observed.containers);
+  const { kept, surplus, old } = classifyContainers(desired, observed.containers);
   const creations = decideCreations(draft, kept);
   const steps = draft.collect(() => {
     if (creations.areHeld) {
@@ -20,8 +20,8 @@ export function planRecreate(draft: Draft): void {
       return;
     }
     const graceMs = desired.app.stopGraceMs;
-    draft.add(...removals(old, graceMs, `replaced by generation ${desired.generation}`));
-    draft.add(...removals(surplus, graceMs, `${desired.containers.length} wanted`));
+    draft.add(...buildRemovals(old, graceMs, `replaced by generation ${desired.generation}`));
+    draft.add(...buildRemovals(surplus, graceMs, `${desired.containers.length} wanted`));
     planContainers(draft, kept);
     planCreations(draft, creations.specs, creations.cause);
   });

@@ -2,9 +2,9 @@ import * as labels from "../../labels.ts";
 import type { ObservedContainer } from "../../runtime/port.ts";
 import { planContainers, planCreations, planOldRestart } from "./containers.ts";
 import { decideCreations } from "./creations.ts";
-import { type Draft, stop } from "./draft.ts";
-import { hasEnded, hashOf, isUp, sortContainers } from "./observed.ts";
-import { isRouted, isServing, planRoute } from "./route.ts";
+import { classifyContainers, getSpecHash, hasEnded, isUp } from "./observed-containers.ts";
+import { buildStop, type PlanDraft } from "./plan-draft.ts";
+import { isRouted, isServing, planRoute } from "./plan-route.ts";
 
 /**
  * The new version comes up beside the old one, takes over when every replica is healthy, and the old
@@ -15,9 +15,9 @@ import { isRouted, isServing, planRoute } from "./route.ts";
  * Which of these steps is due follows from labels, health, the route table and the versions that have had
  * requests (`served`, kept in the status); how long a step still waits, from what this process has seen (`seen`).
  */
-export function planRolling(draft: Draft): void {
+export function planRolling(draft: PlanDraft): void {
   const { desired, observed } = draft;
-  const { kept, surplus, old } = sortContainers(desired, observed.containers);
+  const { kept, surplus, old } = classifyContainers(desired, observed.containers);
   const creations = decideCreations(draft, kept);
   const steps = draft.collect(() => {
     const isHeld = creations.areHeld && old.length > 0;
@@ -30,28 +30,28 @@ export function planRolling(draft: Draft): void {
   draft.add(...steps);
 }
 
-function planOld(draft: Draft, old: readonly ObservedContainer[]): void {
+function planOld(draft: PlanDraft, old: readonly ObservedContainer[]): void {
   const { desired } = draft;
   for (const container of old) {
-    const part = partOf(draft, container);
-    if (part === "done") end(draft, container, `replaced by generation ${desired.generation}`);
-    else if (part === "abandoned") end(draft, container, "it was never needed");
-    else if (part === "serving" && hasEnded(container)) planOldRestart(draft, container);
+    const role = getRolloutRole(draft, container);
+    if (role === "done") planEnd(draft, container, `replaced by generation ${desired.generation}`);
+    else if (role === "abandoned") planEnd(draft, container, "it was never needed");
+    else if (role === "serving" && hasEnded(container)) planOldRestart(draft, container);
   }
 }
 
 /** Replicas that are one too many get no more requests, and end like a version that was replaced. */
-function planSurplus(draft: Draft, surplus: readonly ObservedContainer[]): void {
+function planSurplus(draft: PlanDraft, surplus: readonly ObservedContainer[]): void {
   const cause = `${draft.desired.containers.length} wanted`;
   for (const container of surplus) {
     if (isServing(draft.desired, draft.observed, container)) continue;
-    if (hasDrained(draft, container, draft.observed.seen.idleSince.get(container.id)))
-      end(draft, container, cause);
+    if (hasDrained(draft, container, draft.observed.firstSeen.idleSince.get(container.id)))
+      planEnd(draft, container, cause);
   }
 }
 
 /** Its stop takes as long as it takes; the removal follows when it has ended. */
-function end(draft: Draft, container: ObservedContainer, cause: string): void {
+function planEnd(draft: PlanDraft, container: ObservedContainer, cause: string): void {
   const { desired, observed } = draft;
   if (container.state === "removing") return;
   if (!isUp(container)) {
@@ -59,16 +59,16 @@ function end(draft: Draft, container: ObservedContainer, cause: string): void {
     return;
   }
   // The engine tells when it has ended; should that get lost, somebody has to look.
-  draft.lookAgainAt(observed.nowMs + STOPPING_RETRY_MS);
+  draft.requeueAt(observed.nowMs + STOPPING_RETRY_MS);
   if (!observed.stopping.has(container.id))
-    draft.add(stop(container, desired.app.stopGraceMs, cause, true));
+    draft.add(buildStop(container, desired.app.stopGraceMs, cause, true));
 }
 
 const STOPPING_RETRY_MS = 1_000;
 
 /** True when a container has had its time to end its requests. */
 function hasDrained(
-  draft: Draft,
+  draft: PlanDraft,
   container: ObservedContainer,
   sinceMs: number | undefined,
 ): boolean {
@@ -76,7 +76,7 @@ function hasDrained(
   const { desired, observed } = draft;
   const drainedAtMs = (sinceMs ?? observed.nowMs) + desired.app.rollout.drainMs;
   if (observed.nowMs >= drainedAtMs) return true;
-  draft.lookAgainAt(drainedAtMs);
+  draft.requeueAt(drainedAtMs);
   return false;
 }
 
@@ -85,18 +85,18 @@ function hasDrained(
  * requests, and may still be answering some. done: nobody needs it any more. abandoned: it came up for a version
  * that was overtaken before it got a request.
  */
-type Part = "serving" | "draining" | "done" | "abandoned";
+type RolloutRole = "serving" | "draining" | "done" | "abandoned";
 
-function partOf(draft: Draft, container: ObservedContainer): Part {
+function getRolloutRole(draft: PlanDraft, container: ObservedContainer): RolloutRole {
   const { desired, observed } = draft;
   const { route, served } = observed;
   const hasTakenOver = isRouted(desired, observed);
   if (isServing(desired, observed, container)) return "serving";
-  if (hashOf(container) === route?.version && route.version !== desired.hash) return "serving";
+  if (getSpecHash(container) === route?.version && route.version !== desired.hash) return "serving";
   // From a time without an ingress, or without a port: the route says nothing of it.
   const isPublished = container.labels[labels.LOOPBACK_PORT] !== undefined;
   const isOutside = isPublished || container.labels[labels.PORT] === undefined;
-  const hasServed = served.includes(hashOf(container)) || isPublished;
+  const hasServed = served.includes(getSpecHash(container)) || isPublished;
   if (!hasServed) return "abandoned";
   if (isOutside && !hasTakenOver) return "serving";
   if (!route) return hasTakenOver ? "done" : "serving";

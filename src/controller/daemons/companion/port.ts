@@ -20,12 +20,12 @@ export interface CompanionReport {
 }
 
 /** The person's session bus, as far as it says where a companion is. */
-export interface PersonBus extends AsyncDisposable {
+export interface CompanionBus extends AsyncDisposable {
   /** The connection is gone, and does not come back. */
   readonly isLost: boolean;
 
   /** How things are now. Rejects with BusCallError where the bus does not say, or with the signal's reason. */
-  look(signal: AbortSignal): Promise<CompanionSight>;
+  observe(signal: AbortSignal): Promise<CompanionObservation>;
 
   /**
    * Has the bus start the companion that is installed; resolves when it has its names. Rejects with BusCallError,
@@ -38,12 +38,12 @@ export interface PersonBus extends AsyncDisposable {
  * Connects to the session bus; undefined where there is none for this user. `onChange` is called whenever `look`
  * may say something else from now on, and when the connection is lost. Rejects with the signal's reason only.
  */
-export type OpenPersonBus = (
+export type OpenCompanionBus = (
   onChange: () => void,
   signal: AbortSignal,
-) => Promise<PersonBus | undefined>;
+) => Promise<CompanionBus | undefined>;
 
-export interface CompanionSight {
+export interface CompanionObservation {
   /** Who has the companion's names. Undefined: nobody. */
   readonly owner: { readonly pid: number | null; readonly url: string | null } | undefined;
   /** The bus would start one for whoever calls it. */

@@ -1,6 +1,12 @@
-import { readInspected, readState } from "./control-answers.ts";
-import type { ControlCalls } from "./control-calls.ts";
-import type { AssistantControl, AssistantState, Door, InspectedModel, LoadModel } from "./port.ts";
+import { readInspectedModel, readState } from "./control-responses.ts";
+import type { ControlTransport } from "./control-transport.ts";
+import type {
+  AssistantControl,
+  AssistantState,
+  ContainerListenerSpec,
+  InspectedModel,
+  LoadModelRequest,
+} from "./port.ts";
 
 /**
  * In milliseconds. What is asked of memory is answered at once; a file's head is read from slow disks in
@@ -11,20 +17,20 @@ const LIMIT_MS = {
   inspect: 30_000,
   load: 10 * 60_000,
   unload: 30_000,
-  doors: 10_000,
+  listeners: 10_000,
 } as const;
 
 /** The assistant's system instance over its control socket. */
 export class ControlClient implements AssistantControl {
-  readonly #calls: ControlCalls;
+  readonly #transport: ControlTransport;
 
-  constructor(options: { readonly calls: ControlCalls }) {
-    this.#calls = options.calls;
+  constructor(options: { readonly calls: ControlTransport }) {
+    this.#transport = options.calls;
   }
 
   async state(signal: AbortSignal): Promise<AssistantState> {
-    const call = { method: "GET", path: "/state", late: "assistant_unreachable" } as const;
-    return readState(await this.#calls.call({ ...call, limitMs: LIMIT_MS.state }, signal));
+    const call = { method: "GET", path: "/state", timeoutCode: "assistant_unreachable" } as const;
+    return readState(await this.#transport.call({ ...call, limitMs: LIMIT_MS.state }, signal));
   }
 
   async inspect(
@@ -38,10 +44,12 @@ export class ControlClient implements AssistantControl {
       sequences: file.sequences,
     };
     const call = { method: "POST", path: "/models/inspect", body } as const;
-    return readInspected(await this.#calls.call({ ...call, limitMs: LIMIT_MS.inspect }, signal));
+    return readInspectedModel(
+      await this.#transport.call({ ...call, limitMs: LIMIT_MS.inspect }, signal),
+    );
   }
 
-  async load(model: LoadModel, signal: AbortSignal): Promise<void> {
+  async load(model: LoadModelRequest, signal: AbortSignal): Promise<void> {
     const body = {
       id: model.id,
       path: model.path,
@@ -53,16 +61,19 @@ export class ControlClient implements AssistantControl {
       pinned: true,
     };
     const call = { method: "POST", path: "/models/load", body } as const;
-    await this.#calls.call({ ...call, limitMs: LIMIT_MS.load }, signal);
+    await this.#transport.call({ ...call, limitMs: LIMIT_MS.load }, signal);
   }
 
   async unload(id: string, signal: AbortSignal): Promise<void> {
     const call = { method: "POST", path: "/models/unload", body: { id } } as const;
-    await this.#calls.call({ ...call, limitMs: LIMIT_MS.unload }, signal);
+    await this.#transport.call({ ...call, limitMs: LIMIT_MS.unload }, signal);
   }
 
-  async openDoors(doors: readonly Door[], signal: AbortSignal): Promise<void> {
-    const call = { method: "PUT", path: "/doors", body: { doors } } as const;
-    await this.#calls.call({ ...call, limitMs: LIMIT_MS.doors }, signal);
+  async setContainerListeners(
+    doors: readonly ContainerListenerSpec[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const call = { method: "PUT", path: "/listeners", body: { listeners: doors } } as const;
+    await this.#transport.call({ ...call, limitMs: LIMIT_MS.listeners }, signal);
   }
 }

@@ -1,4 +1,4 @@
-import type { ModelFacts } from "../../../resources/model-status.ts";
+import type { ModelFileFacts } from "../../../resources/model-status.ts";
 
 /**
  * The assistant's system instance, as the Model reconciler drives it over the control socket. Every call has
@@ -18,14 +18,17 @@ export interface AssistantControl {
     signal: AbortSignal,
   ): Promise<InspectedModel>;
   /** Resolves when the model answers; one that is there with other settings is exchanged. */
-  load(request: LoadModel, signal: AbortSignal): Promise<void>;
+  load(request: LoadModelRequest, signal: AbortSignal): Promise<void>;
   /** Resolves when it is gone; one that is not there is done. */
   unload(id: string, signal: AbortSignal): Promise<void>;
   /** Makes the endpoint reachable for containers, in place of what was open before. */
-  openDoors(doors: readonly Door[], signal: AbortSignal): Promise<void>;
+  setContainerListeners(
+    listeners: readonly ContainerListenerSpec[],
+    signal: AbortSignal,
+  ): Promise<void>;
 }
 
-export interface LoadModel {
+export interface LoadModelRequest {
   /** What clients call it. */
   readonly id: string;
   /** Further names for clients, such as its repository id. */
@@ -39,7 +42,7 @@ export interface LoadModel {
 }
 
 /** An address of this machine that only containers of some networks are let in by. */
-export interface Door {
+export interface ContainerListenerSpec {
   readonly address: string;
   readonly port: number;
   /** What the Host header has to name. */
@@ -78,7 +81,7 @@ export interface AssistantModel {
 }
 
 /** What a file says of itself, and what it would take. */
-export type InspectedModel = ModelFacts;
+export type InspectedModel = ModelFileFacts;
 
 /** What the rest of Berth is told of the daemon itself. */
 export interface AssistantDaemon {

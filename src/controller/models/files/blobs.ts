@@ -1,16 +1,16 @@
 import { readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { fsyncDirectory } from "../../../base/atomic-file.ts";
 import type { Clock } from "../../../base/clock.ts";
-import { syncFolder } from "../../../base/whole-files.ts";
 import type { Hasher } from "./hasher.ts";
 import {
   type FileStamp,
   isSameStamp,
-  readVerified,
-  stampOf,
-  touchUsed,
-  writeVerified,
-} from "./verified.ts";
+  readFileStamp,
+  readVerificationNote,
+  updateLastUsed,
+  writeVerificationNote,
+} from "./verification-note.ts";
 
 const SHA256 = /^[0-9a-f]{64}$/;
 
@@ -35,7 +35,7 @@ export class Blobs {
     this.#hasher = hasher;
   }
 
-  pathOf(sha256: string): string {
+  getPath(sha256: string): string {
     return join(this.#dir, sha256);
   }
 
@@ -43,8 +43,8 @@ export class Blobs {
   async find(sha256: string): Promise<number | undefined> {
     if (!SHA256.test(sha256)) return undefined;
     const [stamp, note] = await Promise.all([
-      stampOf(this.pathOf(sha256)),
-      readVerified(this.#noteOf(sha256)),
+      readFileStamp(this.getPath(sha256)),
+      readVerificationNote(this.#getNotePath(sha256)),
     ]);
     if (!stamp || !note || note.sha256 !== sha256 || !isSameStamp(stamp, note.stamp))
       return undefined;
@@ -52,17 +52,17 @@ export class Blobs {
   }
 
   /** Bytes that lie under this name, verified or not. */
-  async sizeOf(sha256: string): Promise<number | undefined> {
+  async readSize(sha256: string): Promise<number | undefined> {
     if (!SHA256.test(sha256)) return undefined;
-    return (await stampOf(this.pathOf(sha256)))?.sizeBytes;
+    return (await readFileStamp(this.getPath(sha256)))?.sizeBytes;
   }
 
   /** Takes over a file that was hashed a moment ago, flushed, and is on the same file system. */
   async adopt(from: string, sha256: string): Promise<void> {
     // The note's own flush of the folder is this name's too.
-    await rename(from, this.pathOf(sha256));
-    const stamp = await stampOf(this.pathOf(sha256));
-    if (stamp) await this.#note(sha256, stamp);
+    await rename(from, this.getPath(sha256));
+    const stamp = await readFileStamp(this.getPath(sha256));
+    if (stamp) await this.#writeNote(sha256, stamp);
   }
 
   /**
@@ -76,36 +76,36 @@ export class Blobs {
   ): Promise<
     { readonly isRight: boolean; readonly got: string; readonly sizeBytes: number } | undefined
   > {
-    const stamp = await stampOf(this.pathOf(sha256));
+    const stamp = await readFileStamp(this.getPath(sha256));
     if (!stamp) return undefined;
     const wanted = { gitBlobBytes: null };
-    const path = this.pathOf(sha256);
+    const path = this.getPath(sha256);
     const digests = await this.#hasher.hash(path, stamp.sizeBytes, wanted, onRead, signal);
     const isRight = digests.sha256 === sha256;
     // As it stood before it was read: what changed meanwhile is read again.
-    if (isRight) await this.#note(sha256, stamp);
+    if (isRight) await this.#writeNote(sha256, stamp);
     else await this.remove(sha256);
     return { isRight, got: digests.sha256, sizeBytes: stamp.sizeBytes };
   }
 
   async remove(sha256: string): Promise<void> {
-    await rm(this.#noteOf(sha256), { force: true });
-    await rm(this.pathOf(sha256), { force: true });
-    await syncFolder(this.#dir);
+    await rm(this.#getNotePath(sha256), { force: true });
+    await rm(this.getPath(sha256), { force: true });
+    await fsyncDirectory(this.#dir);
   }
 
   async touch(sha256: string): Promise<void> {
     // One that has no note has nothing to lose.
-    await touchUsed(this.#noteOf(sha256), this.#clock.now()).catch(() => {});
+    await updateLastUsed(this.#getNotePath(sha256), this.#clock.now()).catch(() => {});
   }
 
   async list(): Promise<StoredBlob[]> {
     const names = await readdir(this.#dir).catch(() => []);
     const blobs: StoredBlob[] = [];
     for (const sha256 of names.filter((name) => SHA256.test(name))) {
-      const found = await stat(this.pathOf(sha256)).catch(() => undefined);
+      const found = await stat(this.getPath(sha256)).catch(() => undefined);
       if (!found?.isFile()) continue;
-      const note = await stat(this.#noteOf(sha256)).catch(() => undefined);
+      const note = await stat(this.#getNotePath(sha256)).catch(() => undefined);
       blobs.push({ sha256, sizeBytes: found.size, usedMs: (note ?? found).mtimeMs });
     }
     return blobs;
@@ -121,11 +121,11 @@ export class Blobs {
     }
   }
 
-  async #note(sha256: string, stamp: FileStamp): Promise<void> {
-    await writeVerified(this.#noteOf(sha256), { stamp, sha256 }, this.#clock.now());
+  async #writeNote(sha256: string, stamp: FileStamp): Promise<void> {
+    await writeVerificationNote(this.#getNotePath(sha256), { stamp, sha256 }, this.#clock.now());
   }
 
-  #noteOf(sha256: string): string {
-    return `${this.pathOf(sha256)}.json`;
+  #getNotePath(sha256: string): string {
+    return `${this.getPath(sha256)}.json`;
   }
 }

@@ -1,10 +1,10 @@
 import { statfs } from "node:fs/promises";
-import { diskFull } from "./failures.ts";
+import { diskFullError } from "./download-errors.ts";
 
 /** What downloads leave free: the store writes to the same disk, and must not fail because of them. */
 const RESERVE_BYTES = 64 * 2 ** 20;
 
-interface Hold {
+interface SpaceReservation {
   readonly missingBytes: () => number;
   holders: number;
 }
@@ -12,21 +12,21 @@ interface Hold {
 /** What running downloads will still take, so that two do not count on the same free space. */
 export class DiskSpace {
   readonly #freeBytes: () => Promise<number>;
-  readonly #holds = new Map<string, Hold>();
+  readonly #reservations = new Map<string, SpaceReservation>();
 
   constructor(freeBytes: () => Promise<number>) {
     this.#freeBytes = freeBytes;
   }
 
   /** Counts a content in until it is given back; one that several models want counts once. */
-  hold(content: string, missingBytes: () => number): Disposable {
-    const hold = this.#holds.get(content) ?? { missingBytes, holders: 0 };
-    this.#holds.set(content, hold);
+  reserve(content: string, missingBytes: () => number): Disposable {
+    const hold = this.#reservations.get(content) ?? { missingBytes, holders: 0 };
+    this.#reservations.set(content, hold);
     hold.holders += 1;
     return {
       [Symbol.dispose]: () => {
         hold.holders -= 1;
-        if (hold.holders === 0) this.#holds.delete(content);
+        if (hold.holders === 0) this.#reservations.delete(content);
       },
     };
   }
@@ -34,16 +34,16 @@ export class DiskSpace {
   /** Throws `disk_full` where there is no room for all that is held. */
   async check(): Promise<void> {
     let neededBytes = 0;
-    for (const { missingBytes } of this.#holds.values()) neededBytes += missingBytes();
+    for (const { missingBytes } of this.#reservations.values()) neededBytes += missingBytes();
     if (neededBytes === 0) return;
     const freeBytes = await this.#freeBytes();
     if (neededBytes + RESERVE_BYTES > freeBytes)
-      throw diskFull(neededBytes, freeBytes, RESERVE_BYTES);
+      throw diskFullError(neededBytes, freeBytes, RESERVE_BYTES);
   }
 }
 
 /** Bytes that an ordinary user may still write there. */
-export async function freeBytesAt(dir: string): Promise<number> {
+export async function readFreeBytes(dir: string): Promise<number> {
   const { bavail, bsize } = await statfs(dir);
   return bavail * bsize;
 }

@@ -1,24 +1,24 @@
 import { join } from "node:path";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
+import type { Semaphore } from "../../../base/mutex.ts";
 import type { ResolvedFile, ResolvedModel } from "../hub/port.ts";
 import type { Blobs } from "./blobs.ts";
 import { CountedSet } from "./counted-set.ts";
 import type { DiskSpace } from "./disk-space.ts";
-import { digestMismatch } from "./failures.ts";
+import { digestMismatchError } from "./download-errors.ts";
+import { DownloadSource } from "./download-source.ts";
+import { FileTransfer, type TransferResult } from "./file-transfer.ts";
 import type { LocalFiles } from "./local-files.ts";
-import { contentOf, type Partials } from "./partials.ts";
+import { getContentId, type Partials } from "./partials.ts";
 import type { DownloadProgress, StoredModel } from "./port.ts";
-import { ProgressMeter } from "./progress-meter.ts";
+import { ProgressReporter } from "./progress-reporter.ts";
 import { SharedTransfers } from "./shared-transfers.ts";
-import { Source } from "./source.ts";
 import type { StoredFile, StoredFiles } from "./stored-files.ts";
-import { Transfer, type TransferResult } from "./transfer.ts";
-import type { TransferTools } from "./transfer-tools.ts";
-import type { Turns } from "./turns.ts";
+import type { TransferDependencies } from "./transfer-dependencies.ts";
 import type { Views } from "./views.ts";
 
-export interface DownloaderParts {
+export interface DownloaderDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly blobs: Blobs;
@@ -26,10 +26,10 @@ export interface DownloaderParts {
   readonly views: Views;
   readonly local: LocalFiles;
   readonly stored: StoredFiles;
-  readonly turns: Turns;
+  readonly turns: Semaphore;
   readonly space: DiskSpace;
   readonly userAgent: string;
-  readonly tools: TransferTools;
+  readonly tools: TransferDependencies;
 }
 
 /** How far one file of a download is. */
@@ -44,13 +44,13 @@ interface FileState {
 
 /** Brings models onto the disk, file by file. */
 export class Downloader implements AsyncDisposable {
-  readonly #parts: DownloaderParts;
+  readonly #dependencies: DownloaderDependencies;
   readonly #transfers = new SharedTransfers();
   readonly #activeContents = new CountedSet();
   readonly #activeKeys = new CountedSet();
 
-  constructor(parts: DownloaderParts) {
-    this.#parts = parts;
+  constructor(parts: DownloaderDependencies) {
+    this.#dependencies = parts;
   }
 
   /** Somebody is bringing it: its files are not to be touched. */
@@ -65,7 +65,7 @@ export class Downloader implements AsyncDisposable {
 
   async storedBytes(model: ResolvedModel): Promise<number> {
     let bytes = 0;
-    for (const file of model.files) bytes += await this.#bytesOf(model.key, file);
+    for (const file of model.files) bytes += await this.#countStoredBytes(model.key, file);
     return bytes;
   }
 
@@ -84,38 +84,44 @@ export class Downloader implements AsyncDisposable {
     for (const file of model.files) {
       const { location } = file;
       // Before anything is downloaded: a name that cannot be used is refused at once.
-      if (location.type === "url") this.#parts.views.pathOf(model.key, file.name);
-      const stored = await this.#parts.stored.findFile(model.key, file);
-      const foundBytes = stored ? 0 : await this.#bytesOf(model.key, file);
+      if (location.type === "url") this.#dependencies.views.getPath(model.key, file.name);
+      const stored = await this.#dependencies.stored.findFile(model.key, file);
+      const foundBytes = stored ? 0 : await this.#countStoredBytes(model.key, file);
       const state: FileState = { file, stored, foundBytes, verifiedBytes: undefined };
       states.push(state);
       if (location.type === "local") continue;
-      const content = contentOf(file, location.url);
+      const content = getContentId(file, location.url);
       active.add(this.#activeContents.add(content));
-      active.add(this.#parts.space.hold(content, () => this.#missingBytes(content, state)));
+      active.add(
+        this.#dependencies.space.reserve(content, () => this.#countMissingBytes(content, state)),
+      );
     }
-    await this.#parts.space.check();
+    await this.#dependencies.space.check();
     active.add(
-      new ProgressMeter(this.#parts.clock, () => this.#progressOf(states), options.onProgress),
+      new ProgressReporter(
+        this.#dependencies.clock,
+        () => this.#computeProgress(states),
+        options.onProgress,
+      ),
     );
     for (const state of states) {
-      state.stored ??= await this.#obtain(model.key, state, options.token, signal);
+      state.stored ??= await this.#fetchFile(model.key, state, options.token, signal);
       state.verifiedBytes = undefined;
     }
-    return this.#parts.stored.describe(
+    return this.#dependencies.stored.describe(
       model,
       states.map(({ stored }) => stored ?? { sizeBytes: 0, sha256: null }),
     );
   }
 
-  async #obtain(
+  async #fetchFile(
     key: string,
     state: FileState,
     token: string | undefined,
     signal: AbortSignal,
   ): Promise<StoredFile> {
     const { file } = state;
-    const { blobs, local, turns, views } = this.#parts;
+    const { blobs, local, turns, views } = this.#dependencies;
     const onRead = (bytes: number) => {
       state.verifiedBytes = bytes;
     };
@@ -125,14 +131,14 @@ export class Downloader implements AsyncDisposable {
       return { sizeBytes, sha256: file.sha256 };
     }
     const { url } = file.location;
-    const content = contentOf(file, url);
-    const known = file.sha256 ?? (await views.targetOf(key, file.name));
+    const content = getContentId(file, url);
+    const known = file.sha256 ?? (await views.readDigest(key, file.name));
     if (known !== undefined) {
-      const sizeBytes = await this.#takeUp(known, onRead, signal);
+      const sizeBytes = await this.#findExisting(known, onRead, signal);
       if (sizeBytes !== undefined && (file.sizeBytes === null || file.sizeBytes === sizeBytes)) {
         await turns.run(async () => {
           // Left by a kill right after the file had got its name.
-          if (!this.#transfers.get(content)) await this.#parts.partials.remove(content);
+          if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
           await views.link(key, file.name, known);
         });
         return { sizeBytes, sha256: known };
@@ -140,10 +146,10 @@ export class Downloader implements AsyncDisposable {
       state.verifiedBytes = undefined;
       state.foundBytes = 0;
     }
-    const result = await this.#transfers.bring(
+    const result = await this.#transfers.joinOrStart(
       content,
       key,
-      () => this.#begin(key, file, url, content, token),
+      () => this.#createTransfer(key, file, url, content, token),
       signal,
     );
     state.verifiedBytes = result.sizeBytes;
@@ -151,19 +157,19 @@ export class Downloader implements AsyncDisposable {
       const { sha256 } = result.digests;
       // Another model that waited for the same may have been quicker.
       if ((await blobs.find(sha256)) === undefined) await this.#adopt(file, content, result);
-      else if (!this.#transfers.get(content)) await this.#parts.partials.remove(content);
+      else if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
       await views.link(key, file.name, sha256);
       return { sizeBytes: result.sizeBytes, sha256 };
     });
   }
 
   /** What lies there under its digest already. Where it is not as it was when it was verified, it is read first. */
-  async #takeUp(
+  async #findExisting(
     sha256: string,
     onRead: (bytes: number) => void,
     signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { blobs, logger } = this.#parts;
+    const { blobs, logger } = this.#dependencies;
     const found = await blobs.find(sha256);
     if (found !== undefined) return found;
     const verified = await blobs.verify(sha256, onRead, signal);
@@ -172,20 +178,20 @@ export class Downloader implements AsyncDisposable {
     return undefined;
   }
 
-  #begin(
+  #createTransfer(
     key: string,
     file: ResolvedFile,
     url: string,
     content: string,
     token: string | undefined,
-  ): { readonly transfer: Transfer; readonly dispose: () => void } {
-    const { partials, space, tools, userAgent } = this.#parts;
-    const source = new Source({ url, token, userAgent, connectionsMax: tools.partsMax });
-    const transfer = new Transfer({
+  ): { readonly transfer: FileTransfer; readonly dispose: () => void } {
+    const { partials, space, tools, userAgent } = this.#dependencies;
+    const source = new DownloadSource({ url, token, userAgent, connectionsMax: tools.partsMax });
+    const transfer = new FileTransfer({
       file,
       url,
       source,
-      dir: partials.pathOf(content),
+      dir: partials.getPath(content),
       key,
       checkSpace: () => space.check(),
       tools,
@@ -195,36 +201,40 @@ export class Downloader implements AsyncDisposable {
 
   /** What came is what was promised, or it is thrown away. */
   async #adopt(file: ResolvedFile, content: string, { digests }: TransferResult): Promise<void> {
-    const { blobs, partials } = this.#parts;
+    const { blobs, partials } = this.#dependencies;
     const [expected, got] =
       file.sha256 === null && file.gitBlob !== null
         ? [file.gitBlob, digests.gitBlob ?? "another"]
         : [file.sha256 ?? digests.sha256, digests.sha256];
     if (expected !== got) {
       await partials.remove(content);
-      throw digestMismatch(file.name, expected, got);
+      throw digestMismatchError(file.name, expected, got);
     }
-    await blobs.adopt(join(partials.pathOf(content), "data"), digests.sha256);
+    await blobs.adopt(join(partials.getPath(content), "data"), digests.sha256);
     await partials.remove(content);
   }
 
-  async #bytesOf(key: string, file: ResolvedFile): Promise<number> {
-    const { blobs, partials, stored } = this.#parts;
+  async #countStoredBytes(key: string, file: ResolvedFile): Promise<number> {
+    const { blobs, partials, stored } = this.#dependencies;
     const found = await stored.findFile(key, file);
     if (found) return found.sizeBytes;
     if (file.location.type === "local") return 0;
-    const content = contentOf(file, file.location.url);
-    const lying = file.sha256 === null ? undefined : await blobs.sizeOf(file.sha256);
-    return lying ?? this.#transfers.get(content)?.doneBytes ?? (await partials.bytesOf(content));
+    const content = getContentId(file, file.location.url);
+    const unverifiedBytes = file.sha256 === null ? undefined : await blobs.readSize(file.sha256);
+    return (
+      unverifiedBytes ??
+      this.#transfers.get(content)?.doneBytes ??
+      (await partials.countBytes(content))
+    );
   }
 
-  #missingBytes(content: string, { file, stored, foundBytes }: FileState): number {
+  #countMissingBytes(content: string, { file, stored, foundBytes }: FileState): number {
     const transfer = this.#transfers.get(content);
     if (stored) return 0;
     return transfer?.missingBytes ?? Math.max(0, (file.sizeBytes ?? 0) - foundBytes);
   }
 
-  #progressOf(states: readonly FileState[]): DownloadProgress {
+  #computeProgress(states: readonly FileState[]): DownloadProgress {
     let step: DownloadProgress["step"] = "downloading";
     let doneBytes = 0;
     let totalBytes: number | null = 0;
@@ -232,7 +242,7 @@ export class Downloader implements AsyncDisposable {
       const transfer =
         stored || file.location.type === "local"
           ? undefined
-          : this.#transfers.get(contentOf(file, file.location.url));
+          : this.#transfers.get(getContentId(file, file.location.url));
       const verified = stored ? undefined : (verifiedBytes ?? transfer?.verifiedBytes);
       if (verified !== undefined) step = "verifying";
       doneBytes += stored?.sizeBytes ?? verified ?? transfer?.doneBytes ?? foundBytes;

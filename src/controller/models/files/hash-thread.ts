@@ -12,11 +12,11 @@ export interface HashJob {
   cancel(): void;
 }
 
-interface Waiting {
+interface PendingJob {
   settle: ((answer: HashAnswer) => void) | undefined;
   onRead: (bytes: number) => void;
   /** What came before anybody waited for it. */
-  early: HashAnswer | undefined;
+  earlyAnswer: HashAnswer | undefined;
 }
 
 /**
@@ -24,14 +24,14 @@ interface Waiting {
  * uses for. The thread lives as long as there are jobs.
  */
 export class HashThread implements AsyncDisposable {
-  readonly #jobs = new Map<number, Waiting>();
+  readonly #jobs = new Map<number, PendingJob>();
   #worker: Worker | undefined;
   #last = 0;
 
   open(path: string, wanted: DigestRequest): HashJob {
     this.#last += 1;
     const job = this.#last;
-    const waiting: Waiting = { settle: undefined, onRead: () => {}, early: undefined };
+    const waiting: PendingJob = { settle: undefined, onRead: () => {}, earlyAnswer: undefined };
     this.#jobs.set(job, waiting);
     this.#send({ type: "open", job, path, wanted });
     const cancel = () => {
@@ -50,10 +50,10 @@ export class HashThread implements AsyncDisposable {
           const settle = (answer: HashAnswer) => {
             signal.removeEventListener("abort", onAbort);
             if (answer.type === "digests") resolve(answer.digests);
-            else reject(new Error(`a file could not be hashed: ${saidBy(answer)}`));
+            else reject(new Error(`a file could not be hashed: ${describeAnswer(answer)}`));
           };
           if (signal.aborted) return onAbort();
-          if (waiting.early) return settle(waiting.early);
+          if (waiting.earlyAnswer) return settle(waiting.earlyAnswer);
           signal.addEventListener("abort", onAbort, { once: true });
           waiting.settle = settle;
           waiting.onRead = onRead;
@@ -89,7 +89,7 @@ export class HashThread implements AsyncDisposable {
       waiting.onRead(answer.bytes);
       return;
     }
-    waiting.early = answer;
+    waiting.earlyAnswer = answer;
     waiting.settle?.(answer);
     this.#forget(answer.job);
   }
@@ -111,6 +111,6 @@ export class HashThread implements AsyncDisposable {
   }
 }
 
-function saidBy(answer: HashAnswer): string {
+function describeAnswer(answer: HashAnswer): string {
   return answer.type === "failed" ? answer.message : "it answered something else";
 }

@@ -1,14 +1,14 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { parentPort } from "node:worker_threads";
-import { messageOf } from "../../../base/errors.ts";
-import { systemCode } from "./failures.ts";
+import { getErrorMessage } from "../../../base/errors.ts";
+import { getSystemCode } from "./download-errors.ts";
 import { FileDigest } from "./file-digest.ts";
 import type { HashAnswer, HashRequest } from "./hash-worker-protocol.ts";
 
 const READ_BYTES = 2 ** 20;
 /** Between two looks at what was asked meanwhile. */
 const READS_PER_TURN = 8;
-const TELL_EVERY_BYTES = 8 * 2 ** 20;
+const REPORT_EVERY_BYTES = 8 * 2 ** 20;
 
 interface Job {
   readonly fd: number;
@@ -16,7 +16,7 @@ interface Job {
   at: number;
   upTo: number;
   sizeBytes: number | undefined;
-  toldAt: number;
+  reportedAt: number;
 }
 
 const jobs = new Map<number, Job>();
@@ -25,13 +25,13 @@ let isScheduled = false;
 
 parentPort?.on("message", (request: HashRequest) => {
   try {
-    take(request);
+    handleRequest(request);
   } catch (error) {
     fail(request.job, error);
   }
 });
 
-function take(request: HashRequest): void {
+function handleRequest(request: HashRequest): void {
   if (request.type === "open") {
     jobs.set(request.job, {
       fd: openSync(request.path, "r"),
@@ -39,7 +39,7 @@ function take(request: HashRequest): void {
       at: 0,
       upTo: 0,
       sizeBytes: undefined,
-      toldAt: 0,
+      reportedAt: 0,
     });
     return;
   }
@@ -61,7 +61,7 @@ function schedule(): void {
     isScheduled = false;
     for (const [number, job] of jobs) {
       try {
-        work(number, job);
+        hashNextBytes(number, job);
       } catch (error) {
         fail(number, error);
       }
@@ -70,7 +70,7 @@ function schedule(): void {
   });
 }
 
-function work(number: number, job: Job): void {
+function hashNextBytes(number: number, job: Job): void {
   for (let reads = 0; reads < READS_PER_TURN && job.at < job.upTo; reads += 1) {
     const wanted = Math.min(READ_BYTES, job.upTo - job.at);
     const read = readSync(job.fd, buffer, 0, wanted, job.at);
@@ -81,10 +81,10 @@ function work(number: number, job: Job): void {
   if (job.at === job.sizeBytes) {
     const digests = job.digest.result();
     end(number, job);
-    answer({ type: "digests", job: number, digests });
-  } else if (job.at - job.toldAt >= TELL_EVERY_BYTES) {
-    job.toldAt = job.at;
-    answer({ type: "read", job: number, bytes: job.at });
+    sendAnswer({ type: "digests", job: number, digests });
+  } else if (job.at - job.reportedAt >= REPORT_EVERY_BYTES) {
+    job.reportedAt = job.at;
+    sendAnswer({ type: "read", job: number, bytes: job.at });
   }
 }
 
@@ -96,10 +96,14 @@ function end(number: number, job: Job): void {
 function fail(number: number, error: unknown): void {
   const job = jobs.get(number);
   if (job) end(number, job);
-  answer({ type: "failed", job: number, message: systemCode(error) ?? messageOf(error) });
+  sendAnswer({
+    type: "failed",
+    job: number,
+    message: getSystemCode(error) ?? getErrorMessage(error),
+  });
 }
 
-function answer(message: HashAnswer): void {
+function sendAnswer(message: HashAnswer): void {
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
   parentPort?.postMessage(message);
 }

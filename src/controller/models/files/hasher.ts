@@ -13,7 +13,7 @@ export class Hasher implements AsyncDisposable {
   /** `sizeBytes` as far as it is known; a job may be opened before the file is whole. */
   open(path: string, sizeBytes: number | null, wanted: DigestRequest): HashJob {
     return sizeBytes !== null && sizeBytes <= INLINE_BYTES_MAX
-      ? inlineJob(path, wanted)
+      ? createInlineJob(path, wanted)
       : this.#thread.open(path, wanted);
   }
 
@@ -33,7 +33,7 @@ export class Hasher implements AsyncDisposable {
   }
 }
 
-function inlineJob(path: string, wanted: DigestRequest): HashJob {
+function createInlineJob(path: string, wanted: DigestRequest): HashJob {
   return {
     advance: () => {},
     cancel: () => {},

@@ -2,21 +2,21 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
+import { Semaphore } from "../../../base/mutex.ts";
 import type { ResolvedModel } from "../hub/port.ts";
-import { type RetryLimits, retryLimits } from "./backoff.ts";
-import { Bandwidth } from "./bandwidth.ts";
+import { BandwidthLimiter } from "./bandwidth-limiter.ts";
 import { Blobs } from "./blobs.ts";
-import { Collector } from "./collector.ts";
-import { DiskSpace, freeBytesAt } from "./disk-space.ts";
+import { DiskSpace, readFreeBytes } from "./disk-space.ts";
+import { defaultRetryLimits, type RetryLimits } from "./download-backoff.ts";
+import { toDiskError } from "./download-errors.ts";
 import { Downloader } from "./downloader.ts";
-import { diskFailure } from "./failures.ts";
 import { Hasher } from "./hasher.ts";
 import { LocalFiles } from "./local-files.ts";
+import { ModelFileCollector } from "./model-file-collector.ts";
 import { ModelVerifier } from "./model-verifier.ts";
 import { Partials } from "./partials.ts";
 import type { CollectedFile, DownloadProgress, ModelFiles, StoredModel } from "./port.ts";
 import { StoredFiles } from "./stored-files.ts";
-import { Turns } from "./turns.ts";
 import { Views } from "./views.ts";
 
 /** Measured: see the downloads in `bench/download.ts`. More than this only helps where each connection is slowed. */
@@ -52,7 +52,7 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
   readonly #stored: StoredFiles;
   readonly #downloader: Downloader;
   readonly #verifier: ModelVerifier;
-  readonly #collector: Collector;
+  readonly #collector: ModelFileCollector;
 
   constructor(options: ModelDiskOptions) {
     const { dir, clock, logger } = options;
@@ -66,7 +66,7 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
     const views = new Views(viewsDir, blobsDir);
     const local = new LocalFiles(localDir, clock, this.#hasher);
     // Linking what has come and removing what nobody has never see each other half done.
-    const turns = new Turns(1);
+    const turns = new Semaphore(1);
     this.#stored = new StoredFiles({ blobs, views, local });
     this.#downloader = new Downloader({
       clock,
@@ -77,16 +77,16 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
       local,
       stored: this.#stored,
       turns,
-      space: new DiskSpace(options.freeBytes ?? (() => freeBytesAt(dir))),
+      space: new DiskSpace(options.freeBytes ?? (() => readFreeBytes(dir))),
       userAgent: `berth/${options.version}`,
       tools: {
         clock,
         logger,
-        bandwidth: new Bandwidth(clock, options.bandwidthBytesPerSecond),
+        bandwidth: new BandwidthLimiter(clock, options.bandwidthBytesPerSecond),
         hasher: this.#hasher,
-        writes: new Turns(WRITES_MAX),
+        writes: new Semaphore(WRITES_MAX),
         partsMax: options.partsMax ?? PARTS_MAX,
-        limits: options.limits ?? retryLimits,
+        limits: options.limits ?? defaultRetryLimits,
       },
     });
     this.#verifier = new ModelVerifier({
@@ -96,7 +96,7 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
       stored: this.#stored,
       logger,
     });
-    this.#collector = new Collector({
+    this.#collector = new ModelFileCollector({
       clock,
       logger,
       blobs,
@@ -125,19 +125,19 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
     },
     signal: AbortSignal,
   ): Promise<StoredModel> {
-    return this.#onDisk(() => this.#downloader.download(model, options, signal));
+    return this.#withFolders(() => this.#downloader.download(model, options, signal));
   }
 
   async verify(model: ResolvedModel, signal: AbortSignal): Promise<StoredModel> {
-    return this.#onDisk(() => this.#verifier.verify(model, signal));
+    return this.#withFolders(() => this.#verifier.verify(model, signal));
   }
 
   async remove(key: string, keep: readonly string[]): Promise<void> {
-    await this.#onDisk(() => this.#collector.remove(key, keep));
+    await this.#withFolders(() => this.#collector.remove(key, keep));
   }
 
   async collect(keep: readonly string[]): Promise<readonly CollectedFile[]> {
-    return this.#onDisk(() => this.#collector.collect(keep));
+    return this.#withFolders(() => this.#collector.collect(keep));
   }
 
   /** Ends every download; what has come is kept. */
@@ -146,12 +146,12 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
     await this.#hasher[Symbol.asyncDispose]();
   }
 
-  async #onDisk<T>(work: () => Promise<T>): Promise<T> {
+  async #withFolders<T>(work: () => Promise<T>): Promise<T> {
     try {
       for (const folder of this.#folders) await mkdir(folder, { recursive: true, mode: 0o700 });
       return await work();
     } catch (error) {
-      throw diskFailure(error);
+      throw toDiskError(error);
     }
   }
 }

@@ -2,7 +2,7 @@ import { BerthError } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { ResolvedFile, ResolvedModel } from "../hub/port.ts";
 import type { Blobs } from "./blobs.ts";
-import { digestMismatch } from "./failures.ts";
+import { digestMismatchError } from "./download-errors.ts";
 import type { LocalFiles } from "./local-files.ts";
 import type { StoredModel } from "./port.ts";
 import type { StoredFile, StoredFiles } from "./stored-files.ts";
@@ -57,7 +57,7 @@ export class ModelVerifier {
       );
       return { sizeBytes, sha256: file.sha256 };
     }
-    const sha256 = await this.#views.targetOf(key, file.name);
+    const sha256 = await this.#views.readDigest(key, file.name);
     const verified = sha256 && (await this.#blobs.verify(sha256, () => {}, signal));
     if (!sha256 || !verified)
       throw new BerthError("not_found", `${file.name} is not on the disk`, {
@@ -65,7 +65,7 @@ export class ModelVerifier {
       });
     if (!verified.isRight) {
       this.#logger.warn({ sha256 }, "a file of a model is damaged; it was taken out of use");
-      throw digestMismatch(file.name, sha256, verified.got);
+      throw digestMismatchError(file.name, sha256, verified.got);
     }
     return { sizeBytes: verified.sizeBytes, sha256 };
   }

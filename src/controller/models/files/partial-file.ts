@@ -1,10 +1,10 @@
 import type { FileHandle } from "node:fs/promises";
 import { mkdir, open, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { syncFolder } from "../../../base/whole-files.ts";
-import { Journal, type JournalEntry, readJournal } from "./journal.ts";
-import { type ByteRanges, clippedRanges, countBytes, prefixBytes, withRange } from "./ranges.ts";
-import type { Turns } from "./turns.ts";
+import { fsyncDirectory } from "../../../base/atomic-file.ts";
+import type { Semaphore } from "../../../base/mutex.ts";
+import { PartialJournal, type PartialJournalEntry, readPartialJournal } from "./partial-journal.ts";
+import { addRange, type ByteRanges, clipRanges, countBytes, countPrefixBytes } from "./ranges.ts";
 
 /**
  * So often what has come is made safe: what a second brings may have to come again after a kill. Flushes by the
@@ -15,7 +15,7 @@ const FLUSH_MS = 1_000;
 const FIRST_FLUSH_MS = 200;
 
 /** Of what the bytes are, and for whom. */
-export type PartialOrigin = Omit<JournalEntry, "ranges">;
+export type PartialOrigin = Omit<PartialJournalEntry, "ranges">;
 
 const DATA = "data";
 const JOURNAL = "journal";
@@ -27,12 +27,12 @@ const JOURNAL = "journal";
 export class PartialFile {
   readonly dir: string;
   readonly #data: FileHandle;
-  readonly #journal: Journal;
-  readonly #writes: Turns;
+  readonly #journal: PartialJournal;
+  readonly #writes: Semaphore;
   #origin: PartialOrigin;
   #written: ByteRanges;
   #isDirty = false;
-  #hasNames = false;
+  #areNamesSynced = false;
   #flushing: Promise<void> | undefined;
   #flushFailure: unknown;
   #flushedAtMs: number | undefined;
@@ -40,8 +40,8 @@ export class PartialFile {
   private constructor(
     dir: string,
     data: FileHandle,
-    journal: Journal,
-    writes: Turns,
+    journal: PartialJournal,
+    writes: Semaphore,
     origin: PartialOrigin,
     written: ByteRanges,
   ) {
@@ -54,19 +54,19 @@ export class PartialFile {
   }
 
   /** Opens what is there, or makes it anew. `writes` bounds how many write at once. */
-  static async open(dir: string, origin: PartialOrigin, writes: Turns): Promise<PartialFile> {
+  static async open(dir: string, origin: PartialOrigin, writes: Semaphore): Promise<PartialFile> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await (await open(join(dir, DATA), "a", 0o600)).close();
     const data = await open(join(dir, DATA), "r+");
     try {
-      const { journal, entry } = await Journal.open(join(dir, JOURNAL));
+      const { journal, entry } = await PartialJournal.open(join(dir, JOURNAL));
       if (!entry) {
         await data.truncate(0);
         return new PartialFile(dir, data, journal, writes, origin, []);
       }
       const { ranges, ...known } = entry;
       const { size } = await data.stat();
-      return new PartialFile(dir, data, journal, writes, known, clippedRanges(ranges, size));
+      return new PartialFile(dir, data, journal, writes, known, clipRanges(ranges, size));
     } catch (error) {
       await data.close();
       throw error;
@@ -91,7 +91,7 @@ export class PartialFile {
 
   /** Without a gap from the beginning on. */
   get prefixBytes(): number {
-    return prefixBytes(this.#written);
+    return countPrefixBytes(this.#written);
   }
 
   /** What is told with the next flush. */
@@ -115,7 +115,7 @@ export class PartialFile {
     if (this.#flushFailure !== undefined) throw this.#flushFailure;
     const bytes = buffers.reduce((sum, { length }) => sum + length, 0);
     await this.#writes.run(() => writeAll(this.#data, buffers, position));
-    this.#written = withRange(this.#written, { start: position, end: position + bytes });
+    this.#written = addRange(this.#written, { start: position, end: position + bytes });
     this.#isDirty = true;
     this.#flushedAtMs ??= nowMs - FLUSH_MS + FIRST_FLUSH_MS;
     if (nowMs - this.#flushedAtMs < FLUSH_MS || this.#flushing) return;
@@ -138,10 +138,10 @@ export class PartialFile {
 
   /** Once: without its name a file is nowhere after a power cut. */
   async #syncNames(): Promise<void> {
-    if (this.#hasNames) return;
-    await syncFolder(this.dir);
-    await syncFolder(dirname(this.dir));
-    this.#hasNames = true;
+    if (this.#areNamesSynced) return;
+    await fsyncDirectory(this.dir);
+    await fsyncDirectory(dirname(this.dir));
+    this.#areNamesSynced = true;
   }
 
   async #flushNow(): Promise<void> {
@@ -159,7 +159,7 @@ export class PartialFile {
   }
 
   /** All that was written is on the disk, and nothing is claimed: it is whole, and about to be moved away. */
-  async settle(): Promise<void> {
+  async syncData(): Promise<void> {
     await this.#flushing;
     await this.#data.datasync();
   }
@@ -173,19 +173,19 @@ export class PartialFile {
 }
 
 /** Of a partial file that nobody has open. `bytes` is never more than what is there. */
-export async function lookAtPartial(
+export async function inspectPartial(
   dir: string,
-): Promise<{ readonly entry: JournalEntry | undefined; readonly bytes: number }> {
-  const entry = await readJournal(join(dir, JOURNAL));
+): Promise<{ readonly entry: PartialJournalEntry | undefined; readonly bytes: number }> {
+  const entry = await readPartialJournal(join(dir, JOURNAL));
   const size = await stat(join(dir, DATA)).then(
     (found) => found.size,
     () => 0,
   );
-  return { entry, bytes: countBytes(clippedRanges(entry?.ranges ?? [], size)) };
+  return { entry, bytes: countBytes(clipRanges(entry?.ranges ?? [], size)) };
 }
 
 /** What it takes of the disk, and when it was last written to; undefined where it is no partial file. */
-export async function diskUseOfPartial(
+export async function readPartialDiskUse(
   dir: string,
 ): Promise<{ readonly sizeBytes: number; readonly changedMs: number } | undefined> {
   try {

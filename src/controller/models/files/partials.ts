@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { ResolvedFile } from "../hub/port.ts";
-import { diskUseOfPartial, lookAtPartial, removePartial } from "./partial-file.ts";
+import { inspectPartial, readPartialDiskUse, removePartial } from "./partial-file.ts";
 
-export interface FoundPartial {
+export interface PartialInfo {
   readonly content: string;
   readonly sizeBytes: number;
   readonly changedMs: number;
@@ -20,20 +20,20 @@ export class Partials {
     this.#dir = dir;
   }
 
-  pathOf(content: string): string {
+  getPath(content: string): string {
     return join(this.#dir, content);
   }
 
   /** Bytes that are there for certain. */
-  async bytesOf(content: string): Promise<number> {
-    return (await lookAtPartial(this.pathOf(content))).bytes;
+  async countBytes(content: string): Promise<number> {
+    return (await inspectPartial(this.getPath(content))).bytes;
   }
 
-  async list(): Promise<FoundPartial[]> {
-    const found: FoundPartial[] = [];
+  async list(): Promise<PartialInfo[]> {
+    const found: PartialInfo[] = [];
     for (const content of await readdir(this.#dir).catch(() => [])) {
-      const path = this.pathOf(content);
-      const [use, { entry }] = await Promise.all([diskUseOfPartial(path), lookAtPartial(path)]);
+      const path = this.getPath(content);
+      const [use, { entry }] = await Promise.all([readPartialDiskUse(path), inspectPartial(path)]);
       // What is no partial file, or a broken one, is as old as can be.
       found.push({
         content,
@@ -46,12 +46,12 @@ export class Partials {
   }
 
   async remove(content: string): Promise<void> {
-    await removePartial(this.pathOf(content));
+    await removePartial(this.getPath(content));
   }
 }
 
 /** What a file will be, as far as anybody can tell: two with one name are downloaded once. */
-export function contentOf(file: ResolvedFile, url: string): string {
+export function getContentId(file: ResolvedFile, url: string): string {
   if (file.sha256 !== null) return `sha256-${file.sha256}`;
   if (file.gitBlob !== null) return `git-${file.gitBlob}`;
   return `url-${createHash("sha256").update(url).digest("hex")}`;

@@ -8,7 +8,7 @@ export interface ByteRange {
 export type ByteRanges = readonly ByteRange[];
 
 /** With `added` in it; what touches becomes one. */
-export function withRange(ranges: ByteRanges, added: ByteRange): ByteRanges {
+export function addRange(ranges: ByteRanges, added: ByteRange): ByteRanges {
   if (added.start >= added.end) return ranges;
   const before = ranges.filter(({ end }) => end < added.start);
   const after = ranges.filter(({ start }) => start > added.end);
@@ -21,7 +21,7 @@ export function withRange(ranges: ByteRanges, added: ByteRange): ByteRanges {
 }
 
 /** What is not in `ranges` of the first `sizeBytes` bytes. */
-export function missingRanges(ranges: ByteRanges, sizeBytes: number): ByteRanges {
+export function findMissingRanges(ranges: ByteRanges, sizeBytes: number): ByteRanges {
   const missing: ByteRange[] = [];
   let at = 0;
   for (const { start, end } of ranges) {
@@ -34,7 +34,7 @@ export function missingRanges(ranges: ByteRanges, sizeBytes: number): ByteRanges
 }
 
 /** What of `ranges` lies in the first `sizeBytes` bytes. */
-export function clippedRanges(ranges: ByteRanges, sizeBytes: number): ByteRanges {
+export function clipRanges(ranges: ByteRanges, sizeBytes: number): ByteRanges {
   return ranges
     .filter(({ start }) => start < sizeBytes)
     .map(({ start, end }) => ({ start, end: Math.min(end, sizeBytes) }));
@@ -45,13 +45,13 @@ export function countBytes(ranges: ByteRanges): number {
 }
 
 /** How many bytes are there from the beginning on without a gap. */
-export function prefixBytes(ranges: ByteRanges): number {
+export function countPrefixBytes(ranges: ByteRanges): number {
   const first = ranges[0];
   return first?.start === 0 ? first.end : 0;
 }
 
 /** The largest of them that are no more than `countMax`: to say less than is there is always true. */
-export function largestRanges(ranges: ByteRanges, countMax: number): ByteRanges {
+export function selectLargestRanges(ranges: ByteRanges, countMax: number): ByteRanges {
   if (ranges.length <= countMax) return ranges;
   const kept = new Set(
     ranges.toSorted((a, b) => b.end - b.start - (a.end - a.start)).slice(0, countMax),

@@ -7,8 +7,8 @@ export class RequestGuard implements Disposable {
   readonly #stallMs: number;
   readonly #parent: AbortSignal;
   readonly #follow = () => this.#controller.abort(this.#parent.reason);
-  #heardMs: number;
-  #isWaitingForUs = false;
+  #lastReceivedMs: number;
+  #isPaused = false;
   #hasStalled = false;
   #cancel: () => void = () => {};
 
@@ -16,7 +16,7 @@ export class RequestGuard implements Disposable {
     this.#clock = clock;
     this.#stallMs = stallMs;
     this.#parent = parent;
-    this.#heardMs = clock.now();
+    this.#lastReceivedMs = clock.now();
     if (parent.aborted) this.#follow();
     else parent.addEventListener("abort", this.#follow, { once: true });
     this.#watch(stallMs);
@@ -32,23 +32,23 @@ export class RequestGuard implements Disposable {
 
   /** Something was heard. Costs no timer: there are thousands of pieces a second. */
   touch(): void {
-    this.#heardMs = this.#clock.now();
+    this.#lastReceivedMs = this.#clock.now();
   }
 
   /** While `work` lasts it is we who do not read on: the disk is slow, or the bandwidth has a cap. */
-  async pausedFor(work: Promise<void>): Promise<void> {
-    this.#isWaitingForUs = true;
+  async pauseWhile(work: Promise<void>): Promise<void> {
+    this.#isPaused = true;
     try {
       await work;
     } finally {
-      this.#isWaitingForUs = false;
+      this.#isPaused = false;
       this.touch();
     }
   }
 
   #watch(delayMs: number): void {
     this.#cancel = this.#clock.setTimer(delayMs, () => {
-      const silentMs = this.#isWaitingForUs ? 0 : this.#clock.now() - this.#heardMs;
+      const silentMs = this.#isPaused ? 0 : this.#clock.now() - this.#lastReceivedMs;
       if (silentMs < this.#stallMs) {
         this.#watch(this.#stallMs - silentMs);
         return;

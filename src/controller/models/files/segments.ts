@@ -1,4 +1,4 @@
-import { type ByteRange, type ByteRanges, countBytes, withRange } from "./ranges.ts";
+import { addRange, type ByteRange, type ByteRanges, countBytes } from "./ranges.ts";
 
 /**
  * No request is for more: what comes in order can be hashed while it comes, and a part that is slow
@@ -35,16 +35,16 @@ export class Claim {
 export class Segments {
   readonly #parts: number;
   readonly #claims = new Set<Claim>();
-  #open: ByteRanges;
+  #unclaimed: ByteRanges;
 
   constructor(missing: ByteRanges, parts: number) {
-    this.#open = missing;
+    this.#unclaimed = missing;
     this.#parts = parts;
   }
 
   /** Nothing is left, and nothing on its way. */
   get isDone(): boolean {
-    return this.#open.length === 0 && this.#claims.size === 0;
+    return this.#unclaimed.length === 0 && this.#claims.size === 0;
   }
 
   /** Bytes that have come and are not written yet. */
@@ -56,19 +56,19 @@ export class Segments {
 
   /** The next part to bring; undefined where all is given out and nobody is slow. */
   claim(nowMs: number): Claim | undefined {
-    const [first, ...others] = this.#open;
+    const [first, ...others] = this.#unclaimed;
     if (!first) return this.#split(nowMs);
-    const share = Math.ceil(countBytes(this.#open) / (2 * this.#parts));
+    const share = Math.ceil(countBytes(this.#unclaimed) / (2 * this.#parts));
     const bytes = Math.min(Math.max(share, CLAIM_BYTES_MIN), CLAIM_BYTES_MAX);
     const end = Math.min(first.end, first.start + bytes);
-    this.#open = end < first.end ? [{ start: end, end: first.end }, ...others] : others;
-    return this.#added(new Claim({ start: first.start, end }, nowMs));
+    this.#unclaimed = end < first.end ? [{ start: end, end: first.end }, ...others] : others;
+    return this.#register(new Claim({ start: first.start, end }, nowMs));
   }
 
   /** A connection is done with it: what it has not written is given out again. */
   release(claim: Claim): void {
     if (!this.#claims.delete(claim)) return;
-    this.#open = withRange(this.#open, { start: claim.written, end: claim.end });
+    this.#unclaimed = addRange(this.#unclaimed, { start: claim.written, end: claim.end });
   }
 
   #split(nowMs: number): Claim | undefined {
@@ -82,10 +82,10 @@ export class Segments {
     const middle = slowest.received + Math.ceil((slowest.end - slowest.received) / 2);
     const taken = new Claim({ start: middle, end: slowest.end }, nowMs);
     slowest.end = middle;
-    return this.#added(taken);
+    return this.#register(taken);
   }
 
-  #added(claim: Claim): Claim {
+  #register(claim: Claim): Claim {
     this.#claims.add(claim);
     return claim;
   }

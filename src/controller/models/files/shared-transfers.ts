@@ -1,9 +1,9 @@
-import { untilAborted } from "../../../base/aborting.ts";
 import { BerthError } from "../../../base/errors.ts";
-import type { Transfer, TransferResult } from "./transfer.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import type { FileTransfer, TransferResult } from "./file-transfer.ts";
 
-interface Running {
-  readonly transfer: Transfer;
+interface RunningTransfer {
+  readonly transfer: FileTransfer;
   readonly result: Promise<TransferResult>;
   readonly stop: AbortController;
   waiting: number;
@@ -12,10 +12,10 @@ interface Running {
 
 /** The transfers under way, one for each content, however many want it. It ends when nobody does any more. */
 export class SharedTransfers implements AsyncDisposable {
-  readonly #running = new Map<string, Running>();
+  readonly #running = new Map<string, RunningTransfer>();
 
   /** The transfer of a content that is under way. */
-  get(content: string): Transfer | undefined {
+  get(content: string): FileTransfer | undefined {
     return this.#running.get(content)?.transfer;
   }
 
@@ -23,17 +23,17 @@ export class SharedTransfers implements AsyncDisposable {
    * Waits for the transfer that is under way, or begins one. Where another's fails at the hub, it is tried
    * once more as `begin` does it: with another token, or from another place, it may succeed.
    */
-  async bring(
+  async joinOrStart(
     content: string,
     key: string,
-    begin: () => { readonly transfer: Transfer; readonly dispose: () => void },
+    begin: () => { readonly transfer: FileTransfer; readonly dispose: () => void },
     signal: AbortSignal,
   ): Promise<TransferResult> {
     for (;;) {
       const other = this.#running.get(content);
       if (!other) return this.#wait(this.#start(content, begin), signal);
       if (other.stop.signal.aborted) {
-        await untilAborted(other.result.then(ignore, ignore), signal);
+        await raceWithAbort(other.result.then(ignore, ignore), signal);
         continue;
       }
       other.transfer.addKey(key);
@@ -49,8 +49,8 @@ export class SharedTransfers implements AsyncDisposable {
 
   #start(
     content: string,
-    begin: () => { readonly transfer: Transfer; readonly dispose: () => void },
-  ): Running {
+    begin: () => { readonly transfer: FileTransfer; readonly dispose: () => void },
+  ): RunningTransfer {
     const { transfer, dispose } = begin();
     const stop = new AbortController();
     const result = transfer.run(stop.signal).finally(() => {
@@ -58,15 +58,15 @@ export class SharedTransfers implements AsyncDisposable {
       dispose();
       if (this.#running.get(content) === running) this.#running.delete(content);
     });
-    const running: Running = { transfer, result, stop, waiting: 0, isOver: false };
+    const running: RunningTransfer = { transfer, result, stop, waiting: 0, isOver: false };
     this.#running.set(content, running);
     return running;
   }
 
-  async #wait(running: Running, signal: AbortSignal): Promise<TransferResult> {
+  async #wait(running: RunningTransfer, signal: AbortSignal): Promise<TransferResult> {
     running.waiting += 1;
     try {
-      return await untilAborted(running.result, signal);
+      return await raceWithAbort(running.result, signal);
     } finally {
       running.waiting -= 1;
       if (running.waiting === 0 && !running.isOver) {

@@ -41,7 +41,7 @@ export class StoredFiles {
       const sizeBytes = await this.#local.find(file, file.location.path);
       return sizeBytes === undefined ? undefined : { sizeBytes, sha256: file.sha256 };
     }
-    const sha256 = await this.#views.targetOf(key, file.name);
+    const sha256 = await this.#views.readDigest(key, file.name);
     if (sha256 === undefined || (file.sha256 !== null && file.sha256 !== sha256)) return undefined;
     const sizeBytes = await this.#blobs.find(sha256);
     if (sizeBytes === undefined) return undefined;
@@ -54,7 +54,7 @@ export class StoredFiles {
     if (!first) throw new Error("a model without files");
     const { location } = first;
     return {
-      path: location.type === "local" ? location.path : this.#views.pathOf(model.key, first.name),
+      path: location.type === "local" ? location.path : this.#views.getPath(model.key, first.name),
       files: model.files.map(({ name }, index) => {
         const { sizeBytes, sha256 } = stored[index] ?? { sizeBytes: 0, sha256: null };
         return { name, sizeBytes, sha256 };

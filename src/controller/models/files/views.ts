@@ -1,7 +1,7 @@
 import { mkdir, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
+import { fsyncDirectory } from "../../../base/atomic-file.ts";
 import { BerthError } from "../../../base/errors.ts";
-import { syncFolder } from "../../../base/whole-files.ts";
 
 const NAME_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 1024;
@@ -17,17 +17,17 @@ export class Views {
   }
 
   /** Throws `model_unusable` for a name that leads out of the folder, or that no folder can hold. */
-  pathOf(key: string, name: string): string {
-    return join(this.#folderOf(key), ...checkedParts(name));
+  getPath(key: string, name: string): string {
+    return join(this.#getFolder(key), ...parseFileName(name));
   }
 
   /** The sha256 of what it leads to, whether that is there or not. */
-  async targetOf(key: string, name: string): Promise<string | undefined> {
-    return linkedDigest(this.pathOf(key, name));
+  async readDigest(key: string, name: string): Promise<string | undefined> {
+    return readLinkedDigest(this.getPath(key, name));
   }
 
   async link(key: string, name: string, sha256: string): Promise<void> {
-    const path = this.pathOf(key, name);
+    const path = this.getPath(key, name);
     const folder = dirname(path);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const target = relative(folder, join(this.#blobsDir, sha256));
@@ -36,31 +36,31 @@ export class Views {
     await rm(made, { force: true });
     await symlink(target, made);
     await rename(made, path);
-    await Promise.all([syncFolder(folder), syncFolder(this.#dir)]);
+    await Promise.all([fsyncDirectory(folder), fsyncDirectory(this.#dir)]);
   }
 
   async remove(key: string): Promise<void> {
-    await rm(this.#folderOf(key), { recursive: true, force: true });
+    await rm(this.#getFolder(key), { recursive: true, force: true });
   }
 
-  async keys(): Promise<string[]> {
+  async listKeys(): Promise<string[]> {
     return readdir(this.#dir).catch(() => []);
   }
 
   /** Every content that a model's files lead to. */
-  async digestsOf(key: string): Promise<Set<string>> {
+  async listDigests(key: string): Promise<Set<string>> {
     const found = new Set<string>();
-    const folder = this.#folderOf(key);
+    const folder = this.#getFolder(key);
     const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
     for (const entry of entries) {
       if (!entry.isSymbolicLink()) continue;
-      const digest = await linkedDigest(join(entry.parentPath, entry.name));
+      const digest = await readLinkedDigest(join(entry.parentPath, entry.name));
       if (digest !== undefined) found.add(digest);
     }
     return found;
   }
 
-  #folderOf(key: string): string {
+  #getFolder(key: string): string {
     // Keys are made by the code that resolves sources; a wrong one is a mistake of ours.
     if (!/^[^/\0]{1,200}$/.test(key) || key === "." || key === "..")
       throw new Error("the key of a model's files is no name of a folder");
@@ -68,14 +68,14 @@ export class Views {
   }
 }
 
-async function linkedDigest(path: string): Promise<string | undefined> {
+async function readLinkedDigest(path: string): Promise<string | undefined> {
   const target = await readlink(path).catch(() => undefined);
   const name = basename(target ?? "");
   return /^[0-9a-f]{64}$/.test(name) ? name : undefined;
 }
 
 /** Names come from the hub: somebody may have chosen one to write outside. */
-function checkedParts(name: string): string[] {
+function parseFileName(name: string): string[] {
   const parts = name.split("/");
   const isRight =
     Buffer.byteLength(name) <= PATH_BYTES_MAX &&

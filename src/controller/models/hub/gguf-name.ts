@@ -24,27 +24,28 @@ const QUANTIZATION =
   /(?<=^|[-._])(?:UD-)?(?:I?Q\d{1,2}(?:_[A-Z0-9]{1,8}){0,4}|TQ\d+_\d+|I\d_S|BF16|FP?(?:16|32)|(?:MX|NV)FP4(?:_[A-Z0-9]{1,8}){0,4})(?=[-.]|$)/gi;
 /** As llama.cpp's own tool splits files; it finds the other parts by exactly these names. */
 const PART = /^(.+)-(\d{5})-of-(\d{5})$/;
-const ENDING = /\.gguf$/i;
+const GGUF_SUFFIX = /\.gguf$/i;
 
 /** Undefined for what is no GGUF file. */
-export function readGgufName(name: string): GgufName | undefined {
-  if (!ENDING.test(name)) return undefined;
-  const whole = name.replace(ENDING, "");
+export function parseGgufName(name: string): GgufName | undefined {
+  if (!GGUF_SUFFIX.test(name)) return undefined;
+  const whole = name.replace(GGUF_SUFFIX, "");
   const [, prefix, index, count] = PART.exec(whole) ?? [];
-  const told = { index: Number(index), count: Number(count) };
-  const part = told.index >= 1 && told.index <= told.count ? told : null;
+  const numbers = { index: Number(index), count: Number(count) };
+  const part = numbers.index >= 1 && numbers.index <= numbers.count ? numbers : null;
   const stem = part && prefix !== undefined ? prefix : whole;
   const folders = stem.split("/");
   const base = folders.pop() ?? "";
-  const own = quantizationIn(base);
+  const own = parseQuantization(base);
   return {
     name,
     // Endings too: the library finds the other parts by the first one's name, letter by letter.
     group: part ? `${stem}-of-${count}${name.slice(whole.length)}` : name,
     part,
     quantization:
-      own ?? folders.reduceRight<string | null>((found, one) => found ?? quantizationIn(one), null),
-    role: roleOf(name.toLowerCase(), base.toLowerCase(), own),
+      own ??
+      folders.reduceRight<string | null>((found, one) => found ?? parseQuantization(one), null),
+    role: classifyRole(name.toLowerCase(), base.toLowerCase(), own),
   };
 }
 
@@ -54,12 +55,12 @@ export function canonicalQuantization(text: string): string {
 }
 
 /** The last one: what comes before may be part of the model's name. */
-function quantizationIn(text: string): string | null {
+function parseQuantization(text: string): string | null {
   const last = text.match(QUANTIZATION)?.at(-1);
   return last === undefined ? null : canonicalQuantization(last);
 }
 
-function roleOf(name: string, base: string, quantization: string | null): GgufName["role"] {
+function classifyRole(name: string, base: string, quantization: string | null): GgufName["role"] {
   if (name.includes("mmproj") || base.startsWith("ggml-vocab")) return "companion";
   // A quantized model may be named after the matrix that it was made with; the matrix itself is not quantized.
   if (base.includes("imatrix") && quantization === null) return "companion";

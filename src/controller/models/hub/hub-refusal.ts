@@ -1,8 +1,8 @@
 import { BerthError } from "../../../base/errors.ts";
-import { notNow } from "./failures.ts";
-import type { HttpAnswer } from "./http.ts";
+import { retryLaterError } from "./hub-errors.ts";
+import type { HttpResponse } from "./source-http.ts";
 
-export interface Asked {
+export interface HubQuery {
   readonly endpoint: URL;
   /** `org/name` */
   readonly id: string;
@@ -15,98 +15,103 @@ export interface Asked {
  * The error that a hub's answer means. By the X-Error-Code header, which says more than the status: a hub
  * answers 401 also for what is not there, so that nobody learns which private repositories there are.
  */
-export function hubRefusal(answer: HttpAnswer, asked: Asked, nowMs: number): BerthError {
+export function toHubError(answer: HttpResponse, query: HubQuery, nowMs: number): BerthError {
   const { status, headers } = answer;
-  const code = textOf(headers["x-error-code"]);
-  if (status === 429 || status >= 500 || status < 400) return notNow(answer, nowMs);
-  if (code === "GatedRepo") return gated(answer, asked);
-  if (code === "RevisionNotFound") return noRevision(asked);
-  if (code === "EntryNotFound" && asked.file !== null) return noFile(asked);
-  const isElsewhere = answer.url.origin !== asked.endpoint.origin;
+  const code = getFirstValue(headers["x-error-code"]);
+  if (status === 429 || status >= 500 || status < 400) return retryLaterError(answer, nowMs);
+  if (code === "GatedRepo") return gatedError(answer, query);
+  if (code === "RevisionNotFound") return noRevisionError(query);
+  if (code === "EntryNotFound" && query.file !== null) return noFileError(query);
+  const isElsewhere = answer.url.origin !== query.endpoint.origin;
   if (isElsewhere && (status === 401 || status === 403))
     return new BerthError(
       "hub_denied",
-      `${asked.endpoint.host} redirects to ${answer.url.host}, which wants a token; none is sent to another server`,
+      `${query.endpoint.host} redirects to ${answer.url.host}, which wants a token; none is sent to another server`,
       { hint: "set HF_ENDPOINT to that server, if it is meant to have the token" },
     );
-  const message = textOf(headers["x-error-message"]) ?? "";
-  if (status === 401) return answer.authorised ? refusedToken(asked) : hiddenOrAbsent(asked);
-  if (status === 403) return forbidden(asked, message);
+  const message = getFirstValue(headers["x-error-message"]) ?? "";
+  if (status === 401)
+    return answer.isAuthorised ? refusedTokenError(query) : hiddenOrAbsentError(query);
+  if (status === 403) return forbiddenError(query, message);
   if (status === 404 || status === 410)
-    return code === undefined && asked.file !== null
-      ? noFile(asked)
-      : absent(asked, answer.authorised);
+    return code === undefined && query.file !== null
+      ? noFileError(query)
+      : absentRepositoryError(query, answer.isAuthorised);
   return new BerthError(
     "hub_not_found",
-    `${title(asked)}: the hub refuses the request with HTTP ${status}`,
+    `${describeQuery(query)}: the hub refuses the request with HTTP ${status}`,
     { hint: "check source and revision" },
   );
 }
 
-function gated(answer: HttpAnswer, asked: Asked): BerthError {
-  const page = `${asked.endpoint.href.replace(/\/$/, "")}/${asked.id}`;
-  if (!answer.authorised)
-    return new BerthError("hub_denied", `${title(asked)} is gated: its files need a token`, {
-      hint: `accept its terms at ${page}, and name a Secret with a token of that account in credential, or set HF_TOKEN`,
-    });
-  if (answer.status === 401) return refusedToken(asked);
-  const message = textOf(answer.headers["x-error-message"]) ?? "";
+function gatedError(answer: HttpResponse, query: HubQuery): BerthError {
+  const page = `${query.endpoint.href.replace(/\/$/, "")}/${query.id}`;
+  if (!answer.isAuthorised)
+    return new BerthError(
+      "hub_denied",
+      `${describeQuery(query)} is gated: its files need a token`,
+      {
+        hint: `accept its terms at ${page}, and name a Secret with a token of that account in credential, or set HF_TOKEN`,
+      },
+    );
+  if (answer.status === 401) return refusedTokenError(query);
+  const message = getFirstValue(answer.headers["x-error-message"]) ?? "";
   return /await|pending/i.test(message)
     ? new BerthError(
         "hub_denied",
-        `${title(asked)} is gated, and its authors have not yet granted the request for access`,
+        `${describeQuery(query)} is gated, and its authors have not yet granted the request for access`,
         { hint: `see ${page}; retry once it is granted` },
       )
     : new BerthError(
         "hub_denied",
-        `${title(asked)} is gated, and the account of the token has no access to it`,
+        `${describeQuery(query)} is gated, and the account of the token has no access to it`,
         { hint: `accept its terms at ${page} with that account, and retry` },
       );
 }
 
 /** With a token that it accepts, a hub answers 403 of what is not for its account, and 404 of what is not there. */
-function refusedToken(asked: Asked): BerthError {
-  return new BerthError("hub_denied", `${asked.endpoint.host} does not accept the token`, {
+function refusedTokenError(query: HubQuery): BerthError {
+  return new BerthError("hub_denied", `${query.endpoint.host} does not accept the token`, {
     hint: "it may be mistyped, expired or revoked: make a new one, and put it into the Secret of credential, or into HF_TOKEN",
   });
 }
 
 /** Most often the name is wrong, which is what the hub's own clients take it for. */
-function hiddenOrAbsent(asked: Asked): BerthError {
+function hiddenOrAbsentError(query: HubQuery): BerthError {
   return new BerthError(
     "hub_not_found",
-    `${title(asked)} does not exist, or is private: without a token, the hub does not say which`,
+    `${describeQuery(query)} does not exist, or is private: without a token, the hub does not say which`,
     {
       hint: "check the spelling of source; for a private repository, name a Secret with a token in credential, or set HF_TOKEN",
     },
   );
 }
 
-function absent(asked: Asked, authorised: boolean): BerthError {
-  return new BerthError("hub_not_found", `there is no repository ${title(asked)}`, {
+function absentRepositoryError(query: HubQuery, authorised: boolean): BerthError {
+  return new BerthError("hub_not_found", `there is no repository ${describeQuery(query)}`, {
     hint: authorised
       ? "check the spelling of source; the hub says the same of private repositories that the token may not read"
       : "check the spelling of source",
   });
 }
 
-function forbidden(asked: Asked, message: string): BerthError {
+function forbiddenError(query: HubQuery, message: string): BerthError {
   return /disabled/i.test(message)
-    ? new BerthError("hub_denied", `${title(asked)} has been disabled by the hub`, {
+    ? new BerthError("hub_denied", `${describeQuery(query)} has been disabled by the hub`, {
         hint: "choose another repository",
       })
-    : new BerthError("hub_denied", `the token may not read ${title(asked)}`, {
+    : new BerthError("hub_denied", `the token may not read ${describeQuery(query)}`, {
         hint: "a fine-grained token needs read access to this repository, or to public gated ones",
       });
 }
 
-function noRevision(asked: Asked): BerthError {
-  const { revision } = asked;
+function noRevisionError(query: HubQuery): BerthError {
+  const { revision } = query;
   return new BerthError(
     "hub_not_found",
     revision === undefined
-      ? `${asked.id} has no commit yet`
-      : `${asked.id} has no branch, tag or commit ${revision}`,
+      ? `${query.id} has no commit yet`
+      : `${query.id} has no branch, tag or commit ${revision}`,
     {
       hint:
         revision === undefined
@@ -116,16 +121,16 @@ function noRevision(asked: Asked): BerthError {
   );
 }
 
-function noFile(asked: Asked): BerthError {
-  return new BerthError("hub_not_found", `${title(asked)} has no file ${asked.file}`, {
+function noFileError(query: HubQuery): BerthError {
+  return new BerthError("hub_not_found", `${describeQuery(query)} has no file ${query.file}`, {
     hint: "correct file; it is its path in the repository",
   });
 }
 
-function title({ id, revision }: Asked): string {
+function describeQuery({ id, revision }: HubQuery): string {
   return revision === undefined ? id : `${id} at ${revision}`;
 }
 
-function textOf(header: string | string[] | undefined): string | undefined {
+function getFirstValue(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
 }

@@ -1,12 +1,12 @@
 import { access, constants, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { BerthError } from "../../../base/errors.ts";
-import { readGgufName } from "./gguf-name.ts";
-import { keyOf } from "./model-key.ts";
+import { parseGgufName } from "./gguf-name.ts";
+import { hashModelKey } from "./model-key.ts";
 import type { ResolvedFile, ResolvedModel } from "./port.ts";
-import { partNames } from "./split-names.ts";
+import { listPartNames } from "./split-names.ts";
 
-export interface LocalRequest {
+export interface LocalFileRequest {
   readonly path: string;
   /** As the spec has it: the only path that messages may show. */
   readonly source: string;
@@ -14,13 +14,13 @@ export interface LocalRequest {
 }
 
 /** What a file of this machine comes to, with the other parts beside it where it is one of several. */
-export async function resolveLocal(request: LocalRequest): Promise<ResolvedModel> {
-  const names = partNames(basename(request.path));
+export async function resolveLocalFile(request: LocalFileRequest): Promise<ResolvedModel> {
+  const names = listPartNames(basename(request.path));
   const files: ResolvedFile[] = [];
   const states: unknown[] = [];
   for (const [index, name] of names.entries()) {
     const path = join(dirname(request.path), name);
-    const { size, mtimeNs } = await look(path, name, request.source);
+    const { size, mtimeNs } = await statModelFile(path, name, request.source);
     states.push([path, String(size), String(mtimeNs)]);
     files.push({
       name,
@@ -33,14 +33,14 @@ export async function resolveLocal(request: LocalRequest): Promise<ResolvedModel
   }
   return {
     // A digest that somebody wrote down says nothing of what the file holds now.
-    key: keyOf(["local", request.sha256 ?? null, states]),
+    key: hashModelKey(["local", request.sha256 ?? null, states]),
     commit: null,
-    quantization: readGgufName(files[0]?.name ?? "")?.quantization ?? null,
+    quantization: parseGgufName(files[0]?.name ?? "")?.quantization ?? null,
     files,
   };
 }
 
-async function look(
+async function statModelFile(
   path: string,
   name: string,
   source: string,

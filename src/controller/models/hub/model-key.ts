@@ -5,13 +5,16 @@ import type { ResolvedFile } from "./port.ts";
  * The key of a model by what its files are: the same for every repository, commit and URL that has these
  * bytes under these names. `origin` counts only where a digest is missing.
  */
-export function contentKey(files: readonly ResolvedFile[], origin: readonly unknown[]): string {
+export function computeContentKey(
+  files: readonly ResolvedFile[],
+  origin: readonly unknown[],
+): string {
   const contents = files.map(({ name, sha256, gitBlob }) => [name, sha256 ?? gitBlob]);
   const known = files.every(({ sha256, gitBlob }) => sha256 !== null || gitBlob !== null);
-  return keyOf(known ? contents : [contents, ...origin]);
+  return hashModelKey(known ? contents : [contents, ...origin]);
 }
 
 /** 32 digits: they never meet another's by chance, and people can still read the path. */
-export function keyOf(parts: readonly unknown[]): string {
+export function hashModelKey(parts: readonly unknown[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
 }

@@ -1,11 +1,11 @@
 import { BerthError } from "../../../base/errors.ts";
-import { notNow } from "./failures.ts";
-import { readGgufName } from "./gguf-name.ts";
-import { ask, type HttpAnswer } from "./http.ts";
-import { contentKey } from "./model-key.ts";
+import { parseGgufName } from "./gguf-name.ts";
+import { retryLaterError } from "./hub-errors.ts";
+import { computeContentKey } from "./model-key.ts";
 import type { ResolvedFile, ResolvedModel } from "./port.ts";
-import { servedName } from "./served-name.ts";
-import { partNames } from "./split-names.ts";
+import { chooseServedName } from "./served-name.ts";
+import { type HttpResponse, sendHttpRequest } from "./source-http.ts";
+import { listPartNames } from "./split-names.ts";
 
 export interface UrlRequest {
   readonly url: URL;
@@ -13,47 +13,50 @@ export interface UrlRequest {
   readonly token: string | undefined;
 }
 
-export interface UrlAccess {
+export interface UrlResolverOptions {
   readonly limitMs: number;
   readonly now: () => number;
 }
 
 /** What a URL comes to: its size and tag, and those of the other parts where it names one of several. */
 export async function resolveUrl(
-  access: UrlAccess,
+  access: UrlResolverOptions,
   request: UrlRequest,
   signal: AbortSignal,
 ): Promise<ResolvedModel> {
-  const urls = partUrls(request.url);
+  const urls = listPartUrls(request.url);
   const files: ResolvedFile[] = [];
   const origin: unknown[] = [];
   for (const [index, url] of urls.entries()) {
-    const answer = await look(access, url, request.token, signal);
-    const told = factsOf(answer);
+    const answer = await probeUrl(access, url, request.token, signal);
+    const facts = readUrlFacts(answer);
     const sha256 = index === 0 ? (request.sha256 ?? null) : null;
-    const name = urls.length > 1 ? lastPart(url) : servedName(url, answer.url, told.disposition);
-    origin.push([url.href, told.etag ?? told.weakEtag, told.lastModified, told.sizeBytes]);
+    const name =
+      urls.length > 1
+        ? getLastPathSegment(url)
+        : chooseServedName(url, answer.url, facts.disposition);
+    origin.push([url.href, facts.etag ?? facts.weakEtag, facts.lastModified, facts.sizeBytes]);
     const location = { type: "url", url: url.href } as const;
     files.push({
       name,
-      sizeBytes: told.sizeBytes,
+      sizeBytes: facts.sizeBytes,
       sha256,
       gitBlob: null,
-      etag: told.etag,
+      etag: facts.etag,
       location,
     });
   }
   return {
-    key: contentKey(files, origin),
+    key: computeContentKey(files, origin),
     commit: null,
-    quantization: readGgufName(files[0]?.name ?? "")?.quantization ?? null,
+    quantization: parseGgufName(files[0]?.name ?? "")?.quantization ?? null,
     files,
   };
 }
 
-function partUrls(url: URL): URL[] {
-  const name = lastPart(url);
-  return partNames(name).map((part) => {
+function listPartUrls(url: URL): URL[] {
+  const name = getLastPathSegment(url);
+  return listPartNames(name).map((part) => {
     const one = new URL(url);
     if (part !== name)
       one.pathname = one.pathname.replace(/[^/]*$/, () => encodeURIComponent(part));
@@ -61,7 +64,7 @@ function partUrls(url: URL): URL[] {
   });
 }
 
-function lastPart(url: URL): string {
+function getLastPathSegment(url: URL): string {
   const last = url.pathname.split("/").at(-1) ?? "";
   try {
     return decodeURIComponent(last);
@@ -74,29 +77,32 @@ function lastPart(url: URL): string {
  * HEAD, and where a server will not have that, or tells no size, a GET for one byte: URLs that are signed for
  * GET refuse HEAD.
  */
-async function look(
-  { limitMs, now }: UrlAccess,
+async function probeUrl(
+  { limitMs, now }: UrlResolverOptions,
   url: URL,
   token: string | undefined,
   signal: AbortSignal,
-): Promise<HttpAnswer> {
+): Promise<HttpResponse> {
   const question = { url, token, limitMs, bodyBytesMax: undefined };
-  const head = await ask({ ...question, method: "HEAD" }, signal);
+  const head = await sendHttpRequest({ ...question, method: "HEAD" }, signal);
   const isBusy = head.status === 429 || (head.status >= 500 && head.status !== 501);
-  if (isBusy) throw notNow(head, now());
-  const headSays = head.status === 200 && factsOf(head).sizeBytes !== null;
+  if (isBusy) throw retryLaterError(head, now());
+  const headSays = head.status === 200 && readUrlFacts(head).sizeBytes !== null;
   const answer = headSays
     ? head
-    : await ask({ ...question, method: "GET", headers: { range: "bytes=0-0" } }, signal);
-  if (answer.status !== 200 && answer.status !== 206) throw refusal(answer, url, now());
+    : await sendHttpRequest(
+        { ...question, method: "GET", headers: { range: "bytes=0-0" } },
+        signal,
+      );
+  if (answer.status !== 200 && answer.status !== 206) throw toUrlError(answer, url, now());
   if (/^(text\/html|application\/xhtml)/i.test(answer.headers["content-type"] ?? ""))
-    throw new BerthError("hub_not_found", `${shown(url)} is a page, and no GGUF file`, {
+    throw new BerthError("hub_not_found", `${formatUrl(url)} is a page, and no GGUF file`, {
       hint: "give the address of the file itself, which the page's download button leads to",
     });
   return answer;
 }
 
-interface Facts {
+interface UrlFacts {
   readonly sizeBytes: number | null;
   /** Strong, with its quotation marks. */
   readonly etag: string | null;
@@ -105,7 +111,7 @@ interface Facts {
   readonly disposition: string | undefined;
 }
 
-function factsOf({ status, headers }: HttpAnswer): Facts {
+function readUrlFacts({ status, headers }: HttpResponse): UrlFacts {
   const whole =
     status === 206
       ? /^bytes [\d-]+\/(\d{1,15})$/.exec(headers["content-range"] ?? "")?.[1]
@@ -121,36 +127,40 @@ function factsOf({ status, headers }: HttpAnswer): Facts {
   };
 }
 
-function refusal(answer: HttpAnswer, url: URL, nowMs: number): BerthError {
+function toUrlError(answer: HttpResponse, url: URL, nowMs: number): BerthError {
   const { status } = answer;
-  if (status === 429 || status >= 500 || status < 400) return notNow(answer, nowMs);
+  if (status === 429 || status >= 500 || status < 400) return retryLaterError(answer, nowMs);
   if (status === 401 || status === 403) {
     if (answer.url.origin !== url.origin)
       return new BerthError(
         "hub_denied",
-        `${shown(url)} redirects to ${answer.url.host}, which refuses (HTTP ${status}); a token is not sent to another server`,
+        `${formatUrl(url)} redirects to ${answer.url.host}, which refuses (HTTP ${status}); a token is not sent to another server`,
         {
           hint: "give the address that it redirects to, if that server is meant to have the token",
         },
       );
-    return answer.authorised
-      ? new BerthError("hub_denied", `${shown(url)}: the server does not accept the token`, {
+    return answer.isAuthorised
+      ? new BerthError("hub_denied", `${formatUrl(url)}: the server does not accept the token`, {
           hint: "check that the token of credential is valid and may read the file",
         })
-      : new BerthError("hub_denied", `${shown(url)}: the server wants a token (HTTP ${status})`, {
-          hint: "make a Secret with the key token, and name it in credential",
-        });
+      : new BerthError(
+          "hub_denied",
+          `${formatUrl(url)}: the server wants a token (HTTP ${status})`,
+          {
+            hint: "make a Secret with the key token, and name it in credential",
+          },
+        );
   }
   return status === 404 || status === 410
-    ? new BerthError("hub_not_found", `${shown(url)}: there is no such file`, {
+    ? new BerthError("hub_not_found", `${formatUrl(url)}: there is no such file`, {
         hint: "check the address in source",
       })
-    : new BerthError("hub_not_found", `${shown(url)}: the server refuses with HTTP ${status}`, {
+    : new BerthError("hub_not_found", `${formatUrl(url)}: the server refuses with HTTP ${status}`, {
         hint: "check the address in source",
       });
 }
 
 /** For people: without the query, which may hold a signature. */
-function shown(url: URL): string {
+function formatUrl(url: URL): string {
   return url.origin + url.pathname;
 }

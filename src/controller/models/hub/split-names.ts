@@ -1,5 +1,5 @@
 import { BerthError } from "../../../base/errors.ts";
-import { readGgufName } from "./gguf-name.ts";
+import { parseGgufName } from "./gguf-name.ts";
 
 /** No publisher splits into more; each part costs a question, or a file to look after. */
 const PARTS_MAX = 1000;
@@ -8,8 +8,8 @@ const PARTS_MAX = 1000;
  * The names of all parts of the model that a file name is one of, in their order; the name itself where it
  * is whole. Throws `hub_not_found` for a count that no model has.
  */
-export function partNames(name: string): readonly string[] {
-  const part = readGgufName(name)?.part;
+export function listPartNames(name: string): readonly string[] {
+  const part = parseGgufName(name)?.part;
   if (!part) return [name];
   assertPartCount(name, part.count);
   return Array.from({ length: part.count }, (_, index) =>

@@ -2,9 +2,13 @@ import { createHash, createPublicKey, verify } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { OfflineLedger } from "../../../../src/assistant/ledger/offline.ts";
+import { OfflineLedger } from "../../../../src/assistant/ledger/offline-ledger.ts";
 import { tilePath } from "../../../../src/assistant/ledger/tiles.ts";
-import { fill, open, stateDirectory } from "../../../support/ledger.ts";
+import {
+  appendEntries,
+  createStateDirectory,
+  openTestLedger,
+} from "../../../support/ledger-fixtures.ts";
 
 const sha256 = (...parts: readonly Uint8Array[]) => {
   const hash = createHash("sha256");
@@ -84,12 +88,12 @@ function treeRoot(hashes: readonly Buffer[]): Buffer {
 }
 
 it("is read by a program that knows the specification alone, while a daemon goes on", async () => {
-  const dir = stateDirectory();
-  await using ledger = await open(dir);
+  const dir = createStateDirectory();
+  await using ledger = await openTestLedger(dir);
   for (const count of [254, 1, 300]) {
-    await fill(ledger, count);
+    await appendEntries(ledger, count);
     using offline = OfflineLedger.open(dir);
-    const target = stateDirectory();
+    const target = createStateDirectory();
     const { size, files } = offline.export(join(target, "out"));
     expect(size).toBe(ledger.state.size);
     expect(files).toBeGreaterThan(3);

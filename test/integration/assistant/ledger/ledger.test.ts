@@ -4,19 +4,19 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { AppendQueue } from "../../../../src/assistant/ledger/append-queue.ts";
-import { draftEntry, NO_LEAF } from "../../../../src/assistant/ledger/entry.ts";
 import { openLedger } from "../../../../src/assistant/ledger/ledger.ts";
-import { noteSigner } from "../../../../src/assistant/ledger/note.ts";
-import { OfflineLedger } from "../../../../src/assistant/ledger/offline.ts";
+import { draftEntry, FIRST_ENTRY_PREV } from "../../../../src/assistant/ledger/ledger-entry.ts";
+import { OfflineLedger } from "../../../../src/assistant/ledger/offline-ledger.ts";
 import type { NewEntry } from "../../../../src/assistant/ledger/port.ts";
+import { createNoteSigner } from "../../../../src/assistant/ledger/signed-note.ts";
 import {
-  entryNumber,
-  fill,
-  open,
-  stateDirectory,
-  tamper,
-  verdictOf,
-} from "../../../support/ledger.ts";
+  appendEntries,
+  createEntry,
+  createStateDirectory,
+  editDatabase,
+  openTestLedger,
+  verifyLedgerAt,
+} from "../../../support/ledger-fixtures.ts";
 import { openedBy } from "../../../support/open-descriptors.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
@@ -25,8 +25,8 @@ function entries(dir: string) {
   return offline.tail(100_000);
 }
 
-function putOtherKey(dir: string): void {
-  const { text } = noteSigner("berth.local/other", Buffer.alloc(32, 1));
+function replaceKey(dir: string): void {
+  const { text } = createNoteSigner("berth.local/other", Buffer.alloc(32, 1));
   writeFileSync(join(dir, "ledger.key"), `${text}\n`);
 }
 
@@ -35,7 +35,7 @@ const unavailable = (reason: RegExp) =>
 
 describe("an entry", () => {
   it("is there when append has resolved, chained to the one before, and commits to what it seals", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     const clock = new VirtualClock(Date.parse("2026-11-21T10:00:00Z"));
     await using ledger = await openLedger({ dir, clock, version: "1.2.3" });
     const entry: NewEntry = {
@@ -49,7 +49,7 @@ describe("an entry", () => {
     expect(opened?.body).toMatchObject({
       name: "ledger.opened",
       seq: 0,
-      prev: NO_LEAF,
+      prev: FIRST_ENTRY_PREV,
       fields: { size: 0, version: "1.2.3", key: expect.stringMatching(/^berth\.local\//) },
     });
     expect(written).toMatchObject({
@@ -64,7 +64,7 @@ describe("an entry", () => {
         v: 1,
       },
     });
-    tamper(dir, (db) => {
+    editDatabase(dir, (db) => {
       const [body, salt] = db
         .prepare<[], [string, Buffer]>("SELECT body, salt FROM entry JOIN sealed USING (seq)")
         .raw()
@@ -79,7 +79,7 @@ describe("an entry", () => {
   });
 
   it("that may wait comes with the next that may not, in its place", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     const clock = new VirtualClock(0);
     await using ledger = await openLedger({ dir, clock });
     const { commits } = ledger.state;
@@ -90,7 +90,7 @@ describe("an entry", () => {
   });
 
   it("that may wait has a commit of its own where nothing else comes", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     const clock = new VirtualClock(0);
     await using ledger = await openLedger({ dir, clock });
     const { size, commits } = ledger.state;
@@ -103,7 +103,7 @@ describe("an entry", () => {
   });
 
   it("that may wait is written when the ledger closes", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     const ledger = await openLedger({ dir, clock: new VirtualClock(0) });
     const waiting = ledger.append({ name: "agent.call.result", fields: {} }, { mayWait: true });
     await ledger[Symbol.asyncDispose]();
@@ -111,45 +111,45 @@ describe("an entry", () => {
   });
 
   it("of 64 clients at once come in few commits, in the order in which they were handed over", async () => {
-    const dir = stateDirectory();
-    await using ledger = await open(dir);
+    const dir = createStateDirectory();
+    await using ledger = await openTestLedger(dir);
     const rounds = 8;
     let handed = 0;
     const clients = Array.from({ length: 64 }, async () => {
       for (let round = 0; round < rounds; round += 1) {
         const number = handed;
         handed += 1;
-        const { seq } = await ledger.append(entryNumber(number));
+        const { seq } = await ledger.append(createEntry(number));
         expect(seq).toBe(number + 1);
       }
     });
     await Promise.all(clients);
     expect(ledger.state.size).toBe(64 * rounds + 1);
     expect(ledger.state.commits).toBeLessThanOrEqual(3 * rounds);
-    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 64 * rounds + 1 });
+    expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", size: 64 * rounds + 1 });
   });
 
   it("that is handed over before the end is written; one after it is refused", async () => {
-    const dir = stateDirectory();
-    const ledger = await open(dir);
-    const handed = fill(ledger, 10);
+    const dir = createStateDirectory();
+    const ledger = await openTestLedger(dir);
+    const handed = appendEntries(ledger, 10);
     const disposed = ledger[Symbol.asyncDispose]();
-    await expect(ledger.append(entryNumber(1))).rejects.toEqual(unavailable(/closed/));
+    await expect(ledger.append(createEntry(1))).rejects.toEqual(unavailable(/closed/));
     await disposed;
     expect((await handed).map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 11 });
+    expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", size: 11 });
   });
 });
 
 describe("the files", () => {
   it("are for nobody else, and go on after a restart", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     for (let start = 0; start < 3; start += 1) {
-      await using ledger = await open(dir);
-      await fill(ledger, 5);
+      await using ledger = await openTestLedger(dir);
+      await appendEntries(ledger, 5);
       expect(ledger.state.size).toBe(6 * (start + 1));
     }
-    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 18 });
+    expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", size: 18 });
     const modeOf = (path: string) => statSync(join(dir, path)).mode & 0o777;
     expect(modeOf("ledger")).toBe(0o700);
     expect(modeOf("ledger.key")).toBe(0o600);
@@ -160,12 +160,12 @@ describe("the files", () => {
   });
 
   it("keep a second writer out, until the first has ended", async () => {
-    const dir = stateDirectory();
-    const first = await open(dir);
-    await expect(open(dir)).rejects.toEqual(unavailable(/another process/));
-    await fill(first, 3);
+    const dir = createStateDirectory();
+    const first = await openTestLedger(dir);
+    await expect(openTestLedger(dir)).rejects.toEqual(unavailable(/another process/));
+    await appendEntries(first, 3);
     await first[Symbol.asyncDispose]();
-    await using second = await open(dir);
+    await using second = await openTestLedger(dir);
     expect(second.state).toMatchObject({ ok: true, size: 5 });
   });
 });
@@ -175,75 +175,76 @@ describe("a key", () => {
     ["gone", (dir: string) => rmSync(join(dir, "ledger.key")), /private key is missing/],
     ["open to others", (dir: string) => chmodSync(join(dir, "ledger.key"), 0o644), /by others/],
     ["damaged", (dir: string) => writeFileSync(join(dir, "ledger.key"), "x"), /key is damaged/],
-    ["that of another ledger", putOtherKey, /do not belong together/],
+    ["that of another ledger", replaceKey, /do not belong together/],
   ])("that is %s: nothing is accepted", async (_, harm, reason) => {
-    const dir = stateDirectory();
-    await (await open(dir))[Symbol.asyncDispose]();
+    const dir = createStateDirectory();
+    await (await openTestLedger(dir))[Symbol.asyncDispose]();
     harm(dir);
-    await using ledger = await open(dir);
+    await using ledger = await openTestLedger(dir);
     expect(ledger.state).toMatchObject({ ok: false, lastError: { kind: "key" } });
-    await expect(ledger.append(entryNumber(0))).rejects.toEqual(unavailable(reason));
-    expect(verdictOf(dir)).toMatchObject({ size: 1 });
+    await expect(ledger.append(createEntry(0))).rejects.toEqual(unavailable(reason));
+    expect(verifyLedgerAt(dir)).toMatchObject({ size: 1 });
   });
 });
 
 describe("a dispatch without a result", () => {
   it("is indeterminate after a restart, once; one with its result is not", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     {
-      await using ledger = await open(dir);
+      await using ledger = await openTestLedger(dir);
       const done = await ledger.append({ name: "agent.call.dispatch", fields: { call: 1 } });
       await ledger.append({ name: "agent.call.dispatch", fields: { call: 2 } });
       await ledger.append({ name: "agent.undo.dispatch", fields: { call: 3 } });
       await ledger.append({ name: "agent.call.result", fields: { dispatch: done.seq, ok: true } });
-      expect(verdictOf(dir).status).toBe("whole");
+      expect(verifyLedgerAt(dir).status).toBe("whole");
     }
-    for (let start = 0; start < 2; start += 1) await (await open(dir))[Symbol.asyncDispose]();
+    for (let start = 0; start < 2; start += 1)
+      await (await openTestLedger(dir))[Symbol.asyncDispose]();
     const told = entries(dir).filter(({ body }) => body.name === "ledger.indeterminate");
     expect(told.map(({ body }) => body.fields)).toEqual([{ dispatch: 2 }, { dispatch: 3 }]);
-    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 9 });
+    expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", size: 9 });
   });
 });
 
 describe("an erased text", () => {
   it("is in no file any more, while everything still verifies", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     const canary = "canary-7f3a9c-";
-    await using ledger = await open(dir);
-    await fill(ledger, 20);
+    await using ledger = await openTestLedger(dir);
+    await appendEntries(ledger, 20);
     // Long enough to stand on pages of its own.
     const sealed = canary.repeat(2_000);
     const { seq } = await ledger.append({ name: "memory.set", fields: {}, sealed });
-    await fill(ledger, 20);
-    expect(filesWith(dir, canary)).not.toEqual([]);
+    await appendEntries(ledger, 20);
+    expect(findFilesWith(dir, canary)).not.toEqual([]);
     const { seq: said } = await ledger.erase(seq);
-    expect(filesWith(dir, canary)).toEqual([]);
-    expect(verdictOf(dir)).toMatchObject({ status: "whole", erased: 1, size: said + 1 });
+    expect(findFilesWith(dir, canary)).toEqual([]);
+    expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", erased: 1, size: said + 1 });
     expect(entries(dir).at(-1)?.body).toMatchObject({ name: "ledger.erased", fields: { seq } });
     await expect(ledger.erase(seq)).rejects.toMatchObject({ code: "not_found" });
     await expect(ledger.erase(999)).rejects.toMatchObject({ code: "not_found" });
     using offline = OfflineLedger.open(dir);
-    expect(offline.prove(seq)?.size).toBe(said + 1);
+    expect(offline.proveInclusion(seq)?.size).toBe(said + 1);
   });
 
   it("goes as soon as a reader that was in the way has ended", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     const canary = "canary-51bd02-";
-    await using ledger = await open(dir);
+    await using ledger = await openTestLedger(dir);
     const { seq } = await ledger.append({ name: "memory.set", fields: {}, sealed: canary });
     const reader = new Database(join(dir, "ledger/ledger.db"), { readonly: true });
     reader.exec("BEGIN");
     expect(reader.prepare("SELECT count(*) FROM sealed").pluck().get()).toBe(1);
     await ledger.erase(seq);
     // Nobody has to wait for that reader.
-    await fill(ledger, 3);
-    expect(filesWith(dir, canary)).not.toEqual([]);
+    await appendEntries(ledger, 3);
+    expect(findFilesWith(dir, canary)).not.toEqual([]);
     reader.close();
-    await expect.poll(() => filesWith(dir, canary)).toEqual([]);
+    await expect.poll(() => findFilesWith(dir, canary)).toEqual([]);
   });
 });
 
-function filesWith(dir: string, text: string): string[] {
+function findFilesWith(dir: string, text: string): string[] {
   return readdirSync(dir, { recursive: true, withFileTypes: true })
     .filter((file) => file.isFile())
     .map((file) => join(file.parentPath, file.name))
@@ -252,21 +253,21 @@ function filesWith(dir: string, text: string): string[] {
 
 describe("a checkpoint", () => {
   it("is beside the database a second after a commit, on demand, and at the end", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     const saved = () => readFileSync(join(dir, "ledger/checkpoint"), "utf8").split("\n")[1];
     const clock = new VirtualClock();
     {
       await using ledger = await openLedger({ dir, clock });
       expect(saved()).toBe("1");
-      await fill(ledger, 5);
+      await appendEntries(ledger, 5);
       expect(saved()).toBe("1");
       await clock.advance(1_000);
       await expect.poll(saved).toBe("6");
-      await fill(ledger, 1);
+      await appendEntries(ledger, 1);
       const note = await ledger.checkpoint();
       expect(readFileSync(join(dir, "ledger/checkpoint"), "utf8")).toBe(note);
       expect(saved()).toBe("7");
-      await fill(ledger, 1);
+      await appendEntries(ledger, 1);
     }
     expect(saved()).toBe("8");
   });
@@ -274,59 +275,61 @@ describe("a checkpoint", () => {
 
 describe("what does not verify", () => {
   it("is not written to: an older copy of the database, and a tail that was changed", async () => {
-    const dir = stateDirectory();
-    await (await open(dir))[Symbol.asyncDispose]();
+    const dir = createStateDirectory();
+    await (await openTestLedger(dir))[Symbol.asyncDispose]();
     const old = readFileSync(join(dir, "ledger/ledger.db"));
     {
-      await using ledger = await open(dir);
-      await fill(ledger, 4);
+      await using ledger = await openTestLedger(dir);
+      await appendEntries(ledger, 4);
     }
     const now = readFileSync(join(dir, "ledger/ledger.db"));
     writeFileSync(join(dir, "ledger/ledger.db"), old);
     {
-      await using ledger = await open(dir);
+      await using ledger = await openTestLedger(dir);
       expect(ledger.state).toMatchObject({ ok: false, lastError: { kind: "rolled_back" } });
-      await expect(ledger.append(entryNumber(0))).rejects.toEqual(unavailable(/had 6/));
+      await expect(ledger.append(createEntry(0))).rejects.toEqual(unavailable(/had 6/));
     }
     writeFileSync(join(dir, "ledger/ledger.db"), now);
-    tamper(dir, (db) =>
+    editDatabase(dir, (db) =>
       db.exec("UPDATE entry SET body = replace(body, 'tiny', 'tidy') WHERE seq = 4"),
     );
     {
-      await using ledger = await open(dir);
+      await using ledger = await openTestLedger(dir);
       expect(ledger.state).toMatchObject({ ok: false, lastError: { kind: "tampered" } });
-      await expect(ledger.append(entryNumber(0))).rejects.toEqual(unavailable(/entry 4/));
+      await expect(ledger.append(createEntry(0))).rejects.toEqual(unavailable(/entry 4/));
     }
   });
 
   it("can be gone on from on purpose, which stays on record", async () => {
-    const dir = stateDirectory();
-    await (await open(dir))[Symbol.asyncDispose]();
+    const dir = createStateDirectory();
+    await (await openTestLedger(dir))[Symbol.asyncDispose]();
     rmSync(join(dir, "ledger/checkpoint"));
-    expect(verdictOf(dir)).toMatchObject({ status: "rolled_back" });
-    await (await open(dir))[Symbol.asyncDispose]();
-    expect(verdictOf(dir)).toMatchObject({ status: "whole" });
+    expect(verifyLedgerAt(dir)).toMatchObject({ status: "rolled_back" });
+    await (await openTestLedger(dir))[Symbol.asyncDispose]();
+    expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole" });
     expect(entries(dir).at(-1)?.body.fields).toMatchObject({ checkpoint: "missing" });
   });
 
   it("is refused while it runs, and accepted again when it is as it was", async () => {
-    const dir = stateDirectory();
+    const dir = createStateDirectory();
     const clock = new VirtualClock();
     await using ledger = await openLedger({ dir, clock });
-    await fill(ledger, 2);
+    await appendEntries(ledger, 2);
     // Somebody writes into the database behind the writer's back.
-    tamper(dir, (db) => db.exec("INSERT INTO entry SELECT 3, body, leaf FROM entry WHERE seq = 2"));
-    await expect(ledger.append(entryNumber(2))).rejects.toEqual(unavailable(/cannot be written/));
+    editDatabase(dir, (db) =>
+      db.exec("INSERT INTO entry SELECT 3, body, leaf FROM entry WHERE seq = 2"),
+    );
+    await expect(ledger.append(createEntry(2))).rejects.toEqual(unavailable(/cannot be written/));
     expect(ledger.state.ok).toBe(false);
-    tamper(dir, (db) => db.exec("DELETE FROM entry WHERE seq = 3"));
+    editDatabase(dir, (db) => db.exec("DELETE FROM entry WHERE seq = 3"));
     await expect
       .poll(async () => {
         await clock.advance(5_000);
         return ledger.state.ok;
       })
       .toBe(true);
-    expect((await ledger.append(entryNumber(2))).seq).toBe(3);
-    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 4 });
+    expect((await ledger.append(createEntry(2))).seq).toBe(3);
+    expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", size: 4 });
   });
 });
 
@@ -344,7 +347,7 @@ describe("the queue", () => {
     )
       waiting.push(next);
     expect(queue.length).toBe(16_384);
-    const first = queue.take();
+    const first = queue.takeBatch();
     expect(first?.drafts.length).toBe(1_024);
     expect(first?.drafts[5]?.fields).toBe('{"at":5}');
     const another = queue.add(draft({}));
@@ -353,9 +356,9 @@ describe("the queue", () => {
     first?.reject(new Error("no"));
     await expect(waiting[0]).rejects.toThrow("no");
     for (const item of waiting) item.catch(() => undefined);
-    queue.reject(new Error("end"));
+    queue.rejectAll(new Error("end"));
     await expect(waiting.at(-1)).rejects.toThrow("end");
-    expect(queue.take()).toBeUndefined();
+    expect(queue.takeBatch()).toBeUndefined();
   });
 
   it("bounds bytes too, but takes each single entry", () => {
@@ -364,13 +367,13 @@ describe("the queue", () => {
     const added = [1, 2, 3, 4, 5, 6].map(() => queue.add(large));
     for (const promise of added) promise?.catch(() => undefined);
     expect(added.filter((promise) => promise !== undefined).length).toBe(4);
-    expect(queue.take()?.drafts.length).toBe(1);
+    expect(queue.takeBatch()?.drafts.length).toBe(1);
   });
 });
 
 it("stays open to nobody who could not read it", async () => {
-  const dir = stateDirectory();
-  await using ledger = await open(dir);
+  const dir = createStateDirectory();
+  await using ledger = await openTestLedger(dir);
   await ledger[Symbol.asyncDispose]();
   const file = join(dir, "ledger/ledger.db");
   writeFileSync(file, "no database, and longer than the head of one".repeat(100));

@@ -5,9 +5,15 @@ import type Database from "better-sqlite3";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { signCheckpoint } from "../../../../src/assistant/ledger/checkpoint.ts";
-import { leafHash, TreeEdge } from "../../../../src/assistant/ledger/merkle.ts";
-import { noteSigner } from "../../../../src/assistant/ledger/note.ts";
-import { fill, open, stateDirectory, tamper, verdictOf } from "../../../support/ledger.ts";
+import { hashLeaf, TreeEdge } from "../../../../src/assistant/ledger/merkle-tree.ts";
+import { createNoteSigner } from "../../../../src/assistant/ledger/signed-note.ts";
+import {
+  appendEntries,
+  createStateDirectory,
+  editDatabase,
+  openTestLedger,
+  verifyLedgerAt,
+} from "../../../support/ledger-fixtures.ts";
 
 /** A ledger of several starts, with dispatches, an erased text and two full tiles; copied for each test. */
 let whole = "";
@@ -20,8 +26,8 @@ let early = { note: "", database: Buffer.alloc(0), size: 0 };
 beforeAll(async () => {
   whole = mkdtempSync(join(tmpdir(), "berth-ledger-whole-"));
   {
-    await using ledger = await open(whole);
-    await fill(ledger, 20);
+    await using ledger = await openTestLedger(whole);
+    await appendEntries(ledger, 20);
     await ledger.append({ name: "agent.call.dispatch", fields: { call: 1 } });
   }
   early = {
@@ -29,13 +35,13 @@ beforeAll(async () => {
     database: readFileSync(join(whole, "ledger/ledger.db")),
     size: 22,
   };
-  await using ledger = await open(whole);
-  await fill(ledger, 1_100, 20);
+  await using ledger = await openTestLedger(whole);
+  await appendEntries(ledger, 1_100, 20);
   await ledger.append({ name: "agent.call.dispatch", fields: { call: 2 } });
-  const [receipt] = await fill(ledger, 1);
+  const [receipt] = await appendEntries(ledger, 1);
   erased = receipt?.seq ?? 0;
   await ledger.erase(erased);
-  await fill(ledger, 13, 3_000);
+  await appendEntries(ledger, 13, 3_000);
   size = ledger.state.size;
   await ledger[Symbol.asyncDispose]();
   // Ten megabytes that nobody has to copy.
@@ -43,36 +49,39 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(whole, { recursive: true, force: true }));
 
-function copy(): string {
-  const dir = stateDirectory();
+function copyLedger(): string {
+  const dir = createStateDirectory();
   cpSync(whole, dir, { recursive: true });
   return dir;
 }
 
-function afterwards(work: (db: Database.Database) => void) {
-  const dir = copy();
-  tamper(dir, work);
-  return verdictOf(dir);
+function verifyAfter(work: (db: Database.Database) => void) {
+  const dir = copyLedger();
+  editDatabase(dir, work);
+  return verifyLedgerAt(dir);
 }
 
 describe("a whole ledger", () => {
   it("is whole, also against what was kept of it", () => {
     expect(size).toBeGreaterThan(1_100);
-    expect(verdictOf(whole)).toMatchObject({ status: "whole", reason: "", size, erased: 1 });
-    expect(verdictOf(whole, [early.note])).toMatchObject({ status: "whole", firstBad: undefined });
+    expect(verifyLedgerAt(whole)).toMatchObject({ status: "whole", reason: "", size, erased: 1 });
+    expect(verifyLedgerAt(whole, [early.note])).toMatchObject({
+      status: "whole",
+      firstBad: undefined,
+    });
   });
 
   it("is whole in each commit of a ledger that is being written", async () => {
-    const dir = copy();
-    await using ledger = await open(dir);
-    const written = fill(ledger, 600, 5_000);
+    const dir = copyLedger();
+    await using ledger = await openTestLedger(dir);
+    const written = appendEntries(ledger, 600, 5_000);
     let seen = 0;
     for (let isDone = false; !isDone; seen += 1) {
       isDone = await Promise.race([
         written.then(() => true),
         new Promise<false>((resolve) => setImmediate(resolve, false)),
       ]);
-      expect(verdictOf(dir)).toMatchObject({ status: "whole", reason: "" });
+      expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", reason: "" });
     }
     expect(seen).toBeGreaterThan(0);
   });
@@ -101,12 +110,12 @@ describe("one bit", () => {
   it.each(columns.map((row) => [`${row.table}.${row.column}`, row] as const))(
     "of %s is noticed and named",
     (_, { table, column, key, entryOf }) => {
-      const dir = copy();
+      const dir = copyLedger();
       fc.assert(
         fc.property(fc.nat(), fc.nat(), (anyRow, anyBit) => {
           let blamed = 0;
           let undo: ((db: Database.Database) => void) | undefined;
-          tamper(dir, (db) => {
+          editDatabase(dir, (db) => {
             const keys = db.prepare<[], number>(`SELECT ${key} FROM ${table}`).pluck().all();
             const row = keys[anyRow % keys.length] ?? 0;
             const [value, type] = db
@@ -127,29 +136,29 @@ describe("one bit", () => {
             undo = (to) => void put(to, value);
             blamed = entryOf(row);
           });
-          const verdict = verdictOf(dir);
-          tamper(dir, (db) => undo?.(db));
+          const verdict = verifyLedgerAt(dir);
+          editDatabase(dir, (db) => undo?.(db));
           expect(verdict).toMatchObject({ status: "tampered", firstBad: blamed });
           expect(verdict.reason).not.toBe("");
         }),
         { numRuns: 15 },
       );
-      expect(verdictOf(dir).status).toBe("whole");
+      expect(verifyLedgerAt(dir).status).toBe("whole");
     },
   );
 
   it.each(numbers.map((row) => [`${row.table}.${row.column}`, row] as const))(
     "of %s is noticed",
     (_, { table, column }) => {
-      const dir = copy();
+      const dir = copyLedger();
       fc.assert(
         fc.property(fc.nat(), fc.nat({ max: 62 }), (anyRow, bit) => {
           let change: [from: bigint, to: bigint] | undefined;
           const put = (from: bigint, to: bigint) =>
-            tamper(dir, (db) => {
+            editDatabase(dir, (db) => {
               db.prepare(`UPDATE ${table} SET ${column} = ? WHERE ${column} = ?`).run(to, from);
             });
-          tamper(dir, (db) => {
+          editDatabase(dir, (db) => {
             const rows = db.prepare<[], bigint>(`SELECT ${column} FROM ${table}`).pluck();
             const all = rows.safeIntegers().all();
             const from = all[anyRow % all.length] ?? 0n;
@@ -159,28 +168,30 @@ describe("one bit", () => {
           });
           if (!change) return;
           put(change[0], change[1]);
-          const verdict = verdictOf(dir);
+          const verdict = verifyLedgerAt(dir);
           put(change[1], change[0]);
           expect(verdict.status).toBe("tampered");
           if (table === "entry") expect(verdict.firstBad).toBe(Number(change[0]));
         }),
         { numRuns: 15 },
       );
-      expect(verdictOf(dir).status).toBe("whole");
+      expect(verifyLedgerAt(dir).status).toBe("whole");
     },
   );
 });
 
 it("a bit of the only checkpoint of a young ledger is a change, and no other key", async () => {
-  const dir = stateDirectory();
+  const dir = createStateDirectory();
   {
-    await using ledger = await open(dir);
-    await fill(ledger, 5);
+    await using ledger = await openTestLedger(dir);
+    await appendEntries(ledger, 5);
   }
   let note = Buffer.alloc(0);
   const put = (bytes: Buffer) =>
-    tamper(dir, (db) => db.prepare("UPDATE checkpoint SET note = CAST(? AS TEXT)").run(bytes));
-  tamper(dir, (db) => {
+    editDatabase(dir, (db) =>
+      db.prepare("UPDATE checkpoint SET note = CAST(? AS TEXT)").run(bytes),
+    );
+  editDatabase(dir, (db) => {
     const notes = db.prepare<[], string>("SELECT note FROM checkpoint").pluck().all();
     expect(notes).toHaveLength(1);
     note = Buffer.from(notes[0] ?? "");
@@ -190,13 +201,13 @@ it("a bit of the only checkpoint of a young ledger is a change, and no other key
     const flipped = Buffer.from(note);
     flipped[at] = (flipped[at] ?? 0) ^ (1 << (at % 7));
     put(flipped);
-    const verdict = verdictOf(dir);
+    const verdict = verifyLedgerAt(dir);
     expect([at, verdict]).toMatchObject([at, { status: "tampered", firstBad: 5 }]);
     words.add(verdict.reason);
   }
   expect([...words]).toContainEqual(expect.stringContaining("not signed by this ledger's key"));
   put(note);
-  expect(verdictOf(dir).status).toBe("whole");
+  expect(verifyLedgerAt(dir).status).toBe("whole");
 });
 
 describe("rows", () => {
@@ -205,7 +216,7 @@ describe("rows", () => {
   it("that are deleted are named, moved up or not", () => {
     fc.assert(
       fc.property(anywhere, fc.boolean(), (seq, movesUp) => {
-        const verdict = afterwards((db) => {
+        const verdict = verifyAfter((db) => {
           db.prepare("DELETE FROM entry WHERE seq = ?").run(seq);
           if (!movesUp) return;
           db.prepare("UPDATE entry SET seq = -seq WHERE seq > ?").run(seq);
@@ -220,7 +231,7 @@ describe("rows", () => {
   it("that are put in between are named", () => {
     fc.assert(
       fc.property(anywhere, (seq) => {
-        const verdict = afterwards((db) => {
+        const verdict = verifyAfter((db) => {
           db.prepare("UPDATE entry SET seq = -seq WHERE seq >= ?").run(seq);
           db.exec("UPDATE entry SET seq = -seq + 1 WHERE seq < 0");
           // As good as somebody can make it who does not have the key: in its place, hashed, and chained.
@@ -229,7 +240,7 @@ describe("rows", () => {
             .pluck();
           const prev = before.get(seq - 1)?.toString("hex") ?? "";
           const body = `{"fields":{},"name":"memory.set","prev":"${prev}","seq":${seq},"time":"","v":1}`;
-          db.prepare("INSERT INTO entry VALUES (?, ?, ?)").run(seq, body, leafHash(body));
+          db.prepare("INSERT INTO entry VALUES (?, ?, ?)").run(seq, body, hashLeaf(body));
         });
         expect(verdict).toMatchObject({ status: "tampered", firstBad: seq });
       }),
@@ -241,7 +252,7 @@ describe("rows", () => {
     fc.assert(
       fc.property(anywhere, anywhere, (a, b) => {
         if (a === b) return;
-        const verdict = afterwards((db) => {
+        const verdict = verifyAfter((db) => {
           db.prepare("UPDATE entry SET seq = -1 WHERE seq = ?").run(a);
           db.prepare("UPDATE entry SET seq = ? WHERE seq = ?").run(a, b);
           db.prepare("UPDATE entry SET seq = ? WHERE seq = -1").run(b);
@@ -254,31 +265,31 @@ describe("rows", () => {
 
   it("behind the end, cut off the end, or without a checkpoint, are named", () => {
     const another = `INSERT INTO entry SELECT ${size}, body, leaf FROM entry WHERE seq = 5`;
-    expect(afterwards((db) => db.exec(another)).firstBad).toBe(5);
-    expect(afterwards((db) => db.exec(`DELETE FROM entry WHERE seq >= ${size - 3}`))).toMatchObject(
-      {
-        status: "tampered",
-        firstBad: size - 3,
-      },
-    );
-    expect(afterwards((db) => db.exec("DELETE FROM checkpoint"))).toMatchObject({ firstBad: 0 });
-    expect(afterwards((db) => db.exec(`DELETE FROM checkpoint WHERE size = ${size}`)).status).toBe(
+    expect(verifyAfter((db) => db.exec(another)).firstBad).toBe(5);
+    expect(
+      verifyAfter((db) => db.exec(`DELETE FROM entry WHERE seq >= ${size - 3}`)),
+    ).toMatchObject({
+      status: "tampered",
+      firstBad: size - 3,
+    });
+    expect(verifyAfter((db) => db.exec("DELETE FROM checkpoint"))).toMatchObject({ firstBad: 0 });
+    expect(verifyAfter((db) => db.exec(`DELETE FROM checkpoint WHERE size = ${size}`)).status).toBe(
       "tampered",
     );
   });
 
   it("of sealed texts are named: gone without a word, put back, put where none was", () => {
-    const goneFrom = afterwards((db) => db.exec("DELETE FROM sealed WHERE seq = 7"));
+    const goneFrom = verifyAfter((db) => db.exec("DELETE FROM sealed WHERE seq = 7"));
     expect(goneFrom).toMatchObject({ status: "tampered", firstBad: 7 });
     for (const seq of [0, erased, size + 3]) {
       const put = `INSERT INTO sealed VALUES (${seq}, zeroblob(32), '"x"')`;
-      expect(afterwards((db) => db.exec(put))).toMatchObject({ firstBad: seq });
+      expect(verifyAfter((db) => db.exec(put))).toMatchObject({ firstBad: seq });
     }
   });
 
   it("of dispatches are named", () => {
-    expect(afterwards((db) => db.exec("DELETE FROM open_dispatch")).status).toBe("tampered");
-    expect(afterwards((db) => db.exec("INSERT INTO open_dispatch VALUES (21)")).firstBad).toBe(21);
+    expect(verifyAfter((db) => db.exec("DELETE FROM open_dispatch")).status).toBe("tampered");
+    expect(verifyAfter((db) => db.exec("INSERT INTO open_dispatch VALUES (21)")).firstBad).toBe(21);
   });
 });
 
@@ -292,7 +303,7 @@ function rewrite(db: Database.Database, from: number, sign?: (edge: TreeEdge) =>
     if (seq === from) body.time = "2020-01-01T00:00:00.000Z";
     if (seq > from) body.prev = prev;
     const changed = JSON.stringify(body);
-    const leaf = leafHash(changed);
+    const leaf = hashLeaf(changed);
     prev = leaf.toString("hex");
     db.prepare("UPDATE entry SET body = ?, leaf = ? WHERE seq = ?").run(changed, leaf, seq);
     edge.add(leaf, (height, index, hash) => {
@@ -311,43 +322,45 @@ function rewrite(db: Database.Database, from: number, sign?: (edge: TreeEdge) =>
 
 describe("a history that was rewritten with all its hashes", () => {
   it("does not come to the roots that were signed, and the signed part that is whole is named", () => {
-    const verdict = afterwards((db) => rewrite(db, size - 5));
+    const verdict = verifyAfter((db) => rewrite(db, size - 5));
     expect(verdict.status).toBe("tampered");
     expect(verdict.firstBad).toBeGreaterThan(1_000);
     expect(verdict.firstBad).toBeLessThanOrEqual(size - 5);
-    expect(afterwards((db) => rewrite(db, 3))).toMatchObject({ status: "tampered", firstBad: 0 });
+    expect(verifyAfter((db) => rewrite(db, 3))).toMatchObject({ status: "tampered", firstBad: 0 });
   });
 
   it("and signed by another key is not of this key", () => {
-    const other = noteSigner("berth.local/other", Buffer.alloc(32, 5));
-    const verdict = afterwards((db) =>
+    const other = createNoteSigner("berth.local/other", Buffer.alloc(32, 5));
+    const verdict = verifyAfter((db) =>
       rewrite(db, 3, (edge) => signCheckpoint(edge.size, edge.root(), other)),
     );
     expect(verdict).toMatchObject({ status: "key" });
   });
 
   it("and signed by the same key is forked, as what was kept of it shows", async () => {
-    const dir = copy();
-    const { parseSigner } = await import("../../../../src/assistant/ledger/note.ts");
+    const dir = copyLedger();
+    const { parseSigner } = await import("../../../../src/assistant/ledger/signed-note.ts");
     const own = parseSigner(readFileSync(join(dir, "ledger.key"), "utf8"));
     expect(own).toBeDefined();
     if (!own) return;
-    tamper(dir, (db) => rewrite(db, 30, (edge) => signCheckpoint(edge.size, edge.root(), own)));
-    expect(verdictOf(dir)).toMatchObject({
+    editDatabase(dir, (db) =>
+      rewrite(db, 30, (edge) => signCheckpoint(edge.size, edge.root(), own)),
+    );
+    expect(verifyLedgerAt(dir)).toMatchObject({
       status: "rolled_back",
       reason: expect.stringMatching(/^forked/),
     });
     // What was kept from before the change says nothing against it.
     rmSync(join(dir, "ledger/checkpoint"));
-    expect(verdictOf(dir, [early.note]).reason).toMatch(/missing/);
+    expect(verifyLedgerAt(dir, [early.note]).reason).toMatch(/missing/);
   });
 });
 
 describe("an older copy", () => {
   it("of the database alone is noticed by the checkpoint beside it", () => {
-    const dir = copy();
+    const dir = copyLedger();
     writeFileSync(join(dir, "ledger/ledger.db"), early.database);
-    expect(verdictOf(dir)).toMatchObject({
+    expect(verifyLedgerAt(dir)).toMatchObject({
       status: "rolled_back",
       size: early.size,
       reason: `rolled back: the checkpoint beside the database is of ${size} entries, and ${early.size} are there`,
@@ -355,32 +368,32 @@ describe("an older copy", () => {
   });
 
   it("of all files is noticed by a checkpoint that was kept elsewhere", () => {
-    const dir = copy();
+    const dir = copyLedger();
     const now = readFileSync(join(dir, "ledger/checkpoint"), "utf8");
     writeFileSync(join(dir, "ledger/ledger.db"), early.database);
     writeFileSync(join(dir, "ledger/checkpoint"), early.note);
-    expect(verdictOf(dir).status).toBe("whole");
-    expect(verdictOf(dir, [now])).toMatchObject({ status: "rolled_back" });
+    expect(verifyLedgerAt(dir).status).toBe("whole");
+    expect(verifyLedgerAt(dir, [now])).toMatchObject({ status: "rolled_back" });
   });
 
   it("is not mistaken for a damaged checkpoint", () => {
-    const dir = copy();
+    const dir = copyLedger();
     const file = join(dir, "ledger/checkpoint");
     writeFileSync(file, readFileSync(file, "utf8").replace(`\n${size}\n`, `\n${size + 1}\n`));
-    expect(verdictOf(dir).status).toBe("tampered");
+    expect(verifyLedgerAt(dir).status).toBe("tampered");
     writeFileSync(file, "");
-    expect(verdictOf(dir).status).toBe("tampered");
+    expect(verifyLedgerAt(dir).status).toBe("tampered");
   });
 
   it("is not mistaken for one of another key, which only what is given may be", () => {
-    const dir = copy();
+    const dir = copyLedger();
     const file = join(dir, "ledger/checkpoint");
     const stranger = readFileSync(file, "utf8").replace("\n— berth", "\n— perth");
     writeFileSync(file, stranger);
-    expect(verdictOf(dir)).toMatchObject({
+    expect(verifyLedgerAt(dir)).toMatchObject({
       status: "tampered",
       reason: "the checkpoint beside the database is not signed by this ledger's key",
     });
-    expect(verdictOf(whole, [stranger]).status).toBe("key");
+    expect(verifyLedgerAt(whole, [stranger]).status).toBe("key");
   });
 });

@@ -16,8 +16,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { KeyDescriptor } from "../../../../src/assistant/remote/key-from-descriptor.ts";
-import { pipeHolding } from "../../../../src/cli/companion/remote/secret-pipe.ts";
+import { KeyDescriptor } from "../../../../src/assistant/remote/key-descriptor.ts";
+import { createSecretPipe } from "../../../../src/cli/companion/remote/secret-pipe.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../../support/descriptor-process.ts", import.meta.url));
 const never = new AbortController().signal;
@@ -47,7 +47,7 @@ function opened(fd: number): string | undefined {
 
 describe("a key comes", () => {
   it("over a pipe, up to its end, and nothing of it is left open", async () => {
-    const fd = await pipeHolding("sk-é", {});
+    const fd = await createSecretPipe("sk-é", {});
     const pipe = opened(fd);
     expect(await keyFromDescriptor(fd, never)).toBe("sk-é");
     await expect.poll(() => opened(fd)).not.toBe(pipe);
@@ -62,8 +62,8 @@ describe("a key comes", () => {
   it("with 16 KiB at most", async () => {
     const longest = "x".repeat(16 * 1024);
     expect(await keyFromDescriptor(fileHolding(longest).fd, never)).toBe(longest);
-    expect(await keyFromDescriptor(await pipeHolding(longest, {}), never)).toBe(longest);
-    for (const fd of [fileHolding(`${longest}x`).fd, await pipeHolding(`${longest}x`, {})])
+    expect(await keyFromDescriptor(await createSecretPipe(longest, {}), never)).toBe(longest);
+    for (const fd of [fileHolding(`${longest}x`).fd, await createSecretPipe(`${longest}x`, {})])
       await expect(keyFromDescriptor(fd, never)).rejects.toMatchObject({
         code: "invalid_request",
         param: "key",

@@ -17,9 +17,14 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Protection } from "../../../../src/assistant/remote/port.ts";
 import { KeyFile } from "../../../../src/assistant/remote/vault/key-file.ts";
-import { KeyNotKeptError } from "../../../../src/assistant/remote/vault/key-source.ts";
+import { KeyNotStoredError } from "../../../../src/assistant/remote/vault/key-source.ts";
 import type { Credential } from "../../../../src/assistant/remote/vault/port.ts";
-import { mistral, openrouter, VaultWorld, vaultDirectory } from "../../../support/vault-world.ts";
+import {
+  mistral,
+  openrouter,
+  VaultHarness,
+  vaultDirectory,
+} from "../../../support/vault-harness.ts";
 
 const key: Credential = { kind: "key", key: "sk-canary-5ca1ab1e" };
 const CREDENTIAL = "berth.vault-key";
@@ -32,7 +37,7 @@ const locked = (source: Protection["source"], words: string) => ({
 });
 
 /** Refused everywhere with the words of the protection, and nothing is made in the meantime. */
-async function expectLocked(world: VaultWorld, source: Protection["source"], words: string) {
+async function expectLocked(world: VaultHarness, source: Protection["source"], words: string) {
   const { vault } = world;
   expect(vault.protection()).toEqual(locked(source, words));
   const files = readdirSync(world.dir).toSorted();
@@ -44,7 +49,7 @@ async function expectLocked(world: VaultWorld, source: Protection["source"], wor
   expect(readdirSync(world.dir).toSorted()).toEqual(files);
 }
 
-async function stored(world = new VaultWorld()) {
+async function stored(world = new VaultHarness()) {
   await world.start();
   await world.vault.put(openrouter, key);
   return { world, keyFile: join(world.dir, "vault-key") };
@@ -59,7 +64,7 @@ function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string }
 
 describe("a key in a file", () => {
   it("is made by the first credential, for its owner only, and found again", async () => {
-    const world = new VaultWorld();
+    const world = new VaultHarness();
     await world.start();
     const keyFile = join(world.dir, "vault-key");
     expect(world.vault.protection()).toEqual(ready("file"));
@@ -136,15 +141,15 @@ describe("a key in a file", () => {
   it("is refused as another user's by whoever is not its owner", async () => {
     const { world } = await stored();
     const mine = process.geteuid?.() ?? 0;
-    expect(await new KeyFile(world.dir, mine + 1).look()).toMatchObject({ state: "locked" });
-    expect(await new KeyFile(world.dir, mine).look()).toMatchObject({ state: "key" });
+    expect(await new KeyFile(world.dir, mine + 1).probe()).toMatchObject({ state: "locked" });
+    expect(await new KeyFile(world.dir, mine).probe()).toMatchObject({ state: "key" });
   });
 
   it("is never replaced by one that is made at the same time", async () => {
     const { world, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
-    const keeping = new KeyFile(world.dir).keep(Buffer.alloc(32, "late"));
-    await expect(keeping).rejects.toThrow(KeyNotKeptError);
+    const keeping = new KeyFile(world.dir).store(Buffer.alloc(32, "late"));
+    await expect(keeping).rejects.toThrow(KeyNotStoredError);
     expect(readFileSync(keyFile)).toEqual(bytes);
     expect(existsSync(`${keyFile}.new`)).toBe(false);
   });
@@ -160,7 +165,7 @@ describe("a key in a file", () => {
 
 describe("what a killed daemon leaves", () => {
   it("half a key is thrown away", async () => {
-    const world = new VaultWorld();
+    const world = new VaultHarness();
     writeFileSync(join(world.dir, "vault-key.new"), Buffer.alloc(7), { mode: 0o600 });
     await stored(world);
     expect(readdirSync(world.dir)).not.toContain("vault-key.new");
@@ -168,7 +173,7 @@ describe("what a killed daemon leaves", () => {
   });
 
   it("a key under both names, with nothing sealed, is used", async () => {
-    const world = new VaultWorld();
+    const world = new VaultHarness();
     const keyFile = join(world.dir, "vault-key");
     await world.start();
     writeFileSync(`${keyFile}.new`, Buffer.alloc(32, "made"), { mode: 0o600 });
@@ -182,7 +187,7 @@ describe("what a killed daemon leaves", () => {
 
 describe("a systemd credential", () => {
   it("is preferred, and needs no file", async () => {
-    const world = new VaultWorld({ environment: credentialsOf("systemd") });
+    const world = new VaultHarness({ environment: credentialsOf("systemd") });
     await stored(world);
     expect(world.vault.protection()).toEqual(ready("systemd-credential"));
     expect(readdirSync(world.dir)).not.toContain("vault-key");
@@ -191,7 +196,7 @@ describe("a systemd credential", () => {
 
   it("is stayed with: the vault is locked without it, and with another one", async () => {
     const environment = credentialsOf("systemd");
-    const { world } = await stored(new VaultWorld({ environment }));
+    const { world } = await stored(new VaultHarness({ environment }));
     await world.start({ environment: {} });
     await expectLocked(world, "systemd-credential", "is not there");
     await world.start({ environment: credentialsOf("another") });
@@ -212,7 +217,7 @@ describe("a systemd credential", () => {
     const file = join(environment.CREDENTIALS_DIRECTORY, CREDENTIAL);
     chmodSync(file, 0o600);
     writeFileSync(file, "too short");
-    const world = new VaultWorld({ environment });
+    const world = new VaultHarness({ environment });
     await world.start();
     expect(world.vault.protection()).toEqual(locked("systemd-credential", "has 9 bytes"));
     await expect(world.vault.put(openrouter, key)).rejects.toMatchObject({
@@ -223,9 +228,9 @@ describe("a systemd credential", () => {
 
   it("that two vaults share opens no credential of the other", async () => {
     const environment = credentialsOf("shared");
-    const { world: one } = await stored(new VaultWorld({ environment }));
-    const { world: other } = await stored(new VaultWorld({ environment }));
-    const [mine, theirs] = [one.sealedOf("openrouter"), other.sealedOf("openrouter")];
+    const { world: one } = await stored(new VaultHarness({ environment }));
+    const { world: other } = await stored(new VaultHarness({ environment }));
+    const [mine, theirs] = [one.readSealed("openrouter"), other.readSealed("openrouter")];
     expect(mine).not.toEqual(theirs);
     const stamp = one.sql((db) => db.prepare("SELECT set_at_ms FROM credential").pluck().get());
     other.sql((db) =>

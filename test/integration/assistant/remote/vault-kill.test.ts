@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { Dice } from "../../../support/random.ts";
-import { VaultWorld, vaultDirectory } from "../../../support/vault-world.ts";
+import { VaultHarness, vaultDirectory } from "../../../support/vault-harness.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../../support/vault-process.ts", import.meta.url));
 
@@ -46,7 +46,7 @@ it("kill -9 at any moment leaves each credential as it was or as it was to be, a
       const isDone = what === "has" || what === "gone";
       possible.set(id, isDone ? new Set([outcome]) : new Set([...before, outcome]));
     }
-    const world = new VaultWorld({ dir });
+    const world = new VaultHarness({ dir });
     const vault = await world.start();
     expect(vault.protection(), `seed ${seed}`).toEqual({
       source: "file",

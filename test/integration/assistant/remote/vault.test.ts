@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { AssistantError } from "../../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../../src/assistant/assistant-error.ts";
 import type { Credential } from "../../../../src/assistant/remote/vault/port.ts";
-import { filesWith } from "../../../support/memory-world.ts";
+import { findFilesWith } from "../../../support/memory-harness.ts";
 import { Dice } from "../../../support/random.ts";
-import { mistral, openrouter, VaultWorld } from "../../../support/vault-world.ts";
+import { mistral, openrouter, VaultHarness } from "../../../support/vault-harness.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const canary = "sk-canary-b1f0c0ffee";
@@ -37,7 +37,7 @@ function remainsOf(dir: string, sealed: Buffer): string[] {
 }
 
 async function started() {
-  const world = new VaultWorld();
+  const world = new VaultHarness();
   return { world, vault: await world.start() };
 }
 
@@ -70,7 +70,7 @@ describe("credentials", () => {
     expect(vault.describe("openrouter")).toEqual(none);
     await vault.put(openrouter, key);
     expect(vault.describe("openrouter")).toMatchObject({ kind: "key", expires_at: null });
-    const before = world.sealedOf("openrouter");
+    const before = world.readSealed("openrouter");
     await vault.put(openrouter, tokens);
     expect(vault.describe("openrouter")).toEqual({
       present: true,
@@ -148,7 +148,7 @@ describe("credentials", () => {
   it("do not open with any of their bits changed, and say which provider's it is", async () => {
     const { world, vault } = await started();
     await vault.put(openrouter, key);
-    const sealed = world.sealedOf("openrouter");
+    const sealed = world.readSealed("openrouter");
     const write = (bytes: Buffer) =>
       world.sql((db) => db.prepare("UPDATE credential SET sealed = ?").run(bytes));
     for (let at = 0; at < sealed.length; at += 1) {
@@ -168,9 +168,9 @@ describe("secrecy", () => {
   it("leaves a key in no file, log, error or inspected object, and each seal is another one", async () => {
     const { world, vault } = await started();
     await vault.put(openrouter, key);
-    const first = world.sealedOf("openrouter");
+    const first = world.readSealed("openrouter");
     await vault.put(openrouter, key);
-    expect(world.sealedOf("openrouter").subarray(0, 12)).not.toEqual(first.subarray(0, 12));
+    expect(world.readSealed("openrouter").subarray(0, 12)).not.toEqual(first.subarray(0, 12));
     await vault.put(mistral, tokens);
     const master = readFileSync(join(world.dir, "vault-key"));
     const failure: unknown = await vault
@@ -187,10 +187,10 @@ describe("secrecy", () => {
     const spaced = master.toString("hex", 0, 8).replaceAll(/(..)(?!$)/g, "$1 ");
     expect(inspect(master)).toContain(spaced);
     for (const secret of [canary, master.toString("hex"), master.toString("base64"), spaced]) {
-      expect(filesWith(world.dir, secret)).toEqual([]);
+      expect(findFilesWith(world.dir, secret)).toEqual([]);
       expect(seen).not.toContain(secret);
     }
-    expect(filesWith(world.dir, master)).toEqual(["vault-key"]);
+    expect(findFilesWith(world.dir, master)).toEqual(["vault-key"]);
   });
 
   it("keeps its files for their owner, also one that was brought back", async () => {
@@ -208,7 +208,7 @@ describe("secrecy", () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const dice = new Dice(seed);
     // The same files, without waiting for the disk.
-    const world = new VaultWorld({ durability: "off" });
+    const world = new VaultHarness({ durability: "off" });
     const vault = await world.start();
     const gone: Buffer[] = [];
     const stored = new Map<string, string>();
@@ -216,7 +216,7 @@ describe("secrecy", () => {
       const id = `p${dice.between(1, 12)}`;
       const owner = { id, origin: `https://${id}.example` };
       const had = stored.get(id);
-      if (had !== undefined) gone.push(world.sealedOf(id));
+      if (had !== undefined) gone.push(world.readSealed(id));
       if (dice.chance(0.4)) {
         expect(await vault.remove(id), `seed ${seed}`).toBe(had !== undefined);
         stored.delete(id);
@@ -241,10 +241,10 @@ describe("secrecy", () => {
 
   it("says so where another program's reading keeps a removed one in a file, and removes it later", async () => {
     const clock = new VirtualClock();
-    const world = new VaultWorld({ clock });
+    const world = new VaultHarness({ clock });
     const vault = await world.start();
     await vault.put(openrouter, key);
-    const sealed = world.sealedOf("openrouter");
+    const sealed = world.readSealed("openrouter");
     const reader = new Database(join(world.dir, "vault.db"), { readonly: true });
     reader.exec("BEGIN");
     reader.prepare("SELECT * FROM credential").all();
@@ -268,7 +268,7 @@ describe("secrecy", () => {
 describe("another program that writes to the database", () => {
   it("is waited for, and after five seconds named", async () => {
     const clock = new VirtualClock();
-    const world = new VaultWorld({ clock });
+    const world = new VaultHarness({ clock });
     const vault = await world.start();
     await vault.put(mistral, key);
     const other = new Database(join(world.dir, "vault.db"));
@@ -293,7 +293,7 @@ describe("an end", () => {
   it("answers whoever comes after it, and finishes what was begun", async () => {
     const { world, vault } = await started();
     await vault.put(openrouter, key);
-    const sealed = world.sealedOf("openrouter");
+    const sealed = world.readSealed("openrouter");
     const removal = vault.remove("openrouter");
     await vault[Symbol.asyncDispose]();
     expect(await removal).toBe(true);

@@ -4,17 +4,25 @@ import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { BerthError, NotFoundError } from "../../../../src/base/errors.ts";
 import { buildMetrics } from "../../../../src/controller/builds/build-metrics.ts";
-import { imageLabels, imageOrigin } from "../../../../src/controller/labels.ts";
-import { DEPLOYED_AT, SOURCE_REVISION } from "../../../../src/resources/resource.ts";
-import { BuildBench, commitOf, REPOSITORY, writeFiles } from "../../../support/build-bench.ts";
-import { PATIENT } from "../../../support/patience.ts";
+import { imageLabels, parseImageOrigin } from "../../../../src/controller/labels.ts";
+import {
+  DEPLOYED_AT_ANNOTATION,
+  SOURCE_REVISION_ANNOTATION,
+} from "../../../../src/resources/resource.ts";
+import {
+  BuildServiceHarness,
+  createCommitId,
+  REPOSITORY,
+  writeFiles,
+} from "../../../support/build-service-harness.ts";
+import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 
 const TOKEN = "planted-token-8c1f";
 
-let bench: BuildBench;
+let bench: BuildServiceHarness;
 
 beforeEach(() => {
-  bench = new BuildBench();
+  bench = new BuildServiceHarness();
 });
 
 afterEach(() => bench[Symbol.asyncDispose]());
@@ -22,25 +30,25 @@ afterEach(() => bench[Symbol.asyncDispose]());
 describe("a build", () => {
   test("of a commit makes its image, with its labels, and leaves nothing else behind", async () => {
     const app = bench.apply("web");
-    const source = await bench.resolved(app);
+    const source = await bench.waitUntilResolved(app);
     expect(source.image).toMatch(/^berth-0123abcd\/web:[0-9a-f]{16}$/);
-    expect(await bench.ended(app, source)).toEqual({ type: "succeeded", id: 1 });
+    expect(await bench.waitUntilEnded(app, source)).toEqual({ type: "succeeded", id: 1 });
     const [image] = bench.builder.list("0123abcd");
     expect(image?.tags).toEqual([source.image]);
     expect(image?.labels).toEqual(
-      imageLabels("0123abcd", { app: "web", build: 1, revision: commitOf("a") }),
+      imageLabels("0123abcd", { app: "web", build: 1, revision: createCommitId("a") }),
     );
     expect(bench.store.builds.get(1)).toMatchObject({
       app: "web",
       state: "succeeded",
       source: REPOSITORY,
-      revision: commitOf("a"),
+      revision: createCommitId("a"),
       image: source.image,
       imageBytes: image?.bytes,
       message: null,
     });
     expect(bench.store.ownedImages.list("web")).toEqual([source.image]);
-    expect(bench.woken).toContain("web");
+    expect(bench.changedApps).toContain("web");
     expect(readdirSync(join(bench.dataDir, "builds"))).toEqual(["1.log"]);
   });
 
@@ -56,11 +64,13 @@ describe("a build", () => {
       },
     });
     const auth = { server: "registry.example.org", username: "me", password: "secret-enough" };
-    bench.secret("registry", auth, "registry");
-    bench.git.files.set(commitOf("a"), { "web/prod.Dockerfile": "FROM scratch\n" });
+    bench.applySecret("registry", auth, "registry");
+    bench.git.files.set(createCommitId("a"), { "web/prod.Dockerfile": "FROM scratch\n" });
     const git = { url: REPOSITORY, ref: "main", path: "web", dockerfile: "prod.Dockerfile" };
     const build = { target: "final", args: { MODE: "fast" } };
-    expect(await bench.built(bench.apply("web", { source: { git }, build }))).toMatchObject({
+    expect(
+      await bench.waitUntilBuilt(bench.apply("web", { source: { git }, build })),
+    ).toMatchObject({
       type: "succeeded",
     });
     expect(bench.builder.runs[0]?.options).toMatchObject({
@@ -76,55 +86,57 @@ describe("a build", () => {
 
   test("of an uploaded archive and of a folder goes the same way", async () => {
     const archive = await bench.upload({ Dockerfile: "FROM scratch\n" });
-    expect(await bench.built(bench.apply("one", { source: { archive } }))).toMatchObject({
+    expect(await bench.waitUntilBuilt(bench.apply("one", { source: { archive } }))).toMatchObject({
       type: "succeeded",
     });
     const folder = join(bench.dataDir, "folder");
     writeFiles(folder, { Dockerfile: "FROM scratch\n", "a.txt": "one" });
     const local = { source: { local: folder } };
     const app = bench.apply("two", local);
-    expect(await bench.built(app)).toMatchObject({ type: "succeeded" });
+    expect(await bench.waitUntilBuilt(app)).toMatchObject({ type: "succeeded" });
     expect(bench.store.builds.list({ limit: 9 }).map(({ source }) => source)).toEqual([
       "folder",
       "archive",
     ]);
-    const before = await bench.resolved(app);
+    const before = await bench.waitUntilResolved(app);
     writeFiles(folder, { "a.txt": "two" });
-    const asked = bench.apply("two", local, { [DEPLOYED_AT]: "2030-01-01T00:00:00Z" });
-    expect((await bench.resolved(asked)).revision).not.toBe(before.revision);
+    const asked = bench.apply("two", local, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
+    expect((await bench.waitUntilResolved(asked)).revision).not.toBe(before.revision);
   });
 
   test("of a folder that was edited since it was looked at is of what is there now", async () => {
     const folder = join(bench.dataDir, "folder");
     writeFiles(folder, { Dockerfile: "FROM scratch\n", "a.txt": "one" });
     const app = bench.apply("web", { source: { local: folder } });
-    const before = await bench.resolved(app);
+    const before = await bench.waitUntilResolved(app);
     writeFiles(folder, { "a.txt": "two" });
-    expect(await bench.ended(app, before)).toMatchObject({
+    expect(await bench.waitUntilEnded(app, before)).toMatchObject({
       type: "failed",
       reason: "SourceChanged",
       terminal: false,
     });
-    bench.service.collect("web");
-    const after = await bench.resolved(app);
+    bench.service.clearResult("web");
+    const after = await bench.waitUntilResolved(app);
     expect(after.revision).not.toBe(before.revision);
-    expect(await bench.ended(app, after)).toMatchObject({ type: "succeeded" });
+    expect(await bench.waitUntilEnded(app, after)).toMatchObject({ type: "succeeded" });
   });
 
   test("tells of submodules, which are not fetched", async () => {
     bench.git.submodules = ["vendor/lib"];
-    await bench.built(bench.apply("web"));
-    expect((await bench.lines(1)).join("\n")).toContain(
+    await bench.waitUntilBuilt(bench.apply("web"));
+    expect((await bench.readLog(1)).join("\n")).toContain(
       "submodules are not fetched, and their folders stay empty: vendor/lib",
     );
   });
 
   test("of a source without a Dockerfile generates one, and shows it", async () => {
-    bench.git.files.set(commitOf("a"), { "public/index.html": "<h1>hi</h1>" });
+    bench.git.files.set(createCommitId("a"), { "public/index.html": "<h1>hi</h1>" });
     const build = { baseImage: "registry.example.org/caddy:2" };
     const spec = { source: { git: { url: REPOSITORY, ref: "main" } }, build };
-    expect(await bench.built(bench.apply("web", spec))).toMatchObject({ type: "succeeded" });
-    const lines = (await bench.lines(1)).join("\n");
+    expect(await bench.waitUntilBuilt(bench.apply("web", spec))).toMatchObject({
+      type: "succeeded",
+    });
+    const lines = (await bench.readLog(1)).join("\n");
     expect(lines).toContain("generated Dockerfile for a static site, served by Caddy");
     expect(lines).toContain("  FROM registry.example.org/caddy:2");
     expect(bench.builder.runs[0]?.options.dockerfile).toBe("Dockerfile");
@@ -132,17 +144,17 @@ describe("a build", () => {
 
   test("that needs BuildKit is given to it", async () => {
     const dockerfile = "FROM scratch\nRUN --mount=type=cache,target=/c true\n";
-    bench.git.files.set(commitOf("a"), { Dockerfile: dockerfile });
-    await bench.built(bench.apply("web"));
+    bench.git.files.set(createCommitId("a"), { Dockerfile: dockerfile });
+    await bench.waitUntilBuilt(bench.apply("web"));
     expect(bench.builder.runs[0]?.options.builder).toBe("buildkit");
   });
 
   test("is counted", async () => {
     const registry = new Registry();
     bench.newService({ metrics: buildMetrics(registry) });
-    await bench.built(bench.apply("web"));
+    await bench.waitUntilBuilt(bench.apply("web"));
     bench.builder.script = { fails: { step: 1 } };
-    await bench.built(bench.apply("other"));
+    await bench.waitUntilBuilt(bench.apply("other"));
     const text = await registry.metrics();
     expect(text).toContain('berth_builds_total{result="succeeded"} 1');
     expect(text).toContain('berth_builds_total{result="failed"} 1');
@@ -154,17 +166,20 @@ describe("a build", () => {
     const folder = join(bench.dataDir, "folder");
     writeFiles(folder, { Dockerfile: "FROM scratch\n" });
     const spec = { source: { local: folder } };
-    const { revision } = await bench.resolved(bench.apply("web", spec));
+    const { revision } = await bench.waitUntilResolved(bench.apply("web", spec));
     writeFiles(folder, { "a.txt": "edited" });
-    const app = bench.apply("web", spec, { [SOURCE_REVISION]: revision });
-    expect(await bench.built(app)).toMatchObject({ reason: "SourceInvalid", terminal: true });
+    const app = bench.apply("web", spec, { [SOURCE_REVISION_ANNOTATION]: revision });
+    expect(await bench.waitUntilBuilt(app)).toMatchObject({
+      reason: "SourceInvalid",
+      terminal: true,
+    });
     expect(bench.store.sourcePins.get("web")?.revision).toBe(revision);
   });
 
   test("shows its step while it runs, and its result until it is taken", async () => {
     bench.builder.script = { hangs: true, steps: ["FROM scratch", "RUN npm ci"] };
     const app = bench.apply("web");
-    const source = await bench.resolved(app);
+    const source = await bench.waitUntilResolved(app);
     bench.service.ensure(app, source);
     await vi.waitFor(
       () =>
@@ -173,7 +188,7 @@ describe("a build", () => {
           id: 1,
           message: "step 2 of 2: RUN npm ci",
         }),
-      PATIENT,
+      WAIT_OPTIONS,
     );
     expect(bench.builder.runs).toHaveLength(1);
   });
@@ -189,16 +204,16 @@ describe("a build that fails", () => {
     const message =
       "step 2 of 2 (RUN make) failed with exit code 2; last lines: cc: no such file | make: *** [all] Error 2";
     const failed = { type: "failed", id: 1, reason: "BuildFailed", message, terminal: true };
-    expect(await bench.built(app)).toEqual(failed);
-    expect(bench.service.ensure(app, await bench.resolved(app))).toEqual(failed);
+    expect(await bench.waitUntilBuilt(app)).toEqual(failed);
+    expect(bench.service.ensure(app, await bench.waitUntilResolved(app))).toEqual(failed);
     expect(bench.store.builds.get(1)).toMatchObject({ state: "failed", message });
-    const lines = await bench.lines(1);
+    const lines = await bench.readLog(1);
     expect(lines).toContain("cc: no such file");
     expect(lines.at(-1)).toBe(`==> failed: ${message}`);
     expect(existsSync(join(bench.dataDir, "builds", "1"))).toBe(false);
-    bench.service.collect("web");
+    bench.service.clearResult("web");
     bench.builder.script = {};
-    expect(await bench.built(app)).toEqual({ type: "succeeded", id: 2 });
+    expect(await bench.waitUntilBuilt(app)).toEqual({ type: "succeeded", id: 2 });
   });
 
   test.each([
@@ -209,7 +224,7 @@ describe("a build that fails", () => {
     ["disk_full", "DiskFull", false],
   ] as const)("with %s is %s", async (code, reason, terminal) => {
     bench.builder.script = { error: new BerthError(code, "no such luck") };
-    expect(await bench.built(bench.apply("web"))).toMatchObject({ reason, terminal });
+    expect(await bench.waitUntilBuilt(bench.apply("web"))).toMatchObject({ reason, terminal });
   });
 
   test.each([
@@ -218,14 +233,14 @@ describe("a build that fails", () => {
     ["git_unreachable", "GitUnreachable", false],
   ] as const)("at the source with %s is %s", async (code, reason, terminal) => {
     const app = bench.apply("web");
-    const source = await bench.resolved(app);
+    const source = await bench.waitUntilResolved(app);
     bench.git.failure = new BerthError(code, "no such luck");
-    expect(await bench.ended(app, source)).toMatchObject({ reason, terminal });
+    expect(await bench.waitUntilEnded(app, source)).toMatchObject({ reason, terminal });
   });
 
   test("for want of a folder of the repository says so", async () => {
     const git = { url: REPOSITORY, ref: "main", path: "web/missing" };
-    expect(await bench.built(bench.apply("web", { source: { git } }))).toMatchObject({
+    expect(await bench.waitUntilBuilt(bench.apply("web", { source: { git } }))).toMatchObject({
       reason: "SourceInvalid",
       message: `there is no folder "web/missing" in ${REPOSITORY} at aaaaaaaaaaaa; correct source.git.path`,
       terminal: true,
@@ -237,7 +252,7 @@ describe("a build that fails", () => {
     writeFiles(outside, { Dockerfile: "FROM scratch\n" });
     bench.git.links.set("web", outside);
     const git = { url: REPOSITORY, ref: "main", path: "web" };
-    expect(await bench.built(bench.apply("web", { source: { git } }))).toMatchObject({
+    expect(await bench.waitUntilBuilt(bench.apply("web", { source: { git } }))).toMatchObject({
       reason: "SourceInvalid",
     });
     expect(bench.builder.runs).toEqual([]);
@@ -246,11 +261,11 @@ describe("a build that fails", () => {
   test("for want of its archive asks for another upload", async () => {
     const archive = await bench.upload({ Dockerfile: "FROM scratch\n" });
     const app = bench.apply("web", { source: { archive } });
-    const source = await bench.resolved(app);
+    const source = await bench.waitUntilResolved(app);
     const [kept] = await bench.archives.list();
     expect(kept?.digest).toBe(archive);
     expect(kept && bench.archives.removeUnchanged(kept)).toBe(true);
-    expect(await bench.ended(app, source)).toMatchObject({
+    expect(await bench.waitUntilEnded(app, source)).toMatchObject({
       reason: "SourceInvalid",
       terminal: true,
       message: `the archive ${archive.slice(0, 12)} is not kept here; upload it again, as berth deploy does`,
@@ -261,7 +276,7 @@ describe("a build that fails", () => {
     bench.newService({ freeBytesMin: 2 ** 30 });
     bench.builder.freeBytes = 3 * 2 ** 20;
     const app = bench.apply("web");
-    const state = await bench.built(app);
+    const state = await bench.waitUntilBuilt(app);
     expect(state).toMatchObject({ reason: "DiskFull", terminal: false });
     expect(state).toHaveProperty(
       "message",
@@ -271,7 +286,7 @@ describe("a build that fails", () => {
     );
     bench.newService({ freeBytesMin: 2 ** 60 });
     bench.builder.freeBytes = undefined;
-    expect(await bench.built(app)).toHaveProperty(
+    expect(await bench.waitUntilBuilt(app)).toHaveProperty(
       "message",
       expect.stringContaining("are free in Berth's data directory"),
     );
@@ -281,11 +296,11 @@ describe("a build that fails", () => {
   test("by its time limit says how long it had and where it was", async () => {
     bench.builder.script = { hangs: true, steps: ["FROM scratch", "RUN sleep infinity"] };
     const app = bench.apply("web");
-    const source = await bench.resolved(app);
+    const source = await bench.waitUntilResolved(app);
     bench.service.ensure(app, source);
-    await vi.waitFor(() => expect(bench.builder.runs[0]?.ended).toBe("running"), PATIENT);
+    await vi.waitFor(() => expect(bench.builder.runs[0]?.ended).toBe("running"), WAIT_OPTIONS);
     await bench.clock.advance(600_000);
-    expect(await bench.ended(app, source)).toMatchObject({
+    expect(await bench.waitUntilEnded(app, source)).toMatchObject({
       reason: "BuildTimedOut",
       terminal: true,
       message:
@@ -300,51 +315,55 @@ describe("the queue", () => {
   test("builds one app after the other, in the order in which they asked", async () => {
     bench.builder.script = { hangs: true };
     const apps = ["one", "two", "three"].map((name) => bench.apply(name));
-    const sources = await Promise.all(apps.map((app) => bench.resolved(app)));
+    const sources = await Promise.all(apps.map((app) => bench.waitUntilResolved(app)));
     const states = apps.map((app, index) => bench.service.ensure(app, at(sources, index)));
     expect(states).toMatchObject([
       { type: "running", id: 1 },
       { type: "queued", id: 2, message: "waits for another build to end" },
       { type: "queued", id: 3, message: "waits for 2 other builds to end" },
     ]);
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), WAIT_OPTIONS);
     bench.builder.script = {};
     expect(await bench.service.cancel(1)).toBe(true);
-    expect(await bench.ended(at(apps, 1), at(sources, 1))).toMatchObject({ type: "succeeded" });
-    expect(await bench.ended(at(apps, 2), at(sources, 2))).toMatchObject({ type: "succeeded" });
+    expect(await bench.waitUntilEnded(at(apps, 1), at(sources, 1))).toMatchObject({
+      type: "succeeded",
+    });
+    expect(await bench.waitUntilEnded(at(apps, 2), at(sources, 2))).toMatchObject({
+      type: "succeeded",
+    });
     expect(
-      bench.builder.runs.map(({ options }) => imageOrigin("0123abcd", options.labels)?.app),
+      bench.builder.runs.map(({ options }) => parseImageOrigin("0123abcd", options.labels)?.app),
     ).toEqual(["one", "two", "three"]);
   });
 
   test("gives up what an app no longer wants, running or waiting", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
-    const first = await bench.resolved(app);
+    const first = await bench.waitUntilResolved(app);
     bench.service.ensure(app, first);
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
-    const second = { revision: commitOf("b"), image: "berth-0123abcd/web:b" };
-    const third = { revision: commitOf("c"), image: "berth-0123abcd/web:c" };
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), WAIT_OPTIONS);
+    const second = { revision: createCommitId("b"), image: "berth-0123abcd/web:b" };
+    const third = { revision: createCommitId("c"), image: "berth-0123abcd/web:c" };
     bench.builder.script = {};
     expect(bench.service.ensure(app, second)).toMatchObject({ type: "queued", id: 2 });
     expect(bench.service.ensure(app, third)).toMatchObject({ type: "queued", id: 3 });
-    expect(await bench.ended(app, third)).toEqual({ type: "succeeded", id: 3 });
+    expect(await bench.waitUntilEnded(app, third)).toEqual({ type: "succeeded", id: 3 });
     expect(bench.builder.runs.map(({ ended }) => ended)).toEqual(["cancelled", "succeeded"]);
     expect([1, 2].map((id) => bench.store.builds.get(id))).toMatchObject([
       { state: "cancelled", message: "superseded by build 2" },
       { state: "cancelled", message: "superseded by build 3" },
     ]);
-    expect(await bench.lines(2)).toEqual(["==> cancelled: superseded by build 3"]);
+    expect(await bench.readLog(2)).toEqual(["==> cancelled: superseded by build 3"]);
   });
 
   test("keeps the place of an app that wants something newer", async () => {
     bench.builder.script = { hangs: true };
     const [busy, web, last] = ["busy", "web", "last"].map((name) => bench.apply(name));
     if (!busy || !web || !last) throw new Error("three apps were applied");
-    bench.service.ensure(busy, await bench.resolved(busy));
-    bench.service.ensure(web, await bench.resolved(web));
-    bench.service.ensure(last, await bench.resolved(last));
-    const newer = { revision: commitOf("b"), image: "berth-0123abcd/web:b" };
+    bench.service.ensure(busy, await bench.waitUntilResolved(busy));
+    bench.service.ensure(web, await bench.waitUntilResolved(web));
+    bench.service.ensure(last, await bench.waitUntilResolved(last));
+    const newer = { revision: createCommitId("b"), image: "berth-0123abcd/web:b" };
     expect(bench.service.ensure(web, newer)).toMatchObject({
       type: "queued",
       id: 4,
@@ -355,9 +374,9 @@ describe("the queue", () => {
   test("a build that is cancelled ends, and is not begun again by itself", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
-    const source = await bench.resolved(app);
+    const source = await bench.waitUntilResolved(app);
     bench.service.ensure(app, source);
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), WAIT_OPTIONS);
     expect(await bench.service.cancel(1)).toBe(true);
     expect(bench.service.ensure(app, source)).toMatchObject({
       type: "failed",
@@ -375,30 +394,30 @@ describe("the log", () => {
   test("is followed to its end by whoever reads, and is there afterwards", async () => {
     bench.builder.script = { hangs: true, steps: ["FROM scratch", "RUN make"], lines: ["working"] };
     const app = bench.apply("web");
-    bench.service.ensure(app, await bench.resolved(app));
-    const reader = bench.lines(1, true);
-    await vi.waitFor(async () => expect(await bench.lines(1)).toContain("working"), PATIENT);
-    const late = bench.lines(1, true);
+    bench.service.ensure(app, await bench.waitUntilResolved(app));
+    const reader = bench.readLog(1, true);
+    await vi.waitFor(async () => expect(await bench.readLog(1)).toContain("working"), WAIT_OPTIONS);
+    const late = bench.readLog(1, true);
     await bench.service.cancel(1);
     const lines = await reader;
     expect(lines).toEqual(await late);
-    expect(lines).toEqual(await bench.lines(1));
-    expect(lines[0]).toBe(`==> build 1 of web: ${REPOSITORY} at ${commitOf("a")}`);
+    expect(lines).toEqual(await bench.readLog(1));
+    expect(lines[0]).toBe(`==> build 1 of web: ${REPOSITORY} at ${createCommitId("a")}`);
     expect(lines).toContain("step 2 of 2: RUN make");
     expect(lines.at(-1)).toBe("==> cancelled: build 1 was cancelled; deploy again to build anew");
   });
 
   test("says where it is not kept, and where there is no such build", async () => {
-    await bench.built(bench.apply("web"));
+    await bench.waitUntilBuilt(bench.apply("web"));
     rmSync(join(bench.dataDir, "builds", "1.log"));
-    expect(await bench.lines(1, true)).toEqual(["(the log of build 1 is not kept any more)"]);
-    await expect(bench.lines(99)).rejects.toThrow(NotFoundError);
+    expect(await bench.readLog(1, true)).toEqual(["(the log of build 1 is not kept any more)"]);
+    await expect(bench.readLog(99)).rejects.toThrow(NotFoundError);
   });
 
   test("shows no secret that the build could know, nor do records and events", async () => {
-    bench.secret("deploy", { token: TOKEN, username: "robot" });
-    bench.secret("app", { key: "app-secret-value" });
-    bench.secret(
+    bench.applySecret("deploy", { token: TOKEN, username: "robot" });
+    bench.applySecret("app", { key: "app-secret-value" });
+    bench.applySecret(
       "registry",
       { server: "registry.example.org", username: "me", password: "registry-password" },
       "registry",
@@ -411,35 +430,35 @@ describe("the log", () => {
       source: { git: { url: REPOSITORY, ref: "main", credential: "deploy" } },
       env: { KEY: { secret: "app" } },
     });
-    const state = await bench.built(app);
+    const state = await bench.waitUntilBuilt(app);
     expect(bench.git.remotes.at(-1)?.credential).toMatchObject({ token: TOKEN });
     const said = JSON.stringify([
       state,
-      await bench.lines(1),
+      await bench.readLog(1),
       bench.store.builds.get(1),
       bench.events(),
       bench.builder.runs,
     ]);
     for (const value of [TOKEN, "app-secret-value"]) expect(said).not.toContain(value);
-    expect((await bench.lines(1)).join("\n")).not.toContain("registry-password");
+    expect((await bench.readLog(1)).join("\n")).not.toContain("registry-password");
     expect(said).toContain("x(secret)x");
     expect(said).toContain("robot");
     expect(said).toContain("registry.example.org/base");
   });
 
   test("nor does the step that an app is shown at", async () => {
-    bench.secret("deploy", { token: TOKEN });
+    bench.applySecret("deploy", { token: TOKEN });
     bench.builder.script = { steps: [`RUN login ${TOKEN}`], hangs: true };
     const git = { url: REPOSITORY, ref: "main", credential: "deploy" };
     const app = bench.apply("web", { source: { git } });
-    const source = await bench.resolved(app);
+    const source = await bench.waitUntilResolved(app);
     bench.service.ensure(app, source);
     await vi.waitFor(
       () =>
         expect(bench.service.ensure(app, source)).toMatchObject({
           message: "step 1 of 1: RUN login (secret)",
         }),
-      PATIENT,
+      WAIT_OPTIONS,
     );
   });
 
@@ -455,10 +474,10 @@ describe("the log", () => {
             'source.git.credential names Secret "deploy", which is not there; create it with: berth secrets set deploy token=TOKEN',
           terminal: true,
         }),
-      PATIENT,
+      WAIT_OPTIONS,
     );
-    bench.secret("deploy", { token: TOKEN });
-    await bench.resolved(app);
+    bench.applySecret("deploy", { token: TOKEN });
+    await bench.waitUntilResolved(app);
   });
 });
 

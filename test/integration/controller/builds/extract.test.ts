@@ -16,7 +16,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip, gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { extractArchive } from "../../../../src/controller/builds/extract.ts";
+import { extractArchive } from "../../../../src/controller/builds/extract-archive.ts";
 import type { ExtractLimits } from "../../../../src/controller/builds/extract-target.ts";
 import { paxHeader, type RawEntry, rawEntry, rawTar } from "../../../support/raw-tar.ts";
 

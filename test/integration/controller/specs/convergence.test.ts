@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { appText, documents, SpecWorld } from "../../../support/spec-world.ts";
+import { appText, joinDocuments, SpecsHarness } from "../../../support/specs-harness.ts";
 
 type Step =
   | {
@@ -45,9 +45,9 @@ class Model {
     string,
     { readonly apps: readonly string[]; readonly isBroken: boolean; readonly tag: number }
   >();
-  readonly #world: SpecWorld;
+  readonly #world: SpecsHarness;
 
-  constructor(world: SpecWorld) {
+  constructor(world: SpecsHarness) {
     this.#world = world;
   }
 
@@ -56,7 +56,7 @@ class Model {
     switch (next.do) {
       case "write": {
         const texts = next.apps.map((name) => appText(name, `nginx:${next.tag}`));
-        await world.write({ [next.file]: documents(...texts) });
+        await world.write({ [next.file]: joinDocuments(...texts) });
         this.files.set(next.file, { apps: next.apps, isBroken: false, tag: next.tag });
         return;
       }
@@ -103,7 +103,7 @@ it("whatever happens to the files, the store ends up saying what they say", {
 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
-      await using world = new SpecWorld();
+      await using world = new SpecsHarness();
       // Never empty: an empty folder waits for a person.
       await world.write({ "anchor.yaml": appText("anchor") });
       await world.scan();
@@ -122,7 +122,7 @@ it("whatever happens to the files, the store ends up saying what they say", {
       await world.scanTwice();
 
       const listed = new Set([...model.files.values()].flatMap((one) => one.apps));
-      const declared = world.store.declaredBy("file:");
+      const declared = world.store.listDeclared("file:");
       const strays = [...declared].flatMap(([manager, keys]) =>
         keys
           .filter(({ name }) => name !== "anchor" && !listed.has(name))
@@ -142,9 +142,9 @@ it("whatever happens to the files, the store ends up saying what they say", {
         ]);
         if (others.length > 0) continue;
         const expected = one.apps.map((name) => [name, `file:${path}`, `nginx:${one.tag}`]);
-        expect(one.apps.map((name) => [name, world.declarer(name), world.image(name)])).toEqual(
-          expected,
-        );
+        expect(
+          one.apps.map((name) => [name, world.declaringManager(name), world.image(name)]),
+        ).toEqual(expected);
       }
       expect(world.pending).toEqual([]);
     }),

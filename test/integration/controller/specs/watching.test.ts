@@ -2,15 +2,15 @@ import { mkdir, rename, rm, symlink, unlink, writeFile } from "node:fs/promises"
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../../../../src/base/clock.ts";
-import { PATIENT } from "../../../support/patience.ts";
-import { appText, documents, SpecWorld } from "../../../support/spec-world.ts";
+import { appText, joinDocuments, SpecsHarness } from "../../../support/specs-harness.ts";
+import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 
 /** The real clock and the real file system: what happens is only ever waited for. */
-let world: SpecWorld;
+let world: SpecsHarness;
 let stop: AbortController;
 
 beforeEach(() => {
-  world = new SpecWorld(systemClock);
+  world = new SpecsHarness(systemClock);
   stop = new AbortController();
 });
 afterEach(async () => {
@@ -18,41 +18,41 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-const until = (condition: () => void) => vi.waitFor(condition, { ...PATIENT, interval: 10 });
+const until = (condition: () => void) => vi.waitFor(condition, { ...WAIT_OPTIONS, interval: 10 });
 const start = () => world.specs.start(stop.signal);
 
 describe("a started folder", () => {
   it("has applied everything when start resolves", async () => {
     await world.write({ "a.yaml": appText("a"), "b.yaml": appText("b") });
     await start();
-    expect(world.alive).toEqual(["App/a", "App/b"]);
+    expect(world.resourceNames).toEqual(["App/a", "App/b"]);
   });
 
   it("follows files as they come, change, move and go", async () => {
     await world.write({ "a.yaml": appText("a"), "keep.yaml": appText("keep") });
     await start();
     await world.write({ "new.yaml": appText("new") });
-    await until(() => expect(world.alive).toContain("App/new"));
+    await until(() => expect(world.resourceNames).toContain("App/new"));
     await world.write({ "new.yaml": appText("new", "nginx:2") });
     await until(() => expect(world.image("new")).toBe("nginx:2"));
     await mkdir(join(world.folder, "team"));
     await world.move("new.yaml", "team/moved.yaml");
-    await until(() => expect(world.declarer("new")).toBe("file:team/moved.yaml"));
+    await until(() => expect(world.declaringManager("new")).toBe("file:team/moved.yaml"));
     await world.write({ "team/moved.yaml": appText("new", "nginx:3") });
     await until(() => expect(world.image("new")).toBe("nginx:3"));
     await world.remove("team");
-    await until(() => expect(world.alive).toEqual(["App/a", "App/keep"]));
+    await until(() => expect(world.resourceNames).toEqual(["App/a", "App/keep"]));
   });
 
   it("follows a file that is written in parts, and says so while it is half there", async () => {
     await world.write({ "a.yaml": appText("a") });
     await start();
-    const whole = documents(appText("a", "nginx:2"), appText("b"));
+    const whole = joinDocuments(appText("a", "nginx:2"), appText("b"));
     await writeFile(join(world.folder, "a.yaml"), whole.slice(0, 40));
     await until(() => expect(world.fileState("a.yaml")).toMatch(/^invalid/));
     expect(world.image("a")).toBe("nginx");
     await writeFile(join(world.folder, "a.yaml"), whole);
-    await until(() => expect(world.alive).toEqual(["App/a", "App/b"]));
+    await until(() => expect(world.resourceNames).toEqual(["App/a", "App/b"]));
     expect(world.image("a")).toBe("nginx:2");
   });
 
@@ -80,9 +80,9 @@ describe("a started folder", () => {
     await start();
     expect(world.specs.report().state).toBe("missing");
     await world.write({ "a.yaml": appText("a") });
-    await until(() => expect(world.alive).toEqual(["App/a"]));
+    await until(() => expect(world.resourceNames).toEqual(["App/a"]));
     await world.write({ "b.yaml": appText("b") });
-    await until(() => expect(world.alive).toEqual(["App/a", "App/b"]));
+    await until(() => expect(world.resourceNames).toEqual(["App/a", "App/b"]));
   });
 
   it("follows a folder that was taken away and made anew", async () => {
@@ -127,14 +127,14 @@ describe("a started folder", () => {
     await world.remove("a.yaml");
     await until(() => expect(world.pending).toEqual(["App/a a.yaml"]));
     expect(world.specs.confirmPrune()).toHaveLength(1);
-    await until(() => expect(world.alive).toEqual([]));
+    await until(() => expect(world.resourceNames).toEqual([]));
   });
 
   it("takes up a name as soon as it is free", async () => {
     await world.write({ "a.yaml": appText("a"), "b.yaml": appText("b") });
     await start();
     await world.remove("a.yaml");
-    await until(() => expect(world.alive).toEqual(["App/b"]));
+    await until(() => expect(world.resourceNames).toEqual(["App/b"]));
     await world.write({ "a.yaml": appText("a", "nginx:2") });
     await until(() => expect(world.fileState("a.yaml")).toMatch(/^conflict/));
     world.finishDeletion("a");
@@ -148,7 +148,7 @@ describe("a started folder", () => {
     await world.specs[Symbol.asyncDispose]();
     await world.write({ "b.yaml": appText("b") });
     await expect(world.scan()).rejects.toThrow(/abort/i);
-    expect(world.alive).toEqual(["App/a"]);
+    expect(world.resourceNames).toEqual(["App/a"]);
   });
 });
 
@@ -165,7 +165,7 @@ describe("a folder of a thousand files", () => {
       ),
     );
     await start();
-    expect(world.alive).toHaveLength(COUNT);
+    expect(world.resourceNames).toHaveLength(COUNT);
 
     const sequence = world.store.lastSequence;
     const times = () => world.specs.report().files.map(({ time }) => time);

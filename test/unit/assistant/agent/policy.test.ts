@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  chainFault,
-  type Decision,
-  decide,
-  decidingChain,
+  assessTrust,
+  decideCall,
+  extendChain,
+  findChainProblem,
+  type PolicyDecision,
   trustedProvenance,
-  trustOf,
 } from "../../../../src/assistant/agent/policy.ts";
 import type { Tier } from "../../../../src/assistant/agent/port.ts";
 
@@ -14,7 +14,14 @@ const trusted = ["user"];
 const untrusted = ["user", "web:example.org"];
 const unknown: string[] = [];
 
-const cells: readonly [Tier, string, readonly string[], Decision["disposition"], Tier, number][] = [
+const cells: readonly [
+  Tier,
+  string,
+  readonly string[],
+  PolicyDecision["disposition"],
+  Tier,
+  number,
+][] = [
   ["read", "trusted", trusted, "run", "read", 0],
   ["read", "untrusted", untrusted, "confirm-chip", "write", 0],
   ["read", "unknown", unknown, "confirm-chip", "write", 0],
@@ -28,13 +35,13 @@ const cells: readonly [Tier, string, readonly string[], Decision["disposition"],
 
 describe("the truth table", () => {
   it.each(cells)("%s, %s", (tier, trust, chain, disposition, effective, holdMs) => {
-    expect(decide(tier, chain)).toEqual({ trust, disposition, effective, holdMs });
+    expect(decideCall(tier, chain)).toEqual({ trust, disposition, effective, holdMs });
   });
 });
 
 describe("labels", () => {
   it.each(["user", "system", "user:", "user:voice", "system:timer:x"])("%s is trusted", (label) => {
-    expect(trustOf([label])).toBe("trusted");
+    expect(assessTrust([label])).toBe("trusted");
   });
 
   it.each([
@@ -49,7 +56,7 @@ describe("labels", () => {
     "app:user",
     "web",
     "us\u0435r",
-  ])("%j is not", (label) => expect(trustOf([label])).toBe("untrusted"));
+  ])("%j is not", (label) => expect(assessTrust([label])).toBe("untrusted"));
 
   it("are of the kinds that the bus tells", () => {
     expect(trustedProvenance).toEqual(["user", "system"]);
@@ -65,7 +72,7 @@ const tiers = fc.constantFrom<Tier>("read", "write", "destructive");
 
 const strengths = ["run", "confirm-chip", "confirm-modal"];
 
-function isWeaker(one: Decision, other: Decision): boolean {
+function isWeaker(one: PolicyDecision, other: PolicyDecision): boolean {
   const [a, b] = [strengths.indexOf(one.disposition), strengths.indexOf(other.disposition)];
   return a < b || one.holdMs < other.holdMs;
 }
@@ -80,9 +87,9 @@ describe("a chain", () => {
         fc.nat(),
         (tier, chain, more, at) => {
           const place = at % (chain.length + 1);
-          expect(isWeaker(decide(tier, chain.toSpliced(place, 0, more)), decide(tier, chain))).toBe(
-            false,
-          );
+          expect(
+            isWeaker(decideCall(tier, chain.toSpliced(place, 0, more)), decideCall(tier, chain)),
+          ).toBe(false);
         },
       ),
     );
@@ -95,31 +102,31 @@ describe("a chain", () => {
         fc.option(chains, { nil: undefined }),
         fc.string(),
         (tier, claimed, app) => {
-          const chain = decidingChain(claimed, app);
-          expect(isWeaker(decide(tier, chain), decide(tier, claimed ?? []))).toBe(false);
+          const chain = extendChain(claimed, app);
+          expect(isWeaker(decideCall(tier, chain), decideCall(tier, claimed ?? []))).toBe(false);
           expect(chain.slice(0, claimed?.length ?? 0)).toEqual(claimed ?? []);
-          expect(trustOf(chain)).toBe("untrusted");
+          expect(assessTrust(chain)).toBe("untrusted");
         },
       ),
     );
   });
 
   it("is what was claimed, where nothing was seen", () => {
-    expect(decidingChain(["web"], undefined)).toEqual(["web"]);
-    expect(decidingChain(undefined, undefined)).toEqual([]);
-    expect(decidingChain(["user"], "org.example.a")).toEqual(["user", "app:org.example.a"]);
-    expect(decidingChain(["app:org.example.a", "user"], "org.example.a")).toHaveLength(2);
+    expect(extendChain(["web"], undefined)).toEqual(["web"]);
+    expect(extendChain(undefined, undefined)).toEqual([]);
+    expect(extendChain(["user"], "org.example.a")).toEqual(["user", "app:org.example.a"]);
+    expect(extendChain(["app:org.example.a", "user"], "org.example.a")).toHaveLength(2);
     // Who names another app has not named itself.
-    expect(decidingChain(["app:org.example.ab"], "org.example.a")).toEqual([
+    expect(extendChain(["app:org.example.ab"], "org.example.a")).toEqual([
       "app:org.example.ab",
       "app:org.example.a",
     ]);
   });
 
   it("is refused where it is too long, and never cut", () => {
-    expect(chainFault(undefined)).toBeUndefined();
-    expect(chainFault(Array.from({ length: 32 }, () => "x".repeat(128)))).toBeUndefined();
-    expect(chainFault(Array.from({ length: 33 }, () => "user"))).toContain("33 labels");
-    expect(chainFault(["user", "ä".repeat(65)])).toContain("label 2");
+    expect(findChainProblem(undefined)).toBeUndefined();
+    expect(findChainProblem(Array.from({ length: 32 }, () => "x".repeat(128)))).toBeUndefined();
+    expect(findChainProblem(Array.from({ length: 33 }, () => "user"))).toContain("33 labels");
+    expect(findChainProblem(["user", "ä".repeat(65)])).toContain("label 2");
   });
 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { IgnoreFile } from "../../../../src/assistant/context/index/sources/ignore-file.ts";
 import {
+  containsSecret,
   isSecretName,
-  looksSecret,
-} from "../../../../src/assistant/context/index/sources/secrets.ts";
+} from "../../../../src/assistant/context/index/sources/secret-detection.ts";
 
 describe("IgnoreFile", () => {
   // What `git check-ignore` says of the same.
@@ -63,14 +63,14 @@ describe("secrets", () => {
 
   it("knows private keys by what they look like", () => {
     for (const kind of ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
-      expect(looksSecret(`x\n-----BEGIN ${kind}PRIVATE KEY-----\n`)).toBe(true);
-    expect(looksSecret("-----BEGIN PGP PRIVATE KEY BLOCK-----")).toBe(true);
-    expect(looksSecret("PuTTY-User-Key-File-3: ssh-ed25519")).toBe(true);
-    expect(looksSecret("-----BEGIN PUBLIC KEY-----")).toBe(false);
-    expect(looksSecret("how to make a PRIVATE KEY")).toBe(false);
+      expect(containsSecret(`x\n-----BEGIN ${kind}PRIVATE KEY-----\n`)).toBe(true);
+    expect(containsSecret("-----BEGIN PGP PRIVATE KEY BLOCK-----")).toBe(true);
+    expect(containsSecret("PuTTY-User-Key-File-3: ssh-ed25519")).toBe(true);
+    expect(containsSecret("-----BEGIN PUBLIC KEY-----")).toBe(false);
+    expect(containsSecret("how to make a PRIVATE KEY")).toBe(false);
     for (const before of ["", "a", "ab"]) {
       const text = `${before}-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNz`;
-      expect(looksSecret(Buffer.from(text).toString("base64"))).toBe(before === "");
+      expect(containsSecret(Buffer.from(text).toString("base64"))).toBe(before === "");
     }
   });
 
@@ -85,7 +85,9 @@ describe("secrets", () => {
       `sk-ant-${letters.slice(0, 40)}`,
       `xoxb-1234567890-${letters.slice(0, 24)}`,
     ])
-      expect([token, looksSecret(`the token is ${token}.`)]).toEqual([token, true]);
-    expect(looksSecret("ghp_ is how they begin, AKIA is another, and sk-ant- a third")).toBe(false);
+      expect([token, containsSecret(`the token is ${token}.`)]).toEqual([token, true]);
+    expect(containsSecret("ghp_ is how they begin, AKIA is another, and sk-ant- a third")).toBe(
+      false,
+    );
   });
 });

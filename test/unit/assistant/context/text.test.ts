@@ -1,14 +1,14 @@
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { chunksOf } from "../../../../src/assistant/context/index/text/chunk.ts";
-import { decodeText } from "../../../../src/assistant/context/index/text/decode.ts";
-import { kindOfFile } from "../../../../src/assistant/context/index/text/file-kind.ts";
+import { splitIntoChunks } from "../../../../src/assistant/context/index/text/chunk.ts";
+import { decodeText } from "../../../../src/assistant/context/index/text/decode-text.ts";
+import { classifyFile } from "../../../../src/assistant/context/index/text/file-kind.ts";
 import { readHtml } from "../../../../src/assistant/context/index/text/html.ts";
 import { readManPage } from "../../../../src/assistant/context/index/text/man-page.ts";
 import { readMarkdown } from "../../../../src/assistant/context/index/text/markdown.ts";
 import { readText } from "../../../../src/assistant/context/index/text/read-text.ts";
-import { UNBOUNDED_AFTER_MS } from "../../../support/patience.ts";
+import { UNBOUNDED_AFTER_MS } from "../../../support/wait-limits.ts";
 
 const bytes = (text: string, encoding: BufferEncoding = "utf8") => Buffer.from(text, encoding);
 
@@ -53,7 +53,7 @@ describe("kindOfFile", () => {
     ["package-lock.json", "skipped"],
     ["backup.tar.gz", "skipped"],
   ])("%s is %s", (name, kind) => {
-    expect(kindOfFile(name)).toBe(kind);
+    expect(classifyFile(name)).toBe(kind);
   });
 });
 
@@ -151,7 +151,7 @@ describe("chunksOf", () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 80, max: 400 }), (parts, size) => {
         const whole = parts.join("");
-        const pieces = chunksOf(document(whole), size).map(({ text: piece }) => piece);
+        const pieces = splitIntoChunks(document(whole), size).map(({ text: piece }) => piece);
         expect(pieces.join(" ").split(/\s+/).filter(Boolean)).toEqual(
           whole.split(/\s+/).filter(Boolean),
         );
@@ -161,7 +161,7 @@ describe("chunksOf", () => {
   });
 
   it("cuts a text without any gap, but no character", () => {
-    const pieces = chunksOf(document("🚢".repeat(1_000)), 301);
+    const pieces = splitIntoChunks(document("🚢".repeat(1_000)), 301);
     expect(pieces.map(({ text }) => text).join("")).toBe("🚢".repeat(1_000));
     for (const { text } of pieces) expect(/\p{Surrogate}/u.test(text)).toBe(false);
   });
@@ -177,6 +177,6 @@ describe("chunksOf", () => {
   });
 
   it("names what it is about", () => {
-    expect(chunksOf(document("a"))).toEqual([{ title: "T > H", text: "a" }]);
+    expect(splitIntoChunks(document("a"))).toEqual([{ title: "T > H", text: "a" }]);
   });
 });

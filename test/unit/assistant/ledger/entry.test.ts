@@ -3,14 +3,14 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
   BODY_BYTES_MAX,
-  bodyText,
-  commitmentOf,
+  computeCommitment,
   draftEntry,
-  NO_LEAF,
+  FIRST_ENTRY_PREV,
+  formatBody,
   parseBody,
-} from "../../../../src/assistant/ledger/entry.ts";
+} from "../../../../src/assistant/ledger/ledger-entry.ts";
 import type { EntryValue } from "../../../../src/assistant/ledger/port.ts";
-import { canonicalJson } from "../../../../src/base/canonical.ts";
+import { canonicalJson } from "../../../../src/base/canonical-json.ts";
 
 const TIME = "2026-11-21T10:00:00.000Z";
 const name = "inference.generate";
@@ -33,12 +33,19 @@ it("a body is canonical JSON of what it holds, whatever that is", () => {
       fc.dictionary(fc.string({ unit: "binary" }), values, { maxKeys: 4 }),
       fc.nat(),
       (fields, seq) => {
-        const place = { seq, prev: NO_LEAF, commitment: "ab" };
-        const text = bodyText(draftEntry({ name, fields }, TIME), place);
+        const place = { seq, prev: FIRST_ENTRY_PREV, commitment: "ab" };
+        const text = formatBody(draftEntry({ name, fields }, TIME), place);
         const body: unknown = JSON.parse(text);
         expect(text).toBe(canonicalJson(body));
         expect(parseBody(text)).toEqual(body);
-        expect(body).toMatchObject({ name, seq, prev: NO_LEAF, sealed: "ab", time: TIME, v: 1 });
+        expect(body).toMatchObject({
+          name,
+          seq,
+          prev: FIRST_ENTRY_PREV,
+          sealed: "ab",
+          time: TIME,
+          v: 1,
+        });
       },
     ),
   );
@@ -55,7 +62,7 @@ it("what has no canonical text is refused", () => {
 it("fields that would not fit into an export are refused", () => {
   const fits = draftEntry({ name, fields: { text: "x".repeat(64_900) } }, TIME);
   const prev = "f".repeat(64);
-  const longest = bodyText(fits, { seq: Number.MAX_SAFE_INTEGER, prev, commitment: prev });
+  const longest = formatBody(fits, { seq: Number.MAX_SAFE_INTEGER, prev, commitment: prev });
   expect(Buffer.byteLength(longest)).toBeLessThanOrEqual(BODY_BYTES_MAX);
   expect(() => draftEntry({ name, fields: { text: "ü".repeat(40_000) } }, TIME)).toThrow(
     expect.objectContaining({ code: "payload_too_large" }),
@@ -74,13 +81,13 @@ it("a commitment is sha256 of the salt and the canonical text", () => {
     .update(salt)
     .update(Buffer.from('{"a":"ü","b":1}'))
     .digest("hex");
-  expect(commitmentOf(salt, sealed ?? "")).toBe(expected);
+  expect(computeCommitment(salt, sealed ?? "")).toBe(expected);
 });
 
 it("what is no body is not taken for one", () => {
-  const good = bodyText(draftEntry({ name, fields: {} }, TIME), {
+  const good = formatBody(draftEntry({ name, fields: {} }, TIME), {
     seq: 1,
-    prev: NO_LEAF,
+    prev: FIRST_ENTRY_PREV,
     commitment: undefined,
   });
   expect(parseBody(good)).toBeDefined();

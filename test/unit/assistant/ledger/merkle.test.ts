@@ -1,17 +1,17 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { leafHash, nodeHash, TreeEdge } from "../../../../src/assistant/ledger/merkle.ts";
 import {
-  consistencyProof,
   edgeAt,
-  inclusionProof,
+  proveConsistency,
+  proveInclusion,
   rootAt,
   TILE_HEIGHT,
   type TreeHashes,
   verifyConsistency,
   verifyInclusion,
 } from "../../../../src/assistant/ledger/merkle-proof.ts";
+import { hashLeaf, hashNode, TreeEdge } from "../../../../src/assistant/ledger/merkle-tree.ts";
 
 const hex = (hashes: readonly Buffer[]) => hashes.map((hash) => hash.toString("hex"));
 
@@ -47,7 +47,7 @@ const node = {
 };
 
 /** Keeps what a ledger keeps: leaves, and the roots of full subtrees of 256 ** level. */
-function treeOf(leaves: readonly Buffer[]): { hashes: TreeHashes; edge: TreeEdge } {
+function buildTree(leaves: readonly Buffer[]): { hashes: TreeHashes; edge: TreeEdge } {
   const levels: Buffer[][] = [[...leaves]];
   const edge = new TreeEdge();
   for (const leaf of leaves) {
@@ -62,7 +62,7 @@ function treeOf(leaves: readonly Buffer[]): { hashes: TreeHashes; edge: TreeEdge
 }
 
 /** The definition of RFC 6962, section 2.1, word by word and with another hash call. */
-function definedRoot(leaves: readonly Buffer[]): Buffer {
+function computeRootByDefinition(leaves: readonly Buffer[]): Buffer {
   const [first] = leaves;
   if (first === undefined) return createHash("sha256").digest();
   if (leaves.length === 1) return first;
@@ -70,19 +70,19 @@ function definedRoot(leaves: readonly Buffer[]): Buffer {
   while (split * 2 < leaves.length) split *= 2;
   return createHash("sha256")
     .update(Buffer.of(1))
-    .update(definedRoot(leaves.slice(0, split)))
-    .update(definedRoot(leaves.slice(split)))
+    .update(computeRootByDefinition(leaves.slice(0, split)))
+    .update(computeRootByDefinition(leaves.slice(split)))
     .digest();
 }
 
 const numbered = (count: number) =>
-  Array.from({ length: count }, (_, index) => leafHash(`entry ${index}`));
+  Array.from({ length: count }, (_, index) => hashLeaf(`entry ${index}`));
 
 describe("the vectors of RFC 6962", () => {
-  const { hashes } = treeOf(inputs.map((input) => leafHash(input)));
+  const { hashes } = buildTree(inputs.map((input) => hashLeaf(input)));
 
   it("hashes leaves and nodes", () => {
-    expect(hex([leafHash("L123456"), nodeHash(Buffer.from("N123"), Buffer.from("N456"))])).toEqual([
+    expect(hex([hashLeaf("L123456"), hashNode(Buffer.from("N123"), Buffer.from("N456"))])).toEqual([
       "395aa064aa4c29f7010acfe3f25db9485bbd4b91897b6ad7ad547639252b4d56",
       "aa217fe888e47007fa15edab33c2b492a722cb106c64667fc2b044444de66bbb",
     ]);
@@ -99,7 +99,7 @@ describe("the vectors of RFC 6962", () => {
     [2, 3, [roots[2]]],
     [1, 5, [roots[1], node.two3, node.leaf4]],
   ])("inclusion of leaf %i in %i", (seq, size, path) => {
-    expect(hex(inclusionProof(hashes, seq, size))).toEqual(path);
+    expect(hex(proveInclusion(hashes, seq, size))).toEqual(path);
   });
 
   it.each([
@@ -108,19 +108,19 @@ describe("the vectors of RFC 6962", () => {
     [6, 8, [node.four5, node.six7, roots[4]]],
     [2, 5, [node.two3, node.leaf4]],
   ])("consistency of %i with %i", (oldSize, size, path) => {
-    expect(hex(consistencyProof(hashes, oldSize, size))).toEqual(path);
+    expect(hex(proveConsistency(hashes, oldSize, size))).toEqual(path);
   });
 });
 
 describe("trees of any size", () => {
   const leaves = numbered(1_300);
-  const { hashes, edge } = treeOf(leaves);
+  const { hashes, edge } = buildTree(leaves);
 
   it("have the root of the definition, from stored hashes and from the growing edge", () => {
     for (const size of [1, 2, 3, 255, 256, 257, 511, 512, 513, 1_000, 1_024, 1_299, 1_300]) {
-      const root = definedRoot(leaves.slice(0, size));
+      const root = computeRootByDefinition(leaves.slice(0, size));
       expect(rootAt(hashes, size).equals(root)).toBe(true);
-      expect(treeOf(leaves.slice(0, size)).edge.root().equals(root)).toBe(true);
+      expect(buildTree(leaves.slice(0, size)).edge.root().equals(root)).toBe(true);
       const grown = edgeAt(hashes, size);
       for (const leaf of leaves.slice(size)) grown.add(leaf);
       expect(grown.root().equals(edge.root())).toBe(true);
@@ -137,7 +137,7 @@ describe("trees of any size", () => {
         (size, place, otherPlace, bit) => {
           const [seq, other] = [place % size, otherPlace % 1_300];
           const root = rootAt(hashes, size);
-          const proof = inclusionProof(hashes, seq, size);
+          const proof = proveInclusion(hashes, seq, size);
           const leaf = leaves[seq] ?? Buffer.alloc(0);
           const holds = (change: Partial<Parameters<typeof verifyInclusion>[0]>) =>
             verifyInclusion({ leaf, seq, size, proof, root, ...change });
@@ -158,11 +158,11 @@ describe("trees of any size", () => {
   });
 
   it("prove that they go on from each earlier size, and from no other tree", () => {
-    const forged = treeOf([leafHash("another"), ...leaves.slice(1)]).hashes;
+    const forged = buildTree([hashLeaf("another"), ...leaves.slice(1)]).hashes;
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1_300 }), fc.nat(), (size, part) => {
         const oldSize = 1 + (part % size);
-        const proof = consistencyProof(hashes, oldSize, size);
+        const proof = proveConsistency(hashes, oldSize, size);
         const [root, oldRoot] = [rootAt(hashes, size), rootAt(hashes, oldSize)];
         const holds = (change: Partial<Parameters<typeof verifyConsistency>[0]>) =>
           verifyConsistency({ oldSize, oldRoot, size, root, proof, ...change });

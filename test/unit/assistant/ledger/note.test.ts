@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { openCheckpoint, signCheckpoint } from "../../../../src/assistant/ledger/checkpoint.ts";
-import { leafHash } from "../../../../src/assistant/ledger/merkle.ts";
+import { hashLeaf } from "../../../../src/assistant/ledger/merkle-tree.ts";
 import {
-  noteSigner,
+  createNoteSigner,
   openNote,
   parseSigner,
   parseVerifier,
   signNote,
-} from "../../../../src/assistant/ledger/note.ts";
+} from "../../../../src/assistant/ledger/signed-note.ts";
 
 /** The published example of Go's package note; Ed25519 signatures follow from key and text alone. */
 const example = {
@@ -30,21 +30,21 @@ describe("a signed note", () => {
   });
 
   it("may be signed by others too, and text may hold empty lines", () => {
-    const other = noteSigner("other.example/log", Buffer.alloc(32, 7));
+    const other = createNoteSigner("other.example/log", Buffer.alloc(32, 7));
     const text = "one\n\ntwo\n";
     const line = (name: typeof other) => signNote(text, name).slice(text.length + 1);
     expect(signer).toBeDefined();
     if (!signer) return;
     const note = `${text}\n${line(other)}${line(signer)}`;
     expect(openNote(note, signer.verifier)).toEqual({ text });
-    expect(openNote(note, noteSigner("third", Buffer.alloc(32)).verifier)).toEqual({
+    expect(openNote(note, createNoteSigner("third", Buffer.alloc(32)).verifier)).toEqual({
       fault: "unknown",
     });
   });
 
   it("does not open with any bit of it changed", () => {
-    const own = noteSigner("berth.local/1", Buffer.alloc(32, 9));
-    const note = Buffer.from(signCheckpoint(3, leafHash("x"), own));
+    const own = createNoteSigner("berth.local/1", Buffer.alloc(32, 9));
+    const note = Buffer.from(signCheckpoint(3, hashLeaf("x"), own));
     expect(openCheckpoint(note.toString(), own.verifier)).toMatchObject({ size: 3 });
     for (let bit = 0; bit < note.length * 8; bit += 1) {
       const changed = Buffer.from(note);
@@ -69,9 +69,9 @@ describe("a signed note", () => {
 });
 
 describe("a checkpoint", () => {
-  const own = noteSigner("berth.local/1", Buffer.alloc(32, 9));
+  const own = createNoteSigner("berth.local/1", Buffer.alloc(32, 9));
   const sign = (text: string) => openCheckpoint(signNote(text, own), own.verifier).fault;
-  const root = leafHash("x").toString("base64");
+  const root = hashLeaf("x").toString("base64");
 
   it.each([
     ["berth.local/1\n3\n" + root + "\n", undefined],

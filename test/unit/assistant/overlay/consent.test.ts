@@ -1,27 +1,27 @@
 import { describe, expect, test } from "vitest";
-import { AssistantError } from "../../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../../src/assistant/assistant-error.ts";
 import {
-  asker,
-  callerAt,
-  callSpec,
-  hit,
-  type OverlayWorld,
-  oneCall,
-  overlayWorld,
+  confirmationSpec,
+  createCaller,
+  createOverlayHarness,
+  defaultCaller,
+  getRefusal,
+  type OverlayHarness,
+  oneCallPassOutcome,
   REMOTE_MODEL,
-  refusalOf,
-  sandboxed,
-  text,
-  thinking,
-} from "../../../support/overlay-world.ts";
+  sandboxedCaller,
+  searchHit,
+  streamForever,
+  textEvent,
+} from "../../../support/overlay-harness.ts";
 import { accepted, says } from "../../../support/scripted-service.ts";
 
 describe("consent", () => {
   test("is asked for before anything leaves, holds for one turn, and is in the ledger before it is used", async () => {
-    const world = overlayWorld();
-    world.hits = async () => [hit()];
+    const world = createOverlayHarness();
+    world.hits = async () => [searchHit()];
     const id = await world.ask({ modelHint: REMOTE_MODEL, myStuff: true });
-    expect(world.story(id)).toBe("started needed(consent)");
+    expect(world.eventSequence(id)).toBe("started needed(consent)");
     expect(world.meta(id)?.route).toBe("remote");
     expect(world.spec(id)).toEqual({
       v: 1,
@@ -43,9 +43,9 @@ describe("consent", () => {
       written = world.ledger.entries.length;
       return says(request, ["yes"]);
     };
-    world.overlay.respond(id, true, callerAt(":1.8"));
+    world.overlay.respond(id, true, createCaller(":1.8"));
     await world.settle();
-    expect(world.story(id)).toBe("started needed(consent) yes completed/ok");
+    expect(world.eventSequence(id)).toBe("started needed(consent) yes completed/ok");
     expect(written).toBe(1);
     expect(world.ledger.entries[0]).toMatchObject({
       name: "remote.consent",
@@ -62,83 +62,99 @@ describe("consent", () => {
       model: REMOTE_MODEL,
       egress: { classes: ["prompt", "files"], allowedOnce: ["prompt", "files"] },
     });
-    expect(world.story(await world.ask({ modelHint: REMOTE_MODEL }))).toBe(
+    expect(world.eventSequence(await world.ask({ modelHint: REMOTE_MODEL }))).toBe(
       "started needed(consent)",
     );
   });
 
   test("that was given for good is not asked for", async () => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     world.consent.set("prompt", true);
     const id = await world.ask({ modelHint: REMOTE_MODEL });
     expect(world.finished(id)?.status).toBe("completed");
-    world.hits = async () => [hit({ provenance: "calendar:work" }), hit({ provenance: "odd" })];
+    world.hits = async () => [
+      searchHit({ provenance: "calendar:work" }),
+      searchHit({ provenance: "odd" }),
+    ];
     const more = await world.ask({ modelHint: REMOTE_MODEL, myStuff: true });
     expect(world.spec(more)).toMatchObject({ scopes: ["calendar", "files"] });
   });
 
   test("is asked for before tools are called, and once more for what they brought in", async () => {
-    const world = overlayWorld();
-    world.pass = async () => oneCall;
+    const world = createOverlayHarness();
+    world.pass = async () => oneCallPassOutcome;
     const id = await world.ask({ modelHint: REMOTE_MODEL, lane: "agent" });
     expect(world.passTurns).toEqual([]);
     expect(world.spec(id)).toMatchObject({ scopes: ["prompt"] });
-    world.overlay.respond(id, true, asker);
+    world.overlay.respond(id, true, defaultCaller);
     await world.settle();
     expect(world.passTurns).toHaveLength(1);
     expect(world.spec(id)).toMatchObject({ scopes: ["files"] });
     expect(world.inference.requests).toEqual([]);
-    world.overlay.respond(id, true, asker);
+    world.overlay.respond(id, true, defaultCaller);
     await world.settle();
     expect(world.inference.requests[0]?.egress).toEqual({
       classes: ["prompt", "files"],
       allowedOnce: ["prompt", "files"],
     });
-    expect(world.finished(id)).toMatchObject({ status: "completed", calls: oneCall.calls });
+    expect(world.finished(id)).toMatchObject({
+      status: "completed",
+      calls: oneCallPassOutcome.calls,
+    });
   });
 
   test.each([
-    ["a no", "declined", async (world: OverlayWorld) => world.overlay.respond(1, false, asker)],
-    ["Cancel", "declined", async (world: OverlayWorld) => world.overlay.cancel(1, asker)],
-    ["no answer in 300 s", "expired", async (world: OverlayWorld) => world.clock.advance(300_000)],
+    [
+      "a no",
+      "declined",
+      async (world: OverlayHarness) => world.overlay.respond(1, false, defaultCaller),
+    ],
+    ["Cancel", "declined", async (world: OverlayHarness) => world.overlay.cancel(1, defaultCaller)],
+    [
+      "no answer in 300 s",
+      "expired",
+      async (world: OverlayHarness) => world.clock.advance(300_000),
+    ],
   ])("%s: nothing leaves", async (_, code, deny) => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     const id = await world.ask({ modelHint: REMOTE_MODEL });
     await world.clock.advance(299_000);
-    expect(world.story(id)).toBe("started needed(consent)");
+    expect(world.eventSequence(id)).toBe("started needed(consent)");
     await deny(world);
     await world.settle();
-    expect(world.story(id)).toBe(`started needed(consent) denied/${code}`);
+    expect(world.eventSequence(id)).toBe(`started needed(consent) denied/${code}`);
     expect(world.inference.requests).toEqual([]);
     expect(world.ledger.entries).toEqual([]);
-    expect(refusalOf(() => world.overlay.respond(id, true, asker))).toMatch(/^invalid_request/);
+    expect(getRefusal(() => world.overlay.respond(id, true, defaultCaller))).toMatch(
+      /^invalid_request/,
+    );
   });
 
   test("that cannot be written down is none", async () => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     const id = await world.ask({ modelHint: REMOTE_MODEL });
     world.ledger.mode = "down";
-    world.overlay.respond(id, true, asker);
+    world.overlay.respond(id, true, defaultCaller);
     await world.settle();
-    expect(world.story(id)).toBe("started needed(consent) failed/ledger_unavailable");
+    expect(world.eventSequence(id)).toBe("started needed(consent) failed/ledger_unavailable");
     expect(world.inference.requests).toEqual([]);
   });
 
   test("taken back while the answer streams fails the query", async () => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     world.consent.set("prompt", true);
     world.inference.script = function* () {
       yield accepted;
-      yield text("so");
+      yield textEvent("so");
       world.consent.set("prompt", false);
       throw new AssistantError("consent_required", "taken back");
     };
     const id = await world.ask({ modelHint: REMOTE_MODEL });
-    expect(world.story(id)).toBe("started so failed/consent_required");
+    expect(world.eventSequence(id)).toBe("started so failed/consent_required");
   });
 
   test("is asked for where a local model failed and a remote one stands behind it, once", async () => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     world.aliases.set("best", ["tiny", REMOTE_MODEL, "remote:other:gpt"]);
     world.inference.script = (request) => {
       const { model, egress } = request;
@@ -148,49 +164,51 @@ describe("consent", () => {
     };
     const id = await world.ask({ modelHint: "best" });
     expect(world.meta(id)?.route).toBe("local");
-    expect(world.story(id)).toBe("started needed(consent)");
-    world.overlay.respond(id, true, asker);
+    expect(world.eventSequence(id)).toBe("started needed(consent)");
+    world.overlay.respond(id, true, defaultCaller);
     await world.settle();
-    expect(world.story(id)).toBe("started needed(consent) far completed/ok");
+    expect(world.eventSequence(id)).toBe("started needed(consent) far completed/ok");
     // What was allowed was allowed for this provider, and no other one is tried.
     expect(world.inference.requests.at(-1)?.model).toBe(REMOTE_MODEL);
     world.inference.script = () => {
       throw new AssistantError("consent_required", "not allowed");
     };
     const never = await world.ask({ modelHint: "best" });
-    world.overlay.respond(never, true, asker);
+    world.overlay.respond(never, true, defaultCaller);
     await world.settle();
-    expect(world.story(never)).toBe("started needed(consent) failed/consent_required");
+    expect(world.eventSequence(never)).toBe("started needed(consent) failed/consent_required");
   });
 
   test("is not asked for a provider that is not there", async () => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     const id = await world.ask({ modelHint: "remote:nobody:gpt", myStuff: true });
-    expect(world.story(id)).toBe("failed/model_not_found");
+    expect(world.eventSequence(id)).toBe("failed/model_not_found");
     expect(world.searches).toEqual([]);
   });
 
   test("is not an app's in a sandbox to give", async () => {
-    const world = overlayWorld();
-    const id = await world.ask({ modelHint: REMOTE_MODEL }, sandboxed);
+    const world = createOverlayHarness();
+    const id = await world.ask({ modelHint: REMOTE_MODEL }, sandboxedCaller);
     for (const isApproved of [true, false])
-      expect(refusalOf(() => world.overlay.respond(id, isApproved, sandboxed))).toMatch(
+      expect(getRefusal(() => world.overlay.respond(id, isApproved, sandboxedCaller))).toMatch(
         /^forbidden/,
       );
-    expect(world.story(id)).toBe("started needed(consent)");
+    expect(world.eventSequence(id)).toBe("started needed(consent)");
   });
 
   test("is answered once: the first answer counts", async () => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     const id = await world.ask({ modelHint: REMOTE_MODEL });
-    world.overlay.respond(id, false, asker);
-    expect(refusalOf(() => world.overlay.respond(id, true, asker))).toMatch(/^invalid_request/);
+    world.overlay.respond(id, false, defaultCaller);
+    expect(getRefusal(() => world.overlay.respond(id, true, defaultCaller))).toMatch(
+      /^invalid_request/,
+    );
     await world.settle();
     expect(world.finished(id)?.status).toBe("denied");
-    expect(refusalOf(() => world.overlay.respond(99, true, asker))).toMatch(/^not_found/);
-    world.inference.script = thinking;
+    expect(getRefusal(() => world.overlay.respond(99, true, defaultCaller))).toMatch(/^not_found/);
+    world.inference.script = streamForever;
     const running = await world.ask();
-    expect(refusalOf(() => world.overlay.respond(running, true, asker))).toMatch(
+    expect(getRefusal(() => world.overlay.respond(running, true, defaultCaller))).toMatch(
       /^invalid_request/,
     );
   });
@@ -198,26 +216,26 @@ describe("consent", () => {
 
 describe("a tool call that a person has to confirm", () => {
   test("is shown as Agent1 has it, and confirmed by whoever said yes", async () => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     const by: string[] = [];
     world.pass = async ({ ask }, signal) => {
-      by.push((await ask(callSpec(), signal)).connection);
-      return oneCall;
+      by.push((await ask(confirmationSpec(), signal)).connection);
+      return oneCallPassOutcome;
     };
     const id = await world.ask({ lane: "agent" });
-    expect(world.spec(id)).toEqual({ ...callSpec(), kind: "call", question: 1 });
-    world.overlay.respond(id, true, callerAt(":1.8"));
+    expect(world.spec(id)).toEqual({ ...confirmationSpec(), kind: "call", question: 1 });
+    world.overlay.respond(id, true, createCaller(":1.8"));
     await world.settle();
     expect(by).toEqual([":1.8"]);
     expect(world.finished(id)?.status).toBe("completed");
   });
 
   test("that was decided elsewhere needs no answer any more, and the turn goes on", async () => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     const decided = new AbortController();
     world.pass = async ({ ask }) => {
-      await ask(callSpec(), decided.signal).catch(() => {});
-      return oneCall;
+      await ask(confirmationSpec(), decided.signal).catch(() => {});
+      return oneCallPassOutcome;
     };
     const id = await world.ask({ lane: "agent" });
     decided.abort(new Error("confirmed elsewhere"));
@@ -227,14 +245,14 @@ describe("a tool call that a person has to confirm", () => {
   });
 
   test("is declined by Cancel", async () => {
-    const world = overlayWorld();
+    const world = createOverlayHarness();
     world.pass = async ({ ask }, signal) => {
-      await ask(callSpec(), signal);
-      return oneCall;
+      await ask(confirmationSpec(), signal);
+      return oneCallPassOutcome;
     };
     const id = await world.ask({ lane: "agent" });
-    world.overlay.cancel(id, asker);
+    world.overlay.cancel(id, defaultCaller);
     await world.settle();
-    expect(world.story(id)).toBe("started needed(call) denied/declined");
+    expect(world.eventSequence(id)).toBe("started needed(call) denied/declined");
   });
 });

@@ -4,8 +4,8 @@ import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Provider } from "../../../../src/assistant/remote/port.ts";
 import { RemoteStore } from "../../../../src/assistant/remote/store/remote-store.ts";
-import { filesWith } from "../../../support/memory-world.ts";
-import { vaultDirectory } from "../../../support/vault-world.ts";
+import { findFilesWith } from "../../../support/memory-harness.ts";
+import { vaultDirectory } from "../../../support/vault-harness.ts";
 
 const home: Provider = {
   id: "home",
@@ -70,7 +70,7 @@ describe("providers", () => {
     expect(store.providers()).toEqual([]);
     expect(store.lastUsedMs("home")).toBeUndefined();
     store[Symbol.dispose]();
-    expect(filesWith(dir, "10.1.2.3")).toEqual([]);
+    expect(findFilesWith(dir, "10.1.2.3")).toEqual([]);
   });
 });
 

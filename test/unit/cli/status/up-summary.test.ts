@@ -5,8 +5,8 @@ import { PassThrough } from "node:stream";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { buildProgram } from "../../../../src/cli/program.ts";
-import { printSummary } from "../../../../src/cli/status/up-summary.ts";
-import { openTestApi, type TestApi } from "../../../support/api.ts";
+import { printUpSummary } from "../../../../src/cli/status/up-summary.ts";
+import { openTestApi, type TestApi } from "../../../support/api-harness.ts";
 import {
   failedStatus,
   modelManifest,
@@ -14,8 +14,8 @@ import {
   putModel,
   runningStatus,
   setModelStatus,
-} from "../../../support/api-models.ts";
-import { noBus } from "../../../support/cli.ts";
+} from "../../../support/model-fixtures.ts";
+import { noBus } from "../../../support/run-cli.ts";
 
 let api: TestApi;
 let url: string;
@@ -67,7 +67,7 @@ async function summary(): Promise<string> {
     version: "1.2.3",
     docker_host: "unix:///var/run/docker.sock",
   };
-  await printSummary(cli, ready, undefined, new AbortController().signal);
+  await printUpSummary(cli, ready, undefined, new AbortController().signal);
   return text;
 }
 
@@ -99,10 +99,20 @@ it("shows the models, why one has failed, and whom to talk to", async () => {
 });
 
 it("waits for an assistant that starts, and says why one is off or away", async () => {
-  const { daemon } = api.control;
-  api.control.daemon = { ...daemon, state: "off", url: null, message: "off: --assistant off" };
+  const { assistantReport: daemon } = api.control;
+  api.control.assistantReport = {
+    ...daemon,
+    state: "off",
+    url: null,
+    message: "off: --assistant off",
+  };
   expect(await summary()).toMatch(/^Models at: +off: --assistant off$/m);
-  api.control.daemon = { ...daemon, state: "waiting", url: null, message: "its port is taken" };
+  api.control.assistantReport = {
+    ...daemon,
+    state: "waiting",
+    url: null,
+    message: "its port is taken",
+  };
   expect(await summary()).toMatch(/^Models at: +not ready: its port is taken$/m);
   let looks = 0;
   api.control.assistant = () => {
@@ -115,16 +125,16 @@ it("waits for an assistant that starts, and says why one is off or away", async 
 
 it("tells in one line of the companion, where there is a session bus", async () => {
   expect(await summary()).not.toContain("Companion");
-  const { person } = api.control;
+  const { companionReport: person } = api.control;
   const at = "http://127.0.0.1:7778";
-  api.control.person = { ...person, state: "off", message: "it is off" };
+  api.control.companionReport = { ...person, state: "off", message: "it is off" };
   expect(await summary()).not.toContain("Companion");
-  api.control.person = { ...person, state: "waiting", message: "its port is taken" };
+  api.control.companionReport = { ...person, state: "waiting", message: "its port is taken" };
   expect(await summary()).toMatch(/^Companion: +not ready: its port is taken$/m);
   const message = "it is installed, and does not run";
-  api.control.person = { ...person, state: "activated", message };
+  api.control.companionReport = { ...person, state: "activated", message };
   expect(await summary()).toMatch(/^Companion: +it is installed, and does not run$/m);
-  api.control.person = {
+  api.control.companionReport = {
     ...person,
     state: "foreign",
     url: at,

@@ -6,7 +6,13 @@ import { BerthError } from "../../../../src/base/errors.ts";
 import { ApiError } from "../../../../src/client/rest/api-error.ts";
 import { type Client, createClient } from "../../../../src/client/rest/client.ts";
 import { API_VERSION } from "../../../../src/resources/kinds.ts";
-import { appStatus, condition, openTestApi, putApp, type TestApi } from "../../../support/api.ts";
+import {
+  appStatus,
+  condition,
+  openTestApi,
+  putApp,
+  type TestApi,
+} from "../../../support/api-harness.ts";
 
 let api: TestApi;
 let client: Client;

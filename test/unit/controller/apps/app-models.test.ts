@@ -1,24 +1,30 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { desiredApp, revisionHash } from "../../../../src/controller/apps/desired.ts";
-import { quarantineDigest } from "../../../../src/controller/apps/inputs.ts";
-import { pendingModel } from "../../../../src/controller/apps/model-inputs.ts";
-import { References } from "../../../../src/controller/apps/references.ts";
-import { resolveApp } from "../../../../src/controller/apps/resolve.ts";
-import { type ModelDoor, usualDoor } from "../../../../src/controller/models/door.ts";
-import type { AppSpec } from "../../../../src/resources/app.ts";
-import { emptyModelMemory, type ModelPhase } from "../../../../src/resources/model-status.ts";
-import { emptyMemory } from "../../../../src/resources/status.ts";
-import { appResource } from "../../../support/resources.ts";
-import { openTestStore, type TestStore } from "../../../support/store.ts";
+import { quarantineDigest } from "../../../../src/controller/apps/app-inputs.ts";
+import { AppReferences } from "../../../../src/controller/apps/app-references.ts";
+import { buildDesiredApp, revisionHash } from "../../../../src/controller/apps/desired-app.ts";
+import { findPendingModel } from "../../../../src/controller/apps/model-inputs.ts";
+import { resolveApp } from "../../../../src/controller/apps/resolve-app.ts";
+import {
+  type ContainerListenerStatus,
+  defaultContainerListener,
+} from "../../../../src/controller/models/container-listener.ts";
+import type { AppSpec } from "../../../../src/resources/app-spec.ts";
+import { emptyReconcileState } from "../../../../src/resources/app-status.ts";
+import {
+  emptyModelReconcileState,
+  type ModelPhase,
+} from "../../../../src/resources/model-status.ts";
+import { appResource } from "../../../support/app-resource.ts";
+import { openTestStore, type TestStore } from "../../../support/test-store.ts";
 
 function desired(spec: AppSpec, modelsPort?: number) {
-  return desiredApp({
+  return buildDesiredApp({
     instance: "0123abcd",
     resource: appResource("web", spec, { generation: 3 }),
     spec,
     image: spec.image ?? "",
-    ingress: { mode: "process", reach: "address" },
-    reveal: () => "from a secret",
+    ingress: { mode: "process", reachability: "address" },
+    revealSecret: () => "from a secret",
     loopbackPort: () => 0,
     ...(modelsPort === undefined ? {} : { modelsPort }),
   });
@@ -165,15 +171,16 @@ function setPhase(name: string, phase: ModelPhase, message: string): void {
     facts: null,
     loaded: null,
     nextRetryAt: null,
-    memory: emptyModelMemory,
+    memory: emptyModelReconcileState,
   });
 }
 
-const shut: ModelDoor = {
+const closedListener: ContainerListenerStatus = {
   port: 7777,
-  closed: () => ({ reason: "ModelsOutOfReach", message: "no way" }),
+  getUnavailableReason: () => ({ reason: "ModelsOutOfReach", message: "no way" }),
 };
-const pending = (spec: AppSpec, door = usualDoor) => pendingModel(testStore.store, spec, door);
+const pending = (spec: AppSpec, door = defaultContainerListener) =>
+  findPendingModel(testStore.store, spec, door);
 
 describe("an App waits", () => {
   const spec: AppSpec = { image: "web:1", models: ["chat"] };
@@ -231,23 +238,26 @@ describe("an App waits", () => {
   it("for the way to them, unless it has an endpoint of its own", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
-    expect(pending(spec, shut)).toEqual({ reason: "ModelsOutOfReach", message: "no way" });
+    expect(pending(spec, closedListener)).toEqual({
+      reason: "ModelsOutOfReach",
+      message: "no way",
+    });
     const env = { OPENAI_BASE_URL: "https://api.example.org/v1" };
-    expect(pending({ ...spec, env }, shut)).toBeUndefined();
-    expect(pending({ image: "web:1" }, shut)).toBeUndefined();
+    expect(pending({ ...spec, env }, closedListener)).toBeUndefined();
+    expect(pending({ image: "web:1" }, closedListener)).toBeUndefined();
   });
 });
 
-const resolved = (spec: AppSpec, modelDoor?: ModelDoor) =>
+const resolved = (spec: AppSpec, modelDoor?: ContainerListenerStatus) =>
   resolveApp({
     store: testStore.store,
     resource: appResource("web", spec),
-    memory: emptyMemory,
-    ingress: { mode: "process", reach: "address" },
+    memory: emptyReconcileState,
+    ingress: { mode: "process", reachability: "address" },
     source: null,
     serving: null,
-    portOf: () => 0,
-    ...(modelDoor ? { modelDoor } : {}),
+    getLoopbackPort: () => 0,
+    ...(modelDoor ? { containerListener: modelDoor } : {}),
   });
 
 describe("a spec that is resolved", () => {
@@ -263,7 +273,7 @@ describe("a spec that is resolved", () => {
     setPhase("chat", "running", "answers");
     const { blocked, desired: app } = resolved(
       { image: "web:1", models: ["chat"] },
-      { port: 7790, closed: () => null },
+      { port: 7790, getUnavailableReason: () => null },
     );
     expect(blocked).toBeNull();
     expect(app?.containers[0]?.env[0]).toContain(":7790/");
@@ -276,7 +286,7 @@ describe("a spec that is resolved", () => {
 });
 
 it("the Apps that use a model are known", () => {
-  const references = new References();
+  const references = new AppReferences();
   references.update(appResource("web", { image: "web:1", models: ["chat", "embed"] }));
   references.update(appResource("worker", { image: "web:1", models: ["embed"] }));
   expect(references.usersOfModel("embed")).toEqual(["web", "worker"]);

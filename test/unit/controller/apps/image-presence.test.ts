@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { ImagePresence } from "../../../../src/controller/apps/image-presence.ts";
-import type { AppSpec } from "../../../../src/resources/app.ts";
+import type { AppSpec } from "../../../../src/resources/app-spec.ts";
+import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 import { FakeEngine } from "../../../support/fake-engine.ts";
 import { FakeRuntime } from "../../../support/fake-runtime.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
-import { World } from "../../../support/world.ts";
 
 test("an answer counts for the rounds of a run, and not for long", async () => {
   const clock = new VirtualClock();
@@ -12,24 +12,24 @@ test("an answer counts for the rounds of a run, and not for long", async () => {
   engine.setImage("web:1", {});
   const images = new ImagePresence(new FakeRuntime({ clock, engine }), clock);
   const { signal } = new AbortController();
-  expect(await images.ask("web:1", signal)).toBe("present");
-  engine.held.delete("web:1");
-  expect(await images.ask("web:1", signal)).toBe("present");
+  expect(await images.check("web:1", signal)).toBe("present");
+  engine.localImages.delete("web:1");
+  expect(await images.check("web:1", signal)).toBe("present");
   await clock.advance(3_000);
-  expect(await images.ask("web:1", signal)).toBe("absent");
+  expect(await images.check("web:1", signal)).toBe("absent");
 });
 
 test("recreate does not stop what runs for an image that was removed since it was last seen", async () => {
   const spec: AppSpec = { image: "web:1", port: 80, volumes: [{ name: "data", path: "/data" }] };
-  await using world = new World({ ingress: "fake" }).boot();
+  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   for (const image of ["web:1", "web:2", "web:1"]) {
     world.apply("web", { ...spec, image });
-    await world.ready("web");
+    await world.waitUntilReady("web");
     await world.clock.advance(15_000);
   }
-  world.engine.held.delete("web:2");
+  world.engine.localImages.delete("web:2");
   world.engine.registry.delete("web:2");
   world.apply("web", { ...spec, image: "web:2", rollout: { autoRevert: false } });
   await world.clock.advance(30_000);
-  expect(world.servedBy("web")).toEqual(["web:1"]);
+  expect(world.listServedImages("web")).toEqual(["web:1"]);
 });

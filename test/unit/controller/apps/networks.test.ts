@@ -1,51 +1,51 @@
 import { expect, test } from "vitest";
-import type { AppSpec } from "../../../../src/resources/app.ts";
-import { World } from "../../../support/world.ts";
+import type { AppSpec } from "../../../../src/resources/app-spec.ts";
+import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web: AppSpec = { image: "web:1", port: 80 };
 
 /** An App that was stopped, and then somebody removed all networks that nothing running used. */
-async function stoppedAndPruned(): Promise<World> {
-  const world = new World({ ingress: "fake" }).boot();
+async function stoppedAndPruned(): Promise<ControlPlaneHarness> {
+  const world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.apply("web", web);
-  await world.ready("web");
+  await world.waitUntilReady("web");
   await world.clock.advance(15_000);
   world.apply("web", { ...web, running: false });
-  await world.phase("web", "stopped");
+  await world.waitForPhase("web", "stopped");
   await world.clock.advance(60_000);
   world.engine.pruneNetworks();
   return world;
 }
 
-const saidOf = (world: World) =>
+const saidOf = (world: ControlPlaneHarness) =>
   world.store.events.list({ kind: "App", name: "web", limit: 100 }).map(({ reason }) => reason);
 
 test("an app whose network was pruned while it was stopped starts again, in its own container", async () => {
   await using world = await stoppedAndPruned();
-  const [before] = world.containersOf("web");
+  const [before] = world.listContainers("web");
   world.apply("web", web);
-  await world.ready("web");
-  expect(world.containersOf("web").map(({ id }) => id)).toEqual([before?.id]);
+  await world.waitUntilReady("web");
+  expect(world.listContainers("web").map(({ id }) => id)).toEqual([before?.id]);
   expect(world.app("web")?.status?.restarts).toBe(0);
   expect(saidOf(world)).not.toContain("Restarting");
-  expect(world.servedBy("web")).toEqual(["web:1"]);
+  expect(world.listServedImages("web")).toEqual(["web:1"]);
 });
 
 test("a network that was pruned and made anew by another app is joined at the start", async () => {
   await using world = await stoppedAndPruned();
   world.apply("other", web);
-  await world.ready("other");
+  await world.waitUntilReady("other");
   world.apply("web", web);
-  await world.ready("web");
+  await world.waitUntilReady("web");
   expect(world.app("web")?.status?.restarts).toBe(0);
 });
 
 test("a container that ended while nothing else ran comes up on a network of the same name", async () => {
-  await using world = new World({ ingress: "fake" }).boot();
+  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.apply("web", web);
-  await world.ready("web");
+  await world.waitUntilReady("web");
   await world.clock.advance(15_000);
-  const [container] = world.containersOf("web");
+  const [container] = world.listContainers("web");
   world.engine.kill(container?.id ?? "", 1);
   world.engine.pruneNetworks();
   await world.clock.advance(30_000);

@@ -1,51 +1,51 @@
 import { expect, test } from "vitest";
-import type { AppSpec } from "../../../../src/resources/app.ts";
-import { World } from "../../../support/world.ts";
+import type { AppSpec } from "../../../../src/resources/app-spec.ts";
+import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web: AppSpec = { image: "web:1", port: 80 };
-const imagesOf = (world: World) =>
-  world.containersOf("web").map((container) => container.spec.image);
+const imagesOf = (world: ControlPlaneHarness) =>
+  world.listContainers("web").map((container) => container.spec.image);
 
 test("each replica has its own budget: an engine that restarts costs each of them one", async () => {
-  await using world = new World().boot();
+  await using world = new ControlPlaneHarness().boot();
   world.apply("web", { ...web, replicas: 8 });
-  await world.ready("web");
+  await world.waitUntilReady("web");
   await world.clock.advance(15_000);
-  for (const container of world.containersOf("web")) {
+  for (const container of world.listContainers("web")) {
     world.engine.kill(container.id, 255);
     await world.clock.advance(300);
   }
-  await world.ready("web", 5_000);
+  await world.waitUntilReady("web", 5_000);
   world.engine.restart();
   await world.clock.advance(30_000);
   expect(world.isReady("web")).toBe(true);
 });
 
 test("replicas that are taken away one by one are a person's doing, not a loop", async () => {
-  await using world = new World().boot();
+  await using world = new ControlPlaneHarness().boot();
   world.apply("web", { ...web, replicas: 5 });
-  await world.ready("web");
+  await world.waitUntilReady("web");
   await world.clock.advance(15_000);
-  for (const container of world.containersOf("web")) {
+  for (const container of world.listContainers("web")) {
     world.engine.remove(container.id);
     await world.clock.advance(300);
   }
-  await world.ready("web", 30_000);
+  await world.waitUntilReady("web", 30_000);
   expect(world.condition("web", "Drifted")).toBeUndefined();
 });
 
 test("an old version that keeps ending while the new one is pulled does not count against the new one", async () => {
-  await using world = new World({
+  await using world = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": { held: false, pullMs: 120_000 } },
   }).boot();
   world.apply("web", web);
-  await world.ready("web");
+  await world.waitUntilReady("web");
   await world.clock.advance(15_000);
-  const [old] = world.containersOf("web");
+  const [old] = world.listContainers("web");
   if (!old) throw new Error("there is no container");
   Object.defineProperty(old, "image", { value: { exits: { afterMs: 500, code: 1 } } });
   world.apply("web", { ...web, image: "web:2" });
   world.engine.kill(old.id, 1);
-  await world.ready("web", 200_000);
+  await world.waitUntilReady("web", 200_000);
   expect(imagesOf(world)).toEqual(["web:2"]);
 });

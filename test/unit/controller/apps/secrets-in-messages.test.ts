@@ -1,9 +1,13 @@
 import { expect, test } from "vitest";
-import { World } from "../../../support/world.ts";
+import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const value = "hunter2-and-more";
 
-function withSecret(world: World, image: string, healthCheck: { command?: string[] } = {}): void {
+function withSecret(
+  world: ControlPlaneHarness,
+  image: string,
+  healthCheck: { command?: string[] } = {},
+): void {
   world.store.apply({
     kind: "Secret",
     name: "token",
@@ -21,7 +25,7 @@ function withSecret(world: World, image: string, healthCheck: { command?: string
   });
 }
 
-const told = (world: World) =>
+const told = (world: ControlPlaneHarness) =>
   JSON.stringify([
     world.app("web")?.status,
     world.store.events.list({ limit: 100 }),
@@ -29,33 +33,33 @@ const told = (world: World) =>
   ]);
 
 test("a secret that an app writes into its log does not get into status and events", async () => {
-  await using world = new World({
+  await using world = new ControlPlaneHarness({
     images: { "bad:1": { exits: { afterMs: 10, code: 1 }, logs: [`cannot log in with ${value}`] } },
   }).boot();
   withSecret(world, "bad:1");
-  await world.phase("web", "failed");
+  await world.waitForPhase("web", "failed");
   expect(told(world)).toContain("cannot log in with");
   expect(told(world)).not.toContain(value);
 });
 
 test("nor one that a health check prints", async () => {
-  await using world = new World({
+  await using world = new ControlPlaneHarness({
     images: { "sick:1": { exec: () => ({ exitCode: 1, output: `denied for ${value}` }) } },
   }).boot();
   withSecret(world, "sick:1", { command: ["check"] });
   await world.clock.advance(2_000);
   expect(told(world)).toContain("denied for");
   expect(told(world)).not.toContain(value);
-  await world.phase("web", "failed");
+  await world.waitForPhase("web", "failed");
   expect(told(world)).not.toContain(value);
 });
 
 test("nor one in what the engine says of a start that failed", async () => {
-  await using world = new World({
+  await using world = new ControlPlaneHarness({
     images: { "bad:1": { startError: `exec: "${value}": no such file` } },
   }).boot();
   withSecret(world, "bad:1");
-  await world.phase("web", "failed");
+  await world.waitForPhase("web", "failed");
   expect(told(world)).toContain("no such file");
   expect(told(world)).not.toContain(value);
 });

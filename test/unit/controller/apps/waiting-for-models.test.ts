@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { World } from "../../../support/world.ts";
+import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const source = "org/chat";
 const signal = new AbortController().signal;
 
-let world: World;
+let world: ControlPlaneHarness;
 beforeEach(() => {
-  world = new World();
+  world = new ControlPlaneHarness();
   world.models.repositories.set(source, {
     commit: "c1".repeat(20),
     bytes: 1_000,
@@ -27,7 +27,7 @@ describe("an App that says models", () => {
       10_000,
       "it says that the model is not there",
     );
-    expect(world.containersOf("web")).toEqual([]);
+    expect(world.listContainers("web")).toEqual([]);
 
     world.applyModel("chat", { source });
     await world.clock.until(
@@ -35,7 +35,7 @@ describe("an App that says models", () => {
       60_000,
       "it says how far the download is",
     );
-    await world.modelPhase("chat", "ready");
+    await world.waitForModelPhase("chat", "ready");
     await world.clock.until(
       () => readyOf("web")?.message.includes("berth models start chat") ?? false,
       10_000,
@@ -43,12 +43,12 @@ describe("an App that says models", () => {
     );
     expect(readyOf("web")?.reason).toBe("ModelNotReady");
     expect(world.app("web")?.status?.phase).toBe("pending");
-    expect(world.containersOf("web")).toEqual([]);
+    expect(world.listContainers("web")).toEqual([]);
 
     world.applyModel("chat", { source, running: true });
     // No look at everything comes in between: that the model answers wakes the App.
-    await world.ready("web", 5_000);
-    expect(world.containersOf("web")[0]?.spec).toMatchObject({
+    await world.waitUntilReady("web", 5_000);
+    expect(world.listContainers("web")[0]?.spec).toMatchObject({
       env: [
         "OPENAI_BASE_URL=http://models.berth.internal:7777/v1",
         "OPENAI_API_KEY=berth",
@@ -62,12 +62,12 @@ describe("an App that says models", () => {
   test("goes on when a model leaves, and waits with its next version", async () => {
     world.applyModel("chat", { source, running: true });
     world.apply("web", spec);
-    await world.ready("web");
-    const [before] = world.containersOf("web");
+    await world.waitUntilReady("web");
+    const [before] = world.listContainers("web");
     world.applyModel("chat", { source, running: false });
-    await world.modelPhase("chat", "ready");
+    await world.waitForModelPhase("chat", "ready");
     await world.clock.advance(120_000);
-    expect(world.containersOf("web")).toEqual([before]);
+    expect(world.listContainers("web")).toEqual([before]);
     expect(before?.state).toBe("running");
     expect(world.isReady("web")).toBe(true);
 
@@ -77,21 +77,21 @@ describe("an App that says models", () => {
       10_000,
       "the next version waits",
     );
-    expect(world.containersOf("web").map(({ state }) => state)).toEqual(["running"]);
+    expect(world.listContainers("web").map(({ state }) => state)).toEqual(["running"]);
     world.applyModel("chat", { source, running: true });
-    await world.ready("web");
-    expect(world.containersOf("web").map((container) => container.spec.image)).toEqual(["web:2"]);
+    await world.waitUntilReady("web");
+    expect(world.listContainers("web").map((container) => container.spec.image)).toEqual(["web:2"]);
   });
 
   test("is planned as held up, with what it waits for", async () => {
-    const plan = await world.controllers.planApp("web", spec, signal);
+    const plan = await world.controlPlane.planApp("web", spec, signal);
     expect(plan.blockedBy).toContain('wants model "chat", which is not there');
     world.applyModel("chat", { source, running: true });
-    await world.modelPhase("chat", "downloading");
-    const later = await world.controllers.planApp("web", spec, signal);
+    await world.waitForModelPhase("chat", "downloading");
+    const later = await world.controlPlane.planApp("web", spec, signal);
     expect(later.blockedBy).toMatch(/^waits for model "chat": /);
-    await world.modelPhase("chat", "running");
-    const free = await world.controllers.planApp("web", spec, signal);
+    await world.waitForModelPhase("chat", "running");
+    const free = await world.controlPlane.planApp("web", spec, signal);
     expect(free.blockedBy).toBeNull();
     expect(free.operations.map(({ operation }) => operation)).toContain("createContainer");
   });

@@ -73,12 +73,12 @@ test("lists what it keeps, oldest first, and removes it", async () => {
 
 test("does not remove an archive that was uploaded again since it was listed", async () => {
   const { digest } = await store.put(inPieces(gzipped, 512), signal);
-  expect(store.isRepeated(digest)).toBe(false);
+  expect(store.isReuploaded(digest)).toBe(false);
   await utimes(store.path(digest), 1000, 1000);
   const [listed] = await store.list();
   await store.put(inPieces(gzipped, 512), signal);
   expect(listed && store.removeUnchanged(listed)).toBe(false);
-  expect(store.isRepeated(digest)).toBe(true);
+  expect(store.isReuploaded(digest)).toBe(true);
   expect(await store.has(digest)).toBe(true);
 });
 

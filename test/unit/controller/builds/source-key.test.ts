@@ -1,14 +1,17 @@
 import { describe, expect, test } from "vitest";
 import {
-  imageOf,
+  getImageReference,
   isCommit,
+  isSameRef,
   pinKey,
-  sameRef,
   sourceName,
 } from "../../../../src/controller/builds/source-key.ts";
-import type { AppSpec, GitSource } from "../../../../src/resources/app.ts";
-import { DEPLOYED_AT, RETRIED_AT } from "../../../../src/resources/resource.ts";
-import { appResource } from "../../../support/resources.ts";
+import type { AppSpec, GitSource } from "../../../../src/resources/app-spec.ts";
+import {
+  DEPLOYED_AT_ANNOTATION,
+  RETRIED_AT_ANNOTATION,
+} from "../../../../src/resources/resource.ts";
+import { appResource } from "../../../support/app-resource.ts";
 
 const git = { url: "https://git.example.org/team/app", ref: "main" };
 
@@ -24,13 +27,13 @@ describe("the key of a pin", () => {
 
   test("is the same with another credential or interval, or with other annotations", () => {
     expect(keyOf({ ...git, credential: "key", interval: "1m" })).toBe(keyOf(git));
-    expect(keyOf(git, { [RETRIED_AT]: "2030-01-01T00:00:00Z" })).toBe(keyOf(git));
+    expect(keyOf(git, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" })).toBe(keyOf(git));
   });
 
   test("is another one when a person asks anew", () => {
-    const first = keyOf(git, { [DEPLOYED_AT]: "2030-01-01T00:00:00Z" });
+    const first = keyOf(git, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
     expect(first).not.toBe(keyOf(git));
-    expect(first).not.toBe(keyOf(git, { [DEPLOYED_AT]: "2030-01-01T00:00:01Z" }));
+    expect(first).not.toBe(keyOf(git, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:01Z" }));
   });
 });
 
@@ -38,11 +41,13 @@ describe("the image of a revision", () => {
   const spec: AppSpec = { source: { git } };
 
   test("is the same for the same, and a reference that engines take", () => {
-    const image = imageOf("0123abcd", "web", spec, "c".repeat(40));
+    const image = getImageReference("0123abcd", "web", spec, "c".repeat(40));
     expect(image).toMatch(/^berth-0123abcd\/web:[0-9a-f]{16}$/);
-    expect(imageOf("0123abcd", "web", { ...spec, replicas: 3 }, "c".repeat(40))).toBe(image);
+    expect(getImageReference("0123abcd", "web", { ...spec, replicas: 3 }, "c".repeat(40))).toBe(
+      image,
+    );
     const elsewhere: AppSpec = { source: { git: { ...git, url: "git@git.example.org:team/app" } } };
-    expect(imageOf("0123abcd", "web", elsewhere, "c".repeat(40))).toBe(image);
+    expect(getImageReference("0123abcd", "web", elsewhere, "c".repeat(40))).toBe(image);
   });
 
   test.each<[string, AppSpec, string]>([
@@ -51,8 +56,8 @@ describe("the image of a revision", () => {
     ["dockerfile", { source: { git: { ...git, dockerfile: "a" } } }, "c".repeat(40)],
     ["argument", { ...spec, build: { args: { MODE: "fast" } } }, "c".repeat(40)],
   ])("is another one for another %s", (_, other, revision) => {
-    const image = imageOf("0123abcd", "web", spec, "c".repeat(40));
-    expect(imageOf("0123abcd", "web", other, revision)).not.toBe(image);
+    const image = getImageReference("0123abcd", "web", spec, "c".repeat(40));
+    expect(getImageReference("0123abcd", "web", other, revision)).not.toBe(image);
   });
 });
 
@@ -65,9 +70,9 @@ test("records name a source without user and password", () => {
 });
 
 test("refs are compared as people write them", () => {
-  expect(sameRef("refs/heads/main", "main")).toBe(true);
-  expect(sameRef("refs/tags/v1", "v1")).toBe(true);
-  expect(sameRef("refs/heads/feature/main", "main")).toBe(false);
+  expect(isSameRef("refs/heads/main", "main")).toBe(true);
+  expect(isSameRef("refs/tags/v1", "v1")).toBe(true);
+  expect(isSameRef("refs/heads/feature/main", "main")).toBe(false);
   expect(isCommit("a".repeat(40))).toBe(true);
   expect(isCommit("main")).toBe(false);
   expect(isCommit(undefined)).toBe(false);

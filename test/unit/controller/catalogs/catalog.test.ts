@@ -8,8 +8,8 @@ import type { Manifest } from "../../../../src/resources/kinds.ts";
 import { parseModelSource } from "../../../../src/resources/model-source.ts";
 import { parsePlaceholders } from "../../../../src/resources/placeholders.ts";
 import { renderTemplate } from "../../../../src/resources/template-render.ts";
-import { validateManifest } from "../../../../src/resources/validate.ts";
-import { isOfKind } from "../../../support/manifests.ts";
+import { validateManifest } from "../../../../src/resources/validate-manifest.ts";
+import { isOfKind } from "../../../support/find-manifest.ts";
 
 const { templates: catalog, models } = loadCatalog(
   join(import.meta.dirname, "../../../../templates"),
@@ -63,7 +63,7 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
     });
 
     test("every parameter is used and described", () => {
-      const used = new Set(placeholdersOf([spec.app, spec.companions]));
+      const used = new Set(listPlaceholders([spec.app, spec.companions]));
       const parameters = spec.parameters ?? [];
       expect(parameters.filter((p) => !used.has(p.name))).toEqual([]);
       expect(parameters.filter((p) => (p.description ?? "") === "")).toEqual([]);
@@ -87,18 +87,18 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
     });
 
     test("images are of a fixed version, from the default registry", () => {
-      for (const app of appsOf(template)) {
+      for (const app of listApps(template)) {
         expect(app.image).toMatch(/^([a-z0-9-]+\/)?[a-z0-9-]+:[\w.-]+$/);
         expect(app.image).not.toMatch(/:latest$/);
       }
     });
 
     test("every app has a port to be probed on", () => {
-      expect(appsOf(template).filter((app) => app.port === undefined)).toEqual([]);
+      expect(listApps(template).filter((app) => app.port === undefined)).toEqual([]);
     });
 
     test("an app with data never runs twice at once", () => {
-      const rolling = appsOf(template)
+      const rolling = listApps(template)
         .filter((app) => (app.volumes ?? []).some((volume) => volume.readOnly !== true))
         .filter((app) => app.rollout?.strategy !== "recreate");
       // Two web servers can read one folder.
@@ -253,7 +253,7 @@ function required(template: Manifest<"Template">): Record<string, unknown> {
   );
 }
 
-function appsOf(template: Manifest<"Template">) {
+function listApps(template: Manifest<"Template">) {
   const { manifests } = renderTemplate(template.spec, {
     name: "mine",
     parameters: required(template),
@@ -261,11 +261,11 @@ function appsOf(template: Manifest<"Template">) {
   return manifests.filter((manifest) => isOfKind(manifest, "App")).map(({ spec }) => spec);
 }
 
-function placeholdersOf(value: unknown): string[] {
+function listPlaceholders(value: unknown): string[] {
   if (typeof value === "string") {
     return parsePlaceholders(value).flatMap((part) => ("text" in part ? [] : part.placeholder));
   }
   return typeof value === "object" && value !== null
-    ? Object.values(value).flatMap((item) => placeholdersOf(item))
+    ? Object.values(value).flatMap((item) => listPlaceholders(item))
     : [];
 }

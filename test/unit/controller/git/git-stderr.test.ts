@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import {
-  saysNoSpace,
-  saysNoSuchRef,
-  stderrError,
+  classifyStderr,
+  isDiskFull,
+  isMissingRef,
 } from "../../../../src/controller/git/git-stderr.ts";
 
 const SHOWN = "git@example.org:app.git";
@@ -30,7 +30,7 @@ test.each([
   ["fatal: early EOF\nfatal: fetch-pack: invalid index-pack output", "git_unreachable"],
   ["something that nobody has seen before in /root/secret", "git_unreachable"],
 ])("%s", (stderr, code) => {
-  const error = stderrError(SHOWN, stderr);
+  const error = classifyStderr(SHOWN, stderr);
   expect(error.code).toBe(code);
   expect(error.message).toContain(SHOWN);
   expect(error.message).not.toMatch(/\/srv|\/root/);
@@ -38,12 +38,12 @@ test.each([
 });
 
 test("what is not the server's or the repository's fault is known", () => {
-  expect(saysNoSuchRef("fatal: couldn't find remote ref refs/heads/x")).toBe(true);
-  expect(saysNoSuchRef("fatal: remote error: upload-pack: not our ref 1111")).toBe(true);
-  expect(saysNoSuchRef("error: Server does not allow request for unadvertised object 11")).toBe(
+  expect(isMissingRef("fatal: couldn't find remote ref refs/heads/x")).toBe(true);
+  expect(isMissingRef("fatal: remote error: upload-pack: not our ref 1111")).toBe(true);
+  expect(isMissingRef("error: Server does not allow request for unadvertised object 11")).toBe(
     true,
   );
-  expect(saysNoSuchRef("Permission denied (publickey)")).toBe(false);
-  expect(saysNoSpace("fatal: write error: No space left on device")).toBe(true);
-  expect(saysNoSpace("fatal: early EOF")).toBe(false);
+  expect(isMissingRef("Permission denied (publickey)")).toBe(false);
+  expect(isDiskFull("fatal: write error: No space left on device")).toBe(true);
+  expect(isDiskFull("fatal: early EOF")).toBe(false);
 });

@@ -1,6 +1,6 @@
 import { deflateSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { packIsModest } from "../../../../src/controller/git/pack-scan.ts";
+import { isPackWithinLimits } from "../../../../src/controller/git/pack-scan.ts";
 
 const LIMITS = { objectBytesMax: 100_000, totalBytesMax: 250_000 };
 
@@ -47,7 +47,7 @@ test.each([
   ["what is no pack", Buffer.from("hello, I am no pack, and long enough to be looked at")],
   ["a damaged pack", pack(Buffer.from([0x33, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]))],
 ])("%s is modest", (_, bytes) => {
-  expect(packIsModest(bytes, LIMITS)).toBe(true);
+  expect(isPackWithinLimits(bytes, LIMITS)).toBe(true);
 });
 
 test.each([
@@ -60,5 +60,5 @@ test.each([
     pack(blob(10), offsetDelta(10), offsetDelta(2 ** 40)),
   ],
 ])("%s is not", (_, bytes) => {
-  expect(packIsModest(bytes, LIMITS)).toBe(false);
+  expect(isPackWithinLimits(bytes, LIMITS)).toBe(false);
 });

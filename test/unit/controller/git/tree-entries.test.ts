@@ -1,6 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { entryPath, entryType, parseTree } from "../../../../src/controller/git/tree-entries.ts";
-import { thrownBy } from "../../../support/thrown.ts";
+import {
+  joinEntryPath,
+  parseEntryType,
+  parseTree,
+} from "../../../../src/controller/git/tree-entries.ts";
+import { catchBerthError } from "../../../support/catch-berth-error.ts";
 
 const OID = "ab".repeat(20);
 const raw = (mode: string, name: string) =>
@@ -19,7 +23,7 @@ describe("a tree object", () => {
 
   test.each([5, 10, 27])("cut after %d bytes is damaged", (bytes) => {
     const work = () => [...parseTree(raw("100644", "a").subarray(0, bytes), "")];
-    expect(thrownBy(work).code).toBe("archive_invalid");
+    expect(catchBerthError(work).code).toBe("archive_invalid");
   });
 });
 
@@ -32,23 +36,23 @@ test.each([
   ["040000", "folder"],
   ["160000", "submodule"],
 ])("mode %s is a %s", (mode, type) => {
-  expect(entryType(mode)).toBe(type);
+  expect(parseEntryType(mode)).toBe(type);
 });
 
 test.each(["60000", "20000", "10000", "140000", "", "abc"])("mode %j is refused", (mode) => {
-  expect(thrownBy(() => entryType(mode)).code).toBe("archive_invalid");
+  expect(catchBerthError(() => parseEntryType(mode)).code).toBe("archive_invalid");
 });
 
 test.each(["", ".", "..", ".git", ".GIT", "a/b", "/a", "a\0b", "n".repeat(256)])(
   "the name %j is refused",
   (name) => {
-    expect(thrownBy(() => entryPath("dir", name)).code).toBe("archive_invalid");
+    expect(catchBerthError(() => joinEntryPath("dir", name)).code).toBe("archive_invalid");
   },
 );
 
 test.each(["...", ".gitignore", ".github", "git", "a\\b", "-rf", "a\nb"])(
   "the name %j is taken",
   (name) => {
-    expect(entryPath("dir", name)).toBe(`dir/${name}`);
+    expect(joinEntryPath("dir", name)).toBe(`dir/${name}`);
   },
 );

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { canonicalJson } from "../../../../src/base/canonical.ts";
-import { caddyConfig } from "../../../../src/controller/ingress/caddy-config.ts";
-import { isAtLeast, versionIn } from "../../../../src/controller/ingress/caddy-version.ts";
+import { canonicalJson } from "../../../../src/base/canonical-json.ts";
+import { buildCaddyConfig } from "../../../../src/controller/ingress/caddy-config.ts";
+import { isAtLeast, parseCaddyVersion } from "../../../../src/controller/ingress/caddy-version.ts";
+import { isLocalSubnet } from "../../../../src/controller/ingress/host-reachability.ts";
 import { PasswordHashes } from "../../../../src/controller/ingress/password-hashes.ts";
-import { isOwn } from "../../../../src/controller/ingress/reach.ts";
 import { isInternalName, type Site } from "../../../../src/controller/ingress/site.ts";
 
 const settings = {
@@ -30,7 +30,7 @@ function site(app: string, changes: Partial<Site> = {}): Site {
 }
 
 function configOf(version: string): string {
-  return JSON.stringify(caddyConfig({ ...settings, version }, []));
+  return JSON.stringify(buildCaddyConfig({ ...settings, version }, []));
 }
 
 function hash(instance: string, ...of: [string, string, string]): Promise<string> {
@@ -40,8 +40,8 @@ function hash(instance: string, ...of: [string, string, string]): Promise<string
 describe("the configuration of Caddy", () => {
   it("is the same with and without Apps that the table alone leads", () => {
     const special = site("special", { pathPrefix: "/x" });
-    expect(caddyConfig(settings, [site("a"), special, site("b")])).toEqual(
-      caddyConfig(settings, [special]),
+    expect(buildCaddyConfig(settings, [site("a"), special, site("b")])).toEqual(
+      buildCaddyConfig(settings, [special]),
     );
   });
 
@@ -51,13 +51,13 @@ describe("the configuration of Caddy", () => {
       site("a", { pathPrefix: "/y", domains: ["shop.example.org", "a.example.org"] }),
       site("b", { maintenance: "page", https: false }),
     ];
-    expect(canonicalJson(caddyConfig(settings, sites))).toBe(
-      canonicalJson(caddyConfig(settings, sites.toReversed())),
+    expect(canonicalJson(buildCaddyConfig(settings, sites))).toBe(
+      canonicalJson(buildCaddyConfig(settings, sites.toReversed())),
     );
   });
 
   it("asks nobody but authorities for public names, and none for others", () => {
-    const config = caddyConfig(settings, [
+    const config = buildCaddyConfig(settings, [
       site("a", { domains: ["a.localhost", "a.example.org", "*.example.org", "nas.local"] }),
       site("b", { domains: ["b.example.org"], https: false }),
     ]);
@@ -82,7 +82,9 @@ describe("the configuration of Caddy", () => {
   });
 
   it("knows nothing of TLS without a port for it", () => {
-    const text = JSON.stringify(caddyConfig({ ...settings, httpsPort: undefined }, [site("a")]));
+    const text = JSON.stringify(
+      buildCaddyConfig({ ...settings, httpsPort: undefined }, [site("a")]),
+    );
     expect(text).not.toContain("tls");
     expect(text).not.toContain("https_port");
   });
@@ -103,7 +105,7 @@ describe("versions of Caddy", () => {
     ["v2.10.0", "2.10.0"],
     ["(devel)", undefined],
   ])("are read from %j", (text, version) => {
-    expect(versionIn(text)).toBe(version);
+    expect(parseCaddyVersion(text)).toBe(version);
   });
 
   it("are compared by numbers", () => {
@@ -177,6 +179,6 @@ describe("a network", () => {
     ["fd00::/64", false],
     ["", false],
   ])("%s is this machine's own: %s", (subnet, own) => {
-    expect(isOwn(subnet, table)).toBe(own);
+    expect(isLocalSubnet(subnet, table)).toBe(own);
   });
 });

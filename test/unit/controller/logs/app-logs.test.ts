@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
-import { World } from "../../../support/world.ts";
+import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web = { image: "web:1", port: 80, volumes: [] };
 
 /** Follows the log of web, as the API does. */
-function followed(world: World) {
+function followed(world: ControlPlaneHarness) {
   const ended = new AbortController();
   const lines: string[] = [];
   const reading = (async () => {
     const options = { tail: 100, follow: true };
-    for await (const line of world.controllers.appLogs("web", options, ended.signal))
+    for await (const line of world.controlPlane.appLogs("web", options, ended.signal))
       lines.push(line.message);
   })();
   const has = (count: number) =>
@@ -20,17 +20,17 @@ function followed(world: World) {
 const images = { "web:1": { logs: ["one"] }, "web:2": { logs: ["two"] } };
 
 test("a log that is followed goes on over redeploys and restarts, each line once, until the app is gone", async () => {
-  await using world = new World({ images });
+  await using world = new ControlPlaneHarness({ images });
   world.boot();
   world.apply("web", web);
-  await world.ready("web");
+  await world.waitUntilReady("web");
   const { lines, has, reading } = followed(world);
   await has(1);
   world.apply("web", { ...web, image: "web:2" });
-  await world.ready("web");
+  await world.waitUntilReady("web");
   await has(2);
   await world.clock.advance(1_000);
-  const [container] = world.containersOf("web");
+  const [container] = world.listContainers("web");
   world.engine.kill(container?.id ?? "", 1);
   await has(3);
   expect(lines).toEqual(["one", "two", "two"]);
@@ -42,10 +42,10 @@ test("a log that is followed goes on over redeploys and restarts, each line once
 });
 
 test("whoever stops following is let go at once", async () => {
-  await using world = new World({ images });
+  await using world = new ControlPlaneHarness({ images });
   world.boot();
   world.apply("web", web);
-  await world.ready("web");
+  await world.waitUntilReady("web");
   const { lines, has, reading, ended } = followed(world);
   await has(1);
   ended.abort();

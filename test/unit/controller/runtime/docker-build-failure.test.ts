@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { buildFailure } from "../../../../src/controller/runtime/docker-build-failure.ts";
+import { toEngineBuildError } from "../../../../src/controller/runtime/docker-build-failure.ts";
 
 const step = (text: string, lastLines: readonly string[] = []) => ({
   number: 2,
@@ -110,22 +110,22 @@ describe("the error of a build that failed", () => {
       "cannot build the image: mkdir (a file of the engine): permission denied",
     ],
   ])("%s", (text, failed, code, message) => {
-    const error = buildFailure({ text, step: failed, hasAuth: false });
+    const error = toEngineBuildError({ text, step: failed, hasAuth: false });
     expect({ code: error.code, message: error.message }).toEqual({ code, message });
   });
 
   it("takes a private image for denied once credentials were sent", () => {
     const text =
       "pull access denied for a, repository does not exist or may require 'docker login'";
-    const error = buildFailure({ text, step: step("FROM a"), hasAuth: true });
+    const error = toEngineBuildError({ text, step: step("FROM a"), hasAuth: true });
     expect(error.code).toBe("registry_denied");
   });
 
   it("names the limit of memory when a step was killed", () => {
     const text = "The command '/bin/sh -c make' returned a non-zero code: 137";
     const killed = { text, step: step("RUN make"), hasAuth: false };
-    expect(buildFailure({ ...killed, memoryBytes: 2 ** 30 }).hint).toContain("1024 MiB");
-    expect(buildFailure(killed).hint).toContain("the machine ran out of memory");
+    expect(toEngineBuildError({ ...killed, memoryBytes: 2 ** 30 }).hint).toContain("1024 MiB");
+    expect(toEngineBuildError(killed).hint).toContain("the machine ran out of memory");
   });
 
   it("shows no path of the engine's machine", () => {
@@ -133,8 +133,8 @@ describe("the error of a build that failed", () => {
       "failed to walk /srv/docker/tmp/buildkit-mount42/app: lstat /srv/docker/tmp/buildkit-mount42/app: input/output error",
       "failed to copy files: copy file range failed: /var/lib/docker/overlay2/l/x: broken",
     ])
-      expect(buildFailure({ text, step: step("COPY app /"), hasAuth: false }).message).not.toMatch(
-        /\/srv|\/var/,
-      );
+      expect(
+        toEngineBuildError({ text, step: step("COPY app /"), hasAuth: false }).message,
+      ).not.toMatch(/\/srv|\/var/);
   });
 });

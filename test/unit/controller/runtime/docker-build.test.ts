@@ -6,7 +6,7 @@ import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "../../../../src/base/clock.ts";
 import { BerthError } from "../../../../src/base/errors.ts";
-import { DockerRuntime } from "../../../../src/controller/runtime/docker.ts";
+import { DockerRuntime } from "../../../../src/controller/runtime/docker-runtime.ts";
 import type { BuildImageOptions, BuildOutput } from "../../../../src/controller/runtime/port.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 

@@ -5,7 +5,7 @@ import os from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "../../../../src/base/clock.ts";
-import { DockerRuntime } from "../../../../src/controller/runtime/docker.ts";
+import { DockerRuntime } from "../../../../src/controller/runtime/docker-runtime.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const signal = new AbortController().signal;

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { demultiplex } from "../../../../src/controller/runtime/docker-demux.ts";
-import { jsonLines } from "../../../../src/controller/runtime/docker-lines.ts";
-import { linesOf } from "../../../../src/controller/runtime/docker-logs.ts";
+import { parseJsonLines } from "../../../../src/controller/runtime/docker-json-lines.ts";
+import { assembleLogLines } from "../../../../src/controller/runtime/docker-logs.ts";
 import type { LogLine } from "../../../../src/controller/runtime/port.ts";
 
 const TIME = "2026-11-20T19:46:34.123456789Z";
@@ -26,7 +26,7 @@ async function* chunksOf(bytes: Buffer, sizes: readonly number[]): AsyncGenerato
 
 async function read(bytes: Buffer, sizes: readonly number[] = [65_536]): Promise<LogLine[]> {
   const lines: LogLine[] = [];
-  for await (const line of linesOf(demultiplex(chunksOf(bytes, sizes)))) lines.push(line);
+  for await (const line of assembleLogLines(demultiplex(chunksOf(bytes, sizes)))) lines.push(line);
   return lines;
 }
 
@@ -103,7 +103,7 @@ describe("a stream of JSON lines", () => {
     const long = `{"long":"${"x".repeat(3_000_000)}"}`;
     const bytes = Buffer.from(`{"a":1}\r\n\nnull\n[1]\nnot json\n${long}\n{"b":2}`);
     const found: unknown[] = [];
-    for await (const value of jsonLines(chunksOf(bytes, [7, 100_000]))) found.push(value);
+    for await (const value of parseJsonLines(chunksOf(bytes, [7, 100_000]))) found.push(value);
     expect(found).toEqual([{ a: 1 }, { b: 2 }]);
   });
 });

@@ -2,11 +2,11 @@ import type { ContainerInspectInfo } from "dockerode";
 import { describe, expect, it } from "vitest";
 import { parseDockerHost } from "../../../../src/controller/runtime/docker-address.ts";
 import {
-  engineError,
-  fromEngineText,
-  PULL,
+  errorFromEngineText,
+  PULL_ACTION_PREFIX,
+  toEngineError,
 } from "../../../../src/controller/runtime/docker-errors.ts";
-import { observe } from "../../../../src/controller/runtime/docker-observe.ts";
+import { toObservedContainer } from "../../../../src/controller/runtime/docker-observe.ts";
 import { parseListening } from "../../../../src/controller/runtime/docker-ports.ts";
 import { splitReference } from "../../../../src/controller/runtime/docker-reference.ts";
 
@@ -22,7 +22,7 @@ const stateOf = (Status: string, text: string) => {
     NetworkSettings: {},
     HostConfig: {},
   };
-  return isInspection(inspection) ? observe(inspection, undefined).state : undefined;
+  return isInspection(inspection) ? toObservedContainer(inspection, undefined).state : undefined;
 };
 describe("a container that the engine cannot start any more", () => {
   const leftover = `task ${"a".repeat(64)}: already exists: unknown`;
@@ -128,44 +128,49 @@ describe("what the engine says", () => {
       "no such image",
     ],
     [
-      `${PULL}x`,
+      `${PULL_ACTION_PREFIX}x`,
       "manifest for x:9 not found: manifest unknown: manifest unknown",
       "image_not_found",
       "no such image",
     ],
     [
-      `${PULL}x`,
+      `${PULL_ACTION_PREFIX}x`,
       "no matching manifest for linux/arm64/v8 in the manifest list entries",
       "image_not_found",
       "platform",
     ],
     [
-      `${PULL}x`,
+      `${PULL_ACTION_PREFIX}x`,
       "pull access denied for x, repository does not exist or may require 'docker login': denied: requested access to the resource is denied",
       "image_not_found",
       "private",
     ],
-    [`${PULL}x`, 'Head "https://ghcr.io/v2/x/manifests/1": denied', "registry_denied", "denied"],
     [
-      `${PULL}x`,
+      `${PULL_ACTION_PREFIX}x`,
+      'Head "https://ghcr.io/v2/x/manifests/1": denied',
+      "registry_denied",
+      "denied",
+    ],
+    [
+      `${PULL_ACTION_PREFIX}x`,
       'Get "https://r.test/v2/": unauthorized: authentication required',
       "registry_denied",
       "denied",
     ],
     [
-      `${PULL}x`,
+      `${PULL_ACTION_PREFIX}x`,
       "toomanyrequests: You have reached your pull rate limit",
       "engine_error",
       "limits",
     ],
     [
-      `${PULL}x`,
+      `${PULL_ACTION_PREFIX}x`,
       'Get "https://r.test/v2/": dial tcp: lookup r.test: no such host',
       "engine_error",
       "r.test",
     ],
     [
-      `${PULL}x`,
+      `${PULL_ACTION_PREFIX}x`,
       "write /var/lib/docker/tmp/GetImageBlob1: no space left on device",
       "disk_full",
       "disk is full",
@@ -189,7 +194,7 @@ describe("what the engine says", () => {
       "(a file of the engine)",
     ],
   ])("%s: %s", (asked, text, code, part) => {
-    const error = fromEngineText(text, asked, 500);
+    const error = errorFromEngineText(text, asked, 500);
     expect(error.code).toBe(code);
     expect(error.message).toContain(part);
     expect(error.message).toContain(asked);
@@ -200,7 +205,7 @@ describe("what the engine says", () => {
     "takes %s for an engine that is away, and keeps the socket's path to itself",
     (code) => {
       const failure = Object.assign(new Error(`connect ${code} /srv/secret/docker.sock`), { code });
-      const error = engineError(failure, "list the containers");
+      const error = toEngineError(failure, "list the containers");
       expect(error.code).toBe("engine_unreachable");
       expect(error.message).not.toContain("/srv");
       expect(error.hint).toBeTruthy();
@@ -208,7 +213,7 @@ describe("what the engine says", () => {
   );
 
   it("does not take a fault of this program for an engine that is away", () => {
-    expect(engineError(new TypeError("x is undefined"), "list the containers").code).toBe(
+    expect(toEngineError(new TypeError("x is undefined"), "list the containers").code).toBe(
       "internal",
     );
   });

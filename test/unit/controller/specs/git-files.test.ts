@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { folderNameOf } from "../../../../src/controller/specs/git-files.ts";
+import { deriveFolderName } from "../../../../src/controller/specs/git-files.ts";
 
 it.each([
   ["https://git.example/team/shop.git", "shop"],
@@ -11,5 +11,5 @@ it.each([
   ["https://git.example/team/..", "git"],
   ["https://git.example/team/.hidden.git?x=1#y", "hidden"],
 ])("the files of %s go into %s/", (url, name) => {
-  expect(folderNameOf(url)).toBe(name);
+  expect(deriveFolderName(url)).toBe(name);
 });

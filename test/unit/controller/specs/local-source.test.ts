@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { SOURCE_REVISION } from "../../../../src/resources/resource.ts";
-import { SpecWorld } from "../../../support/spec-world.ts";
+import { SOURCE_REVISION_ANNOTATION } from "../../../../src/resources/resource.ts";
+import { SpecsHarness } from "../../../support/specs-harness.ts";
 
 const app = (name: string, source: string) =>
   `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: ${source} }\n`;
 
 it("a folder to build from is meant from where its file stands", async () => {
-  await using world = new SpecWorld();
+  await using world = new SpecsHarness();
   await world.write({
     "top.yaml": app("top", "{ local: ./src }"),
     "team/shop.yaml": app("shop", "{ local: ../../code/shop/ }"),
@@ -33,7 +33,7 @@ it("a folder to build from is meant from where its file stands", async () => {
 });
 
 it("another source in a file ends what a rollback held", async () => {
-  await using world = new SpecWorld();
+  await using world = new SpecsHarness();
   await world.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }') });
   await world.scan();
   world.store.apply({
@@ -43,13 +43,13 @@ it("another source in a file ends what a rollback held", async () => {
     actor: { name: "user:admin" },
     mode: "merge",
     spec: {},
-    annotations: { [SOURCE_REVISION]: "c0ffee" },
+    annotations: { [SOURCE_REVISION_ANNOTATION]: "c0ffee" },
   });
   await world.write({
     "git.yaml": `${app("git", '{ git: { url: "https://example.org/a.git" } }')}# edited\n`,
   });
   await world.scan();
-  expect(world.app("git").metadata.annotations).toEqual({ [SOURCE_REVISION]: "c0ffee" });
+  expect(world.app("git").metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "c0ffee" });
   await world.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/b.git" } }') });
   await world.scan();
   expect(world.app("git").metadata.annotations).toEqual({});

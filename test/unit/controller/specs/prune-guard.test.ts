@@ -2,16 +2,20 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   CONFIRM_AFTER_MS,
-  type Declared,
+  type DeclaredResource,
   decidePrune,
   type FileView,
-  idOf,
+  formatDeclaredId,
   type PruneInput,
 } from "../../../../src/controller/specs/prune-guard.ts";
 
 const START = 1_000_000;
 
-const app = (name: string, file = `${name}.yaml`): Declared => ({ kind: "App", name, file });
+const app = (name: string, file = `${name}.yaml`): DeclaredResource => ({
+  kind: "App",
+  name,
+  file,
+});
 const lists = (...names: string[]): FileView => ({
   keys: names.map((name) => ({ kind: "App" as const, name })),
   mentions: () => false,
@@ -41,11 +45,16 @@ function secondDecision(changes: Partial<PruneInput>) {
   const second = decidePrune(
     input({ ...changes, missingSince: first.missingSince, now: START + CONFIRM_AFTER_MS }),
   );
-  return { first, second, pruned: second.prune.map(idOf), held: second.held.map(idOf) };
+  return {
+    first,
+    second,
+    pruned: second.prune.map(formatDeclaredId),
+    held: second.held.map(formatDeclaredId),
+  };
 }
 
 const many = (count: number) => Array.from({ length: count }, (_, index) => app(`a${index}`));
-const present = (declared: readonly Declared[]) =>
+const present = (declared: readonly DeclaredResource[]) =>
   new Map(declared.map(({ name, file }) => [file, lists(name)]));
 
 describe("decidePrune", () => {
@@ -168,7 +177,9 @@ describe("decidePrune", () => {
 
   it("counts what is not confirmed yet, so that a slow removal is a removal at once", () => {
     const declared = many(10);
-    const early = new Map(declared.slice(0, 2).map((one) => [idOf(one), START - CONFIRM_AFTER_MS]));
+    const early = new Map(
+      declared.slice(0, 2).map((one) => [formatDeclaredId(one), START - CONFIRM_AFTER_MS]),
+    );
     const decision = decidePrune(
       input({ declared, files: present(declared.slice(5)), missingSince: early }),
     );
@@ -178,7 +189,7 @@ describe("decidePrune", () => {
 
   it("lets go what a person approved, and counts it no more", () => {
     const declared = many(10);
-    const approved = new Set(declared.slice(0, 5).map(idOf));
+    const approved = new Set(declared.slice(0, 5).map(formatDeclaredId));
     const { pruned } = secondDecision({ declared, files: present(declared.slice(5)), approved });
     expect(pruned).toHaveLength(5);
     const more = secondDecision({ declared, files: present(declared.slice(7)), approved });

@@ -10,7 +10,7 @@ export interface Activator {
 }
 
 /** One way to start apps. */
-export interface Starter {
+export interface AppStarter {
   /** As `Activator.activate`; `unknown`: this way knows no such app, and has done nothing. */
   start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown">;
 }

@@ -1,5 +1,5 @@
-import { stem } from "../text/porter.ts";
-import { bigramsOf, humpsOf, isUnspaced, wordsOf } from "../text/words.ts";
+import { stem } from "../text/porter-stemmer.ts";
+import { extractBigrams, isUnspaced, splitCamelCase, splitWords } from "../text/split-words.ts";
 
 /** A longer run of letters is a key or a picture in base64, and no word. */
 const WORD_MAX = 40;
@@ -7,11 +7,11 @@ const WORD_MAX = 40;
 /** The terms of a text as the vectors count them, repeated as often as they occur. */
 export function termsOf(text: string): string[] {
   const found: string[] = [];
-  for (const word of wordsOf(text)) {
+  for (const word of splitWords(text)) {
     if (word.length > WORD_MAX) continue;
-    if (isUnspaced(word)) found.push(...bigramsOf(word));
+    if (isUnspaced(word)) found.push(...extractBigrams(word));
     else {
-      for (const part of [word, ...humpsOf(word)]) {
+      for (const part of [word, ...splitCamelCase(word)]) {
         const term = stem(plainLetters(part));
         if (term.length > 1 && !/^\d+$/.test(term)) found.push(term);
       }

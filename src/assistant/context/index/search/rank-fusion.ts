@@ -1,9 +1,9 @@
-import type { Ranked } from "./lexical.ts";
+import type { RankedPassage } from "./lexical-search.ts";
 
 /** Smaller: the first places count for more. Cormack, Clarke and Buettcher (2009) took 60. */
 export const FUSION_K = 60;
 
-export interface Fused {
+export interface FusedPassage {
   readonly id: number;
   readonly score: number;
   /** Place in each ranking, from 1; null where it is not in it. */
@@ -15,12 +15,12 @@ export interface Fused {
  * Two rankings as one, by their places alone: what BM25 and cosines measure cannot be added. `weight` is
  * what a place in the cosine ranking counts for against the same place in the other.
  */
-export function fuse(
-  lexical: readonly Ranked[],
-  cosine: readonly Ranked[],
+export function fuseRankings(
+  lexical: readonly RankedPassage[],
+  cosine: readonly RankedPassage[],
   weight: number,
   k: number = FUSION_K,
-): Fused[] {
+): FusedPassage[] {
   const places = new Map<number, { lexical: number | null; cosine: number | null }>();
   for (const [at, { id }] of lexical.entries()) places.set(id, { lexical: at + 1, cosine: null });
   for (const [at, { id }] of cosine.entries())

@@ -3,11 +3,11 @@ import { pathToFileURL } from "node:url";
 import { timestamp } from "../../../../base/clock.ts";
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import type { SearchHit } from "../../port.ts";
-import { LexicalSearch, type LexicalSettings, type Ranked } from "./lexical.ts";
-import { queryWords } from "./query-words.ts";
-import { type Fused, fuse } from "./rank-fusion.ts";
-import { snippetOf } from "./snippet.ts";
-import type { VectorIndex } from "./vectors.ts";
+import { LexicalSearch, type LexicalSearchOptions, type RankedPassage } from "./lexical-search.ts";
+import { parseQueryWords } from "./query-words.ts";
+import { type FusedPassage, fuseRankings } from "./rank-fusion.ts";
+import { extractSnippet } from "./snippet.ts";
+import type { VectorIndex } from "./vector-index.ts";
 
 /** Places of each ranking that are looked at: beyond, a place adds next to nothing to a sum of shares. */
 const CANDIDATES = 200;
@@ -15,24 +15,24 @@ const CANDIDATES = 200;
 export const COSINE_WEIGHT = 0.25;
 
 /** File systems have times that RFC 3339, with its four digits for the year, cannot tell. */
-const FIRST_MS = Date.parse("0001-01-01T00:00:00Z");
-const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
+const TIMESTAMP_MIN_MS = Date.parse("0001-01-01T00:00:00Z");
+const TIMESTAMP_MAX_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
-export interface SearchOrder {
+export interface IndexQuery {
   readonly query: string;
   readonly limit: number;
   /** Those that may be seen; undefined: all. */
   readonly scopes: readonly string[] | undefined;
   /** Undefined: by words alone. */
-  readonly meaning: { readonly vector: Float32Array; readonly index: VectorIndex } | undefined;
+  readonly queryVector: { readonly vector: Float32Array; readonly index: VectorIndex } | undefined;
 }
 
 /** For trying what is better. */
-export interface SearcherSettings {
-  readonly lexical?: Partial<LexicalSettings>;
+export interface SearcherOptions {
+  readonly lexical?: Partial<LexicalSearchOptions>;
   readonly cosineWeight?: number;
   readonly fusionK?: number;
-  readonly isSpread?: boolean;
+  readonly isDiversified?: boolean;
 }
 
 interface PassageRow {
@@ -52,39 +52,45 @@ interface HitRow {
 
 /** Finds passages: ranks, blends, spreads over documents, and reads only those that are answered. */
 export class Searcher {
-  readonly #settings: SearcherSettings;
+  readonly #options: SearcherOptions;
   readonly #lexical: LexicalSearch;
-  readonly #statements: ReturnType<typeof prepare>;
+  readonly #statements: ReturnType<typeof prepareStatements>;
 
-  constructor(db: SqliteDatabase, settings: SearcherSettings = {}) {
-    this.#settings = settings;
+  constructor(db: SqliteDatabase, settings: SearcherOptions = {}) {
+    this.#options = settings;
     this.#lexical = new LexicalSearch(db, settings.lexical);
-    this.#statements = prepare(db);
+    this.#statements = prepareStatements(db);
   }
 
-  search(order: SearchOrder): SearchHit[] {
-    const sources = order.scopes && this.#statements.inScopes.all(JSON.stringify(order.scopes));
-    const { query, limit, meaning } = order;
+  search(indexQuery: IndexQuery): SearchHit[] {
+    const sources =
+      indexQuery.scopes && this.#statements.inScopes.all(JSON.stringify(indexQuery.scopes));
+    const { query, limit, queryVector: meaning } = indexQuery;
     if (sources?.length === 0) return [];
     const lexical = this.#lexical.search(query, sources, CANDIDATES);
     const cosine = meaning ? meaning.index.nearest(meaning.vector, sources, CANDIDATES) : [];
     const ranked = meaning
-      ? fuse(lexical, cosine, this.#settings.cosineWeight ?? COSINE_WEIGHT, this.#settings.fusionK)
-      : alone(lexical);
-    const terms = new Set(queryWords(query).map(({ term }) => term));
+      ? fuseRankings(
+          lexical,
+          cosine,
+          this.#options.cosineWeight ?? COSINE_WEIGHT,
+          this.#options.fusionK,
+        )
+      : toFused(lexical);
+    const terms = new Set(parseQueryWords(query).map(({ term }) => term));
     const mode = meaning ? ("hybrid" as const) : ("lexical" as const);
-    return this.#spread(ranked, limit).flatMap(({ id, score, lexical: words, cosine: near }) => {
+    return this.#diversify(ranked, limit).flatMap(({ id, score, lexical: words, cosine: near }) => {
       const row = this.#statements.hit.get(id);
       if (!row) return [];
       return {
         source: row.source,
         provenance: `file:${row.source}`,
-        snippet: snippetOf(row.body, terms),
+        snippet: extractSnippet(row.body, terms),
         score,
         uri: pathToFileURL(join(row.root, row.path)).href,
         title: row.title,
         id: row.key,
-        mtime: timestamp(Math.min(Math.max(row.mtimeMs, FIRST_MS), LAST_MS)),
+        mtime: timestamp(Math.min(Math.max(row.mtimeMs, TIMESTAMP_MIN_MS), TIMESTAMP_MAX_MS)),
         parts: { lexical: words, cosine: near },
         mode,
       };
@@ -92,28 +98,28 @@ export class Searcher {
   }
 
   /** The best passage of each document first; others only where there are too few documents. */
-  #spread(ranked: readonly Fused[], limit: number): Fused[] {
-    if (this.#settings.isSpread === false) return ranked.slice(0, limit);
+  #diversify(ranked: readonly FusedPassage[], limit: number): FusedPassage[] {
+    if (this.#options.isDiversified === false) return ranked.slice(0, limit);
     const ids = JSON.stringify(ranked.map(({ id }) => id));
     const documents = new Map(
       this.#statements.documents.all(ids).map((row) => [row.id, row.document]),
     );
     const seen = new Set<number | undefined>();
-    const isFirst = ({ id }: Fused) => {
+    const isFirst = ({ id }: FusedPassage) => {
       const document = documents.get(id);
       return !seen.has(document) && seen.add(document);
     };
-    const [firsts, others]: [Fused[], Fused[]] = [[], []];
+    const [firsts, others]: [FusedPassage[], FusedPassage[]] = [[], []];
     for (const passage of ranked) (isFirst(passage) ? firsts : others).push(passage);
     return [...firsts, ...others].slice(0, limit).toSorted((a, b) => b.score - a.score);
   }
 }
 
-function alone(lexical: readonly Ranked[]): Fused[] {
+function toFused(lexical: readonly RankedPassage[]): FusedPassage[] {
   return lexical.map(({ id, score }, at) => ({ id, score, lexical: at + 1, cosine: null }));
 }
 
-function prepare(db: SqliteDatabase) {
+function prepareStatements(db: SqliteDatabase) {
   return {
     inScopes: db
       .prepare<[string], number>(

@@ -1,5 +1,5 @@
-import { stem } from "../text/porter.ts";
-import { bigramsOf, isUnspaced } from "../text/words.ts";
+import { stem } from "../text/porter-stemmer.ts";
+import { extractBigrams, isUnspaced } from "../text/split-words.ts";
 
 /** Characters of a snippet, a little less or more: whole words only. */
 const SNIPPET_CHARACTERS = 300;
@@ -9,7 +9,7 @@ const word = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
  * The part of a passage in which the most words of the query stand, as it is written there. `terms` are
  * words as the index has them.
  */
-export function snippetOf(
+export function extractSnippet(
   text: string,
   terms: ReadonlySet<string>,
   size: number = SNIPPET_CHARACTERS,
@@ -18,7 +18,7 @@ export function snippetOf(
   const hits: { at: number; end: number; term: string }[] = [];
   for (const found of text.matchAll(word)) {
     const [end, folded] = [found.index + found[0].length, found[0].toLowerCase()];
-    const names = isUnspaced(folded) ? bigramsOf(folded) : [stem(folded)];
+    const names = isUnspaced(folded) ? extractBigrams(folded) : [stem(folded)];
     for (const term of names) if (terms.has(term)) hits.push({ at: found.index, end, term });
   }
   return cutOut(text, bestStart(hits, size), size);
@@ -46,8 +46,8 @@ function bestStart(
   return best;
 }
 
-function cutOut(text: string, wished: number, size: number): string {
-  const start = Math.min(wished, text.length - size);
+function cutOut(text: string, wantedStart: number, size: number): string {
+  const start = Math.min(wantedStart, text.length - size);
   let [from, to] = [start, start + size];
   if (from > 0) from = afterGap(text, from);
   if (to < text.length) to = beforeGap(text, to);

@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
 
-export interface WatchEvents {
+export interface FolderWatchListener {
   /** Something happened at this path, from the source's top; a folder's own where nothing more is known. */
   onChange(path: string): void;
 }
@@ -13,17 +13,17 @@ export interface WatchEvents {
  */
 export class FolderWatches {
   readonly #root: string;
-  readonly #events: WatchEvents;
+  readonly #listener: FolderWatchListener;
   readonly #watches = new Map<string, { readonly watcher: FSWatcher; readonly inode: number }>();
-  #isShort = false;
+  #isIncomplete = false;
 
-  constructor(root: string, events: WatchEvents) {
+  constructor(root: string, events: FolderWatchListener) {
     this.#root = root;
-    this.#events = events;
+    this.#listener = events;
   }
 
-  get isShort(): boolean {
-    return this.#isShort;
+  get isIncomplete(): boolean {
+    return this.#isIncomplete;
   }
 
   get size(): number {
@@ -31,7 +31,7 @@ export class FolderWatches {
   }
 
   /** To be called before the folder is listed, so that nothing is missed in between. */
-  follow(folder: string, inode: number): void {
+  watchFolder(folder: string, inode: number): void {
     const known = this.#watches.get(folder);
     if (known?.inode === inode) return;
     known?.watcher.close();
@@ -39,22 +39,22 @@ export class FolderWatches {
     try {
       const watcher = watch(join(this.#root, folder), { persistent: false }, (_event, name) => {
         const below = folder === "" ? "" : `${folder}/`;
-        this.#events.onChange(name === null ? folder : `${below}${name}`);
+        this.#listener.onChange(name === null ? folder : `${below}${name}`);
       });
       watcher.on("error", () => {
         this.#drop(folder, watcher);
-        this.#events.onChange(folder);
+        this.#listener.onChange(folder);
       });
       this.#watches.set(folder, { watcher, inode });
     } catch (error) {
       const code = error instanceof Error && "code" in error ? error.code : undefined;
       // A folder that went away needs no watch; anything else means that one is missing.
-      if (code !== "ENOENT" && code !== "ENOTDIR" && code !== "EACCES") this.#isShort = true;
+      if (code !== "ENOENT" && code !== "ENOTDIR" && code !== "EACCES") this.#isIncomplete = true;
     }
   }
 
   /** The folder, and all below it, are not there any more, or left out. */
-  leave(folder: string): void {
+  unwatchFolder(folder: string): void {
     const below = folder === "" ? "" : `${folder}/`;
     for (const [path, { watcher }] of this.#watches)
       if (path === folder || path.startsWith(below)) {
@@ -64,8 +64,8 @@ export class FolderWatches {
   }
 
   /** Before all folders are followed anew: there may be enough of them now. */
-  tryAgain(): void {
-    this.#isShort = false;
+  resetIncomplete(): void {
+    this.#isIncomplete = false;
   }
 
   #drop(folder: string, watcher: FSWatcher): void {

@@ -3,7 +3,7 @@ import { compilePattern, type IgnorePattern } from "../../../../source-tree/igno
 /** Read in each folder, the second with the last word. */
 export const ignoreFileNames: readonly string[] = [".gitignore", ".berthignore"];
 
-interface Rule {
+interface IgnoreRule {
   readonly pattern: IgnorePattern;
   /** `!pattern`: what was left out comes back. */
   readonly isException: boolean;
@@ -19,11 +19,11 @@ const LINES_MAX = 2_000;
  * from the source's top; lines that are no pattern are passed over, as git does.
  */
 export class IgnoreFile {
-  readonly #rules: readonly Rule[];
+  readonly #rules: readonly IgnoreRule[];
 
   constructor(folder: string, text: string) {
     const lines = text.replace(/^\u{feff}/u, "").split(/\r?\n/);
-    this.#rules = lines.slice(0, LINES_MAX).flatMap((line) => ruleOf(folder, line) ?? []);
+    this.#rules = lines.slice(0, LINES_MAX).flatMap((line) => parseRule(folder, line) ?? []);
   }
 
   /** Undefined where no rule of this file is about it: the file above decides. */
@@ -35,7 +35,7 @@ export class IgnoreFile {
   }
 }
 
-function ruleOf(folder: string, line: string): Rule | undefined {
+function parseRule(folder: string, line: string): IgnoreRule | undefined {
   // Spaces at the end count only behind a backslash.
   let written = line.replace(/(?<!\\)[ \t]+$/, "");
   if (written === "" || written.startsWith("#")) return undefined;
@@ -47,7 +47,7 @@ function ruleOf(folder: string, line: string): Rule | undefined {
   // Docker's patterns, which do the matching, negate a set by ^ alone.
   const pattern = written.replace(/^\//, "").replaceAll("[!", "[^");
   if (pattern === "") return undefined;
-  const above = folder === "" ? "" : `${literal(folder)}/`;
+  const above = folder === "" ? "" : `${escapePattern(folder)}/`;
   try {
     return {
       pattern: compilePattern(isHere ? above + pattern : `${above}**/${pattern}`),
@@ -59,6 +59,6 @@ function ruleOf(folder: string, line: string): Rule | undefined {
   }
 }
 
-function literal(path: string): string {
+function escapePattern(path: string): string {
   return path.replaceAll(/[\\*?[\]]/g, (special) => `\\${special}`);
 }

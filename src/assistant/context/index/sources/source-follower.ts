@@ -1,13 +1,13 @@
 import { lstatSync, realpathSync } from "node:fs";
 import { posix, resolve } from "node:path";
-import type { Background } from "../background.ts";
-import type { Documents } from "../store/documents.ts";
-import type { IndexTiming } from "../worker-protocol.ts";
+import type { BackgroundTasks } from "../background-tasks.ts";
+import type { IndexTiming } from "../index-protocol.ts";
+import type { DocumentStore } from "../store/document-store.ts";
 import { FolderWatches } from "./folder-watches.ts";
 import { ignoreFileNames } from "./ignore-file.ts";
-import { type Change, reconcile } from "./reconcile.ts";
-import { isSecretName } from "./secrets.ts";
+import { isSecretName } from "./secret-detection.ts";
 import { SourceRules } from "./source-rules.ts";
+import { type IndexChange, syncSource } from "./sync-source.ts";
 
 /** More changes than this in one burst: looking at everything is quicker than at each. */
 const CHANGES_MAX = 5_000;
@@ -18,17 +18,17 @@ export interface FollowedSource {
   readonly path: string;
 }
 
-interface Place {
+interface ResolvedSource {
   readonly root: string;
   readonly rules: SourceRules;
   readonly watches: FolderWatches;
 }
 
-export interface FollowerTools {
-  readonly documents: Documents;
-  readonly background: Background;
+export interface SourceFollowerDependencies {
+  readonly documents: DocumentStore;
+  readonly background: BackgroundTasks;
   readonly timing: IndexTiming;
-  readonly apply: (change: Change) => void;
+  readonly apply: (change: IndexChange) => void;
   readonly flush: () => void;
   /** Its state has changed; `error` where looking through it failed. */
   readonly onChange: (error?: unknown) => void;
@@ -42,20 +42,20 @@ export interface FollowerTools {
  */
 export class SourceFollower {
   readonly source: FollowedSource;
-  readonly #tools: FollowerTools;
+  readonly #dependencies: SourceFollowerDependencies;
   readonly #dirty = new Set<string>();
   #state: "indexing" | "ready" | "degraded" = "indexing";
   #message: string | null = null;
   /** Where its path leads, and what belongs to that place. */
-  #place: Place | undefined;
+  #resolved: ResolvedSource | undefined;
   #debounce: { readonly timer: NodeJS.Timeout; readonly since: number } | undefined;
   #rescan: NodeJS.Timeout | undefined;
   #isRunning = false;
   #hasEnded = false;
 
-  constructor(source: FollowedSource, tools: FollowerTools) {
+  constructor(source: FollowedSource, tools: SourceFollowerDependencies) {
     this.source = source;
-    this.#tools = tools;
+    this.#dependencies = tools;
   }
 
   get state(): { state: "indexing" | "ready" | "degraded"; message: string | null } {
@@ -67,19 +67,19 @@ export class SourceFollower {
     this.#run();
   }
 
-  end(): void {
+  stop(): void {
     this.#hasEnded = true;
     clearTimeout(this.#rescan);
     clearTimeout(this.#debounce?.timer);
-    this.#place?.watches.leave("");
+    this.#resolved?.watches.unwatchFolder("");
   }
 
-  #changed(path: string): void {
+  #onPathChanged(path: string): void {
     if (this.#hasEnded) return;
     const name = posix.basename(path);
     if (ignoreFileNames.includes(name)) {
       const folder = posix.dirname(path);
-      this.#place?.rules.forget();
+      this.#resolved?.rules.clearCache();
       this.#dirty.add(folder === "." ? "" : folder);
     } else if (name.startsWith(".")) return;
     else this.#dirty.add(path);
@@ -91,7 +91,7 @@ export class SourceFollower {
   }
 
   #schedule(): void {
-    const { debounceMs, debounceMaxMs } = this.#tools.timing;
+    const { debounceMs, debounceMaxMs } = this.#dependencies.timing;
     const now = performance.now();
     const since = this.#debounce?.since ?? now;
     clearTimeout(this.#debounce?.timer);
@@ -106,34 +106,34 @@ export class SourceFollower {
     this.#isRunning = true;
     const paths = [...this.#dirty];
     this.#dirty.clear();
-    this.#tools.background.add("work", this.#reconcile(paths), (error) => {
+    this.#dependencies.background.add("work", this.#sync(paths), (error) => {
       this.#isRunning = false;
       if (this.#hasEnded) return;
       if (error !== undefined) {
-        this.#settle("the folder could not be looked through; it is tried again");
-        this.#tools.onChange(error);
+        this.#finishRun("the folder could not be looked through; it is tried again");
+        this.#dependencies.onChange(error);
       }
       if (this.#dirty.size > 0) this.#schedule();
     });
   }
 
-  *#reconcile(paths: readonly string[]): Generator<void> {
+  *#sync(paths: readonly string[]): Generator<void> {
     clearTimeout(this.#rescan);
     const isWhole = paths.includes("");
-    const place = this.#find();
+    const place = this.#resolveSource();
     if (typeof place === "string") {
-      this.#settle(place);
+      this.#finishRun(place);
       return;
     }
     if (isWhole) {
-      place.rules.forget();
-      place.watches.tryAgain();
+      place.rules.clearCache();
+      place.watches.resetIncomplete();
     }
     // After a change of place nothing that was known of single paths counts.
-    const whole = isWhole || place !== this.#place;
-    this.#place = place;
-    const { documents, apply, flush } = this.#tools;
-    yield* reconcile({ id: this.source.id, root: place.root }, whole ? [""] : paths, {
+    const whole = isWhole || place !== this.#resolved;
+    this.#resolved = place;
+    const { documents, apply, flush } = this.#dependencies;
+    yield* syncSource({ id: this.source.id, root: place.root }, whole ? [""] : paths, {
       documents,
       rules: place.rules,
       watches: place.watches,
@@ -141,11 +141,11 @@ export class SourceFollower {
       apply,
       flush,
     });
-    this.#settle(place.watches.isShort ? shortOfWatches(place.watches.size) : null);
+    this.#finishRun(place.watches.isIncomplete ? describeWatchShortage(place.watches.size) : null);
   }
 
   /** Where the source is now; a text where it is nowhere, for people. */
-  #find(): Place | string {
+  #resolveSource(): ResolvedSource | string {
     const configured = resolve(this.source.path);
     if (configured.split("/").some((part) => part !== "" && isSecretName(part)))
       return "the folder is one for credentials, and these are never indexed; name another one";
@@ -155,8 +155,8 @@ export class SourceFollower {
       if (!lstatSync(root).isDirectory())
         return "it is not a folder; name the folder that it is in";
     } catch (error) {
-      this.#place?.watches.leave("");
-      this.#place = undefined;
+      this.#resolved?.watches.unwatchFolder("");
+      this.#resolved = undefined;
       const code = error instanceof Error && "code" in error ? error.code : undefined;
       return code === "ENOENT"
         ? "the folder is not there; what was indexed of it is kept. Bring it back, or take the source out"
@@ -164,16 +164,16 @@ export class SourceFollower {
     }
     if (root.split("/").some((part) => part !== "" && isSecretName(part)))
       return "the folder is one for credentials, and these are never indexed; name another one";
-    if (this.#place?.root === root) return this.#place;
-    this.#place?.watches.leave("");
-    const watches = new FolderWatches(root, { onChange: (path) => this.#changed(path) });
+    if (this.#resolved?.root === root) return this.#resolved;
+    this.#resolved?.watches.unwatchFolder("");
+    const watches = new FolderWatches(root, { onChange: (path) => this.#onPathChanged(path) });
     return { root, rules: new SourceRules(root), watches };
   }
 
-  #settle(message: string | null): void {
+  #finishRun(message: string | null): void {
     this.#state = message === null ? "ready" : "degraded";
     this.#message = message;
-    const { rescanMs, degradedRescanMs } = this.#tools.timing;
+    const { rescanMs, degradedRescanMs } = this.#dependencies.timing;
     clearTimeout(this.#rescan);
     if (!this.#hasEnded)
       this.#rescan = setTimeout(
@@ -183,11 +183,11 @@ export class SourceFollower {
         },
         message === null ? rescanMs : degradedRescanMs,
       );
-    this.#tools.onChange();
+    this.#dependencies.onChange();
   }
 }
 
-function shortOfWatches(count: number): string {
+function describeWatchShortage(count: number): string {
   return (
     `the system gives no more watches (this source has ${count} of its folders watched), so the rest is ` +
     "only looked through now and then; raise the sysctl fs.inotify.max_user_watches, or index a smaller folder"

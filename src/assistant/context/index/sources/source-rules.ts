@@ -1,10 +1,10 @@
 import { lstatSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { IgnoreFile, ignoreFileNames } from "./ignore-file.ts";
-import { isSecretName } from "./secrets.ts";
+import { isSecretName } from "./secret-detection.ts";
 
 /** Made by tools, in numbers, and never written by a person. */
-const madeFolders = new Set(["node_modules", "bower_components", "__pycache__", "lost+found"]);
+const generatedFolders = new Set(["node_modules", "bower_components", "__pycache__", "lost+found"]);
 /** Rules of this size take no person to write. */
 const IGNORE_BYTES_MAX = 64 * 1024;
 
@@ -21,10 +21,10 @@ export class SourceRules {
   }
 
   /** Of something in a folder that is itself not left out. `path` is from the source's top, with `/`. */
-  isLeftOut(path: string, isFolder: boolean): boolean {
+  isExcluded(path: string, isFolder: boolean): boolean {
     const name = posix.basename(path);
     if (name.startsWith(".") || isSecretName(name)) return true;
-    if (isFolder && madeFolders.has(name)) return true;
+    if (isFolder && generatedFolders.has(name)) return true;
     // The nearest file that says anything decides.
     for (let folder = posix.dirname(path); ; folder = posix.dirname(folder)) {
       for (const file of this.#filesIn(folder === "." ? "" : folder).toReversed()) {
@@ -36,15 +36,15 @@ export class SourceRules {
   }
 
   /** True also where a folder above it is left out. */
-  isLeftOutAnywhere(path: string, isFolder: boolean): boolean {
+  isPathExcluded(path: string, isFolder: boolean): boolean {
     const parts = path.split("/");
     return parts.some((_, at) =>
-      this.isLeftOut(parts.slice(0, at + 1).join("/"), isFolder || at < parts.length - 1),
+      this.isExcluded(parts.slice(0, at + 1).join("/"), isFolder || at < parts.length - 1),
     );
   }
 
   /** The ignore files are read anew from now on. */
-  forget(): void {
+  clearCache(): void {
     this.#files.clear();
   }
 

@@ -1,21 +1,21 @@
 import { type Dirent, lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { FileStamp } from "../store/documents.ts";
+import type { FileStat } from "../store/document-store.ts";
 import type { FolderWatches } from "./folder-watches.ts";
 import type { SourceRules } from "./source-rules.ts";
 
-export interface SeenFile extends FileStamp {
+export interface WalkedFile extends FileStat {
   readonly path: string;
 }
 
-export interface Seen {
-  readonly files: readonly SeenFile[];
+export interface WalkedTree {
+  readonly files: readonly WalkedFile[];
   /** Nothing is known of what is below these: they could not be read. */
   readonly unreadable: readonly string[];
 }
 
 /** Entries between two yields. */
-const ENTRIES_A_STEP = 200;
+const ENTRIES_PER_STEP = 200;
 /** Folders in each other; a tree that is deeper was made to hurt. */
 const DEPTH_MAX = 64;
 
@@ -29,31 +29,31 @@ export function* walkTree(
   from: string,
   rules: SourceRules,
   watches: FolderWatches,
-): Generator<void, Seen> {
-  const files: SeenFile[] = [];
+): Generator<void, WalkedTree> {
+  const files: WalkedFile[] = [];
   const unreadable: string[] = [];
   const folders: string[] = [];
-  const look = (path: string) => {
+  const visit = (path: string) => {
     const state = lstatSync(join(root, path), { throwIfNoEntry: false });
     const isFolder = state?.isDirectory() === true;
     if (!state || (!isFolder && !state.isFile())) return;
-    if (path !== "" && rules.isLeftOut(path, isFolder)) return;
+    if (path !== "" && rules.isExcluded(path, isFolder)) return;
     if (isFolder) {
       if (path.split("/").length > DEPTH_MAX) return;
-      watches.follow(path, state.ino);
+      watches.watchFolder(path, state.ino);
       folders.push(path);
     } else {
       const { size, mtimeMs, ctimeMs } = state;
       files.push({ path, size, mtimeMs, ctimeMs });
     }
   };
-  look(from);
+  visit(from);
   let entries = 0;
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
     let names: readonly string[];
     try {
       names = readdirSync(join(root, folder), { withFileTypes: true, encoding: "buffer" }).flatMap(
-        (entry) => nameOf(entry) ?? [],
+        (entry) => decodeName(entry) ?? [],
       );
     } catch (error) {
       const code = error instanceof Error && "code" in error ? error.code : undefined;
@@ -62,12 +62,12 @@ export function* walkTree(
     }
     for (const name of names) {
       try {
-        look(folder === "" ? name : `${folder}/${name}`);
+        visit(folder === "" ? name : `${folder}/${name}`);
       } catch {
         unreadable.push(folder === "" ? name : `${folder}/${name}`);
       }
       entries += 1;
-      if (entries % ENTRIES_A_STEP === 0) yield;
+      if (entries % ENTRIES_PER_STEP === 0) yield;
     }
   }
   return { files, unreadable };
@@ -76,7 +76,7 @@ export function* walkTree(
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** A name with other bytes than UTF-8's cannot be told to anybody, so it is left out. */
-function nameOf(entry: Dirent<Buffer>): string | undefined {
+function decodeName(entry: Dirent<Buffer>): string | undefined {
   try {
     return decoder.decode(entry.name);
   } catch {

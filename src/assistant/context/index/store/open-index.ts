@@ -2,11 +2,11 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { BerthError } from "../../../../base/errors.ts";
 import { migrate, openDatabase, type SqliteDatabase } from "../../../../base/sqlite.ts";
-import { contextMigrations } from "./schema.ts";
+import { contextMigrations } from "./index-schema.ts";
 
 const FILE = "context.db";
 /** Changes when passages are cut or read another way, or more is a secret: what is there is then made anew. */
-const READING = "2";
+const INDEX_FORMAT = "2";
 
 /**
  * Opens the index in `dir`, or makes it. One that is damaged, or made by another way of reading, is
@@ -15,15 +15,15 @@ const READING = "2";
 export function openIndex(dir: string): { db: SqliteDatabase; isNew: boolean } {
   const file = join(dir, FILE);
   try {
-    const db = prepared(file);
-    if (readSetting(db, "reading") === READING) return { db, isNew: false };
+    const db = openPrepared(file);
+    if (readSetting(db, "reading") === INDEX_FORMAT) return { db, isNew: false };
     db.close();
   } catch (error) {
     if (!isDamaged(error)) throw error;
   }
   removeIndex(dir);
-  const db = prepared(file);
-  writeSetting(db, "reading", READING);
+  const db = openPrepared(file);
+  writeSetting(db, "reading", INDEX_FORMAT);
   return { db, isNew: true };
 }
 
@@ -48,7 +48,7 @@ export function writeSetting(db: SqliteDatabase, name: string, value: string): v
   db.prepare("INSERT OR REPLACE INTO setting (name, value) VALUES (?, ?)").run(name, value);
 }
 
-function prepared(file: string): SqliteDatabase {
+function openPrepared(file: string): SqliteDatabase {
   const db = openDatabase({ file, durability: "full" });
   try {
     // Before the first row: what is deleted is overwritten, not only let go.

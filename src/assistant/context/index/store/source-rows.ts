@@ -1,6 +1,6 @@
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
-import type { IndexedSource } from "../worker-protocol.ts";
-import type { Documents } from "./documents.ts";
+import type { IndexedSource } from "../index-protocol.ts";
+import type { DocumentStore } from "./document-store.ts";
 
 interface SourceRow {
   readonly id: number;
@@ -12,18 +12,18 @@ interface SourceRow {
  * Makes the rows what is configured. A source that is not there any more goes with all its texts, and so
  * do those of one that is somewhere else now: `hasRemoved`.
  */
-export function settleSources(
+export function syncSourceRows(
   db: SqliteDatabase,
   sources: readonly IndexedSource[],
-  documents: Documents,
+  documents: DocumentStore,
 ): { readonly rows: readonly SourceRow[]; readonly hasRemoved: boolean } {
   const all = db.prepare<[], SourceRow>("SELECT id, name, path FROM source ORDER BY id");
   let hasRemoved = false;
-  const rows = documents.together(() => {
+  const rows = documents.inTransaction(() => {
     for (const { id, name, path } of all.all()) {
       const wanted = sources.find((source) => source.name === name);
       if (wanted?.path === path) continue;
-      for (const document of documents.below(id, "")) documents.remove(document.id);
+      for (const document of documents.listBelow(id, "")) documents.remove(document.id);
       db.prepare("DELETE FROM source WHERE id = ?").run(id);
       hasRemoved = true;
     }

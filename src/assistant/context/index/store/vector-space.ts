@@ -1,10 +1,10 @@
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
-import { type PackedVector, packVector, VectorIndex } from "../search/vectors.ts";
+import { type PackedVector, packVector, VectorIndex } from "../search/vector-index.ts";
 
 /** Passages looked through at a time for those without a vector: a millisecond. */
-const LOOK_IDS = 4_096;
+const SCANNED_PER_STEP = 4_096;
 
-export interface WithoutVector {
+export interface UnembeddedChunk {
   readonly id: number;
   readonly source: number;
   readonly text: string;
@@ -22,50 +22,52 @@ export class VectorSpace {
   /** The number under which the disk knows it. */
   readonly number: number;
   readonly index: VectorIndex;
-  readonly #statements: ReturnType<typeof prepare>;
-  #from = 0;
+  readonly #statements: ReturnType<typeof prepareStatements>;
+  #scannedTo = 0;
 
   constructor(db: SqliteDatabase, number: number, dimensions: number) {
     this.number = number;
     this.index = new VectorIndex(dimensions);
-    this.#statements = prepare(db);
+    this.#statements = prepareStatements(db);
   }
 
   /** Reads what the disk has. Yields every few milliseconds. */
   *load(): Generator<void> {
     for (let after = 0; ; ) {
-      const rows = this.#statements.load.all(this.number, after, LOOK_IDS);
+      const rows = this.#statements.load.all(this.number, after, SCANNED_PER_STEP);
       for (const { id, source, scale, value } of rows) {
         after = id;
         if (value.length === this.index.dimensions)
           this.index.set(id, source, { scale, value: new Int8Array(value) });
       }
-      if (rows.length < LOOK_IDS) return;
+      if (rows.length < SCANNED_PER_STEP) return;
       yield;
     }
   }
 
   /** Some passages that have no vector yet; empty once all have been looked through. */
-  *without(limit: number): Generator<void, readonly WithoutVector[]> {
-    const found: WithoutVector[] = [];
+  *findUnembedded(limit: number): Generator<void, readonly UnembeddedChunk[]> {
+    const found: UnembeddedChunk[] = [];
     for (;;) {
-      const rows = this.#statements.ids.all(this.#from, LOOK_IDS);
+      const rows = this.#statements.ids.all(this.#scannedTo, SCANNED_PER_STEP);
       const room = limit - found.length;
       const missing = rows.filter((id) => !this.index.has(id)).slice(0, room);
       for (const id of missing) {
         const row = this.#statements.text.get(id);
         if (row) found.push(row);
       }
-      this.#from =
-        missing.length === room ? (missing.at(-1) ?? this.#from) : (rows.at(-1) ?? this.#from);
-      if (found.length === limit || rows.length < LOOK_IDS) return found;
+      this.#scannedTo =
+        missing.length === room
+          ? (missing.at(-1) ?? this.#scannedTo)
+          : (rows.at(-1) ?? this.#scannedTo);
+      if (found.length === limit || rows.length < SCANNED_PER_STEP) return found;
       yield;
     }
   }
 
   /** Begins anew with looking for passages without a vector. */
-  lookAgain(): void {
-    this.#from = 0;
+  restartScan(): void {
+    this.#scannedTo = 0;
   }
 
   /** To be called in a transaction. A passage that has gone meanwhile is passed over. */
@@ -78,7 +80,7 @@ export class VectorSpace {
   }
 }
 
-function prepare(db: SqliteDatabase) {
+function prepareStatements(db: SqliteDatabase) {
   return {
     load: db.prepare<[number, number, number], VectorRow>(
       `SELECT v.chunk AS id, c.source, v.scale, v.value FROM vector v JOIN chunk c ON c.id = v.chunk
@@ -87,7 +89,7 @@ function prepare(db: SqliteDatabase) {
     ids: db
       .prepare<[number, number], number>("SELECT id FROM chunk WHERE id > ? ORDER BY id LIMIT ?")
       .pluck(),
-    text: db.prepare<[number], WithoutVector>(
+    text: db.prepare<[number], UnembeddedChunk>(
       `SELECT c.id, c.source, p.title || char(10) || p.title || char(10) || p.body AS text
        FROM chunk c JOIN passage p ON p.id = c.id WHERE c.id = ?`,
     ),

@@ -17,23 +17,23 @@ const sentenceEnd = /[.!?。！？]["')\]]?\s/g;
  * Passages of about `size` characters: whole paragraphs, or lines, or sentences, or words, in this
  * order, so that nothing is cut where it need not be. All of the text is in exactly one passage.
  */
-export function chunksOf(document: DocumentText, size = CHUNK_CHARACTERS): ChunkText[] {
+export function splitIntoChunks(document: DocumentText, size = CHUNK_CHARACTERS): ChunkText[] {
   const chunks: ChunkText[] = [];
   const { sections } = document;
   for (const [at, { heading, text }] of sections.entries()) {
-    const title = titleOf(document.title, heading);
-    const found = passages(text, size);
+    const title = buildChunkTitle(document.title, heading);
+    const found = packPassages(text, size);
     for (const piece of found) chunks.push({ title, text: piece });
     // A heading with nothing below it says something all the same; the titles of those below it repeat it.
     const next = sections[at + 1]?.heading.startsWith(`${heading}${HEADING_SEPARATOR}`) === true;
     const own = heading.split(HEADING_SEPARATOR).at(-1) ?? "";
     if (found.length === 0 && own !== "" && !next)
-      for (const piece of passages(own, size)) chunks.push({ title, text: piece });
+      for (const piece of packPassages(own, size)) chunks.push({ title, text: piece });
   }
   return chunks;
 }
 
-function titleOf(title: string, heading: string): string {
+function buildChunkTitle(title: string, heading: string): string {
   if (heading === "" || heading === title) return title.slice(0, TITLE_MAX);
   const below = heading.startsWith(`${title}${HEADING_SEPARATOR}`)
     ? heading
@@ -41,7 +41,7 @@ function titleOf(title: string, heading: string): string {
   return below.slice(0, TITLE_MAX).replaceAll(/\p{Surrogate}/gu, "\ufffd");
 }
 
-function passages(text: string, size: number): string[] {
+function packPassages(text: string, size: number): string[] {
   const found: string[] = [];
   let held = "";
   const add = (piece: string, glue: string) => {
@@ -55,7 +55,7 @@ function passages(text: string, size: number): string[] {
     if (paragraph.trim() === "") continue;
     if (paragraph.length <= size) add(paragraph, "\n\n");
     else
-      for (const [at, piece] of pieces(paragraph, size).entries())
+      for (const [at, piece] of splitParagraph(paragraph, size).entries())
         add(piece, at === 0 ? "\n\n" : "\n");
   }
   // A heading's last words alone say little: they go with what stands before them.
@@ -68,11 +68,13 @@ function passages(text: string, size: number): string[] {
 }
 
 /** A paragraph that is too long, by lines; a line that is too long, by sentences and words. */
-function pieces(paragraph: string, size: number): string[] {
-  return paragraph.split("\n").flatMap((line) => (line.length <= size ? [line] : cut(line, size)));
+function splitParagraph(paragraph: string, size: number): string[] {
+  return paragraph
+    .split("\n")
+    .flatMap((line) => (line.length <= size ? [line] : splitLine(line, size)));
 }
 
-function cut(line: string, size: number): string[] {
+function splitLine(line: string, size: number): string[] {
   const found: string[] = [];
   let at = 0;
   while (line.length - at > size) {

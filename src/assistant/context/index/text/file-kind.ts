@@ -1,7 +1,7 @@
 /** How the text of a file is read; `skipped` is not read at all. */
 export type FileKind = "plain" | "markdown" | "html" | "man" | "code" | "skipped";
 
-const skipped = words(`
+const skippedExtensions = parseWordSet(`
   pdf doc docx xls xlsx ppt pptx odt ods odp odg epub mobi rtf djvu ps eps
   png jpg jpeg gif webp avif bmp ico tif tiff svg heic psd xcf
   mp3 ogg opus flac wav m4a mp4 mkv webm avi mov
@@ -10,14 +10,14 @@ const skipped = words(`
   db sqlite sqlite3 db3 db-wal db-shm mdb parquet npy npz gguf safetensors onnx pt pkl
   ttf otf woff woff2 eot map lock swp swo bak tmp part crdownload
 `);
-const code = words(`
+const codeExtensions = parseWordSet(`
   c h cc cpp cxx hpp hh cs java kt kts scala go rs swift m mm js mjs cjs jsx ts mts cts tsx vue svelte
   py pyi rb pl pm php lua r jl hs ml mli ex exs erl clj el lisp scm sh bash zsh fish ps1 bat
   sql proto graphql tf nix cmake gradle make mk dockerfile css scss less
   json jsonc json5 yaml yml toml ini cfg conf service timer socket desktop xml xsd
 `);
-const markdown = words("md markdown mdx mdown");
-const html = words("html htm xhtml");
+const markdownExtensions = parseWordSet("md markdown mdx mdown");
+const htmlExtensions = parseWordSet("html htm xhtml");
 /** Pages of the manual are named by their section: `ls.1`, `crontab.5.gz`, `printf.3posix`. */
 const manPage = /\.[1-9](?:p|pm|posix|ssl|x|perl)?(?:\.gz)?$/;
 /** Names without an ending that are code all the same. */
@@ -26,19 +26,19 @@ const codeNames = new Set(["makefile", "dockerfile", "containerfile", "caddyfile
 const generated = /(?:^package-lock\.json|\.min\.(?:js|css)|-lock\.ya?ml)$/;
 
 /** By the name alone: what a file holds is looked at later. */
-export function kindOfFile(name: string): FileKind {
+export function classifyFile(name: string): FileKind {
   const lower = name.toLowerCase();
   if (generated.test(lower)) return "skipped";
   if (manPage.test(lower)) return "man";
   if (codeNames.has(lower)) return "code";
   const ending = /\.([^.]+)$/.exec(lower)?.[1];
   if (ending === undefined) return "plain";
-  if (skipped.has(ending)) return "skipped";
-  if (markdown.has(ending)) return "markdown";
-  if (html.has(ending)) return "html";
-  return code.has(ending) ? "code" : "plain";
+  if (skippedExtensions.has(ending)) return "skipped";
+  if (markdownExtensions.has(ending)) return "markdown";
+  if (htmlExtensions.has(ending)) return "html";
+  return codeExtensions.has(ending) ? "code" : "plain";
 }
 
-function words(text: string): ReadonlySet<string> {
+function parseWordSet(text: string): ReadonlySet<string> {
   return new Set(text.trim().split(/\s+/));
 }

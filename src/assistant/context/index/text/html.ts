@@ -2,7 +2,7 @@ import { type DocumentText, HEADING_SEPARATOR, type Section } from "./document-t
 import { decodeEntities } from "./html-entities.ts";
 
 /** What stands in these is not for reading. */
-const unread = new Set([
+const ignoredElements = new Set([
   "script",
   "style",
   "noscript",
@@ -12,7 +12,7 @@ const unread = new Set([
   "iframe",
   "head",
 ]);
-const blocks = new Set(
+const blockElements = new Set(
   "p div br hr li ul ol dl dt dd tr table thead tbody section article main header footer nav aside pre blockquote figure figcaption form h1 h2 h3 h4 h5 h6 option summary details address".split(
     " ",
   ),
@@ -23,15 +23,15 @@ const blocks = new Set(
  * markup. Not a browser: what styles hide or scripts write is not known.
  */
 export function readHtml(source: string, fallbackTitle: string): DocumentText {
-  const page = new Page();
+  const page = new HtmlTextBuilder();
   let at = 0;
   while (at < source.length) {
     const open = source.indexOf("<", at);
     if (open === -1) {
-      page.text(source.slice(at));
+      page.addText(source.slice(at));
       break;
     }
-    page.text(source.slice(at, open));
+    page.addText(source.slice(at, open));
     if (source.startsWith("<!--", open)) {
       const end = source.indexOf("-->", open + 4);
       at = end === -1 ? source.length : end + 3;
@@ -39,7 +39,7 @@ export function readHtml(source: string, fallbackTitle: string): DocumentText {
     }
     const tag = /^<(\/?)([A-Za-z][A-Za-z0-9-]{0,30})/.exec(source.slice(open, open + 40));
     if (!tag && !/[!?]/.test(source[open + 1] ?? "")) {
-      page.text("<");
+      page.addText("<");
       at = open + 1;
       continue;
     }
@@ -47,14 +47,14 @@ export function readHtml(source: string, fallbackTitle: string): DocumentText {
     at = end;
     if (!tag) continue;
     const [name, isEnd] = [(tag[2] ?? "").toLowerCase(), tag[1] === "/"];
-    if (!isEnd && unread.has(name) && name !== "head" && source[end - 2] !== "/") {
+    if (!isEnd && ignoredElements.has(name) && name !== "head" && source[end - 2] !== "/") {
       const close = findClose(source, name, end);
       at = close;
       continue;
     }
-    page.tag(name, isEnd);
+    page.addTag(name, isEnd);
   }
-  return page.end(fallbackTitle);
+  return page.finish(fallbackTitle);
 }
 
 /** After the `>` of the tag; a `>` in quotes is none. */
@@ -79,16 +79,16 @@ function findClose(source: string, name: string, from: number): number {
   return found === null ? source.length : tagEnd(source, found.index + 1);
 }
 
-class Page {
+class HtmlTextBuilder {
   readonly #sections: Section[] = [];
-  readonly #trail: string[] = [];
+  readonly #headings: string[] = [];
   #body = "";
   #heading: { level: number; text: string } | undefined;
   #title: string | undefined;
   #isTitle = false;
   #isHead = false;
 
-  text(raw: string): void {
+  addText(raw: string): void {
     if (raw === "") return;
     if (this.#isTitle) this.#title = (this.#title ?? "") + raw;
     else if (this.#isHead) return;
@@ -96,7 +96,7 @@ class Page {
     else this.#body += raw;
   }
 
-  tag(name: string, isEnd: boolean): void {
+  addTag(name: string, isEnd: boolean): void {
     if (name === "title") this.#isTitle = !isEnd;
     else if (name === "head") this.#isHead = !isEnd;
     else if (name === "body") {
@@ -104,31 +104,31 @@ class Page {
       this.#isTitle = false;
     } else if (/^h[1-6]$/.test(name)) this.#headingTag(Number(name.slice(1)), isEnd);
     else if (this.#heading) this.#heading.text += " ";
-    else if (blocks.has(name)) this.#body += name === "li" && !isEnd ? "\n- " : "\n";
+    else if (blockElements.has(name)) this.#body += name === "li" && !isEnd ? "\n- " : "\n";
     else if (name === "td" || name === "th") this.#body += " ";
   }
 
-  end(fallbackTitle: string): DocumentText {
+  finish(fallbackTitle: string): DocumentText {
     if (this.#heading) this.#headingTag(this.#heading.level, true);
-    this.#close();
+    this.#closeSection();
     const first = this.#sections.find(({ heading }) => heading !== "")?.heading;
-    const title = squeeze(decodeEntities(this.#title ?? "")) || first || fallbackTitle;
+    const title = collapseWhitespace(decodeEntities(this.#title ?? "")) || first || fallbackTitle;
     return { title, sections: this.#sections };
   }
 
   #headingTag(level: number, isEnd: boolean): void {
     if (!isEnd) {
-      this.#close();
+      this.#closeSection();
       this.#heading = { level, text: "" };
     } else if (this.#heading) {
       const { level: opened, text } = this.#heading;
       this.#heading = undefined;
-      this.#trail.length = Math.min(this.#trail.length, opened - 1);
-      this.#trail[opened - 1] = squeeze(decodeEntities(text));
+      this.#headings.length = Math.min(this.#headings.length, opened - 1);
+      this.#headings[opened - 1] = collapseWhitespace(decodeEntities(text));
     }
   }
 
-  #close(): void {
+  #closeSection(): void {
     const text = decodeEntities(this.#body)
       .replaceAll(/[^\S\n]+/g, " ")
       .replaceAll(/ ?\n ?/g, "\n")
@@ -136,11 +136,11 @@ class Page {
       .trim();
     this.#body = "";
     if (text === "") return;
-    const heading = this.#trail.filter((it) => it !== undefined && it !== "");
+    const heading = this.#headings.filter((it) => it !== undefined && it !== "");
     this.#sections.push({ heading: heading.join(HEADING_SEPARATOR), text });
   }
 }
 
-function squeeze(text: string): string {
+function collapseWhitespace(text: string): string {
   return text.replaceAll(/\s+/g, " ").trim();
 }

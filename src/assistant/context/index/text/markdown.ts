@@ -5,7 +5,7 @@ import { type DocumentText, HEADING_SEPARATOR, type Section } from "./document-t
  * it; only headings, front matter and link targets are taken out. `fallbackTitle` where it has no heading.
  */
 export function readMarkdown(text: string, fallbackTitle: string): DocumentText {
-  const lines = withoutFrontMatter(text).lines;
+  const lines = splitFrontMatter(text).lines;
   const sections: Section[] = [];
   const trail: string[] = [];
   let body: string[] = [];
@@ -14,14 +14,14 @@ export function readMarkdown(text: string, fallbackTitle: string): DocumentText 
     const joined = body.join("\n").trim();
     body = [];
     if (joined !== "" || trail.length > 0) {
-      sections.push({ heading: headingOf(trail), text: withoutTargets(joined) });
+      sections.push({ heading: joinHeadings(trail), text: stripLinkTargets(joined) });
     }
   };
   for (const [at, line] of lines.entries()) {
     const mark = /^ {0,3}(`{3,}|~{3,})/.exec(line)?.[1];
     if (mark !== undefined && (fence === undefined || mark.startsWith(fence)))
       fence = fence === undefined ? mark : undefined;
-    const heading = fence === undefined ? headingAt(lines, at) : undefined;
+    const heading = fence === undefined ? parseHeadingAt(lines, at) : undefined;
     if (heading === undefined) {
       body.push(line);
       continue;
@@ -32,11 +32,11 @@ export function readMarkdown(text: string, fallbackTitle: string): DocumentText 
     trail[heading.level - 1] = heading.text;
   }
   close();
-  const own = withoutFrontMatter(text).title ?? firstHeading(lines);
+  const own = splitFrontMatter(text).title ?? firstHeading(lines);
   return { title: own ?? fallbackTitle, sections };
 }
 
-function headingOf(trail: readonly string[]): string {
+function joinHeadings(trail: readonly string[]): string {
   return trail.filter((it) => it !== undefined && it !== "").join(HEADING_SEPARATOR);
 }
 
@@ -47,31 +47,31 @@ interface Heading {
   readonly isUnderlined: boolean;
 }
 
-function headingAt(lines: readonly string[], at: number): Heading | undefined {
+function parseHeadingAt(lines: readonly string[], at: number): Heading | undefined {
   const line = lines[at] ?? "";
   const marks = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/.exec(line);
   if (marks) {
     const text = (marks[2] ?? "").trim().replace(/[ \t]+#+$/, "");
-    return { level: marks[1]?.length ?? 1, text: plainInline(text), isUnderlined: false };
+    return { level: marks[1]?.length ?? 1, text: stripInlineMarkup(text), isUnderlined: false };
   }
   const above = (lines[at - 1] ?? "").trim();
   const beforeThat = (lines[at - 2] ?? "").trim();
   if (!/^ {0,3}(=+|-{2,})[ \t]*$/.test(line) || above === "" || beforeThat !== "") return undefined;
   if (/^([-*+>|#]|\d+[.)])/.test(above)) return undefined;
   const level = line.trim().startsWith("=") ? 1 : 2;
-  return { level, text: plainInline(above), isUnderlined: true };
+  return { level, text: stripInlineMarkup(above), isUnderlined: true };
 }
 
 function firstHeading(lines: readonly string[]): string | undefined {
   for (const at of lines.keys()) {
-    const heading = headingAt(lines, at);
+    const heading = parseHeadingAt(lines, at);
     if (heading && heading.text !== "") return heading.text;
   }
   return undefined;
 }
 
 /** `---`, lines of YAML, `---` at the very start; only the title of it is of use. */
-function withoutFrontMatter(text: string): { lines: readonly string[]; title: string | undefined } {
+function splitFrontMatter(text: string): { lines: readonly string[]; title: string | undefined } {
   const lines = text.split("\n");
   if (lines[0]?.trimEnd() !== "---") return { lines, title: undefined };
   const end = lines.findIndex((line, at) => at > 0 && /^(---|\.\.\.)\s*$/.test(line));
@@ -88,13 +88,13 @@ function withoutFrontMatter(text: string): { lines: readonly string[]; title: st
   return { lines: lines.slice(end + 1), title };
 }
 
-function plainInline(text: string): string {
-  return withoutTargets(text)
+function stripInlineMarkup(text: string): string {
+  return stripLinkTargets(text)
     .replaceAll(/[*_`]{1,3}/g, "")
     .trim();
 }
 
 /** `[words](address)` is the words: an address is long and matches what nobody meant. */
-function withoutTargets(text: string): string {
+function stripLinkTargets(text: string): string {
   return text.replaceAll(/!?\[([^\]\n]{0,500})\]\([^()\s]{0,2000}(?:\s"[^"\n]{0,500}")?\)/g, "$1");
 }

@@ -1,17 +1,17 @@
 import { gunzipSync } from "node:zlib";
-import { type ChunkText, chunksOf } from "./chunk.ts";
-import { decodeText } from "./decode.ts";
+import { type ChunkText, splitIntoChunks } from "./chunk.ts";
+import { decodeText } from "./decode-text.ts";
 import type { DocumentText } from "./document-text.ts";
 import type { FileKind } from "./file-kind.ts";
 import { readHtml } from "./html.ts";
 import { readManPage } from "./man-page.ts";
 import { readMarkdown } from "./markdown.ts";
 
-export interface ReadText {
+export interface ExtractedText {
   readonly title: string;
   readonly chunks: readonly ChunkText[];
   /** All of it as it stands in the file, unpacked. */
-  readonly written: string;
+  readonly source: string;
 }
 
 /** A page of the manual unpacks to several times its size, and to no more than this many bytes. */
@@ -21,17 +21,21 @@ const UNPACKED_MAX_BYTES = 8 * 1024 * 1024;
  * The passages of a file, by its kind and name; undefined where it is no text, or none that is read.
  * `name` is the last part of the path. Never throws for what a file holds.
  */
-export function readText(bytes: Uint8Array, name: string, kind: FileKind): ReadText | undefined {
+export function readText(
+  bytes: Uint8Array,
+  name: string,
+  kind: FileKind,
+): ExtractedText | undefined {
   if (kind === "skipped") return undefined;
   const isPacked = name.toLowerCase().endsWith(".gz");
-  const unpacked = isPacked ? unpack(bytes) : bytes;
+  const unpacked = isPacked ? gunzip(bytes) : bytes;
   const written = unpacked && decodeText(unpacked);
   if (written === undefined) return undefined;
-  const document = documentOf(written, name, kind, isPacked);
-  return document && { title: document.title, chunks: chunksOf(document), written };
+  const document = parseDocument(written, name, kind, isPacked);
+  return document && { title: document.title, chunks: splitIntoChunks(document), source: written };
 }
 
-function documentOf(
+function parseDocument(
   text: string,
   name: string,
   kind: FileKind,
@@ -46,7 +50,7 @@ function documentOf(
   return { title: kind === "code" ? name : title, sections: [{ heading: "", text }] };
 }
 
-function unpack(bytes: Uint8Array): Uint8Array | undefined {
+function gunzip(bytes: Uint8Array): Uint8Array | undefined {
   try {
     return gunzipSync(bytes, { maxOutputLength: UNPACKED_MAX_BYTES });
   } catch {

@@ -1,12 +1,12 @@
 import type { FastifyInstance } from "fastify";
-import { AssistantError } from "../../../errors.ts";
+import { AssistantError } from "../../../assistant-error.ts";
 import type { ModelInfo } from "../../service-port.ts";
 import type { InferenceHttpContext } from "../http-context.ts";
 
 export function modelRoutes(server: FastifyInstance, context: InferenceHttpContext): void {
   server.get("/v1/models", async () => ({
     object: "list",
-    data: (await context.service.models()).map((model) => modelAnswer(model)),
+    data: (await context.service.models()).map((model) => formatModel(model)),
   }));
 
   // A wildcard, since ids may have slashes in them.
@@ -20,12 +20,12 @@ export function modelRoutes(server: FastifyInstance, context: InferenceHttpConte
         { param: "model" },
       );
     }
-    return modelAnswer(model);
+    return formatModel(model);
   });
 }
 
 /** The contract's four fields, and what a client may want to choose by. */
-function modelAnswer(model: ModelInfo) {
+function formatModel(model: ModelInfo) {
   return {
     id: model.id,
     object: "model",

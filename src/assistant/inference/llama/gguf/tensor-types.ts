@@ -50,7 +50,7 @@ export interface TensorType {
   readonly blockBytes: number;
 }
 
-export function tensorType(id: number): TensorType | undefined {
+export function getTensorType(id: number): TensorType | undefined {
   return tensorTypes.get(id);
 }
 
@@ -94,6 +94,6 @@ const fileTypes: Readonly<Record<number, string>> = {
   41: "Q2_0",
 };
 
-export function fileTypeName(id: number): string | undefined {
+export function getFileTypeName(id: number): string | undefined {
   return fileTypes[id];
 }

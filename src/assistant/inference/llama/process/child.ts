@@ -1,17 +1,23 @@
 import { writeFileSync } from "node:fs";
 import { systemClock } from "../../../../base/clock.ts";
-import { AssistantError } from "../../../errors.ts";
-import { LocalModel } from "../../local-model.ts";
-import { inspectModel } from "../gguf/inspect.ts";
-import { openLibrary, openModel } from "../library.ts";
+import { AssistantError } from "../../../assistant-error.ts";
+import { InProcessModel } from "../../in-process-model.ts";
+import { inspectModel } from "../gguf/inspect-model.ts";
+import { openLibrary, openModel } from "../llama-library.ts";
 import { LlamaRunner } from "../llama-runner.ts";
-import { measureBatches } from "../threads/batch-costs.ts";
 import { calibrate } from "../threads/calibrate.ts";
-import type { Measured } from "../threads/calibration-cache.ts";
-import { ThreadGovernor } from "../threads/governor.ts";
+import type { Measurements } from "../threads/calibration-cache.ts";
+import { measureBatches } from "../threads/measure-batches.ts";
+import { ThreadGovernor } from "../threads/thread-governor.ts";
+import { CoreLeaseChild } from "./core-lease-child.ts";
+import {
+  type FromChild,
+  type LoadParams,
+  type LoadResult,
+  serializeError,
+  type ToChild,
+} from "./ipc.ts";
 import { JobServer } from "./job-server.ts";
-import { LeasedCores } from "./leased-cores.ts";
-import { type FromChild, type Loaded, type LoadOrder, packError, type ToChild } from "./wire.ts";
 
 /**
  * The process of one model. It holds nothing that has to be put away: whoever is done with it kills it,
@@ -33,18 +39,18 @@ function logError(error: unknown): void {
 }
 
 /** At once, whatever native code is in the middle of. */
-function end(): void {
+function killSelf(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-process.on("disconnect", end);
+process.on("disconnect", killSelf);
 // Sent to the whole group by a terminal or a supervisor: the parent decides when models end.
 process.on("SIGINT", () => {});
 process.on("SIGTERM", () => {});
 process.on("unhandledRejection", logError);
-preferAsVictim();
+raiseOomScore();
 
-const cores = new LeasedCores(send);
+const cores = new CoreLeaseChild(send);
 let jobs: JobServer | undefined;
 
 process.on("message", (message: ToChild) => {
@@ -57,17 +63,17 @@ process.on("message", (message: ToChild) => {
     case "encode":
       jobs?.run(message);
       break;
-    case "taken":
-      jobs?.taken(message.id, message.count);
+    case "credit":
+      jobs?.addCredit(message.id, message.count);
       break;
     case "cancel":
       jobs?.cancel(message.id);
       break;
     case "granted":
-      cores.granted(message.id);
+      cores.onGranted(message.id);
       break;
     case "contested":
-      cores.contested(message.contested);
+      cores.setContested(message.contested);
       break;
     default:
       send({ type: "pong" });
@@ -75,35 +81,37 @@ process.on("message", (message: ToChild) => {
 });
 send({ type: "ready" });
 
-async function load(order: LoadOrder): Promise<void> {
+async function load(params: LoadParams): Promise<void> {
   try {
-    const { model, loaded } = await open(order);
+    const { model, loaded } = await openLocalModel(params);
     jobs = new JobServer({ model, send, onError: logError });
     send({ type: "loaded", loaded });
     const { reason } = await model.ended;
     send({ type: "broken", reason });
   } catch (error) {
-    send({ type: "refused", error: packError(error, logError) });
+    send({ type: "refused", error: serializeError(error, logError) });
   }
 }
 
-async function open(order: LoadOrder): Promise<{ model: LocalModel; loaded: Loaded }> {
+async function openLocalModel(
+  params: LoadParams,
+): Promise<{ model: InProcessModel; loaded: LoadResult }> {
   const never = new AbortController().signal;
-  const { facts } = await inspectModel(order, never);
+  const { facts } = await inspectModel(params, never);
   const llama = await openLibrary({
-    gpu: order.gpu,
-    threadsMax: order.threadsMax,
+    gpu: params.gpu,
+    threadsMax: params.threadsMax,
     // What the library warns of concerns whoever made the file, mostly.
     log: (level, message) => log(level === "error" ? "warn" : "debug", message),
   });
   const weights = await openModel(llama, {
-    path: order.path,
+    path: params.path,
     onProgress: (done) => send({ type: "progress", done }),
   }).catch((error: unknown) => {
-    throw unusable(order.id, error);
+    throw unusableFileError(params.id, error);
   });
   const threads = new ThreadGovernor({
-    threadsMax: order.threadsMax,
+    threadsMax: params.threadsMax,
     setThreads: (count) => {
       llama.maxThreads = count;
     },
@@ -119,26 +127,26 @@ async function open(order: LoadOrder): Promise<{ model: LocalModel; loaded: Load
   const runner = await LlamaRunner.open({
     llama,
     model: weights,
-    contextTokens: order.contextTokens,
-    sequences: onlyEmbeds ? 0 : order.sequences,
-    embeddingsAtOnce: order.embeddingsAtOnce,
+    contextTokens: params.contextTokens,
+    sequences: onlyEmbeds ? 0 : params.sequences,
+    embeddingsAtOnce: params.embeddingsAtOnce,
     chatTemplate: facts.chatTemplate,
     now: () => Date.now(),
     threads,
   }).catch((error: unknown) => {
-    throw noContext(order, error);
+    throw contextMemoryError(params, error);
   });
-  const now = order.measured ? undefined : await measureRunner(order, runner, threads);
-  const measured = order.measured ?? now?.measured;
+  const now = params.measured ? undefined : await measureRunner(params, runner, threads);
+  const measured = params.measured ?? now?.measured;
   if (measured) {
     threads.adopt(measured);
     runner.adoptBatchCosts(measured.batchCosts);
   }
-  const count = threads.threadsOf(onlyEmbeds ? "prefill" : "decode");
-  const model = new LocalModel({
-    id: order.id,
+  const count = threads.getThreads(onlyEmbeds ? "prefill" : "decode");
+  const model = new InProcessModel({
+    id: params.id,
     facts,
-    memoryBytes: order.memoryBytes,
+    memoryBytes: params.memoryBytes,
     threads: count,
     runner,
     cores,
@@ -150,12 +158,12 @@ async function open(order: LoadOrder): Promise<{ model: LocalModel; loaded: Load
 }
 
 /** Holds the cores: beside another model's threads every measurement would be wrong. */
-async function measureRunner(order: LoadOrder, runner: LlamaRunner, threads: ThreadGovernor) {
+async function measureRunner(params: LoadParams, runner: LlamaRunner, threads: ThreadGovernor) {
   const { signal } = new AbortController();
   await cores.hold("interactive", signal);
   try {
     const { calibration, steady } = await calibrate({
-      cores: order.threadsMax,
+      cores: params.threadsMax,
       measure: (kind, count) => runner.measure(kind, count),
       now: () => performance.now(),
       signal,
@@ -166,14 +174,14 @@ async function measureRunner(order: LoadOrder, runner: LlamaRunner, threads: Thr
       measure: (width) => runner.measureStep(width),
       signal,
     });
-    const measured: Measured = { ...calibration, batchCosts: batches.costs };
+    const measured: Measurements = { ...calibration, batchCosts: batches.costs };
     return { measured, steady: steady && batches.steady };
   } finally {
     cores.release();
   }
 }
 
-function unusable(id: string, error: unknown): AssistantError {
+function unusableFileError(id: string, error: unknown): AssistantError {
   logError(error);
   return new AssistantError(
     "model_unusable",
@@ -182,7 +190,10 @@ function unusable(id: string, error: unknown): AssistantError {
   );
 }
 
-function noContext({ id, contextTokens, sequences }: LoadOrder, error: unknown): AssistantError {
+function contextMemoryError(
+  { id, contextTokens, sequences }: LoadParams,
+  error: unknown,
+): AssistantError {
   if (error instanceof AssistantError) return error;
   logError(error);
   return new AssistantError(
@@ -193,7 +204,7 @@ function noContext({ id, contextTokens, sequences }: LoadOrder, error: unknown):
 }
 
 /** Where memory runs out after all, a model that can be loaded again goes before the daemon does. */
-function preferAsVictim(): void {
+function raiseOomScore(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "500");
   } catch {

@@ -3,10 +3,10 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../../../base/clock.ts";
 import type { Logger } from "../../../../base/logger.ts";
-import type { FromChild, ToChild } from "./wire.ts";
+import type { FromChild, ToChild } from "./ipc.ts";
 
 /** A main thread that says nothing for so long does nothing else either; computing is not done there. */
-const SILENT_MS_MAX = 60_000;
+const SILENCE_MAX_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 /** Of what a process writes: native code can be talkative. */
 const LINE_LENGTH_MAX = 1_000;
@@ -24,7 +24,7 @@ export interface ProcessEnd {
   readonly reason: string;
   readonly signal: NodeJS.Signals | null;
   /** It was ended from here, for the reason that is given. */
-  readonly isOwn: boolean;
+  readonly isKilledByParent: boolean;
 }
 
 /** A process with one model in it: its channel, its end, what it writes, and whether it still lives. */
@@ -36,13 +36,13 @@ export class EngineProcess implements AsyncDisposable {
   readonly #closed: Promise<unknown>;
   #hasEnded = false;
   #reason: string | undefined;
-  #heardAt: number;
-  #stopWatching: () => void = () => {};
+  #lastMessageAt: number;
+  #stopWatchdog: () => void = () => {};
 
   constructor(options: EngineProcessOptions) {
     const { clock, logger, workers } = options;
     this.#clock = clock;
-    this.#heardAt = clock.now();
+    this.#lastMessageAt = clock.now();
     const isSource = import.meta.url.endsWith(".ts");
     const entry = new URL(isSource ? "./child.ts" : "./child.js", import.meta.url);
     this.#child = fork(fileURLToPath(entry), [], {
@@ -57,8 +57,12 @@ export class EngineProcess implements AsyncDisposable {
     this.ended = new Promise((resolve) => {
       const onEnd = (reason: string, signal: NodeJS.Signals | null) => {
         this.#hasEnded = true;
-        this.#stopWatching();
-        resolve({ reason: this.#reason ?? reason, signal, isOwn: this.#reason !== undefined });
+        this.#stopWatchdog();
+        resolve({
+          reason: this.#reason ?? reason,
+          signal,
+          isKilledByParent: this.#reason !== undefined,
+        });
       };
       this.#child.once("exit", (code, signal) =>
         onEnd(signal === null ? `ended with code ${code}` : `killed by ${signal}`, signal),
@@ -70,10 +74,10 @@ export class EngineProcess implements AsyncDisposable {
         onEnd("it could not be started", null);
       });
     });
-    const lines = new LineLimit(clock);
-    capture(this.#child.stdout, lines, logger);
-    capture(this.#child.stderr, lines, logger);
-    this.#watch();
+    const lines = new LineRateLimit(clock);
+    logOutput(this.#child.stdout, lines, logger);
+    logOutput(this.#child.stderr, lines, logger);
+    this.#startWatchdog();
   }
 
   get pid(): number | undefined {
@@ -82,7 +86,7 @@ export class EngineProcess implements AsyncDisposable {
 
   onMessage(listener: (message: FromChild) => void): void {
     this.#child.on("message", (message: FromChild) => {
-      this.#heardAt = this.#clock.now();
+      this.#lastMessageAt = this.#clock.now();
       listener(message);
     });
   }
@@ -107,26 +111,26 @@ export class EngineProcess implements AsyncDisposable {
   }
 
   /** It is asked to say something now and then; also a stopped machine gets its time again. */
-  #watch(): void {
+  #startWatchdog(): void {
     let askedAt = this.#clock.now();
-    const look = () => {
+    const checkLiveness = () => {
       const now = this.#clock.now();
       // What was not asked in time could not be answered: this process was the one that stood still.
-      if (now - askedAt > 2 * PING_EVERY_MS) this.#heardAt = now;
+      if (now - askedAt > 2 * PING_EVERY_MS) this.#lastMessageAt = now;
       askedAt = now;
-      if (now - this.#heardAt > SILENT_MS_MAX) {
-        this.kill(`it did not answer for ${SILENT_MS_MAX / 1000} s`);
+      if (now - this.#lastMessageAt > SILENCE_MAX_MS) {
+        this.kill(`it did not answer for ${SILENCE_MAX_MS / 1000} s`);
         return;
       }
       this.send({ type: "ping" });
-      this.#stopWatching = this.#clock.setTimer(PING_EVERY_MS, look);
+      this.#stopWatchdog = this.#clock.setTimer(PING_EVERY_MS, checkLiveness);
     };
-    this.#stopWatching = this.#clock.setTimer(PING_EVERY_MS, look);
+    this.#stopWatchdog = this.#clock.setTimer(PING_EVERY_MS, checkLiveness);
   }
 }
 
 /** Lines go to the log, shortened, and no more of them than somebody may read. */
-function capture(stream: Readable | null, limit: LineLimit, logger: Logger): void {
+function logOutput(stream: Readable | null, limit: LineRateLimit, logger: Logger): void {
   let rest = "";
   stream?.setEncoding("utf8").on("data", (text: string) => {
     const lines = `${rest}${text}`.split("\n");
@@ -143,7 +147,7 @@ function capture(stream: Readable | null, limit: LineLimit, logger: Logger): voi
   });
 }
 
-class LineLimit {
+class LineRateLimit {
   readonly #clock: Clock;
   #since = 0;
   #count = 0;

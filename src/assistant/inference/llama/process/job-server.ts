@@ -1,5 +1,11 @@
-import type { LoadedModel } from "../../engine.ts";
-import { EVENTS_AHEAD_MAX, type FromChild, type News, packError, type ToChild } from "./wire.ts";
+import type { LoadedModel } from "../../inference-engine.ts";
+import {
+  EVENT_CREDIT_MAX,
+  type FromChild,
+  type JobEvent,
+  serializeError,
+  type ToChild,
+} from "./ipc.ts";
 
 type Job = Extract<ToChild, { type: "generate" | "embed" | "encode" }>;
 
@@ -14,9 +20,9 @@ export interface JobServerOptions {
  * Tokens that follow each other faster than this are told together: below a refresh of any screen, and a
  * message for each costs a small model a third of its speed. What is first or last is told at once.
  */
-const TOGETHER_MS = 4;
+const COALESCE_MS = 4;
 
-interface Running {
+interface RunningJob {
   readonly abort: AbortController;
   /** Events that may still be sent before the caller has to take some. */
   credit: number;
@@ -26,8 +32,8 @@ interface Running {
 /** Runs jobs in the model's process and tells the parent what comes of them, one message a turn. */
 export class JobServer {
   readonly #options: JobServerOptions;
-  readonly #running = new Map<number, Running>();
-  #news: News[] = [];
+  readonly #running = new Map<number, RunningJob>();
+  #events: JobEvent[] = [];
   #flushing: "no" | "soon" | "at once" = "no";
   #flushedAt = 0;
 
@@ -37,16 +43,16 @@ export class JobServer {
 
   /** Returns at once; what happens is told as news. */
   run(job: Job): void {
-    const running: Running = {
+    const running: RunningJob = {
       abort: new AbortController(),
-      credit: EVENTS_AHEAD_MAX,
+      credit: EVENT_CREDIT_MAX,
       onCredit: () => {},
     };
     this.#running.set(job.id, running);
-    void this.#answer(job, running);
+    void this.#runJob(job, running);
   }
 
-  taken(id: number, count: number): void {
+  addCredit(id: number, count: number): void {
     const running = this.#running.get(id);
     if (!running) return;
     running.credit += count;
@@ -57,14 +63,14 @@ export class JobServer {
     this.#running.get(id)?.abort.abort();
   }
 
-  async #answer(job: Job, running: Running): Promise<void> {
+  async #runJob(job: Job, running: RunningJob): Promise<void> {
     const { signal } = running.abort;
     try {
-      const last = await this.#work(job, running);
-      if (!signal.aborted) this.#news.push(last);
+      const last = await this.#compute(job, running);
+      if (!signal.aborted) this.#events.push(last);
     } catch (error) {
       if (!signal.aborted) {
-        this.#news.push({ id: job.id, error: packError(error, this.#options.onError) });
+        this.#events.push({ id: job.id, error: serializeError(error, this.#options.onError) });
       }
     } finally {
       this.#running.delete(job.id);
@@ -73,7 +79,7 @@ export class JobServer {
     }
   }
 
-  async #work(job: Job, running: Running): Promise<News> {
+  async #compute(job: Job, running: RunningJob): Promise<JobEvent> {
     const { id } = job;
     const { model } = this.#options;
     const { signal } = running.abort;
@@ -86,11 +92,11 @@ export class JobServer {
         let isFirst = true;
         for await (const event of model.generate(job.job, signal)) {
           if (signal.aborted) break;
-          this.#news.push({ id, event });
+          this.#events.push({ id, event });
           this.#flushSoon(isFirst);
           isFirst = event.type === "started";
           running.credit--;
-          while (running.credit <= 0 && !signal.aborted) await moreCredit(running);
+          while (running.credit <= 0 && !signal.aborted) await waitForCredit(running);
         }
         return { id, done: true };
       }
@@ -100,7 +106,7 @@ export class JobServer {
   /** All streams of a step are told in one message: each costs a system call and a copy. */
   #flushSoon(atOnce: boolean): void {
     if (this.#flushing === "at once" || (this.#flushing === "soon" && !atOnce)) return;
-    const waitMs = this.#flushedAt + TOGETHER_MS - performance.now();
+    const waitMs = this.#flushedAt + COALESCE_MS - performance.now();
     if (atOnce || waitMs <= 0) {
       this.#flushing = "at once";
       setImmediate(() => this.#flush());
@@ -113,15 +119,15 @@ export class JobServer {
   }
 
   #flush(): void {
-    const news = this.#news;
-    this.#news = [];
+    const events = this.#events;
+    this.#events = [];
     this.#flushing = "no";
     this.#flushedAt = performance.now();
-    this.#options.send({ type: "news", news, load: { ...this.#options.model.load } });
+    this.#options.send({ type: "events", events: events, load: { ...this.#options.model.load } });
   }
 }
 
-function moreCredit(running: Running): Promise<void> {
+function waitForCredit(running: RunningJob): Promise<void> {
   return new Promise((resolve) => {
     const { signal } = running.abort;
     const go = () => {

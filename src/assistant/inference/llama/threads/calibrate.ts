@@ -1,29 +1,29 @@
-import type { Calibration } from "./governor.ts";
+import type { Calibration } from "./thread-governor.ts";
 
 export interface CalibrateOptions {
   readonly cores: number;
   /** How long one thing takes with so many threads, in milliseconds. */
-  readonly measure: (kind: Kind, threads: number) => Promise<number>;
+  readonly measure: (kind: Workload, threads: number) => Promise<number>;
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
   readonly signal: AbortSignal;
 }
 
-export interface Calibrated {
+export interface CalibrationResult {
   readonly calibration: Calibration;
   /** Measurements agreed with each other, so that the result is worth keeping for the next load. */
   readonly steady: boolean;
 }
 
-type Kind = "decode" | "prefill";
+type Workload = "decode" | "prefill";
 
 /** No new round is begun after this; a first round of each number of threads is always made. */
-const BUDGET_MS = 600;
+const CALIBRATION_MS = 600;
 const ROUNDS_MAX = 6;
 /** A number of threads that is so much slower than another is not tried again, nor are greater ones. */
-const HOPELESS_FACTOR = 2;
+const TOO_SLOW_FACTOR = 2;
 /** More threads have to be worth it: each is a core that nobody else has meanwhile. */
-const WORTH_FACTOR = 1.07;
+const WORTHWHILE_FACTOR = 1.07;
 /** Measurements of the winner that differ by less. */
 const STEADY_FACTOR = 1.3;
 /** From here on a prompt is bound by computing, and takes seconds to measure: every core helps. */
@@ -34,7 +34,7 @@ const LARGE_MODEL_DECODE_MS = 30;
  * so that a load from elsewhere meets all of them, and each counts by its best time, since noise only
  * ever makes things slower.
  */
-export async function calibrate(options: CalibrateOptions): Promise<Calibrated> {
+export async function calibrate(options: CalibrateOptions): Promise<CalibrationResult> {
   const { cores, now } = options;
   if (cores === 1) {
     return {
@@ -44,10 +44,10 @@ export async function calibrate(options: CalibrateOptions): Promise<Calibrated> 
   }
   // Weights come from the disk with the first token; that belongs to no number of threads.
   await options.measure("decode", 1);
-  const deadline = now() + BUDGET_MS;
-  const decode = await race("decode", deadline, options);
+  const deadline = now() + CALIBRATION_MS;
+  const decode = await findBestThreads("decode", deadline, options);
   if (decode.bestMs > LARGE_MODEL_DECODE_MS) {
-    const prefillThreads = decode.hopelessFrom === undefined ? cores : decode.hopelessFrom - 1;
+    const prefillThreads = decode.tooSlowFrom === undefined ? cores : decode.tooSlowFrom - 1;
     return {
       calibration: {
         decodeThreads: decode.threads,
@@ -57,7 +57,11 @@ export async function calibrate(options: CalibrateOptions): Promise<Calibrated> 
       steady: decode.steady,
     };
   }
-  const prefill = await race("prefill", Math.max(deadline, now() + BUDGET_MS / 2), options);
+  const prefill = await findBestThreads(
+    "prefill",
+    Math.max(deadline, now() + CALIBRATION_MS / 2),
+    options,
+  );
   return {
     calibration: {
       decodeThreads: decode.threads,
@@ -68,19 +72,19 @@ export async function calibrate(options: CalibrateOptions): Promise<Calibrated> 
   };
 }
 
-interface RaceResult {
+interface ThreadBenchmark {
   readonly threads: number;
   readonly bestMs: number;
   readonly steady: boolean;
   /** Fewest threads that were much slower than fewer still. */
-  readonly hopelessFrom: number | undefined;
+  readonly tooSlowFrom: number | undefined;
 }
 
-async function race(
-  kind: Kind,
+async function findBestThreads(
+  kind: Workload,
   deadline: number,
   { cores, measure, now, signal }: CalibrateOptions,
-): Promise<RaceResult> {
+): Promise<ThreadBenchmark> {
   const candidates = [...new Set([1, Math.floor(cores / 2), cores - 1, cores])]
     .filter((threads) => threads >= 1)
     .toSorted((one, other) => one - other);
@@ -93,13 +97,19 @@ async function race(
       if (hopelessFrom !== undefined && threads >= hopelessFrom) break;
       times.get(threads)?.push(await measure(kind, threads));
       const fastest = Math.min(...candidates.map(best));
-      if (threads > 1 && best(threads) > fastest * HOPELESS_FACTOR) hopelessFrom = threads;
+      if (threads > 1 && best(threads) > fastest * TOO_SLOW_FACTOR) hopelessFrom = threads;
     }
   }
   const bestMs = Math.min(...candidates.map(best));
-  const threads = candidates.find((candidate) => best(candidate) <= bestMs * WORTH_FACTOR) ?? 1;
+  const threads =
+    candidates.find((candidate) => best(candidate) <= bestMs * WORTHWHILE_FACTOR) ?? 1;
   const [first = 0, second = Number.POSITIVE_INFINITY] = (times.get(threads) ?? []).toSorted(
     (one, other) => one - other,
   );
-  return { threads, bestMs: best(threads), steady: second <= first * STEADY_FACTOR, hopelessFrom };
+  return {
+    threads,
+    bestMs: best(threads),
+    steady: second <= first * STEADY_FACTOR,
+    tooSlowFrom: hopelessFrom,
+  };
 }

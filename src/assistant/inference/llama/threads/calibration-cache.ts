@@ -3,16 +3,16 @@ import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../../../../base/clock.ts";
-import { Shape } from "../../../../base/shape.ts";
+import { LazyValidator } from "../../../../base/json-validator.ts";
 import type { BatchCosts } from "../batch-plan.ts";
-import type { Calibration } from "./governor.ts";
+import type { Calibration } from "./thread-governor.ts";
 
 /** All that is measured at the first load of a model. */
-export interface Measured extends Calibration {
+export interface Measurements extends Calibration {
   readonly batchCosts: BatchCosts;
 }
 
-const measuredShape = new Shape<Measured>({
+const measurementsValidator = new LazyValidator<Measurements>({
   type: "object",
   required: ["decodeThreads", "prefillThreads", "batchCosts"],
   properties: {
@@ -33,7 +33,7 @@ const measuredShape = new Shape<Measured>({
 });
 
 /** How long a measurement beside other work is better than another one, which takes a second, in milliseconds. */
-const UNSTEADY_KEPT_MS = 60 * 60_000;
+const UNSTEADY_TTL_MS = 60 * 60_000;
 
 /**
  * What was measured, by model, processor and number of cores, in a folder of small files; and what was measured
@@ -43,7 +43,10 @@ export class CalibrationCache {
   readonly #folder: string;
   readonly #machine: string;
   readonly #clock: Clock;
-  readonly #unsteady = new Map<string, { readonly measured: Measured; readonly until: number }>();
+  readonly #unsteady = new Map<
+    string,
+    { readonly measured: Measurements; readonly until: number }
+  >();
 
   constructor(options: {
     readonly folder: string;
@@ -56,36 +59,36 @@ export class CalibrationCache {
   }
 
   /** Undefined where there is none that can be used. */
-  async read(modelDigest: string): Promise<Measured | undefined> {
-    return (await this.#kept(modelDigest)) ?? this.#noted(modelDigest);
+  async read(modelDigest: string): Promise<Measurements | undefined> {
+    return (await this.#readFile(modelDigest)) ?? this.#readTemporary(modelDigest);
   }
 
   /** Of a machine that was busy: good for a while, and then measured again. */
-  note(modelDigest: string, measured: Measured): void {
+  keepTemporarily(modelDigest: string, measured: Measurements): void {
     this.#unsteady.set(modelDigest, {
       measured,
-      until: this.#clock.now() + UNSTEADY_KEPT_MS,
+      until: this.#clock.now() + UNSTEADY_TTL_MS,
     });
   }
 
-  #noted(modelDigest: string): Measured | undefined {
+  #readTemporary(modelDigest: string): Measurements | undefined {
     const noted = this.#unsteady.get(modelDigest);
     if (noted && noted.until > this.#clock.now()) return noted.measured;
     this.#unsteady.delete(modelDigest);
     return undefined;
   }
 
-  async #kept(modelDigest: string): Promise<Measured | undefined> {
+  async #readFile(modelDigest: string): Promise<Measurements | undefined> {
     try {
       const found: unknown = JSON.parse(await readFile(this.#path(modelDigest), "utf8"));
-      return measuredShape.fits(found) ? found : undefined;
+      return measurementsValidator.isValid(found) ? found : undefined;
     } catch {
       return undefined;
     }
   }
 
   /** Rejects where the folder cannot be written, which costs a second at the next load and nothing else. */
-  async write(modelDigest: string, measured: Measured): Promise<void> {
+  async write(modelDigest: string, measured: Measurements): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const path = this.#path(modelDigest);
     const part = `${path}.${randomUUID()}.part`;

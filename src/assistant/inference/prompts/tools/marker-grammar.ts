@@ -7,7 +7,7 @@ type Rules = Record<string, Expression>;
  * ends with the next one, so that a long text costs llama.cpp no more than a short one. `mayEnd`: the text
  * may also end without the marker. The rules are named `${name}-0`, ...; the first is handed back.
  */
-export function textUpTo(
+export function buildTextUntilMarker(
   marker: string,
   after: Expression,
   options: { readonly name: string; readonly mayEnd: boolean; readonly rules: Rules },
@@ -20,13 +20,13 @@ export function textUpTo(
     const choices: Expression[] = mayEnd ? [{ kind: "literal", text: "" }] : [];
     const leading: string[] = [];
     for (const letter of letters) {
-      const next = overlap(characters, seen, letter);
+      const next = countMatchedPrefix(characters, seen, letter);
       if (next === 0) continue;
       leading.push(letter);
       const rest = next === characters.length ? after : rule(next);
       choices.push({ kind: "sequence", items: [{ kind: "literal", text: letter }, rest] });
     }
-    choices.push({ kind: "sequence", items: [anyBut(leading), rule(0)] });
+    choices.push({ kind: "sequence", items: [anyCharacterExcept(leading), rule(0)] });
     rules[`${name}-${seen}`] = { kind: "choice", options: choices };
   }
   return rule(0);
@@ -36,13 +36,13 @@ export function textUpTo(
  * Any text but one that begins as one of `beginnings` does; a text that begins so has to go on with what
  * belongs to it. No beginning may be the beginning of another.
  */
-export function textUnless(
+export function buildTextNotStartingWith(
   beginnings: ReadonlyMap<string, Expression>,
   options: { readonly name: string; readonly rules: Rules },
 ): Expression {
   const { name, rules } = options;
   let count = 0;
-  const any: Expression = { kind: "repeat", item: anyBut([]), min: 0, max: undefined };
+  const any: Expression = { kind: "repeat", item: anyCharacterExcept([]), min: 0, max: undefined };
   const ruleOf = (rests: ReadonlyMap<string, Expression>): Expression => {
     const done = rests.get("");
     if (done !== undefined) return done;
@@ -63,7 +63,7 @@ export function textUnless(
             items: [{ kind: "literal", text: letter }, ruleOf(further)],
           }),
         ),
-        { kind: "sequence", items: [anyBut([...branches.keys()]), any] },
+        { kind: "sequence", items: [anyCharacterExcept([...branches.keys()]), any] },
       ],
     };
     return { kind: "rule", name: own };
@@ -72,7 +72,7 @@ export function textUnless(
 }
 
 /** Of `seen` characters of the marker and one more: how many of them may begin the marker anew. */
-function overlap(marker: readonly string[], seen: number, letter: string): number {
+function countMatchedPrefix(marker: readonly string[], seen: number, letter: string): number {
   const text = [...marker.slice(0, seen), letter];
   for (let length = Math.min(text.length, marker.length); length > 0; length--) {
     const end = text.slice(text.length - length);
@@ -84,7 +84,7 @@ function overlap(marker: readonly string[], seen: number, letter: string): numbe
 const LAST_CODE_POINT = 0x10ffff;
 
 /** One character that is none of these. */
-function anyBut(characters: readonly string[]): Expression {
+function anyCharacterExcept(characters: readonly string[]): Expression {
   const points = characters.map((character) => character.codePointAt(0) ?? 0);
   const ranges: CodePointRange[] = [];
   let from = 0;

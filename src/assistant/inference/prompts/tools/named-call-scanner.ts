@@ -1,32 +1,32 @@
-import { type CallProgress, ValueScanner } from "./call-scanner.ts";
+import { type CallProgress, JsonValueScanner } from "./json-call-scanner.ts";
 
 /** Longer than a tool may be named. */
 const NAME_MAX = 200;
-const BETWEEN = "[ARGS]";
+const ARGUMENTS_MARKER = "[ARGS]";
 
 /** Reads one call `name[ARGS]{...}` as it comes; the marker before it has been read. */
 export class NamedCallScanner {
-  readonly #value = new ValueScanner();
+  readonly #value = new JsonValueScanner();
   #head = "";
-  #isTold = false;
+  #isNameReported = false;
 
   push(text: string): CallProgress {
     let taken = 0;
-    let out = "";
+    let output = "";
     let name: string | undefined;
     const progress = (state: CallProgress["state"]): CallProgress => ({
       taken,
       ...(name !== undefined && { name }),
-      arguments: out,
+      arguments: output,
       state,
     });
     while (taken < text.length) {
       const character = text.charAt(taken);
-      if (this.#isTold) {
+      if (this.#isNameReported) {
         const place = this.#value.push(character);
         if (place === "after" || place === "failed") return progress("failed");
         taken += 1;
-        out += character;
+        output += character;
         if (place === "last") return progress("done");
         continue;
       }
@@ -39,13 +39,13 @@ export class NamedCallScanner {
           name = undefined;
           return progress("failed");
         }
-        this.#isTold = true;
+        this.#isNameReported = true;
         this.#value.begin(character);
         continue;
       }
       this.#head += character;
       taken += 1;
-      if (this.#head.length > NAME_MAX + BETWEEN.length) return progress("failed");
+      if (this.#head.length > NAME_MAX + ARGUMENTS_MARKER.length) return progress("failed");
     }
     return progress("reading");
   }

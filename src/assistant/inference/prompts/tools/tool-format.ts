@@ -16,11 +16,11 @@ export interface ToolFormat {
   /** Whether the name stands in JSON, within quotes, as a property of an object beside the arguments. */
   readonly isObject: boolean;
   /** Whether one answer may hold several calls. */
-  readonly several: boolean;
+  readonly allowsSeveralCalls: boolean;
 }
 
 /** As Hermes and Qwen write them; also what models are asked for that were taught nothing. */
-export const hermes: ToolFormat = {
+export const hermesFormat: ToolFormat = {
   marker: "<tool_call>",
   open: "",
   close: "",
@@ -29,11 +29,11 @@ export const hermes: ToolFormat = {
   after: "}\n</tool_call>",
   separator: "\n",
   isObject: true,
-  several: true,
+  allowsSeveralCalls: true,
 };
 
 /** A list after one marker, as Mistral's models before 2025 write them. */
-function mistralList(space: string): ToolFormat {
+function createMistralListFormat(space: string): ToolFormat {
   return {
     marker: "[TOOL_CALLS]",
     open: `[TOOL_CALLS]${space}[`,
@@ -43,12 +43,12 @@ function mistralList(space: string): ToolFormat {
     after: "}",
     separator: ", ",
     isObject: true,
-    several: true,
+    allowsSeveralCalls: true,
   };
 }
 
 /** As Mistral's later models write them. */
-const mistralNamed: ToolFormat = {
+const mistralNamedFormat: ToolFormat = {
   marker: "[TOOL_CALLS]",
   open: "",
   close: "",
@@ -57,11 +57,11 @@ const mistralNamed: ToolFormat = {
   after: "",
   separator: "",
   isObject: false,
-  several: true,
+  allowsSeveralCalls: true,
 };
 
 /** One bare object, as Llama 3 writes it. */
-const llama: ToolFormat = {
+const llamaFormat: ToolFormat = {
   marker: undefined,
   open: "",
   close: "",
@@ -70,22 +70,22 @@ const llama: ToolFormat = {
   after: "}",
   separator: "",
   isObject: true,
-  several: false,
+  allowsSeveralCalls: false,
 };
 
 /** The format in which a template says calls, each told by how it says a call of `probe_tool`. */
 const formats: readonly (readonly [RegExp, ToolFormat])[] = [
-  [/\[TOOL_CALLS\]probe_tool\[ARGS\]\{/, mistralNamed],
-  [/\[TOOL_CALLS\] \[\{"name": ?"probe_tool", ?"arguments": ?\{/, mistralList(" ")],
-  [/\[TOOL_CALLS\]\[\{"name": ?"probe_tool", ?"arguments": ?\{/, mistralList("")],
-  [/<tool_call>\s*\{"name": ?"probe_tool", ?"arguments": ?\{/, hermes],
-  [/(?<!<tool_call>\s*)\{"name": ?"probe_tool", ?"parameters": ?\{/, llama],
+  [/\[TOOL_CALLS\]probe_tool\[ARGS\]\{/, mistralNamedFormat],
+  [/\[TOOL_CALLS\] \[\{"name": ?"probe_tool", ?"arguments": ?\{/, createMistralListFormat(" ")],
+  [/\[TOOL_CALLS\]\[\{"name": ?"probe_tool", ?"arguments": ?\{/, createMistralListFormat("")],
+  [/<tool_call>\s*\{"name": ?"probe_tool", ?"arguments": ?\{/, hermesFormat],
+  [/(?<!<tool_call>\s*)\{"name": ?"probe_tool", ?"parameters": ?\{/, llamaFormat],
 ];
 
 /**
  * Undefined: a format that is not known here, such as Qwen3-Coder's XML. Then the model is told of Hermes'
  * format in words.
  */
-export function formatOf(saidProbe: string): ToolFormat | undefined {
-  return formats.find(([pattern]) => pattern.test(saidProbe))?.[1];
+export function matchToolFormat(renderedCall: string): ToolFormat | undefined {
+  return formats.find(([pattern]) => pattern.test(renderedCall))?.[1];
 }

@@ -1,16 +1,16 @@
 import type { GrammarLayout } from "../../schema-grammar/compile-schema.ts";
 import type { Expression } from "../../schema-grammar/expression.ts";
-import { textUnless, textUpTo } from "./marker-grammar.ts";
+import { buildTextNotStartingWith, buildTextUntilMarker } from "./marker-grammar.ts";
 import type { ToolFormat } from "./tool-format.ts";
 
 /** What an answer may be. */
-export interface AnswerShape {
+export interface AnswerConstraints {
   readonly format: ToolFormat;
   /** Tools that may be called; none: no calls. */
   readonly tools: readonly CallableTool[];
   /** Whether an answer may do without a call. */
   readonly isCallOptional: boolean;
-  readonly severalCalls: boolean;
+  readonly allowsSeveralCalls: boolean;
   /** What an answer without a call has to be; undefined: any text. */
   readonly document: { readonly schema: unknown } | undefined;
   readonly thinking: Thinking | undefined;
@@ -32,28 +32,28 @@ export interface Thinking {
 }
 
 /** The name of the rule for the arguments of a tool. */
-export function argumentsRule(index: number): string {
+export function getArgumentsRuleName(index: number): string {
   return `arguments-${index}`;
 }
 
 /** Where the tool stands whose arguments a rule of this name is for; undefined: it is another rule. */
-export function toolOfRule(name: string | undefined): number | undefined {
+export function parseToolIndex(name: string | undefined): number | undefined {
   const index = /^arguments-(\d+)$/.exec(name ?? "")?.[1];
   return index === undefined ? undefined : Number(index);
 }
 
 /** The name of the rule for the document that an answer has to be. */
-export const documentRule = "document";
+export const documentRuleName = "document";
 
 /** Undefined: any text will do. */
-export function answerLayout(shape: AnswerShape): GrammarLayout | undefined {
-  const { tools, document, thinking, isCallOptional } = shape;
+export function buildAnswerLayout(constraints: AnswerConstraints): GrammarLayout | undefined {
+  const { tools, document, thinking, isCallOptional } = constraints;
   if (tools.length === 0 && document === undefined) return undefined;
   const rules: Record<string, Expression> = {};
   const schemas: Record<string, unknown> = {};
-  if (document !== undefined) schemas[documentRule] = document.schema;
-  for (const tool of tools) schemas[argumentsRule(tool.index)] = tool.schema;
-  const answer = answerExpression(shape, rules);
+  if (document !== undefined) schemas[documentRuleName] = document.schema;
+  for (const tool of tools) schemas[getArgumentsRuleName(tool.index)] = tool.schema;
+  const answer = buildAnswerExpression(constraints, rules);
   if (thinking === undefined) return { root: answer, rules, schemas };
   // Blank space as templates have it; without a bound, small models go on for ever.
   const space: Expression = {
@@ -68,7 +68,7 @@ export function answerLayout(shape: AnswerShape): GrammarLayout | undefined {
     min: 0,
     max: 2,
   };
-  const rest = textUpTo(
+  const rest = buildTextUntilMarker(
     thinking.close,
     { kind: "sequence", items: [space, rule("answer")] },
     { name: "thought", mayEnd: false, rules },
@@ -81,46 +81,49 @@ export function answerLayout(shape: AnswerShape): GrammarLayout | undefined {
   return { root: { kind: "choice", options: [rule("answer"), thought] }, rules, schemas };
 }
 
-function answerExpression(shape: AnswerShape, rules: Record<string, Expression>): Expression {
-  const { format, tools, document, isCallOptional } = shape;
-  if (tools.length === 0) return rule(documentRule);
+function buildAnswerExpression(
+  constraints: AnswerConstraints,
+  rules: Record<string, Expression>,
+): Expression {
+  const { format, tools, document, isCallOptional } = constraints;
+  if (tools.length === 0) return rule(documentRuleName);
   rules["call"] = {
     kind: "choice",
     options: tools.map((tool) =>
       sequence(
-        literal(nameText(format, tool.name) + format.between),
-        rule(argumentsRule(tool.index)),
+        literal(writeName(format, tool.name) + format.between),
+        rule(getArgumentsRuleName(tool.index)),
         literal(format.after),
       ),
     ),
   };
   const further = sequence(literal(format.separator + format.before), rule("call"));
-  const isMany = shape.severalCalls && format.several;
+  const allowsMore = constraints.allowsSeveralCalls && format.allowsSeveralCalls;
   const rest: readonly Expression[] = [
     rule("call"),
-    ...(isMany ? [{ kind: "repeat", item: further, min: 0, max: undefined } as const] : []),
+    ...(allowsMore ? [{ kind: "repeat", item: further, min: 0, max: undefined } as const] : []),
     literal(format.close),
   ];
   const begin = format.open + format.before;
   const calls = sequence(literal(begin), ...rest);
   if (!isCallOptional) return calls;
-  if (document !== undefined) return { kind: "choice", options: [rule(documentRule), calls] };
+  if (document !== undefined) return { kind: "choice", options: [rule(documentRuleName), calls] };
   if (format.marker !== undefined) {
     const after = sequence(literal(begin.slice(format.marker.length)), ...rest);
-    return textUpTo(format.marker, after, { name: "text", mayEnd: true, rules });
+    return buildTextUntilMarker(format.marker, after, { name: "text", mayEnd: true, rules });
   }
   const beginnings = tools.map((tool): [string, Expression] => [
-    `${begin}${nameText(format, tool.name)}"`,
+    `${begin}${writeName(format, tool.name)}"`,
     sequence(
       literal(format.between.slice(1)),
-      rule(argumentsRule(tool.index)),
+      rule(getArgumentsRuleName(tool.index)),
       literal(format.after + format.close),
     ),
   ]);
-  return textUnless(new Map(beginnings), { name: "text", rules });
+  return buildTextNotStartingWith(new Map(beginnings), { name: "text", rules });
 }
 
-function nameText(format: ToolFormat, name: string): string {
+function writeName(format: ToolFormat, name: string): string {
   return format.isObject ? JSON.stringify(name).slice(1, -1) : name;
 }
 

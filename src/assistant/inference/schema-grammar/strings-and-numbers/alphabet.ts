@@ -8,7 +8,7 @@ import { type CodePoints, everyCodePoint } from "./code-points.ts";
 export type Alphabet = readonly CodePoints[];
 
 /** The coarsest alphabet in which each of the sets is a union of symbols. */
-export function alphabetOf(sets: readonly CodePoints[]): Alphabet {
+export function buildAlphabet(sets: readonly CodePoints[]): Alphabet {
   const edges: { at: number; set: number }[] = [];
   for (const [set, points] of [everyCodePoint, ...sets].entries()) {
     for (const [from, to] of points) edges.push({ at: from, set }, { at: to + 1, set });
@@ -29,13 +29,13 @@ export function alphabetOf(sets: readonly CodePoints[]): Alphabet {
 }
 
 /** For each symbol of a finer alphabet, the symbol of `coarse` that it lies in. */
-export function symbolsWithin(fine: Alphabet, coarse: Alphabet): Int32Array {
-  const find = symbolFinder(coarse);
+export function mapSymbols(fine: Alphabet, coarse: Alphabet): Int32Array {
+  const find = createSymbolFinder(coarse);
   return Int32Array.from(fine, (points) => find(points[0]?.[0] ?? 0));
 }
 
 /** Finds the symbol of a code point; -1 for a surrogate. */
-export function symbolFinder(alphabet: Alphabet): (codePoint: number) => number {
+export function createSymbolFinder(alphabet: Alphabet): (codePoint: number) => number {
   const ranges = alphabet
     .flatMap((points, symbol) => points.map(([from, to]) => ({ from, to, symbol })))
     .toSorted((left, right) => left.from - right.from);

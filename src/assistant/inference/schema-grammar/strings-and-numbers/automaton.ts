@@ -1,4 +1,4 @@
-import { type Alphabet, alphabetOf, symbolFinder, symbolsWithin } from "./alphabet.ts";
+import { type Alphabet, buildAlphabet, createSymbolFinder, mapSymbols } from "./alphabet.ts";
 import { Budget, TooLargeError } from "./budget.ts";
 
 /** A deterministic automaton over texts. State 0 is where it starts. */
@@ -17,7 +17,7 @@ export const STATES_MAX = 20_000;
  * Makes an automaton of states that are found on the way. `key` tells states apart; `step` gives the
  * next state, or undefined where there is none. Throws TooLargeError.
  */
-export function explore<State>(machine: {
+export function exploreStates<State>(machine: {
   readonly alphabet: Alphabet;
   readonly start: State;
   readonly key: (state: State) => string | number;
@@ -59,25 +59,25 @@ export function explore<State>(machine: {
 }
 
 /** Both, either, or the first without the second. */
-export function combine(
+export function combineAutomata(
   left: Automaton,
   right: Automaton,
   mode: "and" | "or" | "minus",
   budget: Budget,
 ): Automaton {
-  const alphabet = alphabetOf([...left.alphabet, ...right.alphabet]);
-  const leftSymbols = symbolsWithin(alphabet, left.alphabet);
-  const rightSymbols = symbolsWithin(alphabet, right.alphabet);
+  const alphabet = buildAlphabet([...left.alphabet, ...right.alphabet]);
+  const leftSymbols = mapSymbols(alphabet, left.alphabet);
+  const rightSymbols = mapSymbols(alphabet, right.alphabet);
   // A pair of states as one number; 0 stands for "no text goes on" in either half.
   const width = right.size + 1;
-  return explore<number>({
+  return exploreStates<number>({
     alphabet,
     budget,
     start: width + 1,
     key: (pair) => pair,
     step: (pair, symbol) => {
-      const a = follow(left, Math.floor(pair / width) - 1, leftSymbols[symbol] ?? -1);
-      const b = follow(right, (pair % width) - 1, rightSymbols[symbol] ?? -1);
+      const a = nextState(left, Math.floor(pair / width) - 1, leftSymbols[symbol] ?? -1);
+      const b = nextState(right, (pair % width) - 1, rightSymbols[symbol] ?? -1);
       if (a < 0 && (mode !== "or" || b < 0)) return undefined;
       if (b < 0 && mode === "and") return undefined;
       return (a + 1) * width + b + 1;
@@ -92,27 +92,27 @@ export function combine(
 }
 
 export function accepts(automaton: Automaton, text: string): boolean {
-  const find = symbolFinder(automaton.alphabet);
+  const find = createSymbolFinder(automaton.alphabet);
   let state = 0;
   for (const character of text) {
-    state = follow(automaton, state, find(character.codePointAt(0) ?? 0));
+    state = nextState(automaton, state, find(character.codePointAt(0) ?? 0));
     if (state < 0) return false;
   }
   return automaton.accepting[state] === 1;
 }
 
-export function follow(automaton: Automaton, state: number, symbol: number): number {
+export function nextState(automaton: Automaton, state: number, symbol: number): number {
   if (state < 0 || symbol < 0) return -1;
   return automaton.next[state * automaton.alphabet.length + symbol] ?? -1;
 }
 
 /** Where every text is accepted. */
-export function everyText(): Automaton {
-  const alphabet = alphabetOf([]);
+export function createUniversalAutomaton(): Automaton {
+  const alphabet = buildAlphabet([]);
   return { alphabet, size: 1, next: Int32Array.of(0), accepting: Uint8Array.of(1) };
 }
 
 /** Whether any text is accepted; all states of an explored automaton can be reached. */
-export function isEmpty(automaton: Automaton): boolean {
+export function isEmptyAutomaton(automaton: Automaton): boolean {
   return !automaton.accepting.includes(1);
 }

@@ -25,7 +25,7 @@ export class TooLargeError extends Error {
 }
 
 /** The construct of a regular expression, or the format, that cannot be enforced. */
-export class UnsupportedTextError extends Error {
+export class UnsupportedConstructError extends Error {
   constructor(message: string) {
     super(message);
     this.name = new.target.name;

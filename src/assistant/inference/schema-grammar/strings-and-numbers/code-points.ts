@@ -10,19 +10,19 @@ export const everyCodePoint: CodePoints = [
 ];
 
 /** What takes two UTF-16 units. */
-export const beyondBasic: CodePoints = [[0x10000, 0x10ffff]];
+export const supplementaryCodePoints: CodePoints = [[0x10000, 0x10ffff]];
 
-export function codePoint(value: number): CodePoints {
+export function toSingleCodePoint(value: number): CodePoints {
   return intersectCodePoints([[value, value]], everyCodePoint);
 }
 
 /** The characters of `text`, each as one of a set. */
-export function codePointsOf(text: string): CodePoints {
-  return normalCodePoints(Array.from(text, (character) => singleRange(character)));
+export function toCodePoints(text: string): CodePoints {
+  return normalizeCodePoints(Array.from(text, (character) => singleRange(character)));
 }
 
 /** Sorts and joins what overlaps or touches, and drops surrogates. */
-export function normalCodePoints(ranges: readonly CodePointRange[]): CodePoints {
+export function normalizeCodePoints(ranges: readonly CodePointRange[]): CodePoints {
   const sorted = ranges.toSorted((left, right) => left[0] - right[0]);
   const joined: [number, number][] = [];
   for (const [from, to] of sorted) {
@@ -60,7 +60,7 @@ export function complementCodePoints(points: CodePoints): CodePoints {
   return intersectCodePoints(gaps, everyCodePoint);
 }
 
-export function minusCodePoints(left: CodePoints, right: CodePoints): CodePoints {
+export function subtractCodePoints(left: CodePoints, right: CodePoints): CodePoints {
   return intersectCodePoints(left, complementCodePoints(right));
 }
 

@@ -8,19 +8,19 @@ export interface Decimal {
  * The number as JavaScript prints it, which is what a schema's author wrote; from 2^53 on, where the
  * printed digits are rounded, exactly what the double stands for.
  */
-export function decimalOf(value: number): Decimal {
+export function toDecimal(value: number): Decimal {
   if (Math.abs(value) >= 2 ** 53) return { digits: BigInt(value), scale: 0 };
   const [mantissa = "0", exponent = "0"] = String(value).split("e");
   const [whole = "0", fraction = ""] = mantissa.split(".");
   const digits = BigInt(whole + fraction);
   const scale = fraction.length - Number(exponent);
-  return scale < 0 ? { digits: digits * power(-scale), scale: 0 } : { digits: digits, scale };
+  return scale < 0 ? { digits: digits * powerOfTen(-scale), scale: 0 } : { digits: digits, scale };
 }
 
 /** The number times ten to the power of `scale`, to a whole number that is not below or not above it. */
-export function scaledDecimal(value: Decimal, scale: number, rounding: "up" | "down"): bigint {
-  if (scale >= value.scale) return value.digits * power(scale - value.scale);
-  const divisor = power(value.scale - scale);
+export function scaleDecimal(value: Decimal, scale: number, rounding: "up" | "down"): bigint {
+  if (scale >= value.scale) return value.digits * powerOfTen(scale - value.scale);
+  const divisor = powerOfTen(value.scale - scale);
   const quotient = value.digits / divisor;
   const rest = value.digits % divisor;
   if (rest === 0n) return quotient;
@@ -33,23 +33,23 @@ export function scaledDecimal(value: Decimal, scale: number, rounding: "up" | "d
  * finds that 0.07 is no multiple of 0.01; whoever judges what the grammar made should ask here.
  */
 export function isMultipleOf(value: number, step: number): boolean {
-  const number = decimalOf(value);
-  const unit = decimalOf(step);
-  return (number.digits * power(unit.scale)) % (unit.digits * power(number.scale)) === 0n;
+  const number = toDecimal(value);
+  const unit = toDecimal(step);
+  return (number.digits * powerOfTen(unit.scale)) % (unit.digits * powerOfTen(number.scale)) === 0n;
 }
 
 /** How many digits stand before the point; 1 for what is below 1. */
-export function wholeDigits(value: Decimal): number {
-  const whole = scaledDecimal(value, 0, "down");
+export function countWholeDigits(value: Decimal): number {
+  const whole = scaleDecimal(value, 0, "down");
   return String(whole < 0n ? -whole : whole).length;
 }
 
-export function power(exponent: number): bigint {
+export function powerOfTen(exponent: number): bigint {
   return 10n ** BigInt(exponent);
 }
 
 /** The next double in a direction; the ends of what there is stay where they are. */
-export function neighbour(value: number, direction: "up" | "down"): number {
+export function nextDouble(value: number, direction: "up" | "down"): number {
   if (value === 0) return direction === "up" ? Number.MIN_VALUE : -Number.MIN_VALUE;
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, value);

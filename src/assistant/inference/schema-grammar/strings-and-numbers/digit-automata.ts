@@ -1,7 +1,7 @@
-import { type Alphabet, alphabetOf, symbolFinder } from "./alphabet.ts";
-import { type Automaton, explore } from "./automaton.ts";
+import { type Alphabet, buildAlphabet, createSymbolFinder } from "./alphabet.ts";
+import { type Automaton, exploreStates } from "./automaton.ts";
 import { type Budget, TooLargeError } from "./budget.ts";
-import { codePointsOf } from "./code-points.ts";
+import { toCodePoints } from "./code-points.ts";
 
 /**
  * Decimals are counted in units of the last place that is written at most: with two places, 1.5 is 150.
@@ -15,10 +15,10 @@ export interface UnitRange {
 }
 
 const characters = Array.from("0123456789.-eE+");
-const numberAlphabet: Alphabet = alphabetOf(characters.map((one) => codePointsOf(one)));
-const finder = symbolFinder(numberAlphabet);
-const meaning: readonly (string | undefined)[] = numberAlphabet.map((_, symbol) =>
-  characters.find((one) => finder(one.charCodeAt(0)) === symbol),
+const numberAlphabet: Alphabet = buildAlphabet(characters.map((one) => toCodePoints(one)));
+const findSymbol = createSymbolFinder(numberAlphabet);
+const characterBySymbol: readonly (string | undefined)[] = numberAlphabet.map((_, symbol) =>
+  characters.find((one) => findSymbol(one.charCodeAt(0)) === symbol),
 );
 
 /** Above what can be written as a grammar, even without bounds. */
@@ -27,7 +27,7 @@ const MULTIPLE_STATES_MAX = 1_500;
 /** How what was read compares with as many digits of a bound: below, the same so far, above. */
 type Comparison = -1 | 0 | 1;
 
-interface Reading {
+interface DigitState {
   readonly phase: "start" | "zero" | "whole" | "point" | "places";
   /** Digits read in this phase. */
   readonly count: number;
@@ -36,23 +36,23 @@ interface Reading {
 }
 
 /** The decimals from `from` to `to`, which is not negative. */
-export function decimalsBetween(range: UnitRange, budget: Budget): Automaton {
-  const low = new Bound(range.from, range.places);
-  const high = new Bound(range.to, range.places);
-  return explore<Reading>({
+export function buildRangeAutomaton(range: UnitRange, budget: Budget): Automaton {
+  const low = new DigitBound(range.from, range.places);
+  const high = new DigitBound(range.to, range.places);
+  return exploreStates<DigitState>({
     alphabet: numberAlphabet,
     budget,
     start: { phase: "start", count: 0, low: 0, high: 0 },
     key: ({ phase, count, low: a, high: b }) => `${phase}${count},${a},${b}`,
     step: (state, symbol) => {
-      const next = nextPhase(state.phase, state.count, meaning[symbol], range.places);
+      const next = nextPhase(state.phase, state.count, characterBySymbol[symbol], range.places);
       if (next === undefined) return undefined;
       if (next.phase === "point") {
         const a = low.afterWhole(state.low, state.count);
         const b = high.afterWhole(state.high, state.count);
         return b > 0 || a < 0 ? undefined : { ...next, low: a, high: b };
       }
-      const digit = Number(meaning[symbol]);
+      const digit = Number(characterBySymbol[symbol]);
       const at = next.count - 1;
       const inPlaces = next.phase === "places";
       const a = low.compare(state.low, inPlaces ? low.wholeLength + at : at, digit, inPlaces);
@@ -63,8 +63,8 @@ export function decimalsBetween(range: UnitRange, budget: Budget): Automaton {
     },
     accepts: ({ phase, count, low: a, high: b }) => {
       if (phase === "start" || phase === "point") return false;
-      if (phase === "places") return low.reached(a, count);
-      return low.reached(low.afterWhole(a, count), 0) && high.afterWhole(b, count) <= 0;
+      if (phase === "places") return low.isReached(a, count);
+      return low.isReached(low.afterWhole(a, count), 0) && high.afterWhole(b, count) <= 0;
     },
   });
 }
@@ -73,9 +73,13 @@ export function decimalsBetween(range: UnitRange, budget: Budget): Automaton {
  * The decimals that are multiples of so many units. Two remainders are one state where the same digits
  * complete both to a multiple, so that a modulus of 1,000,000 takes seven states. Throws TooLargeError.
  */
-export function multiplesOf(modulus: number, places: number, budget: Budget): Automaton {
+export function buildMultiplesAutomaton(
+  modulus: number,
+  places: number,
+  budget: Budget,
+): Automaton {
   interface Rest {
-    readonly phase: Reading["phase"];
+    readonly phase: DigitState["phase"];
     readonly count: number;
     readonly rest: number;
   }
@@ -87,19 +91,19 @@ export function multiplesOf(modulus: number, places: number, budget: Budget): Au
     }
     return units === 0;
   };
-  return explore<Rest>({
+  return exploreStates<Rest>({
     alphabet: numberAlphabet,
     budget,
     statesMax: MULTIPLE_STATES_MAX,
     start: { phase: "start", count: 0, rest: 0 },
     key: ({ phase, count, rest }) =>
-      `${phase}${phase === "places" ? count : ""},${completions(rest, modulus)}`,
+      `${phase}${phase === "places" ? count : ""},${getCompletionKey(rest, modulus)}`,
     step: (state, symbol) => {
-      const next = nextPhase(state.phase, state.count, meaning[symbol], places);
+      const next = nextPhase(state.phase, state.count, characterBySymbol[symbol], places);
       if (next === undefined) return undefined;
       if (next.phase === "point") return { ...next, rest: state.rest };
       budget.spend(10);
-      return { ...next, rest: (state.rest * 10 + Number(meaning[symbol])) % modulus };
+      return { ...next, rest: (state.rest * 10 + Number(characterBySymbol[symbol])) % modulus };
     },
     accepts: (state) => state.phase !== "start" && state.phase !== "point" && isMultiple(state),
   });
@@ -109,7 +113,7 @@ export function multiplesOf(modulus: number, places: number, budget: Budget): Au
  * For each number of digits, the one number that completes the remainder to a multiple, or none; and,
  * once every remainder has one, the remainder.
  */
-function completions(rest: number, modulus: number): string {
+function getCompletionKey(rest: number, modulus: number): string {
   const found: (number | string)[] = [];
   let shifted = rest;
   let size = 1;
@@ -123,11 +127,11 @@ function completions(rest: number, modulus: number): string {
 }
 
 function nextPhase(
-  phase: Reading["phase"],
+  phase: DigitState["phase"],
   count: number,
   character: string | undefined,
   places: number,
-): Pick<Reading, "phase" | "count"> | undefined {
+): Pick<DigitState, "phase" | "count"> | undefined {
   if (character === undefined) return undefined;
   if (character === ".") {
     return places > 0 && (phase === "zero" || phase === "whole")
@@ -142,7 +146,7 @@ function nextPhase(
 }
 
 /** A bound's digits, those after the point included. */
-class Bound {
+class DigitBound {
   readonly wholeLength: number;
   private readonly digits: string;
 
@@ -166,7 +170,7 @@ class Bound {
   }
 
   /** Whether a number that ends here, after so many places, is at least the bound. */
-  reached(comparison: Comparison, count: number): boolean {
+  isReached(comparison: Comparison, count: number): boolean {
     if (comparison !== 0) return comparison > 0;
     return /^0*$/.test(this.digits.slice(this.wholeLength + count));
   }

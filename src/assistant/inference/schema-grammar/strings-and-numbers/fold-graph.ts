@@ -1,5 +1,5 @@
-import { FINAL, type StateGraph } from "./state-graph.ts";
-import type { Term, Terms } from "./terms.ts";
+import type { ExpressionBuilder, InternedExpression } from "./expression-builder.ts";
+import { FINAL_NODE, type StateGraph } from "./state-graph.ts";
 
 /** A run that does not end as it went on is counted only if it saves at least so many rules. */
 const UNEVEN_RUN_MIN = 8;
@@ -8,73 +8,73 @@ const UNEVEN_RUN_MIN = 8;
  * Finds the counted repetitions and the chains that an automaton has unrolled, and makes one edge of each:
  * `[a-z]{1,2000}` is one edge again instead of 2,001 states. Nothing is unfolded: the graph only shrinks.
  */
-export function foldGraph(graph: StateGraph, terms: Terms): void {
+export function foldGraph(graph: StateGraph, builder: ExpressionBuilder): void {
   let before: number;
   do {
-    before = graph.out.size;
+    before = graph.edgesByNode.size;
     // Nodes that are taken out on the way are not met any more.
-    for (const node of graph.out.keys()) foldRuns(graph, terms, node);
-    for (const node of graph.out.keys()) foldChain(graph, terms, node);
-  } while (graph.out.size < before);
+    for (const node of graph.edgesByNode.keys()) foldRuns(graph, builder, node);
+    for (const node of graph.edgesByNode.keys()) foldChain(graph, builder, node);
+  } while (graph.edgesByNode.size < before);
 }
 
 /**
  * A run: from node to node the same term is read, and each offers the same other ways. `C?` is the
  * shortest. It ends evenly where the last node offers those other ways and no more.
  */
-function foldRuns(graph: StateGraph, terms: Terms, first: number): void {
-  for (const [second, step] of graph.edges(first)) {
-    const run = runFrom(graph, first, second, step);
+function foldRuns(graph: StateGraph, builder: ExpressionBuilder, first: number): void {
+  for (const [second, step] of graph.getEdges(first)) {
+    const run = findRun(graph, first, second, step);
     if (run === undefined) continue;
     const { nodes, after } = run;
     const count = nodes.length - 1;
     const last = nodes.at(-1) ?? first;
-    const others = [...graph.edges(first)].filter(([to]) => to !== second);
+    const others = [...graph.getEdges(first)].filter(([to]) => to !== second);
     if (after === undefined) {
-      for (const [to] of others) graph.disconnect(first, to);
-      cutOut(graph, nodes.slice(0, -1));
-      graph.add(first, last, terms.repeat(step, 0, count));
+      for (const [to] of others) graph.removeEdge(first, to);
+      removeRun(graph, nodes.slice(0, -1));
+      graph.addEdge(first, last, builder.repeat(step, 0, count));
       return;
     }
     if (count < UNEVEN_RUN_MIN) continue;
     const exit = graph.addNode();
     for (const [to, term] of others) {
-      graph.add(exit, to, term);
-      graph.disconnect(first, to);
+      graph.addEdge(exit, to, term);
+      graph.removeEdge(first, to);
     }
-    cutOut(graph, nodes);
-    graph.add(first, exit, terms.repeat(step, 0, count));
-    graph.add(first, after, terms.repeat(step, count + 1, count + 1));
+    removeRun(graph, nodes);
+    graph.addEdge(first, exit, builder.repeat(step, 0, count));
+    graph.addEdge(first, after, builder.repeat(step, count + 1, count + 1));
     return;
   }
 }
 
 /** Takes all but the first of these neighbours out, with the edge that led to them. */
-function cutOut(graph: StateGraph, nodes: readonly number[]): void {
-  const [first = FINAL, ...rest] = nodes;
-  for (const to of graph.edges(first).keys()) graph.disconnect(first, to);
-  for (const node of rest) graph.remove(node);
+function removeRun(graph: StateGraph, nodes: readonly number[]): void {
+  const [first = FINAL_NODE, ...rest] = nodes;
+  for (const to of graph.getEdges(first).keys()) graph.removeEdge(first, to);
+  for (const node of rest) graph.removeNode(node);
 }
 
 /**
  * The nodes of a run that begins at `first` and goes to `second`; `after` is where it leads to if it does
  * not end evenly.
  */
-function runFrom(
+function findRun(
   graph: StateGraph,
   first: number,
   second: number,
-  step: Term,
+  step: InternedExpression,
 ): { nodes: number[]; after: number | undefined } | undefined {
-  const others = new Map(graph.edges(first));
+  const others = new Map(graph.getEdges(first));
   others.delete(second);
   if (others.size === 0 || others.has(first)) return undefined;
   const nodes = [first];
   let node = second;
   for (;;) {
-    const [source, another] = node === FINAL ? [] : graph.sourcesOf(node);
+    const [source, another] = node === FINAL_NODE ? [] : graph.getSources(node);
     const alone = source === nodes.at(-1) && another === undefined;
-    const next = node === FINAL ? "other" : nextOfRun(graph.edges(node), others, step);
+    const next = node === FINAL_NODE ? "other" : continueRun(graph.getEdges(node), others, step);
     // The last node may have other ways in: it stays as it is.
     if (next === "end" && node !== first) return { nodes: [...nodes, node], after: undefined };
     if (typeof next === "string" || next === node || !alone || node === first) {
@@ -86,10 +86,10 @@ function runFrom(
 }
 
 /** Where the run goes on from a node with these edges. */
-function nextOfRun(
-  edges: ReadonlyMap<number, Term>,
-  others: ReadonlyMap<number, Term>,
-  step: Term,
+function continueRun(
+  edges: ReadonlyMap<number, InternedExpression>,
+  others: ReadonlyMap<number, InternedExpression>,
+  step: InternedExpression,
 ): number | "end" | "other" {
   if (edges.size !== others.size && edges.size !== others.size + 1) return "other";
   let next: number | "end" | "other" = edges.size === others.size ? "end" : "other";
@@ -103,29 +103,34 @@ function nextOfRun(
 }
 
 /** Joins an edge with the nodes after it that have no other way in and one way out. */
-function foldChain(graph: StateGraph, terms: Terms, first: number): void {
-  for (const [second, step] of graph.edges(first)) {
-    const others = new Map(graph.edges(first));
+function foldChain(graph: StateGraph, builder: ExpressionBuilder, first: number): void {
+  for (const [second, step] of graph.getEdges(first)) {
+    const others = new Map(graph.getEdges(first));
     others.delete(second);
     const parts = [step];
     const taken: number[] = [];
     let node = second;
-    while (node !== FINAL && node !== 0 && node !== first && graph.sourcesOf(node).length === 1) {
-      const edges = new Map(graph.edges(node));
+    while (
+      node !== FINAL_NODE &&
+      node !== 0 &&
+      node !== first &&
+      graph.getSources(node).length === 1
+    ) {
+      const edges = new Map(graph.getEdges(node));
       const loop = edges.get(node);
       edges.delete(node);
       const [way] = edges;
       if (edges.size !== 1 || way === undefined || taken.includes(node)) break;
       // The end of a run whose steps are not folded yet: `foldRuns` makes better of it.
       if (loop === undefined && others.get(way[0]) === way[1] && others.size === 1) break;
-      if (loop !== undefined) parts.push(terms.repeat(loop, 0, undefined));
+      if (loop !== undefined) parts.push(builder.repeat(loop, 0, undefined));
       parts.push(way[1]);
       taken.push(node);
       node = way[0];
     }
     if (taken.length === 0) continue;
-    graph.disconnect(first, second);
-    for (const one of taken) graph.remove(one);
-    graph.add(first, node, terms.sequence(parts));
+    graph.removeEdge(first, second);
+    for (const one of taken) graph.removeNode(one);
+    graph.addEdge(first, node, builder.sequence(parts));
   }
 }

@@ -1,6 +1,6 @@
 import type { Alphabet } from "./alphabet.ts";
 import type { Automaton } from "./automaton.ts";
-import { normalCodePoints } from "./code-points.ts";
+import { normalizeCodePoints } from "./code-points.ts";
 
 /**
  * The smallest automaton of the same language: states that lead nowhere are gone, states that cannot be
@@ -170,7 +170,7 @@ function mergeSymbols(automaton: Automaton): Automaton {
   if (groups.size === symbols) return automaton;
   const kept = [...groups.values()];
   const alphabet: Alphabet = kept.map((group) =>
-    normalCodePoints(group.flatMap((symbol) => automaton.alphabet[symbol] ?? [])),
+    normalizeCodePoints(group.flatMap((symbol) => automaton.alphabet[symbol] ?? [])),
   );
   const next = new Int32Array(automaton.size * kept.length);
   for (let state = 0; state < automaton.size; state += 1) {

@@ -1,10 +1,10 @@
-import { UnsupportedTextError } from "./budget.ts";
-import { codePoint } from "./code-points.ts";
+import { UnsupportedConstructError } from "./budget.ts";
+import { toSingleCodePoint } from "./code-points.ts";
 import { parseClass } from "./parse-regex-class.ts";
 import { parseEscape } from "./parse-regex-escape.ts";
-import { PatternText } from "./pattern-text.ts";
-import { choiceOf, type RegexNode, sequenceOf } from "./regex-syntax.ts";
-import { notLineEnds, wordCharacters } from "./unicode-sets.ts";
+import { PatternReader } from "./pattern-reader.ts";
+import { makeChoice, makeSequence, type RegexNode } from "./regex-syntax.ts";
+import { nonLineTerminators, wordCharacters } from "./unicode-sets.ts";
 
 /** Far longer than patterns that people write; the parser calls itself for each group. */
 const LENGTH_MAX = 8_192;
@@ -23,19 +23,20 @@ export interface ParsedRegex {
  */
 export function parseRegex(source: string): ParsedRegex {
   if (source.length > LENGTH_MAX) {
-    throw new UnsupportedTextError(`is longer than ${LENGTH_MAX} characters`);
+    throw new UnsupportedConstructError(`is longer than ${LENGTH_MAX} characters`);
   }
-  const unicode = compiles(source, "u");
-  if (!unicode && !compiles(source, "")) {
-    throw new UnsupportedTextError("is not a valid ECMA-262 regular expression");
+  const unicode = isValidRegex(source, "u");
+  if (!unicode && !isValidRegex(source, "")) {
+    throw new UnsupportedConstructError("is not a valid ECMA-262 regular expression");
   }
-  const text = new PatternText(source, unicode);
-  const root = parseChoice(text, 0);
-  if (!text.atEnd()) throw new UnsupportedTextError("is not a valid ECMA-262 regular expression");
+  const reader = new PatternReader(source, unicode);
+  const root = parseChoice(reader, 0);
+  if (!reader.isAtEnd())
+    throw new UnsupportedConstructError("is not a valid ECMA-262 regular expression");
   return { root, unicode };
 }
 
-function compiles(source: string, flags: string): boolean {
+function isValidRegex(source: string, flags: string): boolean {
   try {
     return new RegExp(source, flags).source !== "";
   } catch {
@@ -43,38 +44,40 @@ function compiles(source: string, flags: string): boolean {
   }
 }
 
-function parseChoice(text: PatternText, depth: number): RegexNode {
+function parseChoice(reader: PatternReader, depth: number): RegexNode {
   if (depth > DEPTH_MAX) {
-    throw new UnsupportedTextError(`has groups nested deeper than ${DEPTH_MAX}`);
+    throw new UnsupportedConstructError(`has groups nested deeper than ${DEPTH_MAX}`);
   }
   const options: RegexNode[] = [];
-  do options.push(parseSequence(text, depth));
-  while (text.take("|"));
-  return choiceOf(options);
+  do options.push(parseSequence(reader, depth));
+  while (reader.skip("|"));
+  return makeChoice(options);
 }
 
-function parseSequence(text: PatternText, depth: number): RegexNode {
+function parseSequence(reader: PatternReader, depth: number): RegexNode {
   const items: RegexNode[] = [];
-  while (!text.atEnd() && !text.startsWith("|") && !text.startsWith(")")) {
-    items.push(parseQuantified(text, depth));
+  while (!reader.isAtEnd() && !reader.startsWith("|") && !reader.startsWith(")")) {
+    items.push(parseQuantified(reader, depth));
   }
-  return sequenceOf(items);
+  return makeSequence(items);
 }
 
-function parseQuantified(text: PatternText, depth: number): RegexNode {
-  const item = parseAtom(text, depth);
-  const quantifier = parseQuantifier(text);
+function parseQuantified(reader: PatternReader, depth: number): RegexNode {
+  const item = parseAtom(reader, depth);
+  const quantifier = parseQuantifier(reader);
   if (quantifier === undefined) return item;
-  text.take("?");
+  reader.skip("?");
   return { kind: "repeat", item, ...quantifier };
 }
 
-function parseQuantifier(text: PatternText): { min: number; max: number | undefined } | undefined {
-  if (text.take("*")) return { min: 0, max: undefined };
-  if (text.take("+")) return { min: 1, max: undefined };
-  if (text.take("?")) return { min: 0, max: 1 };
+function parseQuantifier(
+  reader: PatternReader,
+): { min: number; max: number | undefined } | undefined {
+  if (reader.skip("*")) return { min: 0, max: undefined };
+  if (reader.skip("+")) return { min: 1, max: undefined };
+  if (reader.skip("?")) return { min: 0, max: 1 };
   // `{` that begins no quantifier is a character, without the flag `u`.
-  const counted = text.match(/\{(\d+)(,?)(\d*)\}/y);
+  const counted = reader.match(/\{(\d+)(,?)(\d*)\}/y);
   if (counted === undefined) return undefined;
   const [, from = "", comma = "", to = ""] = counted;
   const min = Number(from);
@@ -82,32 +85,33 @@ function parseQuantifier(text: PatternText): { min: number; max: number | undefi
   return { min, max: to === "" ? undefined : Number(to) };
 }
 
-function parseAtom(text: PatternText, depth: number): RegexNode {
-  if (text.take("^")) return { kind: "start" };
-  if (text.take("$")) return { kind: "end" };
-  if (text.take(".")) return { kind: "class", points: notLineEnds };
-  if (text.take("(")) return parseGroup(text, depth);
-  if (text.take("[")) return { kind: "class", points: parseClass(text) };
-  if (text.take("\\b")) return wordBoundary(false);
-  if (text.take("\\B")) return wordBoundary(true);
-  if (text.take("\\")) return { kind: "class", points: parseEscape(text, "outside") };
-  return { kind: "class", points: codePoint(text.next()) };
+function parseAtom(reader: PatternReader, depth: number): RegexNode {
+  if (reader.skip("^")) return { kind: "start" };
+  if (reader.skip("$")) return { kind: "end" };
+  if (reader.skip(".")) return { kind: "class", points: nonLineTerminators };
+  if (reader.skip("(")) return parseGroup(reader, depth);
+  if (reader.skip("[")) return { kind: "class", points: parseClass(reader) };
+  if (reader.skip("\\b")) return makeWordBoundary(false);
+  if (reader.skip("\\B")) return makeWordBoundary(true);
+  if (reader.skip("\\")) return { kind: "class", points: parseEscape(reader, "outside") };
+  return { kind: "class", points: toSingleCodePoint(reader.next()) };
 }
 
-function parseGroup(text: PatternText, depth: number): RegexNode {
-  const around = text.match(/\?(<?)([=!])/y);
-  const isPlain = around !== undefined || text.take("?:") || text.match(/\?<[^>]*>/y) !== undefined;
-  if (!isPlain && text.startsWith("?")) {
-    throw new UnsupportedTextError("has a group with modifiers, which is not supported");
+function parseGroup(reader: PatternReader, depth: number): RegexNode {
+  const lookaround = reader.match(/\?(<?)([=!])/y);
+  const isPlain =
+    lookaround !== undefined || reader.skip("?:") || reader.match(/\?<[^>]*>/y) !== undefined;
+  if (!isPlain && reader.startsWith("?")) {
+    throw new UnsupportedConstructError("has a group with modifiers, which is not supported");
   }
-  const item = parseChoice(text, depth + 1);
-  text.take(")");
-  if (around === undefined) return item;
-  return { kind: around[1] === "<" ? "behind" : "ahead", item, negated: around[2] === "!" };
+  const item = parseChoice(reader, depth + 1);
+  reader.skip(")");
+  if (lookaround === undefined) return item;
+  return { kind: lookaround[1] === "<" ? "behind" : "ahead", item, negated: lookaround[2] === "!" };
 }
 
 /** Between a word character and something else, in either order; negated: between two alike. */
-function wordBoundary(negated: boolean): RegexNode {
+function makeWordBoundary(negated: boolean): RegexNode {
   const word: RegexNode = { kind: "class", points: wordCharacters };
   const side = (before: boolean, after: boolean): RegexNode => ({
     kind: "sequence",

@@ -12,11 +12,11 @@ export interface RegexProgram {
 
 export interface ProgramState {
   readonly reads?: { readonly points: CodePoints; to: number };
-  readonly free: FreeMove[];
+  readonly epsilonMoves: EpsilonMove[];
 }
 
 /** A move that reads nothing, and may ask something of where it is made. */
-export interface FreeMove {
+export interface EpsilonMove {
   readonly to: number;
   readonly guard: Guard | undefined;
 }
@@ -31,7 +31,7 @@ const STATES_MAX = 30_000;
 
 /** Throws TooLargeError before it builds what would be too large: `(x{1,1000}){1,1000}`. */
 export function compileRegex(root: RegexNode): RegexProgram {
-  if (sizeOf(root) > STATES_MAX) throw new TooLargeError();
+  if (countStates(root) > STATES_MAX) throw new TooLargeError();
   const builder = new ProgramBuilder();
   const matched = builder.add();
   const start = builder.build(root, matched);
@@ -39,21 +39,21 @@ export function compileRegex(root: RegexNode): RegexProgram {
 }
 
 /** How many states a tree comes to, without building them. */
-function sizeOf(node: RegexNode): number {
-  if (node.kind === "sequence") return 1 + sum(node.items);
-  if (node.kind === "choice") return 1 + sum(node.options);
+function countStates(node: RegexNode): number {
+  if (node.kind === "sequence") return 1 + sumStates(node.items);
+  if (node.kind === "choice") return 1 + sumStates(node.options);
   if (node.kind !== "repeat") return 1;
-  return 1 + (1 + sizeOf(node.item)) * Math.max(1, node.max ?? node.min + 1, node.min);
+  return 1 + (1 + countStates(node.item)) * Math.max(1, node.max ?? node.min + 1, node.min);
 }
 
-function sum(nodes: readonly RegexNode[]): number {
-  return nodes.reduce((total, node) => total + sizeOf(node), 0);
+function sumStates(nodes: readonly RegexNode[]): number {
+  return nodes.reduce((total, node) => total + countStates(node), 0);
 }
 
 class ProgramBuilder {
   readonly states: ProgramState[] = [];
 
-  add(state: ProgramState = { free: [] }): number {
+  add(state: ProgramState = { epsilonMoves: [] }): number {
     return this.states.push(state) - 1;
   }
 
@@ -61,7 +61,7 @@ class ProgramBuilder {
   build(node: RegexNode, next: number): number {
     switch (node.kind) {
       case "class":
-        return this.add({ reads: { points: node.points, to: next }, free: [] });
+        return this.add({ reads: { points: node.points, to: next }, epsilonMoves: [] });
       case "sequence":
         return node.items.reduceRight((after, item) => this.build(item, after), next);
       case "choice":
@@ -69,7 +69,7 @@ class ProgramBuilder {
       case "repeat":
         return this.repeat(node.item, node.min, node.max, next);
       default:
-        return this.add({ free: [{ to: next, guard: node }] });
+        return this.add({ epsilonMoves: [{ to: next, guard: node }] });
     }
   }
 
@@ -78,7 +78,10 @@ class ProgramBuilder {
     if (max === undefined) {
       const loop = this.add();
       const body = this.build(item, loop);
-      this.states[loop]?.free.push({ to: body, guard: undefined }, { to: next, guard: undefined });
+      this.states[loop]?.epsilonMoves.push(
+        { to: body, guard: undefined },
+        { to: next, guard: undefined },
+      );
       at = loop;
     } else {
       // From the last copy to the first: each may be left out together with all that follow it.
@@ -89,6 +92,6 @@ class ProgramBuilder {
   }
 
   private fork(targets: readonly number[]): number {
-    return this.add({ free: targets.map((to) => ({ to, guard: undefined })) });
+    return this.add({ epsilonMoves: targets.map((to) => ({ to, guard: undefined })) });
   }
 }

@@ -21,12 +21,12 @@ export type RegexNode =
   /** Lookbehind. */
   | { readonly kind: "behind"; readonly item: RegexNode; readonly negated: boolean };
 
-export function sequenceOf(items: readonly RegexNode[]): RegexNode {
+export function makeSequence(items: readonly RegexNode[]): RegexNode {
   const [only] = items;
   return items.length === 1 && only !== undefined ? only : { kind: "sequence", items };
 }
 
-export function choiceOf(options: readonly RegexNode[]): RegexNode {
+export function makeChoice(options: readonly RegexNode[]): RegexNode {
   const [only] = options;
   return options.length === 1 && only !== undefined ? only : { kind: "choice", options };
 }

@@ -1,10 +1,10 @@
 import type { Automaton } from "./automaton.ts";
 import type { CodePoints } from "./code-points.ts";
-import { normalCodePoints } from "./code-points.ts";
-import type { Term, Terms } from "./terms.ts";
+import { normalizeCodePoints } from "./code-points.ts";
+import type { ExpressionBuilder, InternedExpression } from "./expression-builder.ts";
 
 /** The node in which a text has ended. */
-export const FINAL = -1;
+export const FINAL_NODE = -1;
 
 /**
  * An automaton whose edges carry terms instead of symbols. Between two nodes there is one edge at most;
@@ -12,27 +12,27 @@ export const FINAL = -1;
  */
 export class StateGraph {
   /** Where each node's edges lead, and what they read. */
-  readonly out = new Map<number, Map<number, Term>>();
+  readonly edgesByNode = new Map<number, Map<number, InternedExpression>>();
   private readonly sources = new Map<number, Set<number>>();
-  private readonly terms: Terms;
-  private added = 0;
+  private readonly builder: ExpressionBuilder;
+  private nextNode = 0;
 
-  constructor(terms: Terms) {
-    this.terms = terms;
+  constructor(builder: ExpressionBuilder) {
+    this.builder = builder;
   }
 
   /** `character` says how a set of characters is written, `end` what is read where a text may end. */
-  static of(
+  static fromAutomaton(
     automaton: Automaton,
-    terms: Terms,
-    character: (points: CodePoints) => Term,
-    end: Term,
+    builder: ExpressionBuilder,
+    character: (points: CodePoints) => InternedExpression,
+    end: InternedExpression,
   ): StateGraph {
-    const graph = new StateGraph(terms);
+    const graph = new StateGraph(builder);
     const symbols = automaton.alphabet.length;
-    const written = new Map<string, Term>();
+    const written = new Map<string, InternedExpression>();
     for (let state = 0; state < automaton.size; state += 1) {
-      graph.out.set(state, new Map());
+      graph.edgesByNode.set(state, new Map());
       const reads = new Map<number, number[]>();
       for (let symbol = 0; symbol < symbols; symbol += 1) {
         const target = automaton.next[state * symbols + symbol] ?? -1;
@@ -46,21 +46,21 @@ export class StateGraph {
         let term = written.get(key);
         if (term === undefined) {
           const points = read.flatMap((symbol) => automaton.alphabet[symbol] ?? []);
-          term = character(normalCodePoints(points));
+          term = character(normalizeCodePoints(points));
           written.set(key, term);
         }
-        graph.add(state, target, term);
+        graph.addEdge(state, target, term);
       }
-      if (automaton.accepting[state] === 1) graph.add(state, FINAL, end);
+      if (automaton.accepting[state] === 1) graph.addEdge(state, FINAL_NODE, end);
     }
-    graph.added = automaton.size;
+    graph.nextNode = automaton.size;
     return graph;
   }
 
-  add(from: number, to: number, term: Term): void {
-    const edges = this.edges(from);
+  addEdge(from: number, to: number, term: InternedExpression): void {
+    const edges = this.getEdges(from);
     const before = edges.get(to);
-    edges.set(to, before === undefined ? term : this.terms.choice([before, term]));
+    edges.set(to, before === undefined ? term : this.builder.choice([before, term]));
     let sources = this.sources.get(to);
     if (sources === undefined) {
       sources = new Set();
@@ -71,35 +71,35 @@ export class StateGraph {
 
   /** A node without edges. */
   addNode(): number {
-    const node = this.added;
-    this.added += 1;
-    this.out.set(node, new Map());
+    const node = this.nextNode;
+    this.nextNode += 1;
+    this.edgesByNode.set(node, new Map());
     return node;
   }
 
-  disconnect(from: number, to: number): void {
-    this.out.get(from)?.delete(to);
+  removeEdge(from: number, to: number): void {
+    this.edgesByNode.get(from)?.delete(to);
     this.sources.get(to)?.delete(from);
   }
 
   /** Takes out a node and all edges from it; nothing may lead to it any more. */
-  remove(node: number): void {
-    for (const to of this.edges(node).keys()) this.sources.get(to)?.delete(node);
-    this.out.delete(node);
+  removeNode(node: number): void {
+    for (const to of this.getEdges(node).keys()) this.sources.get(to)?.delete(node);
+    this.edgesByNode.delete(node);
     this.sources.delete(node);
   }
 
-  edges(node: number): Map<number, Term> {
-    let edges = this.out.get(node);
+  getEdges(node: number): Map<number, InternedExpression> {
+    let edges = this.edgesByNode.get(node);
     if (edges === undefined) {
       edges = new Map();
-      this.out.set(node, edges);
+      this.edgesByNode.set(node, edges);
     }
     return edges;
   }
 
   /** The nodes from which edges lead here, itself left out. */
-  sourcesOf(node: number): number[] {
+  getSources(node: number): number[] {
     return [...(this.sources.get(node) ?? [])].filter((source) => source !== node);
   }
 }

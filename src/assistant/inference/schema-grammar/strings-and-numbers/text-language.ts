@@ -1,12 +1,18 @@
 import type { Expression, RuleSink } from "../expression.ts";
-import { type Automaton, accepts, combine, everyText, isEmpty } from "./automaton.ts";
+import {
+  type Automaton,
+  accepts,
+  combineAutomata,
+  createUniversalAutomaton,
+  isEmptyAutomaton,
+} from "./automaton.ts";
 import { Budget } from "./budget.ts";
-import { automatonOfFormat, type FormatBreadth } from "./formats.ts";
-import { jsonStringExpression } from "./json-string-expression.ts";
-import { type LengthRange, withLength } from "./length.ts";
+import { compileJsonString } from "./compile-json-string.ts";
+import { type FormatBreadth, getFormatAutomaton } from "./format-automaton.ts";
+import { type LengthRange, restrictLength } from "./length-automaton.ts";
+import { buildLiteralAutomaton } from "./literal-automaton.ts";
 import { minimise } from "./minimise.ts";
-import { automatonOfPattern } from "./pattern-language.ts";
-import { automatonOfTexts } from "./texts.ts";
+import { getPatternAutomaton } from "./pattern-automaton.ts";
 
 /**
  * A set of texts that can be asked, combined and written as a grammar: a minimal automaton over code
@@ -20,51 +26,51 @@ export class TextLanguage {
     this.automaton = automaton;
   }
 
-  static every(): TextLanguage {
-    return new TextLanguage(everyText());
+  static universal(): TextLanguage {
+    return new TextLanguage(createUniversalAutomaton());
   }
 
   /** The texts in which an ECMA-262 pattern is found somewhere. */
-  static ofPattern(source: string): TextLanguage {
-    return new TextLanguage(automatonOfPattern(source, new Budget()));
+  static fromPattern(source: string): TextLanguage {
+    return new TextLanguage(getPatternAutomaton(source, new Budget()));
   }
 
   /** Texts of one of JSON Schema's formats: those that are produced, or about those that are valid. */
-  static ofFormat(name: string, breadth: FormatBreadth): TextLanguage {
-    return new TextLanguage(automatonOfFormat(name, breadth));
+  static fromFormat(name: string, breadth: FormatBreadth): TextLanguage {
+    return new TextLanguage(getFormatAutomaton(name, breadth));
   }
 
   /** Exactly these; one that holds a lone surrogate is left out, since no JSON text can hold it. */
-  static anyOf(texts: readonly string[]): TextLanguage {
-    return new TextLanguage(automatonOfTexts(texts, new Budget()));
+  static fromTexts(texts: readonly string[]): TextLanguage {
+    return new TextLanguage(buildLiteralAutomaton(texts, new Budget()));
   }
 
   intersect(other: TextLanguage): TextLanguage {
-    return this.combined(other, "and");
+    return this.combineWith(other, "and");
   }
 
   union(other: TextLanguage): TextLanguage {
-    return this.combined(other, "or");
+    return this.combineWith(other, "or");
   }
 
-  minus(other: TextLanguage): TextLanguage {
-    return this.combined(other, "minus");
+  subtract(other: TextLanguage): TextLanguage {
+    return this.combineWith(other, "minus");
   }
 
   complement(): TextLanguage {
-    return TextLanguage.every().minus(this);
+    return TextLanguage.universal().subtract(this);
   }
 
   /**
    * Those of so many code points. Where a large maximum would take too many states, only those up to a
    * smaller one; whether there are any at all is not changed by that.
    */
-  withLength(range: LengthRange): TextLanguage {
-    return new TextLanguage(withLength(this.automaton, range, new Budget()));
+  restrictLength(range: LengthRange): TextLanguage {
+    return new TextLanguage(restrictLength(this.automaton, range, new Budget()));
   }
 
   isEmpty(): boolean {
-    return isEmpty(this.automaton);
+    return isEmptyAutomaton(this.automaton);
   }
 
   accepts(text: string): boolean {
@@ -72,12 +78,12 @@ export class TextLanguage {
   }
 
   /** JSON strings, quotes included, that decode to these texts, one spelling for each. Not for none. */
-  toStringExpression(sink: RuleSink): Expression {
-    return jsonStringExpression(this.automaton, sink);
+  compileJsonString(sink: RuleSink): Expression {
+    return compileJsonString(this.automaton, sink);
   }
 
-  private combined(other: TextLanguage, mode: "and" | "or" | "minus"): TextLanguage {
-    const result = combine(this.automaton, other.automaton, mode, new Budget());
+  private combineWith(other: TextLanguage, mode: "and" | "or" | "minus"): TextLanguage {
+    const result = combineAutomata(this.automaton, other.automaton, mode, new Budget());
     return new TextLanguage(minimise(result));
   }
 }

@@ -1,15 +1,15 @@
 import type { CodePointRange } from "../expression.ts";
 import {
   type CodePoints,
-  codePointsOf,
   complementCodePoints,
-  normalCodePoints,
+  normalizeCodePoints,
+  toCodePoints,
 } from "./code-points.ts";
 
 export const digits: CodePoints = [[0x30, 0x39]];
 
 /** `\w` without the flag `i`. */
-export const wordCharacters: CodePoints = normalCodePoints([
+export const wordCharacters: CodePoints = normalizeCodePoints([
   [0x30, 0x39],
   [0x41, 0x5a],
   [0x5f, 0x5f],
@@ -17,7 +17,7 @@ export const wordCharacters: CodePoints = normalCodePoints([
 ]);
 
 /** `\s`: ECMA-262's WhiteSpace and LineTerminator. */
-export const whiteSpace: CodePoints = normalCodePoints([
+export const whiteSpace: CodePoints = normalizeCodePoints([
   [0x09, 0x0d],
   [0x20, 0x20],
   [0xa0, 0xa0],
@@ -31,20 +31,22 @@ export const whiteSpace: CodePoints = normalCodePoints([
 ]);
 
 /** What `.` matches without the flag `s`. */
-export const notLineEnds: CodePoints = complementCodePoints(codePointsOf("\n\r\u2028\u2029"));
+export const nonLineTerminators: CodePoints = complementCodePoints(
+  toCodePoints("\n\r\u2028\u2029"),
+);
 
-const known = new Map<string, CodePoints>();
+const propertyCache = new Map<string, CodePoints>();
 
 /**
  * The code points that `\p{expression}` matches, as this JavaScript engine knows Unicode: the same engine
  * judges the text later. Throws SyntaxError for a property that it does not know.
  */
-export function propertyCodePoints(expression: string): CodePoints {
-  const before = known.get(expression);
-  if (before !== undefined) return before;
+export function getPropertyCodePoints(expression: string): CodePoints {
+  const cached = propertyCache.get(expression);
+  if (cached !== undefined) return cached;
   const runs = new RegExp(`\\p{${expression}}+`, "gu");
   const ranges: CodePointRange[] = [];
-  for (const { from, text, to } of everyCharacter()) {
+  for (const { from, text, to } of getTextBlocks()) {
     const width = from > 0xffff ? 2 : 1;
     for (const match of text.matchAll(runs)) {
       const start = from + match.index / width;
@@ -52,8 +54,8 @@ export function propertyCodePoints(expression: string): CodePoints {
       ranges.push([start, end === text.length ? to : from + end / width - 1]);
     }
   }
-  const points = normalCodePoints(ranges);
-  known.set(expression, points);
+  const points = normalizeCodePoints(ranges);
+  propertyCache.set(expression, points);
   return points;
 }
 
@@ -62,7 +64,7 @@ export function propertyCodePoints(expression: string): CodePoints {
  * take the same number of units. The planes without assigned characters are alike from end to end but for
  * their last two code points, so two of each stand for all.
  */
-function everyCharacter(): readonly Block[] {
+function getTextBlocks(): readonly TextBlock[] {
   if (blocks.length > 0) return blocks;
   addBlock(0, 0x7fff, 0x7fff);
   addBlock(0x8000, 0xd7ff, 0xd7ff);
@@ -78,14 +80,14 @@ function everyCharacter(): readonly Block[] {
   return blocks;
 }
 
-interface Block {
+interface TextBlock {
   readonly from: number;
   readonly text: string;
   /** The last code point that the text stands for. */
   readonly to: number;
 }
 
-const blocks: Block[] = [];
+const blocks: TextBlock[] = [];
 
 function addBlock(from: number, last: number, to: number): void {
   const points = Array.from({ length: last - from + 1 }, (_, index) => from + index);

@@ -1,22 +1,22 @@
-import { timeLimit } from "../../../../base/time-limit.ts";
+import { createTimeLimit } from "../../../../base/time-limit.ts";
+import { isList, isVariant, toText } from "../../../../dbus/bus-values.ts";
 import {
   BusCallError,
   type BusDictionary,
   type BusValue,
   type SessionBus,
 } from "../../../../dbus/port.ts";
-import { isList, isVariant, textOf } from "../../../../dbus/values.ts";
-import { type FoundKey, KeyNotKeptError, type KeySource } from "../key-source.ts";
+import { type FoundKey, KeyNotStoredError, type KeySource } from "../key-source.ts";
 import { MASTER_KEY_BYTES } from "../vault-key.ts";
-import { type SecretsCall, secretsAreServed, secretsCall } from "./bus-secrets.ts";
 import { SecretProtocolError, SecretSession } from "./secret-session.ts";
+import { createSecretsCall, isSecretServiceAvailable, type SecretsCall } from "./secrets-call.ts";
 
 const SERVICE = "/org/freedesktop/secrets";
 const LABEL = "Berth: key of the credentials of remote models";
 /** How the specification says "none", of collections and of prompts. */
 const NONE = "/";
 /** All of one look. A keyring answers in milliseconds, and in half a second where it has to be started. */
-const LOOK_MS = 5_000;
+const PROBE_MS = 5_000;
 
 const UNLOCK_IT =
   "unlock your keyring, which logging in to the desktop with the password does, then try again";
@@ -30,11 +30,11 @@ export class SecretService implements KeySource {
   readonly name = "secret-service";
   readonly #bus: SessionBus;
   readonly #attributes: BusDictionary;
-  readonly #lookMs: number;
+  readonly #probeMs: number;
 
-  constructor(bus: SessionBus, vaultId: string, lookMs = LOOK_MS) {
+  constructor(bus: SessionBus, vaultId: string, probeMs = PROBE_MS) {
     this.#bus = bus;
-    this.#lookMs = lookMs;
+    this.#probeMs = probeMs;
     // The vault's id, since several vaults of one person have keys of their own.
     this.#attributes = new Map([
       ["application", { signature: "s", value: "berth" }],
@@ -42,20 +42,20 @@ export class SecretService implements KeySource {
     ]);
   }
 
-  async look(signal: AbortSignal): Promise<FoundKey> {
-    using limit = timeLimit(signal, this.#lookMs);
+  async probe(signal: AbortSignal): Promise<FoundKey> {
+    using limit = createTimeLimit(signal, this.#probeMs);
     try {
-      if (!(await secretsAreServed(this.#bus, limit.signal))) return { state: "absent" };
-      return await this.#found(secretsCall(this.#bus, limit.signal));
+      if (!(await isSecretServiceAvailable(this.#bus, limit.signal))) return { state: "absent" };
+      return await this.#searchKey(createSecretsCall(this.#bus, limit.signal));
     } catch (error) {
       signal.throwIfAborted();
-      return foundBy(error);
+      return toFoundKey(error);
     }
   }
 
-  async keep(key: Buffer, signal: AbortSignal): Promise<void> {
-    using limit = timeLimit(signal, this.#lookMs);
-    const call = secretsCall(this.#bus, limit.signal);
+  async store(key: Buffer, signal: AbortSignal): Promise<void> {
+    using limit = createTimeLimit(signal, this.#probeMs);
+    const call = createSecretsCall(this.#bus, limit.signal);
     let session: SecretSession | undefined;
     try {
       session = await SecretSession.open(call);
@@ -71,49 +71,51 @@ export class SecretService implements KeySource {
             { signature: "a{ss}", value: this.#attributes },
           ],
         ]),
-        session.secretOf(key.toString("base64")),
+        session.encrypt(key.toString("base64")),
         false,
       );
-      if (textOf(item) === NONE) {
-        await dismiss(call, prompt);
+      if (toText(item) === NONE) {
+        await dismissPrompt(call, prompt);
         throw new SecretProtocolError("it would have asked the person");
       }
     } catch (error) {
       signal.throwIfAborted();
-      throw new KeyNotKeptError(`the keyring does not take the key; ${UNLOCK_IT}`, error);
+      throw new KeyNotStoredError(`the keyring does not take the key; ${UNLOCK_IT}`, error);
     } finally {
       await session?.close(call);
     }
   }
 
-  async #found(call: SecretsCall, hasUnlocked = false): Promise<FoundKey> {
+  async #searchKey(call: SecretsCall, hasUnlocked = false): Promise<FoundKey> {
     const [unlocked, locked] = await call(
       SERVICE,
       "org.freedesktop.Secret.Service.SearchItems",
       "a{ss}",
       this.#attributes,
     );
-    const [item] = pathsOf(unlocked);
-    if (item !== undefined) return await this.#keyOf(item, call);
-    const [lockedItem] = pathsOf(locked);
+    const [item] = toPaths(unlocked);
+    if (item !== undefined) return await this.#readKey(item, call);
+    const [lockedItem] = toPaths(locked);
     if (lockedItem !== undefined) {
-      return (await isUnlocked(lockedItem, call)) ? await this.#keyOf(lockedItem, call) : isLocked;
+      return (await tryUnlock(lockedItem, call))
+        ? await this.#readKey(lockedItem, call)
+        : lockedKeyring;
     }
     const collection = await this.#defaultCollection(call);
     if (collection === NONE) return { state: "absent" };
     // A locked collection may have it, and not say so.
     if (await isCollectionLocked(collection, call)) {
-      if (hasUnlocked || !(await isUnlocked(collection, call))) return isLocked;
-      return await this.#found(call, true);
+      if (hasUnlocked || !(await tryUnlock(collection, call))) return lockedKeyring;
+      return await this.#searchKey(call, true);
     }
     return { state: "empty" };
   }
 
-  async #keyOf(item: string, call: SecretsCall): Promise<FoundKey> {
+  async #readKey(item: string, call: SecretsCall): Promise<FoundKey> {
     const session = await SecretSession.open(call);
     try {
       const [secret] = await call(item, "org.freedesktop.Secret.Item.GetSecret", "o", session.path);
-      const text = session.textOfSecret(secret);
+      const text = session.decrypt(secret);
       const key = Buffer.from(text, "base64");
       if (key.length === MASTER_KEY_BYTES && key.toString("base64") === text)
         return { state: "key", key };
@@ -129,11 +131,11 @@ export class SecretService implements KeySource {
   /** `/`: nobody has made one. */
   async #defaultCollection(call: SecretsCall): Promise<string> {
     const [path] = await call(SERVICE, "org.freedesktop.Secret.Service.ReadAlias", "s", "default");
-    return textOf(path) || NONE;
+    return toText(path) || NONE;
   }
 }
 
-const isLocked: FoundKey = { state: "locked", why: `the keyring is locked; ${UNLOCK_IT}` };
+const lockedKeyring: FoundKey = { state: "locked", why: `the keyring is locked; ${UNLOCK_IT}` };
 
 async function isCollectionLocked(collection: string, call: SecretsCall): Promise<boolean> {
   const [value] = await call(
@@ -147,30 +149,30 @@ async function isCollectionLocked(collection: string, call: SecretsCall): Promis
 }
 
 /** Without asking anybody: one that has no password opens by itself. */
-async function isUnlocked(path: string, call: SecretsCall): Promise<boolean> {
+async function tryUnlock(path: string, call: SecretsCall): Promise<boolean> {
   const [unlocked, prompt] = await call(SERVICE, "org.freedesktop.Secret.Service.Unlock", "ao", [
     path,
   ]);
-  await dismiss(call, prompt);
-  return pathsOf(unlocked).includes(path);
+  await dismissPrompt(call, prompt);
+  return toPaths(unlocked).includes(path);
 }
 
 /** A prompt shows nothing until it is told to; this one never is. */
-async function dismiss(call: SecretsCall, prompt: BusValue | undefined): Promise<void> {
-  const path = textOf(prompt);
+async function dismissPrompt(call: SecretsCall, prompt: BusValue | undefined): Promise<void> {
+  const path = toText(prompt);
   if (path === NONE || path === "") return;
   await call(path, "org.freedesktop.Secret.Prompt.Dismiss", "").catch(() => undefined);
 }
 
-function pathsOf(value: BusValue | undefined): string[] {
-  return value !== undefined && isList(value) ? value.map((path) => textOf(path)) : [];
+function toPaths(value: BusValue | undefined): string[] {
+  return value !== undefined && isList(value) ? value.map((path) => toText(path)) : [];
 }
 
 /** A service file of a keyring that does not start, as on a machine without a screen, is no keyring. */
-function foundBy(error: unknown): FoundKey {
+function toFoundKey(error: unknown): FoundKey {
   const name = error instanceof BusCallError ? error.busName : "";
   if (/\.Spawn\.|\.ServiceUnknown$|\.NameHasNoOwner$/.test(name)) return { state: "absent" };
-  if (name.endsWith(".Secret.Error.IsLocked")) return isLocked;
+  if (name.endsWith(".Secret.Error.IsLocked")) return lockedKeyring;
   return {
     state: "locked",
     why: `the keyring does not answer as it should${name === "" ? "" : ` (${name})`}; look whether it runs, then try again`,

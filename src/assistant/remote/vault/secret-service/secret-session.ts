@@ -5,9 +5,9 @@ import {
   hkdfSync,
   randomBytes,
 } from "node:crypto";
+import { isList, isVariant, toText } from "../../../../dbus/bus-values.ts";
 import type { BusValue } from "../../../../dbus/port.ts";
-import { isList, isVariant, textOf } from "../../../../dbus/values.ts";
-import type { SecretsCall } from "./bus-secrets.ts";
+import type { SecretsCall } from "./secrets-call.ts";
 
 const ALGORITHM = "dh-ietf1024-sha256-aes128-cbc-pkcs7";
 const SERVICE = "/org/freedesktop/secrets";
@@ -38,10 +38,10 @@ export class SecretSession {
     if (output === undefined || !isVariant(output) || output.signature !== "ay")
       throw new SecretProtocolError("the Secret Service sent no public key");
     // Padded to the length of the prime, as the others do it; no salt, no info.
-    const shared = ours.computeSecret(bytesOf(output.value));
+    const shared = ours.computeSecret(toBytes(output.value));
     const key = Buffer.from(hkdfSync("sha256", shared, "", "", 16));
     shared.fill(0);
-    return new SecretSession(textOf(path), key);
+    return new SecretSession(toText(path), key);
   }
 
   private constructor(path: string, key: Buffer) {
@@ -50,7 +50,7 @@ export class SecretSession {
   }
 
   /** As the struct `(oayays)` that the service takes. */
-  secretOf(text: string): BusValue {
+  encrypt(text: string): BusValue {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv("aes-128-cbc", this.#key, iv);
     const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
@@ -58,13 +58,13 @@ export class SecretSession {
   }
 
   /** Of such a struct. Throws SecretProtocolError. */
-  textOfSecret(secret: BusValue | undefined): string {
+  decrypt(secret: BusValue | undefined): string {
     if (secret === undefined || !isList(secret))
       throw new SecretProtocolError("the Secret Service sent no secret");
     const [, iv, sealed] = secret;
     try {
-      const decipher = createDecipheriv("aes-128-cbc", this.#key, bytesOf(iv));
-      return Buffer.concat([decipher.update(bytesOf(sealed)), decipher.final()]).toString("utf8");
+      const decipher = createDecipheriv("aes-128-cbc", this.#key, toBytes(iv));
+      return Buffer.concat([decipher.update(toBytes(sealed)), decipher.final()]).toString("utf8");
     } catch {
       throw new SecretProtocolError("the Secret Service sent a secret that cannot be decrypted");
     }
@@ -77,7 +77,7 @@ export class SecretSession {
   }
 }
 
-function bytesOf(value: BusValue | undefined): Buffer {
+function toBytes(value: BusValue | undefined): Buffer {
   if (value === undefined || !isList(value)) throw new SecretProtocolError("no bytes");
   return Buffer.from(value.map(Number));
 }

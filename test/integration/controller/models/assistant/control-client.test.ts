@@ -3,18 +3,21 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
 import { ControlServer } from "../../../../../src/assistant/inference/control/control-server.ts";
 import { KnownModels } from "../../../../../src/assistant/inference/models/known-models.ts";
-import { ModelFactsCache } from "../../../../../src/assistant/inference/models/model-facts.ts";
+import { ModelFactsCache } from "../../../../../src/assistant/inference/models/model-facts-cache.ts";
 import { Residency } from "../../../../../src/assistant/inference/models/residency.ts";
 import { StubEngine } from "../../../../../src/assistant/inference/stub/stub-engine.ts";
-import { assistantControlSocket } from "../../../../../src/base/assistant-paths.ts";
+import { getAssistantControlSocket } from "../../../../../src/base/assistant-paths.ts";
 import { BerthError } from "../../../../../src/base/errors.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
-import { ControlCalls } from "../../../../../src/controller/models/assistant/control-calls.ts";
 import { ControlClient } from "../../../../../src/controller/models/assistant/control-client.ts";
-import type { Door, LoadModel } from "../../../../../src/controller/models/assistant/port.ts";
+import { ControlTransport } from "../../../../../src/controller/models/assistant/control-transport.ts";
+import type {
+  ContainerListenerSpec,
+  LoadModelRequest,
+} from "../../../../../src/controller/models/assistant/port.ts";
 import { GatedEngine } from "../../../../support/gated-engine.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
@@ -22,13 +25,13 @@ const never = new AbortController().signal;
 const MEMORY = 10 * 1024 ** 2;
 
 let dataDir: string;
-let calls: ControlCalls;
+let calls: ControlTransport;
 let client: ControlClient;
 let server: Server | undefined;
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "berth-client-"));
   await mkdir(join(dataDir, "run"));
-  calls = new ControlCalls({ dataDir });
+  calls = new ControlTransport({ dataDir });
   client = new ControlClient({ calls });
 });
 afterEach(async () => {
@@ -53,11 +56,11 @@ async function assistant() {
     keepAliveMs: 60_000,
     clock,
   });
-  const doors: (readonly Door[])[] = [];
+  const doors: (readonly ContainerListenerSpec[])[] = [];
   const control = new ControlServer({
     ...shared,
     residency,
-    openDoors: async (list) => void doors.push(list),
+    openListeners: async (list) => void doors.push(list),
     state: () => ({
       version: "1.2.3",
       pid: 4711,
@@ -68,7 +71,7 @@ async function assistant() {
       ledger: { ok: true, size: 0 },
     }),
   });
-  await control.listen(assistantControlSocket(dataDir));
+  await control.listen(getAssistantControlSocket(dataDir));
   return {
     engine,
     doors,
@@ -83,10 +86,10 @@ async function assistant() {
 async function listener(answer: RequestListener): Promise<void> {
   const made = createServer(answer);
   server = made;
-  await new Promise<void>((resolve) => made.listen(assistantControlSocket(dataDir), resolve));
+  await new Promise<void>((resolve) => made.listen(getAssistantControlSocket(dataDir), resolve));
 }
 
-async function model(id = "chat"): Promise<LoadModel> {
+async function model(id = "chat"): Promise<LoadModelRequest> {
   const path = join(dataDir, `${id}.gguf`);
   await writeFile(path, "12345");
   return {
@@ -160,8 +163,8 @@ describe("an assistant that answers", () => {
   test("opens doors", async () => {
     await using there = await assistant();
     const door = { address: "172.18.0.1", port: 1, host: "models", subnets: ["172.18.0.0/16"] };
-    await client.openDoors([door], never);
-    await client.openDoors([], never);
+    await client.setContainerListeners([door], never);
+    await client.setContainerListeners([], never);
     expect(there.doors).toEqual([[door], []]);
   });
 
@@ -207,7 +210,7 @@ describe("an assistant that answers", () => {
 
   test("a caller that leaves while a model loads is let go at once", async () => {
     await using there = await assistant();
-    const open = there.engine.hold();
+    const open = there.engine.holdLoads();
     const leaving = new AbortController();
     const loading = client.load(await model(), leaving.signal);
     await expect.poll(() => there.engine.loads.length).toBe(1);
@@ -225,7 +228,7 @@ describe("an assistant that does not", () => {
       code: "assistant_unreachable",
       cause: { code: "ENOENT" },
     });
-    await writeFile(assistantControlSocket(dataDir), "");
+    await writeFile(getAssistantControlSocket(dataDir), "");
     await expect(client.load(await model(), never)).rejects.toMatchObject({
       code: "assistant_unreachable",
       cause: { code: "ECONNREFUSED" },
@@ -272,7 +275,7 @@ describe("an assistant that does not", () => {
 
 test("what it says of itself does not wait for the models that are being loaded, however many", async () => {
   await using there = await assistant();
-  const open = there.engine.hold();
+  const open = there.engine.holdLoads();
   const loads = Array.from({ length: 40 }, async (_, index) =>
     client.load(await model(`m${index}`), new AbortController().signal),
   );

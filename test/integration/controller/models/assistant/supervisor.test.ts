@@ -7,30 +7,30 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { silentLogger } from "../../../../../src/base/logger.ts";
 import {
-  assistantCommand,
-  markOf,
-} from "../../../../../src/controller/models/assistant/command.ts";
-import { ControlCalls } from "../../../../../src/controller/models/assistant/control-calls.ts";
+  buildAssistantCommand,
+  computeStartedBy,
+} from "../../../../../src/controller/models/assistant/assistant-command.ts";
 import {
   type AssistantEvent,
   AssistantSupervisor,
-  type SupervisorOptions,
-} from "../../../../../src/controller/models/assistant/supervisor.ts";
-import { PATIENT } from "../../../../support/patience.ts";
+  type AssistantSupervisorOptions,
+} from "../../../../../src/controller/models/assistant/assistant-supervisor.ts";
+import { ControlTransport } from "../../../../../src/controller/models/assistant/control-transport.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
+import { WAIT_OPTIONS } from "../../../../support/wait-limits.ts";
 
 const SCRIPT = join(import.meta.dirname, "../../../../support/scripted-assistant.mjs");
 
 let dataDir: string;
 let clock: VirtualClock;
-let calls: ControlCalls;
+let calls: ControlTransport;
 let events: AssistantEvent[];
 const supervisors: AssistantSupervisor[] = [];
 const others: ChildProcess[] = [];
 beforeEach(() => {
   dataDir = mkdtempSync(join(tmpdir(), "berth-supervisor-"));
   clock = new VirtualClock();
-  calls = new ControlCalls({ dataDir });
+  calls = new ControlTransport({ dataDir });
   events = [];
 });
 afterEach(async () => {
@@ -46,7 +46,7 @@ afterEach(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-function options(more: Partial<SupervisorOptions> = {}): SupervisorOptions {
+function options(more: Partial<AssistantSupervisorOptions> = {}): AssistantSupervisorOptions {
   return {
     program: [process.execPath, SCRIPT],
     settings: { port: 7777, dataDir, memoryBytesMax: undefined },
@@ -55,7 +55,7 @@ function options(more: Partial<SupervisorOptions> = {}): SupervisorOptions {
     version: "1.0.0",
     logFormat: "json",
     logLevel: "info",
-    calls,
+    transport: calls,
     clock,
     logger: silentLogger,
     onChange: (_report, event) => {
@@ -65,7 +65,7 @@ function options(more: Partial<SupervisorOptions> = {}): SupervisorOptions {
   };
 }
 
-function supervise(more: Partial<SupervisorOptions> = {}): AssistantSupervisor {
+function supervise(more: Partial<AssistantSupervisorOptions> = {}): AssistantSupervisor {
   const supervisor = new AssistantSupervisor(options(more));
   supervisors.push(supervisor);
   supervisor.start();
@@ -83,7 +83,7 @@ async function daemon(command: readonly string[]): Promise<number> {
   others.push(child);
   const { pid } = child;
   if (pid === undefined) throw new Error("it was not started");
-  await vi.waitFor(() => connected(join(dataDir, "run/control.sock")), PATIENT);
+  await vi.waitFor(() => connected(join(dataDir, "run/control.sock")), WAIT_OPTIONS);
   return pid;
 }
 
@@ -98,8 +98,8 @@ async function connected(path: string): Promise<void> {
 }
 
 const byPerson = () => [process.execPath, SCRIPT, "--data-dir", dataDir, "--port", "1"];
-const bySupervisor = (more: Partial<SupervisorOptions> = {}) =>
-  assistantCommand(options(more), markOf(options(more)));
+const bySupervisor = (more: Partial<AssistantSupervisorOptions> = {}) =>
+  buildAssistantCommand(options(more), computeStartedBy(options(more)));
 
 function isThere(pid: number): boolean {
   try {
@@ -111,7 +111,7 @@ function isThere(pid: number): boolean {
 }
 
 const state = (supervisor: AssistantSupervisor, name: string) =>
-  vi.waitFor(() => expect(supervisor.report().state).toBe(name), PATIENT);
+  vi.waitFor(() => expect(supervisor.report().state).toBe(name), WAIT_OPTIONS);
 const reasons = () => events.map(({ reason }) => reason);
 
 describe("an assistant of its own", () => {
@@ -177,7 +177,7 @@ describe("an assistant of its own", () => {
       await clock.advance(waitMs - 1);
       expect(supervisor.report().state).toBe("waiting");
       await clock.advance(1);
-      await vi.waitFor(() => expect(supervisor.report().starts).toBe(index + 2), PATIENT);
+      await vi.waitFor(() => expect(supervisor.report().starts).toBe(index + 2), WAIT_OPTIONS);
     }
     await state(supervisor, "up");
     expect(new Set(events.map(({ message }) => message)).size).toBe(2);
@@ -200,7 +200,7 @@ describe("an assistant of its own", () => {
       if (supervisor.report().starts === 8) mode("");
       const { starts } = supervisor.report();
       await clock.advance(waitMs);
-      await vi.waitFor(() => expect(supervisor.report().starts).toBe(starts + 1), PATIENT);
+      await vi.waitFor(() => expect(supervisor.report().starts).toBe(starts + 1), WAIT_OPTIONS);
     }
     const kill = async () => {
       await state(supervisor, "up");
@@ -238,7 +238,7 @@ describe("an assistant of its own", () => {
       /^it could not be started \(E2BIG\); .* after 1 s$/,
     );
     await clock.advance(1_000);
-    await vi.waitFor(() => expect(supervisor.report().message).toMatch(/after 2 s$/), PATIENT);
+    await vi.waitFor(() => expect(supervisor.report().message).toMatch(/after 2 s$/), WAIT_OPTIONS);
     expect(supervisor.report()).toMatchObject({ starts: 2, pid: null });
   });
 });
@@ -251,7 +251,7 @@ describe("an assistant that an earlier process started", () => {
     expect(supervisor.report()).toMatchObject({ pid, starts: 1, url: "http://127.0.0.1:7777" });
     expect(reasons()).toEqual(["AssistantTakenOver"]);
     const disposed = supervisor[Symbol.asyncDispose]();
-    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0), PATIENT);
+    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0), WAIT_OPTIONS);
     // It is looked for until it is gone.
     await clock.advance(50);
     await disposed;
@@ -263,7 +263,7 @@ describe("an assistant that an earlier process started", () => {
     const supervisor = supervise();
     await state(supervisor, "up");
     process.kill(pid, "SIGKILL");
-    await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), PATIENT);
+    await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), WAIT_OPTIONS);
     await clock.advance(2_000);
     await state(supervisor, "waiting");
     expect(supervisor.report().message).toContain("it is started again after 1 s");
@@ -285,7 +285,7 @@ describe("an assistant that an earlier process started", () => {
     await vi.waitFor(async () => {
       await clock.advance(50);
       expect(supervisor.report().state).toBe("up");
-    }, PATIENT);
+    }, WAIT_OPTIONS);
     expect(supervisor.report().pid).not.toBe(pid);
     expect(isThere(pid)).toBe(false);
     expect(reasons()).toEqual(["AssistantReplaced", "AssistantUp"]);
@@ -306,10 +306,10 @@ test("one that was taken over and does not end is killed after four seconds", as
   await vi.waitFor(async () => {
     await clock.advance(50);
     expect(over).toBe(true);
-  }, PATIENT);
+  }, WAIT_OPTIONS);
   expect(clock.now() - since).toBeGreaterThanOrEqual(4_000);
   // Its parent, which is this test, hears of it a moment later.
-  await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), PATIENT);
+  await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), WAIT_OPTIONS);
   expect(isThere(pid)).toBe(false);
 });
 
@@ -333,7 +333,7 @@ describe("an assistant of somebody else", () => {
     const supervisor = supervise();
     await state(supervisor, "foreign");
     process.kill(pid, "SIGTERM");
-    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0), PATIENT);
+    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0), WAIT_OPTIONS);
     await clock.advance(2_000);
     await state(supervisor, "up");
     expect(supervisor.report().pid).not.toBe(pid);

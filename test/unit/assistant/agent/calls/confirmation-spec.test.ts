@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { diffRows } from "../../../../../src/assistant/agent/calls/confirmation-spec.ts";
-import { AgentWorld, NOTES, notesTools, sandboxed } from "../../../../support/agent-world.ts";
+import { buildDiffRows } from "../../../../../src/assistant/agent/calls/confirmation-spec.ts";
+import {
+  AgentHarness,
+  NOTES,
+  notesTools,
+  sandboxedCaller,
+} from "../../../../support/agent-harness.ts";
 
 describe("the differences that a person sees", () => {
   it("come in the order of the schema, and then what it does not name", () => {
@@ -8,7 +13,7 @@ describe("the differences that a person sees", () => {
       properties: { b: { title: "Second" }, a: { title: "" }, "c/d": true, none: {} },
     };
     const args = { z: null, a: 1, "c/d": [1], b: "x", constructor: { y: 1 }, t: true };
-    expect(diffRows(schema, args)).toEqual([
+    expect(buildDiffRows(schema, args)).toEqual([
       { path: "/b", label: "Second", type: "string", value: "x" },
       { path: "/a", label: "a", type: "number", value: 1 },
       { path: "/c~1d", label: "c/d", type: "array", value: [1] },
@@ -19,14 +24,14 @@ describe("the differences that a person sees", () => {
   });
 
   it("are part of all that is needed to decide", async () => {
-    const world = await AgentWorld.open();
-    const caller = sandboxed("org.example.chat");
+    const world = await AgentHarness.open();
+    const caller = sandboxedCaller("org.example.chat");
     const answer = await world.request("create", ' {"title": "x", "body": "y"}', {
       caller,
       actor: "Chat\u202e\nBot",
     });
     expect(answer.disposition).toBe("confirm-modal");
-    const [asked] = world.asked;
+    const [asked] = world.confirmationRequests;
     expect(asked).toEqual({
       callId: answer.callId,
       spec: {

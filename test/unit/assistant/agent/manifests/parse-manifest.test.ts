@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseManifest } from "../../../../../src/assistant/agent/manifests/parse-manifest.ts";
-import { digestOf } from "../../../../../src/base/canonical.ts";
+import { hashJson } from "../../../../../src/base/canonical-json.ts";
 import {
   type Document,
   noArguments,
@@ -58,7 +58,7 @@ describe("a good manifest", () => {
     const declared = tool({});
     const reversed = Object.fromEntries(Object.entries(declared).toReversed());
     const digest = parse(withTools(declared)).manifest?.tools[0]?.digest;
-    expect(digest).toBe(digestOf(declared));
+    expect(digest).toBe(hashJson(declared));
     expect(parse(withTools(reversed)).manifest?.tools[0]?.digest).toBe(digest);
     const changed = parse(withTools(tool({ description: "Does b." })));
     expect(changed.manifest?.tools[0]?.digest).not.toBe(digest);
@@ -133,7 +133,7 @@ describe("a bad manifest", () => {
     expect(parsed.faults).toEqual([
       { pointer: "", message: expect.stringContaining(message), severity: "error" },
     ]);
-    expect(parsed).toMatchObject({ manifest: undefined, isCut });
+    expect(parsed).toMatchObject({ manifest: undefined, isIncomplete: isCut });
   });
 
   it("is not UTF-8, or too large", () => {

@@ -11,7 +11,7 @@ function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): st
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length];
   places.sort((a, b) => a - b);
   return places.flatMap((end, index) => [
-    ...splitter.take(bytes.subarray(places[index - 1] ?? 0, end)),
+    ...splitter.split(bytes.subarray(places[index - 1] ?? 0, end)),
   ]);
 }
 
@@ -61,7 +61,7 @@ it("gives out the lines before one that is too long", () => {
   const taken: string[] = [];
   const splitter = new FrameSplitter(3);
   expect(() => {
-    for (const line of splitter.take(Buffer.from("a\nb\ncccc\n"))) taken.push(line);
+    for (const line of splitter.split(Buffer.from("a\nb\ncccc\n"))) taken.push(line);
   }).toThrow(FrameTooLargeError);
   expect(taken).toEqual(["a", "b"]);
 });

@@ -1,60 +1,66 @@
 import { describe, expect, it } from "vitest";
-import { MemoryWorld, NOTES, OTHER, person, sandboxed } from "../../../../support/memory-world.ts";
-import { UNBOUNDED_AFTER_MS } from "../../../../support/patience.ts";
+import {
+  MemoryHarness,
+  NOTES,
+  OTHER,
+  sandboxedCaller,
+  unconfinedCaller,
+} from "../../../../support/memory-harness.ts";
+import { UNBOUNDED_AFTER_MS } from "../../../../support/wait-limits.ts";
 
 const code = (wanted: string) => expect.objectContaining({ code: wanted });
 
 describe("what is kept", () => {
   it("is there again, also after a restart, and is overwritten by the same key", async () => {
-    const world = new MemoryWorld();
-    await world.memory.set(NOTES, "colour", "blue", person);
-    await world.memory.set(NOTES, "süß 🍬", "", person);
-    await world.memory.set(NOTES, "colour", "grün\0🌱", person);
+    const world = new MemoryHarness();
+    await world.memory.set(NOTES, "colour", "blue", unconfinedCaller);
+    await world.memory.set(NOTES, "süß 🍬", "", unconfinedCaller);
+    await world.memory.set(NOTES, "colour", "grün\0🌱", unconfinedCaller);
     await world.restart();
-    expect(await world.memory.get(NOTES, "colour", person)).toBe("grün\0🌱");
-    expect([...(await world.memory.list(NOTES, person))]).toEqual([
+    expect(await world.memory.get(NOTES, "colour", unconfinedCaller)).toBe("grün\0🌱");
+    expect([...(await world.memory.list(NOTES, unconfinedCaller))]).toEqual([
       ["colour", "grün\0🌱"],
       ["süß 🍬", ""],
     ]);
   });
 
   it("is not_found under another key, and empty for an app that keeps nothing", async () => {
-    const { memory } = new MemoryWorld();
-    await expect(memory.get(NOTES, "colour", person)).rejects.toEqual(code("not_found"));
-    await memory.set(NOTES, "colour", "blue", person);
-    await expect(memory.get(NOTES, "Colour", person)).rejects.toEqual(code("not_found"));
-    expect((await memory.list(OTHER, person)).size).toBe(0);
+    const { memory } = new MemoryHarness();
+    await expect(memory.get(NOTES, "colour", unconfinedCaller)).rejects.toEqual(code("not_found"));
+    await memory.set(NOTES, "colour", "blue", unconfinedCaller);
+    await expect(memory.get(NOTES, "Colour", unconfinedCaller)).rejects.toEqual(code("not_found"));
+    expect((await memory.list(OTHER, unconfinedCaller)).size).toBe(0);
   });
 
   it("is each app's own, and stays when another app is wiped", async () => {
-    const { memory } = new MemoryWorld();
-    await memory.set(NOTES, "colour", "blue", person);
-    await memory.set(OTHER, "colour", "red", person);
-    await memory.wipe(NOTES, person);
-    await expect(memory.get(NOTES, "colour", person)).rejects.toEqual(code("not_found"));
-    expect(await memory.get(OTHER, "colour", person)).toBe("red");
-    await memory.set(NOTES, "colour", "green", person);
-    expect(await memory.get(NOTES, "colour", person)).toBe("green");
+    const { memory } = new MemoryHarness();
+    await memory.set(NOTES, "colour", "blue", unconfinedCaller);
+    await memory.set(OTHER, "colour", "red", unconfinedCaller);
+    await memory.wipe(NOTES, unconfinedCaller);
+    await expect(memory.get(NOTES, "colour", unconfinedCaller)).rejects.toEqual(code("not_found"));
+    expect(await memory.get(OTHER, "colour", unconfinedCaller)).toBe("red");
+    await memory.set(NOTES, "colour", "green", unconfinedCaller);
+    expect(await memory.get(NOTES, "colour", unconfinedCaller)).toBe("green");
   });
 
   it("is read as it was written before, without waiting for answers in between", async () => {
-    const { memory } = new MemoryWorld();
-    const first = memory.set(NOTES, "n", "1", person);
-    const read = memory.get(NOTES, "n", person);
-    const wiped = memory.wipe(NOTES, person);
-    const gone = memory.list(NOTES, person);
-    const second = memory.set(NOTES, "n", "2", person);
+    const { memory } = new MemoryHarness();
+    const first = memory.set(NOTES, "n", "1", unconfinedCaller);
+    const read = memory.get(NOTES, "n", unconfinedCaller);
+    const wiped = memory.wipe(NOTES, unconfinedCaller);
+    const gone = memory.list(NOTES, unconfinedCaller);
+    const second = memory.set(NOTES, "n", "2", unconfinedCaller);
     expect(await read).toBe("1");
     expect((await gone).size).toBe(0);
     await Promise.all([first, wiped, second]);
-    expect(await memory.get(NOTES, "n", person)).toBe("2");
+    expect(await memory.get(NOTES, "n", unconfinedCaller)).toBe("2");
   });
 });
 
 describe("who may", () => {
   it.each(["flatpak", "snap"] as const)("an app in a %s: itself only", async (kind) => {
-    const { memory, ledger } = new MemoryWorld();
-    const app = sandboxed(NOTES, kind);
+    const { memory, ledger } = new MemoryHarness();
+    const app = sandboxedCaller(NOTES, kind);
     await memory.set(NOTES, "k", "v", app);
     expect(await memory.get(NOTES, "k", app)).toBe("v");
     for (const call of [
@@ -69,15 +75,17 @@ describe("who may", () => {
   });
 
   it("a program that only its unit names: any app, as its user", async () => {
-    const { memory } = new MemoryWorld();
-    await memory.set(OTHER, "k", "v", sandboxed(NOTES, "unit"));
-    expect(await memory.get(OTHER, "k", person)).toBe("v");
+    const { memory } = new MemoryHarness();
+    await memory.set(OTHER, "k", "v", sandboxedCaller(NOTES, "unit"));
+    expect(await memory.get(OTHER, "k", unconfinedCaller)).toBe("v");
   });
 
   it("a snap whose name has no dot: itself", async () => {
-    const { memory } = new MemoryWorld();
-    await memory.set("firefox", "k", "v", sandboxed("firefox", "snap"));
-    await expect(memory.get("firefox", "k", person)).rejects.toEqual(code("invalid_request"));
+    const { memory } = new MemoryHarness();
+    await memory.set("firefox", "k", "v", sandboxedCaller("firefox", "snap"));
+    await expect(memory.get("firefox", "k", unconfinedCaller)).rejects.toEqual(
+      code("invalid_request"),
+    );
   });
 });
 
@@ -91,8 +99,8 @@ describe("bounds", () => {
     ["org.exämple", "letters of no file name"],
     [`org.${"x".repeat(252)}`, "256 bytes"],
   ])("the app %j is refused: %s", async (app) => {
-    const { memory, ledger } = new MemoryWorld();
-    await expect(memory.set(app, "k", "v", person)).rejects.toMatchObject({
+    const { memory, ledger } = new MemoryHarness();
+    await expect(memory.set(app, "k", "v", unconfinedCaller)).rejects.toMatchObject({
       code: "invalid_request",
       param: "app",
     });
@@ -100,12 +108,12 @@ describe("bounds", () => {
   });
 
   it("an app's id may have 255 bytes, a key 256, a value 64 KiB, and not one more", async () => {
-    const { memory, ledger } = new MemoryWorld();
+    const { memory, ledger } = new MemoryHarness();
     const app = `org.${"x".repeat(251)}`;
     const key = "ü".repeat(128);
     const value = "€".repeat(21_845).concat("x");
-    await memory.set(app, key, value, person);
-    expect(await memory.get(app, key, person)).toBe(value);
+    await memory.set(app, key, value, unconfinedCaller);
+    expect(await memory.get(app, key, unconfinedCaller)).toBe(value);
     for (const [badKey, badValue, param] of [
       [`${key}x`, "", "key"],
       ["", "", "key"],
@@ -113,7 +121,7 @@ describe("bounds", () => {
       ["k", `${value}x`, "value"],
       ["k", "a\udc00", "value"],
     ] as const)
-      await expect(memory.set(app, badKey, badValue, person)).rejects.toMatchObject({
+      await expect(memory.set(app, badKey, badValue, unconfinedCaller)).rejects.toMatchObject({
         code: "invalid_request",
         param,
       });
@@ -121,69 +129,71 @@ describe("bounds", () => {
   });
 
   it("16 MiB an app, keys counted; smaller ones are taken when it is full", async () => {
-    const { memory, ledger } = new MemoryWorld();
+    const { memory, ledger } = new MemoryHarness();
     const value = "x".repeat(65_526);
     for (let number = 0; number < 256; number += 1)
-      await memory.set(NOTES, `key-${String(number).padStart(6, "0")}`, value, person);
+      await memory.set(NOTES, `key-${String(number).padStart(6, "0")}`, value, unconfinedCaller);
     const entries = ledger.entries.length;
-    await expect(memory.set(NOTES, "k", "", person)).rejects.toEqual(code("limits_exceeded"));
-    await expect(memory.set(NOTES, "key-000000", `${value}x`, person)).rejects.toEqual(
+    await expect(memory.set(NOTES, "k", "", unconfinedCaller)).rejects.toEqual(
+      code("limits_exceeded"),
+    );
+    await expect(memory.set(NOTES, "key-000000", `${value}x`, unconfinedCaller)).rejects.toEqual(
       code("limits_exceeded"),
     );
     expect(ledger.entries.length).toBe(entries);
-    await memory.set(OTHER, "k", "v", person);
-    await memory.set(NOTES, "key-000000", value.slice(1), person);
-    await memory.set(NOTES, "k", "", person);
+    await memory.set(OTHER, "k", "v", unconfinedCaller);
+    await memory.set(NOTES, "key-000000", value.slice(1), unconfinedCaller);
+    await memory.set(NOTES, "k", "", unconfinedCaller);
     const startedAt = performance.now();
-    expect((await memory.list(NOTES, person)).size).toBe(257);
+    expect((await memory.list(NOTES, unconfinedCaller)).size).toBe(257);
     const listedAt = performance.now();
-    await memory.wipe(NOTES, person);
+    await memory.wipe(NOTES, unconfinedCaller);
     expect(listedAt - startedAt).toBeLessThan(UNBOUNDED_AFTER_MS);
     expect(performance.now() - listedAt).toBeLessThan(UNBOUNDED_AFTER_MS);
   });
 
   it("10,000 keys an app; one that is there may still be overwritten", async () => {
-    const world = new MemoryWorld();
-    await world.memory.set(NOTES, "first", "", person);
+    const world = new MemoryHarness();
+    await world.memory.set(NOTES, "first", "", unconfinedCaller);
     await world.memory[Symbol.asyncDispose]();
-    world.setKept(NOTES, 10_000);
+    world.setKeyCount(NOTES, 10_000);
     await world.restart();
-    await expect(world.memory.set(NOTES, "another", "", person)).rejects.toEqual(
+    await expect(world.memory.set(NOTES, "another", "", unconfinedCaller)).rejects.toEqual(
       code("limits_exceeded"),
     );
-    await world.memory.set(NOTES, "first", "again", person);
+    await world.memory.set(NOTES, "first", "again", unconfinedCaller);
   });
 
   it("1,024 apps", async () => {
-    const world = new MemoryWorld();
+    const world = new MemoryHarness();
     await world.memory[Symbol.asyncDispose]();
     world.addApps(1_024);
     await world.restart();
-    await expect(world.memory.set(NOTES, "k", "v", person)).rejects.toEqual(
+    await expect(world.memory.set(NOTES, "k", "v", unconfinedCaller)).rejects.toEqual(
       code("limits_exceeded"),
     );
-    await world.memory.wipe("org.example.app7", person);
-    await world.memory.set(NOTES, "k", "v", person);
+    await world.memory.wipe("org.example.app7", unconfinedCaller);
+    await world.memory.set(NOTES, "k", "v", unconfinedCaller);
   });
 
   it("256 calls of one app wait, and no more", async () => {
-    const { memory } = new MemoryWorld();
-    const calls = Array.from({ length: 257 }, () => memory.list(NOTES, person));
+    const { memory } = new MemoryHarness();
+    const calls = Array.from({ length: 257 }, () => memory.list(NOTES, unconfinedCaller));
     await expect(calls.pop()).rejects.toEqual(code("busy"));
     await Promise.all(calls);
-    await memory.list(NOTES, person);
+    await memory.list(NOTES, unconfinedCaller);
   });
 });
 
 describe("the ledger", () => {
   it("has each set and each wipe before it happens, and nothing of what is kept", async () => {
-    const { memory, ledger } = new MemoryWorld();
-    await memory.set(NOTES, "pin of the door", "1234", sandboxed(NOTES));
-    await memory.set(NOTES, "pin of the door", "1234", person);
-    await memory.get(NOTES, "pin of the door", person);
-    await memory.list(NOTES, person);
-    await memory.wipe(NOTES, person);
-    await memory.set(NOTES, "pin of the door", "1234", person);
+    const { memory, ledger } = new MemoryHarness();
+    await memory.set(NOTES, "pin of the door", "1234", sandboxedCaller(NOTES));
+    await memory.set(NOTES, "pin of the door", "1234", unconfinedCaller);
+    await memory.get(NOTES, "pin of the door", unconfinedCaller);
+    await memory.list(NOTES, unconfinedCaller);
+    await memory.wipe(NOTES, unconfinedCaller);
+    await memory.set(NOTES, "pin of the door", "1234", unconfinedCaller);
     expect(ledger.entries.map(({ name, fields }) => [name, fields])).toEqual([
       [
         "memory.set",
@@ -217,36 +227,36 @@ describe("the ledger", () => {
   });
 
   it("that refuses keeps set and wipe from happening", async () => {
-    const world = new MemoryWorld();
-    await world.memory.set(NOTES, "k", "before", person);
+    const world = new MemoryHarness();
+    await world.memory.set(NOTES, "k", "before", unconfinedCaller);
     world.ledger.refuses = true;
     for (const call of [
-      world.memory.set(NOTES, "k", "after", person),
-      world.memory.set(OTHER, "k", "after", person),
-      world.memory.wipe(NOTES, person),
+      world.memory.set(NOTES, "k", "after", unconfinedCaller),
+      world.memory.set(OTHER, "k", "after", unconfinedCaller),
+      world.memory.wipe(NOTES, unconfinedCaller),
     ])
       await expect(call).rejects.toEqual(code("ledger_unavailable"));
     await world.restart();
-    expect(await world.memory.get(NOTES, "k", person)).toBe("before");
-    expect((await world.memory.list(OTHER, person)).size).toBe(0);
+    expect(await world.memory.get(NOTES, "k", unconfinedCaller)).toBe("before");
+    expect((await world.memory.list(OTHER, unconfinedCaller)).size).toBe(0);
     expect(world.keyFiles()).toEqual([NOTES]);
   });
 
   it("has the entry at a time when nothing has been written yet", async () => {
-    const world = new MemoryWorld();
+    const world = new MemoryHarness();
     const seen: number[] = [];
-    world.ledger.onAppend = () => void seen.push(world.rows());
-    await world.memory.set(NOTES, "k", "v", person);
-    await world.memory.set(NOTES, "l", "v", person);
-    await world.memory.wipe(NOTES, person);
-    expect([...seen, world.rows()]).toEqual([0, 1, 2, 0]);
+    world.ledger.onAppend = () => void seen.push(world.countItems());
+    await world.memory.set(NOTES, "k", "v", unconfinedCaller);
+    await world.memory.set(NOTES, "l", "v", unconfinedCaller);
+    await world.memory.wipe(NOTES, unconfinedCaller);
+    expect([...seen, world.countItems()]).toEqual([0, 1, 2, 0]);
   });
 });
 
 it("refuses with shutting_down once it ends, after it has answered what was asked before", async () => {
-  const { memory } = new MemoryWorld();
-  const asked = memory.set(NOTES, "k", "v", person);
+  const { memory } = new MemoryHarness();
+  const asked = memory.set(NOTES, "k", "v", unconfinedCaller);
   await memory[Symbol.asyncDispose]();
   await asked;
-  await expect(memory.get(NOTES, "k", person)).rejects.toEqual(code("shutting_down"));
+  await expect(memory.get(NOTES, "k", unconfinedCaller)).rejects.toEqual(code("shutting_down"));
 });

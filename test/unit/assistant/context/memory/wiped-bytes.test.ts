@@ -2,15 +2,15 @@ import { existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
-  filesWith,
-  MemoryWorld,
+  findFilesWith,
+  MemoryHarness,
   NOTES,
   OTHER,
-  outsideReader,
-  person,
-  sealedOf,
-  secretOf,
-} from "../../../../support/memory-world.ts";
+  openOutsideReader,
+  readAppSecret,
+  readSealedValues,
+  unconfinedCaller,
+} from "../../../../support/memory-harness.ts";
 
 /** Long and short, so that pages of both kinds hold it, with its own bytes and none of an encoder's. */
 const CANARY = "canary-7f3a91c4e2";
@@ -20,15 +20,23 @@ const items = [
   ["long", `${"z".repeat(30_000)}${CANARY}${"z".repeat(30_000)}`],
 ] as const;
 
-async function filled(): Promise<{ world: MemoryWorld; sealed: Buffer[]; secret: Buffer }> {
-  const world = new MemoryWorld();
-  await world.memory.set(OTHER, "k", "stays", person);
-  for (const [key, value] of items) await world.memory.set(NOTES, key, value, person);
-  return { world, sealed: sealedOf(world.dir, NOTES), secret: secretOf(world.dir, NOTES) };
+async function createFilledHarness(): Promise<{
+  world: MemoryHarness;
+  sealed: Buffer[];
+  secret: Buffer;
+}> {
+  const world = new MemoryHarness();
+  await world.memory.set(OTHER, "k", "stays", unconfinedCaller);
+  for (const [key, value] of items) await world.memory.set(NOTES, key, value, unconfinedCaller);
+  return {
+    world,
+    sealed: readSealedValues(world.dir, NOTES),
+    secret: readAppSecret(world.dir, NOTES),
+  };
 }
 
 /** Pieces of what is sealed, as a page of the database may hold a part only. */
-function pieces(sealed: readonly Buffer[]): Buffer[] {
+function splitSealed(sealed: readonly Buffer[]): Buffer[] {
   return sealed.flatMap((bytes) => [0, 0.3, 0.6].map((part) => cut(bytes, part)));
 }
 
@@ -37,54 +45,56 @@ function cut(bytes: Buffer, part: number): Buffer {
   return bytes.subarray(start, start + 24);
 }
 
-function residue(world: MemoryWorld, searched: readonly Buffer[]): string[] {
-  return searched.flatMap((bytes) => filesWith(world.dir, bytes));
+function findResidue(world: MemoryHarness, searched: readonly Buffer[]): string[] {
+  return searched.flatMap((bytes) => findFilesWith(world.dir, bytes));
 }
 
 describe("a wipe", () => {
   it("leaves no byte of a value, of a key's name, or of what they were sealed with", async () => {
-    const { world, sealed, secret } = await filled();
+    const { world, sealed, secret } = await createFilledHarness();
     // The search finds what is there: else it would prove nothing.
-    expect(residue(world, pieces(sealed)).length).toBeGreaterThanOrEqual(pieces(sealed).length);
-    expect(filesWith(world.dir, secret)).toEqual([join("memory.keys", NOTES)]);
-    await world.memory.wipe(NOTES, person);
-    expect(filesWith(world.dir, CANARY)).toEqual([]);
-    expect(residue(world, [secret, ...pieces(sealed)])).toEqual([]);
+    expect(findResidue(world, splitSealed(sealed)).length).toBeGreaterThanOrEqual(
+      splitSealed(sealed).length,
+    );
+    expect(findFilesWith(world.dir, secret)).toEqual([join("memory.keys", NOTES)]);
+    await world.memory.wipe(NOTES, unconfinedCaller);
+    expect(findFilesWith(world.dir, CANARY)).toEqual([]);
+    expect(findResidue(world, [secret, ...splitSealed(sealed)])).toEqual([]);
     expect(statSync(join(world.dir, "memory.db-wal")).size).toBe(0);
-    expect(world.rows()).toBe(1);
-    expect(await world.memory.get(OTHER, "k", person)).toBe("stays");
+    expect(world.countItems()).toBe(1);
+    expect(await world.memory.get(OTHER, "k", unconfinedCaller)).toBe("stays");
   });
 
   it("with a reader open: nothing that could be read, and nothing at all once it has ended", async () => {
-    const { world, sealed, secret } = await filled();
-    const reader = outsideReader(world.dir);
-    await world.memory.wipe(NOTES, person);
-    expect(filesWith(world.dir, CANARY)).toEqual([]);
-    expect(filesWith(world.dir, secret)).toEqual([]);
-    expect(world.rows()).toBe(1);
+    const { world, sealed, secret } = await createFilledHarness();
+    const reader = openOutsideReader(world.dir);
+    await world.memory.wipe(NOTES, unconfinedCaller);
+    expect(findFilesWith(world.dir, CANARY)).toEqual([]);
+    expect(findFilesWith(world.dir, secret)).toEqual([]);
+    expect(world.countItems()).toBe(1);
     // SQLite owes the reader the rows of its moment, which nothing can open any more.
     expect(reader.prepare("SELECT count(*) FROM item").pluck().get()).toBe(items.length + 1);
-    expect(residue(world, pieces(sealed))).not.toEqual([]);
+    expect(findResidue(world, splitSealed(sealed))).not.toEqual([]);
     await world.clock.advance(60_000);
-    expect(residue(world, pieces(sealed))).not.toEqual([]);
+    expect(findResidue(world, splitSealed(sealed))).not.toEqual([]);
     reader.exec("COMMIT");
     await world.clock.advance(30_000);
-    expect(residue(world, pieces(sealed))).toEqual([]);
+    expect(findResidue(world, splitSealed(sealed))).toEqual([]);
   });
 
   it("with a reader open until the daemon has ended: the next start removes the rest", async () => {
-    const { world, sealed } = await filled();
-    const reader = outsideReader(world.dir);
-    await world.memory.wipe(NOTES, person);
+    const { world, sealed } = await createFilledHarness();
+    const reader = openOutsideReader(world.dir);
+    await world.memory.wipe(NOTES, unconfinedCaller);
     await world.memory[Symbol.asyncDispose]();
-    expect(residue(world, pieces(sealed))).not.toEqual([]);
+    expect(findResidue(world, splitSealed(sealed))).not.toEqual([]);
     reader.exec("COMMIT");
     await world.restart();
-    expect(residue(world, pieces(sealed))).toEqual([]);
+    expect(findResidue(world, splitSealed(sealed))).toEqual([]);
   });
 
   it("that ended between the rows and the key is finished by the next start", async () => {
-    const { world, sealed, secret } = await filled();
+    const { world, sealed, secret } = await createFilledHarness();
     await world.memory[Symbol.asyncDispose]();
     world.sql((db) => {
       db.pragma("secure_delete = ON");
@@ -92,69 +102,69 @@ describe("a wipe", () => {
       db.exec("DELETE FROM app WHERE name = 'org.example.Notes'");
     });
     await world.restart();
-    expect(residue(world, [secret, ...pieces(sealed)])).toEqual([]);
+    expect(findResidue(world, [secret, ...splitSealed(sealed)])).toEqual([]);
     expect(world.keyFiles()).toEqual([OTHER]);
   });
 
   it("does not wait for a writer of another program for ever, and wipes nothing then", async () => {
-    const { world, secret } = await filled();
-    await world.held(async () => {
-      const wiped = world.memory.wipe(NOTES, person);
+    const { world, secret } = await createFilledHarness();
+    await world.whileLocked(async () => {
+      const wiped = world.memory.wipe(NOTES, unconfinedCaller);
       wiped.catch(() => {});
       await world.clock.advance(6_000);
       await expect(wiped).rejects.toMatchObject({ code: "busy" });
     });
-    expect(filesWith(world.dir, secret)).toHaveLength(1);
-    expect(await world.memory.get(NOTES, "short", person)).toBe(CANARY);
-    await world.held(async (letGo) => {
-      const wiped = world.memory.wipe(NOTES, person);
+    expect(findFilesWith(world.dir, secret)).toHaveLength(1);
+    expect(await world.memory.get(NOTES, "short", unconfinedCaller)).toBe(CANARY);
+    await world.whileLocked(async (letGo) => {
+      const wiped = world.memory.wipe(NOTES, unconfinedCaller);
       await world.clock.advance(1_000);
       letGo();
       await world.clock.advance(1_000);
       await wiped;
     });
-    expect(filesWith(world.dir, secret)).toEqual([]);
+    expect(findFilesWith(world.dir, secret)).toEqual([]);
   });
 });
 
 describe("an overwritten value", () => {
   it("is gone from every file a second later", async () => {
-    const { world, sealed } = await filled();
-    for (const [key] of items) await world.memory.set(NOTES, key, "new", person);
+    const { world, sealed } = await createFilledHarness();
+    for (const [key] of items) await world.memory.set(NOTES, key, "new", unconfinedCaller);
     await world.clock.advance(1_000);
-    expect(residue(world, pieces(sealed))).toEqual([]);
-    expect((await world.memory.list(NOTES, person)).get("long")).toBe("new");
+    expect(findResidue(world, splitSealed(sealed))).toEqual([]);
+    expect((await world.memory.list(NOTES, unconfinedCaller)).get("long")).toBe("new");
   });
 
   it("is gone when a reader of that time has ended", async () => {
-    const { world, sealed } = await filled();
-    const reader = outsideReader(world.dir);
-    for (const [key] of items) await world.memory.set(NOTES, key, "new", person);
+    const { world, sealed } = await createFilledHarness();
+    const reader = openOutsideReader(world.dir);
+    for (const [key] of items) await world.memory.set(NOTES, key, "new", unconfinedCaller);
     await world.clock.advance(60_000);
-    expect(residue(world, pieces(sealed))).not.toEqual([]);
+    expect(findResidue(world, splitSealed(sealed))).not.toEqual([]);
     reader.exec("COMMIT");
     await world.clock.advance(30_000);
-    expect(residue(world, pieces(sealed))).toEqual([]);
+    expect(findResidue(world, splitSealed(sealed))).toEqual([]);
   });
 
   it("is gone when the daemon has ended", async () => {
-    const { world, sealed } = await filled();
-    for (const [key] of items) await world.memory.set(NOTES, key, "new", person);
+    const { world, sealed } = await createFilledHarness();
+    for (const [key] of items) await world.memory.set(NOTES, key, "new", unconfinedCaller);
     await world.memory[Symbol.asyncDispose]();
-    expect(residue(world, pieces(sealed))).toEqual([]);
+    expect(findResidue(world, splitSealed(sealed))).toEqual([]);
     expect(existsSync(join(world.dir, "memory.db-wal"))).toBe(false);
   });
 });
 
 it("nobody else may open the files", async () => {
-  const { world } = await filled();
+  const { world } = await createFilledHarness();
   for (const name of ["memory.db", "memory.db-wal", join("memory.keys", NOTES)])
     expect([name, statSync(join(world.dir, name)).mode & 0o777]).toEqual([name, 0o600]);
   expect(statSync(join(world.dir, "memory.keys")).mode & 0o777).toBe(0o700);
 });
 
 it("an unfinished key of a start that was killed is removed", async () => {
-  const { world } = await filled();
+  const { world } = await createFilledHarness();
   writeFileSync(join(world.dir, "memory.keys", ".new"), "half of a key");
   await world.restart();
   expect(world.keyFiles()).toEqual([NOTES, OTHER]);

@@ -1,18 +1,18 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
 import type { AnswerEvent } from "../../../../../src/assistant/inference/service-port.ts";
 import {
   CLIENT,
   INFERENCE,
-  InferenceBusWorld,
+  InferenceBusHarness,
   openDescriptors,
   options,
   type TestSession,
-} from "../../../../support/inference-bus-world.ts";
-import { PATIENT } from "../../../../support/patience.ts";
+} from "../../../../support/inference-bus-harness.ts";
 import { accepted, forever, Gate, says, started } from "../../../../support/scripted-service.ts";
+import { WAIT_OPTIONS } from "../../../../support/wait-limits.ts";
 
 const code = (wanted: string) => expect.objectContaining({ code: wanted });
 const end: AnswerEvent = { type: "end", choice: 0, reason: "stop", completionTokens: 3 };
@@ -21,7 +21,7 @@ const text = (words: string): AnswerEvent => ({ type: "text", choice: 0, text: w
 /** Opening and closing; the full number takes half a minute. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 300);
 
-const until = (is: () => boolean) => vi.waitUntil(is, { ...PATIENT, interval: 2 });
+const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 2 });
 
 async function finishedOnce(session: TestSession) {
   await until(() => session.finished().length > 0);
@@ -45,7 +45,7 @@ async function* endless(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerE
 
 describe("a message", () => {
   it("comes over the pipe as UTF-8, ends with EOF, and Finished says how", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = (request) => says(request, ["Grüße ", "", "🌱", "\0.", "世界"]);
     const session = await world.open();
     expect(session.state).toBe("open");
@@ -69,7 +69,7 @@ describe("a message", () => {
   });
 
   it("is asked of the service as it stands, without a chat's template", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open(CLIENT, options({ model_hint: "default" }));
     await session.generate(
       "Once upon",
@@ -89,7 +89,7 @@ describe("a message", () => {
   });
 
   it("follows another in the same session, as often as wanted", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open();
     for (let round = 0; round < 20; round += 1) {
       world.service.script = (request) => says(request, [`message ${round}`]);
@@ -101,7 +101,7 @@ describe("a message", () => {
   });
 
   it("does not run into the one before, where that was not read to its end", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open();
     await session.generate();
     await until(() => session.state === "open");
@@ -111,7 +111,7 @@ describe("a message", () => {
   });
 
   it("a reader that begins before Generate waits for it", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open();
     const read = session.message();
     await session.generate();
@@ -119,7 +119,7 @@ describe("a message", () => {
   });
 
   it("without a word is an EOF, and Finished comes behind the answer of Generate", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = (request) => says(request, []);
     const session = await world.open();
     const order: string[] = [];
@@ -133,7 +133,7 @@ describe("a message", () => {
   });
 
   it("that fails in the middle keeps what has come, ends with EOF, and says why", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = function* () {
       yield accepted;
       yield text("half of it");
@@ -153,7 +153,7 @@ describe("a message", () => {
   });
 
   it("that fails as nobody expected tells nothing of the inside", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = function* () {
       yield accepted;
       throw new TypeError("/home/secret is not a function");
@@ -166,7 +166,7 @@ describe("a message", () => {
   });
 
   it("that is refused is an error of Generate, and the session stays open", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = () => {
       throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
     };
@@ -181,7 +181,7 @@ describe("a message", () => {
 
 describe("a reader", () => {
   it("that is slow is not run ahead of, and stalls nobody", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const piece = "x".repeat(1_000);
     world.service.script = function* (request) {
       yield accepted;
@@ -208,7 +208,7 @@ describe("a reader", () => {
   });
 
   it("that goes away in the middle cancels the generation", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = function* () {
       yield accepted;
       for (;;) yield text("x".repeat(1_000));
@@ -226,7 +226,7 @@ describe("a reader", () => {
   });
 
   it("that goes away while the model thinks is noticed within a second", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = async function* (_, signal) {
       yield accepted;
       await forever(signal);
@@ -242,7 +242,7 @@ describe("a reader", () => {
   });
 
   it("that was gone before Generate is an error, and nothing is asked of the model", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open();
     session.closeReader();
     await expect(session.generate()).rejects.toEqual(code("not_found"));
@@ -252,7 +252,7 @@ describe("a reader", () => {
 
 describe("Cancel", () => {
   it("ends the message at once, between two code points, also when the pipe is full", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     // 3 bytes each: neither a page nor a pipe is a multiple of it.
     const piece = "世".repeat(2_001);
     world.service.script = function* () {
@@ -271,7 +271,7 @@ describe("Cancel", () => {
   });
 
   it("makes room for the next message at once, without what was left of the last", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = async function* (_, signal) {
       yield accepted;
       yield text("old");
@@ -290,7 +290,7 @@ describe("Cancel", () => {
   });
 
   it("before the request was accepted: Generate says so, and a reader that waits meets EOF", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = async function* (_, signal) {
       await forever(signal);
       yield accepted;
@@ -308,7 +308,7 @@ describe("Cancel", () => {
   });
 
   it("is nothing where nothing is being generated", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open();
     expect(await session.call("Cancel")).toEqual([]);
     const read = session.message();
@@ -319,7 +319,7 @@ describe("Cancel", () => {
 
 describe("the end of a session", () => {
   it("by Close: EOF, the generation ends, and the object is gone", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = endless;
     const session = await world.open();
     await session.generate();
@@ -329,22 +329,22 @@ describe("the end of a session", () => {
     expect(world.bus.served.has(session.path)).toBe(false);
     expect(session.finished()).toMatchObject([{ status: "cancelled" }]);
     expect(world.objects.sessionCount).toBe(0);
-    expect(world.bus.watchersOf(CLIENT)).toBe(0);
+    expect(world.bus.countWatchers(CLIENT)).toBe(0);
     await until(() => world.service.running === 0);
   });
 
   it("by its owner's leaving: all of its sessions, and nobody else's", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = endless;
     const sessions = await Promise.all([world.open(), world.open(), world.open(":1.9")]);
     for (const session of sessions) await session.generate();
-    world.bus.leave(CLIENT);
+    world.bus.disconnect(CLIENT);
     await until(() => world.service.running === 1);
     expect(sessions.map(({ path }) => world.bus.served.has(path))).toEqual([false, false, true]);
   });
 
   it("by the daemon's end: all of them, and nothing is left behind", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = endless;
     const sessions = await Promise.all([world.open(), world.open(":1.9")]);
     for (const session of sessions) await session.generate();
@@ -356,7 +356,7 @@ describe("the end of a session", () => {
   });
 
   it(`leaves no descriptor: ${ROUNDS} sessions`, async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     await closedAfterUse(await world.open());
     const before = openDescriptors();
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -366,7 +366,7 @@ describe("the end of a session", () => {
         session.closeReader();
         await session.call("Close");
       } else {
-        world.bus.leave(CLIENT);
+        world.bus.disconnect(CLIENT);
         session.closeReader();
       }
     }
@@ -378,7 +378,7 @@ describe("the end of a session", () => {
 
 describe("limits", () => {
   it("one message at a time in a session", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const gate = new Gate();
     world.service.script = async function* (request) {
       await gate.opened;
@@ -395,7 +395,7 @@ describe("limits", () => {
   });
 
   it("64 sessions a connection, given back by Close and by a failure to open", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     for (let failures = 0; failures < 100; failures += 1)
       await expect(world.open(CLIENT, options({ model_hint: "none" }))).rejects.toEqual(
         code("model_not_found"),
@@ -408,12 +408,12 @@ describe("limits", () => {
   });
 
   it("1,024 sessions in all", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     for (let client = 0; client < 16; client += 1)
       for (let session = 0; session < 64; session += 1)
         (await world.open(`:2.${client}`)).closeReader();
     await expect(world.open()).rejects.toEqual(code("limits_exceeded"));
-    world.bus.leave(":2.3");
+    world.bus.disconnect(":2.3");
     await world.open();
   });
 
@@ -421,7 +421,7 @@ describe("limits", () => {
     ["model_hint", new Map([["model_hint", { signature: "u", value: 5 }]])],
     ["model", options({ model: "tiny" })],
   ])("OpenSession refuses a wrong %s", async (param, given) => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     await expect(world.open(CLIENT, given)).rejects.toMatchObject({
       code: "invalid_request",
       param,
@@ -435,7 +435,7 @@ describe("limits", () => {
     ["schema", options({ schema: "[]" })],
     ["temperature", options({ temperature: "0" })],
   ])("Generate refuses a wrong %s", async (param, given) => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open();
     await expect(session.generate("secret words", given)).rejects.toMatchObject({
       code: "invalid_request",
@@ -446,7 +446,7 @@ describe("limits", () => {
   });
 
   it("a prompt of 4 MiB, and not a byte more", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open();
     await session.generate("x".repeat(4 * 1024 * 1024));
     await expect(session.generate("x".repeat(4 * 1024 * 1024 + 1))).rejects.toEqual(
@@ -457,7 +457,7 @@ describe("limits", () => {
 
 describe("who may", () => {
   it("only the connection that opened a session calls it; others see its state", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open();
     for (const [method, ...args] of [
       ["Generate", "x", options()],
@@ -475,7 +475,7 @@ describe("who may", () => {
 
 describe("Embed", () => {
   it("gives a vector for each text, while a message is under way too", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.script = async function* (_, signal) {
       yield accepted;
       yield started();
@@ -498,7 +498,7 @@ describe("Embed", () => {
     ["texts[1]", ["x", ""]],
     ["texts", Array(2_049).fill("x")],
   ])("refuses %s", async (param, texts) => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     const session = await world.open();
     await expect(session.call("Embed", texts)).rejects.toMatchObject({
       code: "invalid_request",
@@ -507,7 +507,7 @@ describe("Embed", () => {
   });
 
   it("ends when the session does", async () => {
-    const world = new InferenceBusWorld();
+    const world = new InferenceBusHarness();
     world.service.embedder = (_, signal) => forever(signal);
     const session = await world.open();
     const asked = session.call("Embed", ["x"]);
@@ -518,13 +518,13 @@ describe("Embed", () => {
 });
 
 it("Ping and Version say who answers", async () => {
-  const world = new InferenceBusWorld();
+  const world = new InferenceBusHarness();
   expect(await world.bus.call(CLIENT, INFERENCE, "Ping")).toEqual(["berth 0.0.0-test"]);
   expect(world.bus.property(INFERENCE, "Version")).toBe(1);
 });
 
 it("pipes are made anew where somebody has tidied up their folder", async () => {
-  const world = new InferenceBusWorld();
+  const world = new InferenceBusHarness();
   await world.open();
   rmSync(join(world.runtimeDir, "pipes"), { recursive: true });
   const session = await world.open();

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ControlServer } from "../../../../../src/assistant/inference/control/control-server.ts";
-import type { ModelView } from "../../../../../src/assistant/inference/control/state-view.ts";
+import type { ControlModelView } from "../../../../../src/assistant/inference/control/state-view.ts";
 import { KnownModels } from "../../../../../src/assistant/inference/models/known-models.ts";
-import { ModelFactsCache } from "../../../../../src/assistant/inference/models/model-facts.ts";
+import { ModelFactsCache } from "../../../../../src/assistant/inference/models/model-facts-cache.ts";
 import { Residency } from "../../../../../src/assistant/inference/models/residency.ts";
 import { StubEngine } from "../../../../../src/assistant/inference/stub/stub-engine.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
@@ -38,7 +38,7 @@ beforeEach(async () => {
     facts,
     residency,
     logger: silentLogger,
-    openDoors: async () => {},
+    openListeners: async () => {},
     state: () => ({
       version: "0",
       pid: 1,
@@ -131,7 +131,7 @@ test("what is asked for is told as it was asked for, beside what became of it", 
   const settings = { context_tokens: 64, aliases: ["org/chat"] };
   const { status, text } = await call(file, "/models/load", { id: "chat", path, ...settings });
   expect(status).toBe(200);
-  const { models }: { models: ModelView[] } = JSON.parse(text);
+  const { models }: { models: ControlModelView[] } = JSON.parse(text);
   expect(models.find(({ id }) => id === "chat")).toMatchObject({
     path,
     size_bytes: 5,

@@ -1,18 +1,21 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
-import { busErrorTable } from "../../../../../src/assistant/bus/error-table.ts";
+import {
+  AssistantError,
+  assistantErrorCodes,
+} from "../../../../../src/assistant/assistant-error.ts";
+import { busErrorTable } from "../../../../../src/assistant/bus/bus-error-table.ts";
 import { dataClasses } from "../../../../../src/assistant/data-class.ts";
-import { AssistantError, assistantErrorCodes } from "../../../../../src/assistant/errors.ts";
 import { chatParameters } from "../../../../../src/assistant/inference/http/chat-request.ts";
 import { completionParameters } from "../../../../../src/assistant/inference/http/completion-request.ts";
 import { embeddingParameters } from "../../../../../src/assistant/inference/http/embedding-request.ts";
-import { errorTable } from "../../../../../src/assistant/inference/http/error-table.ts";
+import { inferenceErrorTable } from "../../../../../src/assistant/inference/http/inference-error-table.ts";
 import {
   ignoredParameters,
   refusedByRoute,
   refusedParameters,
-} from "../../../../../src/assistant/inference/http/parameters.ts";
-import { notNowCode } from "../../../../../src/assistant/inference/routing/not-now.ts";
+} from "../../../../../src/assistant/inference/http/unknown-parameters.ts";
+import { getFallbackCode } from "../../../../../src/assistant/inference/routing/fallback-codes.ts";
 
 const docs = new URL("../../../../../docs/", import.meta.url);
 const read = (name: string) => readFile(new URL(name, docs), "utf8");
@@ -42,7 +45,9 @@ describe("docs/assistant-errors.md", () => {
     const codes = statuses.map(([code]) => code);
     expect(codes).toEqual([...assistantErrorCodes]);
     expect(Object.fromEntries(statuses)).toEqual(
-      Object.fromEntries(Object.entries(errorTable).map(([code, row]) => [code, row.status])),
+      Object.fromEntries(
+        Object.entries(inferenceErrorTable).map(([code, row]) => [code, row.status]),
+      ),
     );
   });
 
@@ -56,7 +61,7 @@ describe("docs/assistant-errors.md", () => {
     expect(Object.fromEntries(names)).toEqual(busErrorTable);
   });
 
-  test.each([errorTable, busErrorTable])(
+  test.each([inferenceErrorTable, busErrorTable])(
     "every code has a row in the table, and no row is without a code",
     (table) => {
       expect(Object.keys(table).toSorted()).toEqual([...assistantErrorCodes].toSorted());
@@ -92,7 +97,9 @@ describe("docs/inference-api.md", () => {
   test("has every error after which the next model of a name is tried", async () => {
     const text = await section("### Names of your own");
     const list = /cannot answer now: ([^.]+)\./.exec(text)?.[1] ?? "";
-    const goesOn = assistantErrorCodes.filter((code) => notNowCode(new AssistantError(code, "")));
+    const goesOn = assistantErrorCodes.filter((code) =>
+      getFallbackCode(new AssistantError(code, "")),
+    );
     expect([...namesIn(list)].toSorted()).toEqual(goesOn.toSorted());
   });
 

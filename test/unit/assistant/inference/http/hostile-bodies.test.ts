@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { Registry } from "prom-client";
 import { afterAll, beforeEach, expect, test } from "vitest";
-import { buildInferenceHttp } from "../../../../../src/assistant/inference/http/server.ts";
+import { buildInferenceServer } from "../../../../../src/assistant/inference/http/inference-server.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
 import { ScriptedService } from "../../../../support/scripted-service.ts";
 
 const service = new ScriptedService();
-const server = buildInferenceHttp({
+const server = buildInferenceServer({
   service,
   clock: systemClock,
   logger: silentLogger,

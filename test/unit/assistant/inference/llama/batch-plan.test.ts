@@ -3,7 +3,7 @@ import {
   type BatchCosts,
   BatchPlan,
 } from "../../../../../src/assistant/inference/llama/batch-plan.ts";
-import { measureBatches } from "../../../../../src/assistant/inference/llama/threads/batch-costs.ts";
+import { measureBatches } from "../../../../../src/assistant/inference/llama/threads/measure-batches.ts";
 
 function widths(costs: BatchCosts, streams: number): readonly number[] {
   const plan = new BatchPlan();

@@ -26,12 +26,12 @@ const calibration = {
 describe("what was measured of a model", () => {
   it("beside other work is good for an hour, in this process", async () => {
     const cache = new CalibrationCache({ folder, cores: 4, clock });
-    cache.note("one", calibration);
+    cache.keepTemporarily("one", calibration);
     expect(await cache.read("one")).toEqual(calibration);
     expect(await new CalibrationCache({ folder, cores: 4, clock }).read("one")).toBeUndefined();
     await clock.advance(60 * 60_000);
     expect(await cache.read("one")).toBeUndefined();
-    cache.note("one", calibration);
+    cache.keepTemporarily("one", calibration);
     const better = { ...calibration, decodeThreads: 3 };
     await cache.write("one", better);
     expect(await cache.read("one")).toEqual(better);

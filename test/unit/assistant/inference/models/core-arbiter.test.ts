@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Cores, Priority } from "../../../../../src/assistant/inference/engine.ts";
+import type {
+  CoreLease,
+  RequestPriority,
+} from "../../../../../src/assistant/inference/inference-engine.ts";
 import { CoreArbiter } from "../../../../../src/assistant/inference/models/core-arbiter.ts";
 import type { Clock } from "../../../../../src/base/clock.ts";
 
@@ -28,7 +31,7 @@ function arbiter() {
 
 describe("the cores", () => {
   test("one model alone never waits", async () => {
-    const cores = arbiter().arbiter.member();
+    const cores = arbiter().arbiter.createCores();
     for (let step = 0; step < 10; step++) await cores.hold("background", never);
     cores.release();
     expect(await settled(cores.hold("interactive", never))).toBe(true);
@@ -36,7 +39,7 @@ describe("the cores", () => {
 
   test("interactive work takes them from background work at its next step", async () => {
     const { arbiter: shared } = arbiter();
-    const [slow, quick] = [shared.member(), shared.member()];
+    const [slow, quick] = [shared.createCores(), shared.createCores()];
     await slow.hold("background", never);
     const wanted = quick.hold("interactive", never);
     expect(await settled(wanted)).toBe(false);
@@ -49,7 +52,7 @@ describe("the cores", () => {
 
   test("background work waits while interactive work goes on, and gets one step in two seconds", async () => {
     const { advance, arbiter: shared } = arbiter();
-    const [quick, slow] = [shared.member(), shared.member()];
+    const [quick, slow] = [shared.createCores(), shared.createCores()];
     await quick.hold("interactive", never);
     const waiting = slow.hold("background", never);
     advance(1_999);
@@ -68,7 +71,7 @@ describe("the cores", () => {
 
   test("two of one class take turns, a tenth of a second each", async () => {
     const { advance, arbiter: shared } = arbiter();
-    const [one, other] = [shared.member(), shared.member()];
+    const [one, other] = [shared.createCores(), shared.createCores()];
     await one.hold("interactive", never);
     const waiting = other.hold("interactive", never);
     advance(99);
@@ -82,7 +85,7 @@ describe("the cores", () => {
 
   test("whoever stops waiting is not given them", async () => {
     const { arbiter: shared } = arbiter();
-    const [one, other, third] = [shared.member(), shared.member(), shared.member()];
+    const [one, other, third] = [shared.createCores(), shared.createCores(), shared.createCores()];
     await one.hold("interactive", never);
     const leaving = new AbortController();
     const left = other.hold("interactive", leaving.signal);
@@ -95,7 +98,7 @@ describe("the cores", () => {
 
   test("the holder hears when others come and when they have gone", async () => {
     const { arbiter: shared } = arbiter();
-    const [one, other] = [shared.member(), shared.member()];
+    const [one, other] = [shared.createCores(), shared.createCores()];
     const heard: boolean[] = [];
     one.onContest((contested) => heard.push(contested));
     await one.hold("interactive", never);
@@ -111,7 +114,7 @@ describe("the cores", () => {
       fc.asyncProperty(
         fc.array(
           fc.record({
-            priority: fc.constantFrom<Priority>("interactive", "background"),
+            priority: fc.constantFrom<RequestPriority>("interactive", "background"),
             steps: fc.integer({ min: 1, max: 6 }),
             stepMs: fc.integer({ min: 1, max: 150 }),
           }),
@@ -120,7 +123,7 @@ describe("the cores", () => {
         async (models) => {
           const { advance, arbiter: shared } = arbiter();
           let computing = 0;
-          const run = async (cores: Cores, model: (typeof models)[number]) => {
+          const run = async (cores: CoreLease, model: (typeof models)[number]) => {
             for (let step = 0; step < model.steps; step++) {
               await cores.hold(model.priority, never);
               expect(++computing).toBe(1);
@@ -130,7 +133,7 @@ describe("the cores", () => {
             }
             cores.release();
           };
-          await Promise.all(models.map((model) => run(shared.member(), model)));
+          await Promise.all(models.map((model) => run(shared.createCores(), model)));
         },
       ),
     );

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
 import { KnownModels } from "../../../../../src/assistant/inference/models/known-models.ts";
-import { ModelFactsCache } from "../../../../../src/assistant/inference/models/model-facts.ts";
+import { ModelFactsCache } from "../../../../../src/assistant/inference/models/model-facts-cache.ts";
 import { Residency } from "../../../../../src/assistant/inference/models/residency.ts";
 import { StubEngine } from "../../../../../src/assistant/inference/stub/stub-engine.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
@@ -16,7 +16,7 @@ afterEach(async () => {
   await residency?.[Symbol.asyncDispose]();
 });
 
-async function world(...models: (string | { id: string; isPinned: boolean })[]) {
+async function createResidency(...models: (string | { id: string; isPinned: boolean })[]) {
   const clock = new VirtualClock();
   const engine = new GatedEngine(new StubEngine({ clock }));
   const known = new KnownModels({ folder: undefined, aliases: new Map() });
@@ -45,8 +45,8 @@ async function world(...models: (string | { id: string; isPinned: boolean })[]) 
 
 describe("a model on demand", () => {
   test("is loaded once for all who ask at a time", async () => {
-    const { acquire, engine, stateOf } = await world("a");
-    const open = engine.hold();
+    const { acquire, engine, stateOf } = await createResidency("a");
+    const open = engine.holdLoads();
     const leases = [acquire("a"), acquire("a"), acquire("a")];
     await expect.poll(() => engine.loads.length).toBe(1);
     expect((await stateOf("a")).state).toBe("loading");
@@ -58,7 +58,7 @@ describe("a model on demand", () => {
   });
 
   test("goes when it has been idle long enough, and not before", async () => {
-    const { acquire, clock, stateOf } = await world("a");
+    const { acquire, clock, stateOf } = await createResidency("a");
     const [one, other] = [await acquire("a"), await acquire("a")];
     await clock.advance(2 * KEEP_ALIVE_MS);
     one.release();
@@ -74,7 +74,7 @@ describe("a model on demand", () => {
   });
 
   test("stays as long as the last request said", async () => {
-    const { acquire, clock, stateOf } = await world("a");
+    const { acquire, clock, stateOf } = await createResidency("a");
     (await acquire("a", Number.POSITIVE_INFINITY)).release();
     await clock.advance(100 * KEEP_ALIVE_MS);
     expect(await stateOf("a")).toMatchObject({ state: "resident", expiresAt: undefined });
@@ -84,7 +84,7 @@ describe("a model on demand", () => {
   });
 
   test("a time that no timer can hold is for ever", async () => {
-    const { acquire, clock, stateOf } = await world("a");
+    const { acquire, clock, stateOf } = await createResidency("a");
     (await acquire("a", 1e16)).release();
     expect(await stateOf("a")).toMatchObject({ state: "resident", expiresAt: undefined });
     await clock.advance(2 ** 31);
@@ -92,8 +92,8 @@ describe("a model on demand", () => {
   });
 
   test("whoever leaves while it loads leaves the others", async () => {
-    const { acquire, engine } = await world("a");
-    const open = engine.hold();
+    const { acquire, engine } = await createResidency("a");
+    const open = engine.holdLoads();
     const leaving = new AbortController();
     const left = acquire("a", undefined, leaving.signal);
     const stays = acquire("a");
@@ -107,7 +107,7 @@ describe("a model on demand", () => {
 
 describe("memory", () => {
   test("the model that was used longest ago makes room; a pinned one last", async () => {
-    const { acquire, clock, engine, stateOf } = await world(
+    const { acquire, clock, engine, stateOf } = await createResidency(
       { id: "pinned", isPinned: true },
       "a",
       "b",
@@ -130,7 +130,7 @@ describe("memory", () => {
   });
 
   test("a model in use is waited for", async () => {
-    const { acquire, engine, stateOf } = await world("a", "b");
+    const { acquire, engine, stateOf } = await createResidency("a", "b");
     engine.memoryBytes.set("a", 8);
     engine.memoryBytes.set("b", 8);
     const busy = await acquire("a");
@@ -143,9 +143,9 @@ describe("memory", () => {
   });
 
   test("a load does not wait for room behind one that has not begun", async () => {
-    const { acquire, engine, stateOf } = await world("large", "next");
+    const { acquire, engine, stateOf } = await createResidency("large", "next");
     engine.memoryBytes.set("large", 11);
-    const open = engine.hold();
+    const open = engine.holdLoads();
     const large = acquire("large");
     const next = acquire("next");
     await expect.poll(() => engine.loads.map(({ id }) => id)).toEqual(["large"]);
@@ -156,7 +156,7 @@ describe("memory", () => {
   });
 
   test("a model takes no more than it may, and one that takes more is loaded anew", async () => {
-    const { engine, known, residency: made, stateOf } = await world();
+    const { engine, known, residency: made, stateOf } = await createResidency();
     engine.memoryBytes.set("a", 8);
     await known.register({ id: "a", path: "", isPinned: true });
     await made.load("a", never);
@@ -171,7 +171,11 @@ describe("memory", () => {
   });
 
   test("nothing goes for a model that does not fit even alone", async () => {
-    const { acquire, engine, stateOf } = await world({ id: "kept", isPinned: true }, "a", "huge");
+    const { acquire, engine, stateOf } = await createResidency(
+      { id: "kept", isPinned: true },
+      "a",
+      "huge",
+    );
     (await acquire("kept")).release();
     (await acquire("a")).release();
     engine.memoryBytes.set("huge", 11);
@@ -183,7 +187,7 @@ describe("memory", () => {
   });
 
   test("what is free is told to the engine, which says what does not fit", async () => {
-    const { acquire, engine, stateOf } = await world("huge");
+    const { acquire, engine, stateOf } = await createResidency("huge");
     engine.memoryBytes.set("huge", 11);
     engine.failures.set("huge", new AssistantError("insufficient_memory", "11 of 10"));
     await expect(acquire("huge")).rejects.toMatchObject({ code: "insufficient_memory" });
@@ -197,7 +201,7 @@ describe("memory", () => {
 
 describe("what fails", () => {
   test("a file that does not load is not tried again at once, and its error is repeated", async () => {
-    const { acquire, clock, engine } = await world("a");
+    const { acquire, clock, engine } = await createResidency("a");
     engine.failures.set("a", new AssistantError("model_unusable", "it is damaged"));
     await expect(acquire("a")).rejects.toMatchObject({ code: "model_unusable" });
     await expect(acquire("a")).rejects.toMatchObject({
@@ -215,7 +219,12 @@ describe("what fails", () => {
   });
 
   test("a pinned model that crashes comes back, later each time", async () => {
-    const { clock, engine, residency: models, stateOf } = await world({ id: "a", isPinned: true });
+    const {
+      clock,
+      engine,
+      residency: models,
+      stateOf,
+    } = await createResidency({ id: "a", isPinned: true });
     await models.loadPinned();
     for (const waitMs of [1_000, 2_000, 4_000]) {
       const before = engine.loads.length;
@@ -238,7 +247,12 @@ describe("what fails", () => {
   });
 
   test("a pinned model comes back although a load by hand fails meanwhile", async () => {
-    const { clock, engine, residency: models, stateOf } = await world({ id: "a", isPinned: true });
+    const {
+      clock,
+      engine,
+      residency: models,
+      stateOf,
+    } = await createResidency({ id: "a", isPinned: true });
     await models.loadPinned();
     engine.crash("a");
     await clock.settle();
@@ -252,7 +266,12 @@ describe("what fails", () => {
   });
 
   test("a pinned model that was taken away after a crash stays away", async () => {
-    const { clock, engine, known, residency: models } = await world({ id: "a", isPinned: true });
+    const {
+      clock,
+      engine,
+      known,
+      residency: models,
+    } = await createResidency({ id: "a", isPinned: true });
     await models.loadPinned();
     engine.crash("a");
     await clock.settle();
@@ -263,7 +282,7 @@ describe("what fails", () => {
   });
 
   test("a crash that is over is not told of a model that went by itself later", async () => {
-    const { acquire, clock, engine, stateOf } = await world("a");
+    const { acquire, clock, engine, stateOf } = await createResidency("a");
     (await acquire("a")).release();
     engine.crash("a");
     await clock.settle();
@@ -274,7 +293,7 @@ describe("what fails", () => {
   });
 
   test("a request that comes just after a crash waits for the next load", async () => {
-    const { acquire, clock, engine } = await world("a");
+    const { acquire, clock, engine } = await createResidency("a");
     (await acquire("a")).release();
     engine.crash("a");
     await clock.settle();
@@ -287,7 +306,14 @@ describe("what fails", () => {
 
 describe("by hand", () => {
   test("a model that was there on demand stays once it is pinned", async () => {
-    const { acquire, clock, engine, known, residency: models, stateOf } = await world("a");
+    const {
+      acquire,
+      clock,
+      engine,
+      known,
+      residency: models,
+      stateOf,
+    } = await createResidency("a");
     (await acquire("a")).release();
     await known.register({ id: "a", path: "", isPinned: true });
     await models.load("a", never);
@@ -300,7 +326,7 @@ describe("by hand", () => {
   });
 
   test("an unload waits for what is under way", async () => {
-    const { acquire, residency: models, stateOf } = await world("a");
+    const { acquire, residency: models, stateOf } = await createResidency("a");
     const lease = await acquire("a");
     const unloading = models.unload("a");
     expect((await stateOf("a")).state).toBe("unloading");
@@ -310,8 +336,8 @@ describe("by hand", () => {
   });
 
   test("an unload ends a load", async () => {
-    const { acquire, engine, residency: models, stateOf } = await world("a");
-    engine.hold();
+    const { acquire, engine, residency: models, stateOf } = await createResidency("a");
+    engine.holdLoads();
     const waiting = acquire("a");
     waiting.catch(() => {});
     await expect.poll(() => engine.loads.length).toBe(1);
@@ -321,7 +347,7 @@ describe("by hand", () => {
   });
 
   test("a load of what was registered anew takes the place of what is there", async () => {
-    const { acquire, engine, known, residency: models, stateOf } = await world("a");
+    const { acquire, engine, known, residency: models, stateOf } = await createResidency("a");
     const busy = await acquire("a");
     await known.register({ id: "a", path: "/elsewhere/a", isPinned: true });
     const loading = models.load("a", never);
@@ -334,11 +360,11 @@ describe("by hand", () => {
   });
 
   test("nothing is begun any more once it ends", async () => {
-    const { engine, residency: models } = await world(
+    const { engine, residency: models } = await createResidency(
       { id: "a", isPinned: true },
       { id: "b", isPinned: true },
     );
-    engine.hold();
+    engine.holdLoads();
     const pinned = models.loadPinned();
     await expect.poll(() => engine.loads.length).toBe(1);
     await models[Symbol.asyncDispose]();
@@ -348,9 +374,9 @@ describe("by hand", () => {
   });
 
   test("everything ends with the residency", async () => {
-    const { acquire, engine, residency: models } = await world("a", "b");
+    const { acquire, engine, residency: models } = await createResidency("a", "b");
     await acquire("a");
-    engine.hold();
+    engine.holdLoads();
     const waiting = acquire("b");
     waiting.catch(() => {});
     await expect.poll(() => engine.loads.length).toBe(2);
@@ -361,7 +387,7 @@ describe("by hand", () => {
 });
 
 test("what is known of a model in memory is what it was loaded with", async () => {
-  const { acquire, engine, known, residency: models } = await world("a");
+  const { acquire, engine, known, residency: models } = await createResidency("a");
   const file = await known.find("a");
   (await acquire("a")).release();
   engine.kinds.set("a", "embedding");
@@ -377,7 +403,7 @@ describe("without a name", () => {
       acquire,
       engine,
       residency: models,
-    } = await world("a", "e", {
+    } = await createResidency("a", "e", {
       id: "p",
       isPinned: true,
     });
@@ -391,7 +417,7 @@ describe("without a name", () => {
   });
 
   test("where there is none, it says how to get one", async () => {
-    const { engine, known, residency: models } = await world();
+    const { engine, known, residency: models } = await createResidency();
     await expect(models.resolve(undefined, "generate")).rejects.toMatchObject({
       code: "no_model",
       message: expect.stringContaining("berth assistant --system --model FILE.gguf"),

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
 import {
   type ChatPrompt,
   ChatTemplate,
 } from "../../../../../src/assistant/inference/prompts/chat-template.ts";
 import type { ChatMessage } from "../../../../../src/assistant/inference/runner.ts";
-import { type Family, family } from "./templates.ts";
+import { getFamily, type TemplateFamily } from "./template-families.ts";
 
 const question: ChatMessage = { role: "user", content: "What is the weather?" };
 const weather = {
@@ -54,8 +54,8 @@ describe("what each family makes of a conversation", () => {
     expect(text("chatMl", [{ role: "developer", content: "Be brief." }, question])).toBe(
       text("chatMl", [{ role: "system", content: "Be brief." }, question]),
     );
-    const own: Family = {
-      ...family("phi"),
+    const own: TemplateFamily = {
+      ...getFamily("phi"),
       template: `{% for m in messages %}{% if m.role == 'developer' %}[dev]{% endif %}{{ m.content }}{% endfor %}`,
     };
     expect(render(own, [{ role: "developer", content: "Be brief." }])).toBe("[dev]Be brief.");
@@ -68,16 +68,16 @@ describe("what each family makes of a conversation", () => {
   });
 
   test("an empty list of tools, where a template goes through it unasked", () => {
-    const unasked: Family = {
-      ...family("phi"),
+    const unasked: TemplateFamily = {
+      ...getFamily("phi"),
       template: `{% for tool in tools %}{{ tool }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}`,
     };
     expect(render(unasked, [question])).toBe(question.content);
   });
 
   test("content as parts, where a template takes nothing else", () => {
-    const parts: Family = {
-      ...family("phi"),
+    const parts: TemplateFamily = {
+      ...getFamily("phi"),
       template: `{% for m in messages %}{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}{% endfor %}`,
     };
     expect(render(parts, [question])).toBe(question.content);
@@ -106,20 +106,20 @@ describe("refusals", () => {
   });
 
   test("of a template that nobody can read name the template", () => {
-    const broken: Family = { ...family("phi"), template: "{% for m in messages %}" };
+    const broken: TemplateFamily = { ...getFamily("phi"), template: "{% for m in messages %}" };
     expect(refusal(() => render(broken, [question]))).toMatchObject({
       code: "model_unusable",
     });
   });
 
   test("of a template that fails whatever it is given are no client's fault", () => {
-    const failing: Family = {
-      ...family("phi"),
+    const failing: TemplateFamily = {
+      ...getFamily("phi"),
       template: "{{ messages[0].content + nothing.at.all }}",
     };
     expect(refusal(() => render(failing, [question]))).toMatchObject({ code: "model_unusable" });
-    const picky: Family = {
-      ...family("phi"),
+    const picky: TemplateFamily = {
+      ...getFamily("phi"),
       template:
         "{% for m in messages %}{{ m.content + (m.name or '') }}{% if m.name %}{{ m.name + none }}{% endif %}{% endfor %}",
     };
@@ -129,8 +129,8 @@ describe("refusals", () => {
   });
 
   test("of a template that fails on the way are one line without private-use characters", () => {
-    const failing: Family = {
-      ...family("phi"),
+    const failing: TemplateFamily = {
+      ...getFamily("phi"),
       template: `{{ raise_exception('no:\\n' + messages[0].content) }}`,
     };
     const error = refusal(() => render(failing, [{ role: "user", content: "<|end|>\nx" }]));
@@ -138,8 +138,8 @@ describe("refusals", () => {
   });
 
   test("a template that does not end is ended", { timeout: 30_000 }, () => {
-    const endless: Family = {
-      ...family("phi"),
+    const endless: TemplateFamily = {
+      ...getFamily("phi"),
       template: `{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}`,
     };
     expect(refusal(() => render(endless, [question]))).toMatchObject({
@@ -169,11 +169,11 @@ function text(
   tools: ChatPrompt["tools"] = [],
   variables: ChatPrompt["variables"] = {},
 ): string {
-  return render(family(name), messages, tools, variables);
+  return render(getFamily(name), messages, tools, variables);
 }
 
 function render(
-  { template, vocabulary }: Family,
+  { template, vocabulary }: TemplateFamily,
   messages: readonly ChatMessage[],
   tools: ChatPrompt["tools"] = [],
   variables: ChatPrompt["variables"] = {},

@@ -14,8 +14,8 @@ import { GbnfAcceptor } from "../../../../support/gbnf-acceptor.ts";
 import { parseGbnf } from "../../../../support/gbnf-grammar.ts";
 import { GbnfSampler } from "../../../../support/gbnf-sampler.ts";
 import { seededRandom } from "../../../../support/random.ts";
-import { read } from "./reading.ts";
-import { family } from "./templates.ts";
+import { readAnswer } from "./read-answer.ts";
+import { getFamily } from "./template-families.ts";
 
 const tools = [
   {
@@ -62,7 +62,7 @@ const written = {
 
 describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name) => {
   const { one, two } = written[name];
-  const { template } = family(name);
+  const { template } = getFamily(name);
 
   test("a required call is a call, one or several, and nothing else", () => {
     const plan = planned(required, template);
@@ -127,7 +127,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name)
     for (let seed = 1; seed <= 60; seed++) {
       const random = seededRandom(seed);
       const text = sampler.sample(random, 200);
-      const answer = read(plan, pieces(text, random));
+      const answer = readAnswer(plan, pieces(text, random));
       expect(answer.text).toBe("");
       expect(answer.calledTools).toBe(true);
       for (const call of answer.calls) {
@@ -142,7 +142,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name)
     const plan = planned({ ...auto, toolChoice: { kind: "none" } }, template);
     expect(plan.layout).toBeUndefined();
     expect(plan.prompt).toMatchObject({ tools: [] });
-    expect(read(plan, [one]).text).toBe(one);
+    expect(readAnswer(plan, [one]).text).toBe(one);
   });
 });
 
@@ -150,7 +150,7 @@ describe("with a document", () => {
   const document = { schema: { type: "object", properties: { rain: { type: "boolean" } } } };
 
   test("an answer is the document or a call", () => {
-    const accepts = acceptorOf(planned({ ...auto, document }, family("chatMl").template));
+    const accepts = acceptorOf(planned({ ...auto, document }, getFamily("chatMl").template));
     expect(accepts('{"rain":true}')).toBe(true);
     expect(accepts(written.chatMl.one)).toBe(true);
     expect(accepts("It rains.")).toBe(false);
@@ -158,15 +158,15 @@ describe("with a document", () => {
 
   test("a model that thinks may do so first, and has to where its template opens the thoughts", () => {
     const request = { ...auto, prompt: { ...chat, tools: [] }, document };
-    const qwen = acceptorOf(planned(request, family("qwen").template));
+    const qwen = acceptorOf(planned(request, getFamily("qwen").template));
     expect(qwen('{"rain":true}')).toBe(true);
     expect(qwen('<think>\nIt </t> may.\n</think>\n\n{"rain":true}')).toBe(true);
     expect(qwen("<think>\nIt may.\n</think>\n\nYes.")).toBe(false);
-    const plan = planned(request, family("r1").template);
+    const plan = planned(request, getFamily("r1").template);
     const r1 = acceptorOf(plan);
     expect(r1('It may.\n</think>\n\n{"rain":true}')).toBe(true);
     expect(r1('{"rain":true}')).toBe(false);
-    expect(read(plan, ['It may.\n</think>\n\n{"rain":', "true}"])).toMatchObject({
+    expect(readAnswer(plan, ['It may.\n</think>\n\n{"rain":', "true}"])).toMatchObject({
       reasoning: "It may.",
       text: '{"rain":true}',
     });
@@ -174,7 +174,7 @@ describe("with a document", () => {
 
   test("thoughts that the request turns off are not expected", () => {
     const prompt = { ...chat, tools: [], variables: { enable_thinking: false } };
-    const plan = planned({ ...auto, prompt, document }, family("qwen").template);
+    const plan = planned({ ...auto, prompt, document }, getFamily("qwen").template);
     expect(acceptorOf(plan)('{"rain":true}')).toBe(true);
   });
 });
@@ -192,7 +192,10 @@ describe("a template that knows no tools", () => {
   ];
 
   test("is told of them in its rules, and of calls in text", () => {
-    const plan = planned({ ...auto, prompt: { ...chat, messages: turns } }, family("phi").template);
+    const plan = planned(
+      { ...auto, prompt: { ...chat, messages: turns } },
+      getFamily("phi").template,
+    );
     expect(plan.prompt).toEqual({
       kind: "chat",
       variables: {},
@@ -211,7 +214,7 @@ describe("a template that knows no tools", () => {
         },
       ],
     });
-    expect(acceptorOf(planned(required, family("phi").template))(written.chatMl.one)).toBe(true);
+    expect(acceptorOf(planned(required, getFamily("phi").template))(written.chatMl.one)).toBe(true);
   });
 
   test("rules that are there already are kept", () => {
@@ -219,14 +222,14 @@ describe("a template that knows no tools", () => {
       { role: "developer", content: "Be brief." },
       question,
     ];
-    const plan = planned({ ...auto, prompt: { ...chat, messages } }, family("phi").template);
+    const plan = planned({ ...auto, prompt: { ...chat, messages } }, getFamily("phi").template);
     expect(plan.prompt).toMatchObject({
       messages: [{ content: expect.stringMatching(/^Be brief\.\n\nYou can call/) }, question],
     });
   });
 
   test("a format that is not known here is replaced by one that is", () => {
-    const { template } = family("chatMl");
+    const { template } = getFamily("chatMl");
     const other = template.replaceAll('<tool_call>\\n{"name": "', "<tool_call>\\n<function=");
     expect(other).not.toBe(template);
     expect(planned(auto, template).prompt).toMatchObject({ tools });
@@ -243,10 +246,10 @@ test("without a template roles are words, and the user's next turn ends the answ
 
 test("a prompt that is no chat stays what it is", () => {
   const prompt = { kind: "text", text: "<think> and [TOOL_CALLS]" } as const;
-  const plan = planned({ ...auto, prompt }, family("qwen").template);
+  const plan = planned({ ...auto, prompt }, getFamily("qwen").template);
   expect(plan.prompt).toBe(prompt);
   expect(plan.layout).toBeUndefined();
-  expect(read(plan, [prompt.text]).text).toBe(prompt.text);
+  expect(readAnswer(plan, [prompt.text]).text).toBe(prompt.text);
 });
 
 describe("refusals say where", () => {
@@ -262,7 +265,7 @@ describe("refusals say where", () => {
       "tools[0].parameters",
     ],
   ] as const)("%#", (request, param) => {
-    expect(() => planned(request, family("chatMl").template)).toThrow(
+    expect(() => planned(request, getFamily("chatMl").template)).toThrow(
       expect.objectContaining({ code: "invalid_request", param }),
     );
   });

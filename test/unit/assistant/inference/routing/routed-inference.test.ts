@@ -4,7 +4,7 @@ import {
   AssistantError,
   type AssistantErrorCode,
   assistantErrorCodes,
-} from "../../../../../src/assistant/errors.ts";
+} from "../../../../../src/assistant/assistant-error.ts";
 import { isRemoteModel } from "../../../../../src/assistant/inference/routing/port.ts";
 import { RoutedInference } from "../../../../../src/assistant/inference/routing/routed-inference.ts";
 import type {
@@ -236,7 +236,7 @@ describe("a chain", () => {
     const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
     remote.script = fails("rate_limited");
     const egress = { classes: ["prompt", "files"], allowedOnce: [] } as const;
-    const request = { ...asks("best"), egress, further: { user: "ann" }, maxTokens: 3 };
+    const request = { ...asks("best"), egress, passthrough: { user: "ann" }, maxTokens: 3 };
     await gather(routed.generate(request, never));
     expect(remote.requests).toEqual([{ ...request, model: "remote:a:b" }]);
     expect(local.requests).toEqual([{ ...request, model: "tiny" }]);

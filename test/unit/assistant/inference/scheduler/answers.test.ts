@@ -1,86 +1,86 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { SchedulerWorld } from "../../../../support/scheduler-world.ts";
+import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 import { plainSampling } from "../../../../support/scripted-engine.ts";
 
 describe("an answer", () => {
-  let world = new SchedulerWorld();
+  let world = new SchedulerHarness();
   afterEach(async () => {
-    await world.mustLeaveNothing();
+    await world.assertNoLeftovers();
   });
 
   it("is what the model says, after the start and before the end", async () => {
-    world = new SchedulerWorld({ script: () => ({ tokens: ["Yes", ",", " indeed", "."] }) });
+    world = new SchedulerHarness({ script: () => ({ tokens: ["Yes", ",", " indeed", "."] }) });
     const reader = world.ask("Really?");
-    await world.over(reader);
+    await world.untilOver(reader);
     expect(reader.started).toEqual({ type: "started", promptTokens: 7, cachedTokens: 0 });
     expect(reader.text).toBe("Yes, indeed.");
     expect(reader.end).toEqual({ type: "end", reason: "stop", completionTokens: 4 });
   });
 
   it("ends with `length` at its limit, and at the end of the context", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       contextTokens: 20,
       script: () => ({ tokens: Array.from({ length: 100 }, () => "a") }),
     });
     const limited = world.ask("one", { maxTokens: 5 });
     const unlimited = world.ask("two", { maxTokens: 500 });
-    await world.over(limited, unlimited);
+    await world.untilOver(limited, unlimited);
     expect(limited.text).toBe("aaaaa");
     expect(limited.end).toMatchObject({ reason: "length", completionTokens: 5 });
     expect(unlimited.end).toMatchObject({ reason: "length", completionTokens: 17 });
   });
 
   it("is empty where no token is asked for", async () => {
-    world = new SchedulerWorld();
+    world = new SchedulerHarness();
     const reader = world.ask("hello", { maxTokens: 0 });
-    await world.over(reader);
+    await world.untilOver(reader);
     expect(reader.started?.promptTokens).toBe(5);
     expect(reader.end).toEqual({ type: "end", reason: "length", completionTokens: 0 });
     expect(world.runner.calls).toEqual([]);
   });
 
   it("is refused with both counts where the prompt leaves no room for it", async () => {
-    world = new SchedulerWorld({ contextTokens: 10 });
+    world = new SchedulerHarness({ contextTokens: 10 });
     const reader = world.ask("0123456789");
-    await world.over(reader);
+    await world.untilOver(reader);
     expect(reader.error).toMatchObject({ code: "context_length_exceeded", param: "prompt" });
     expect(String(reader.error)).toMatch(/10 tokens.* 10[;,]/);
     const fitting = world.ask("012345678");
-    await world.over(fitting);
+    await world.untilOver(fitting);
     expect(fitting.end).toMatchObject({ reason: "length", completionTokens: 1 });
   });
 
   it("is refused where the prompt is empty, or cannot be encoded, and others are not", async () => {
-    world = new SchedulerWorld();
+    world = new SchedulerHarness();
     const empty = world.ask("");
-    await world.over(empty);
+    await world.untilOver(empty);
     expect(empty.error).toMatchObject({ code: "invalid_request", param: "prompt" });
     world.runner.breakNext("encode", new Error("/models/file.gguf: template"));
     const unfit = world.ask("x");
-    await world.over(unfit);
+    await world.untilOver(unfit);
     expect(unfit.error).toMatchObject({ code: "engine_failed" });
     expect(String(unfit.error)).not.toContain("gguf");
     const other = world.ask("y");
-    await world.over(other);
+    await world.untilOver(other);
     expect(other.end?.reason).toBe("stop");
   });
 
   it("ends before a stop text that comes in pieces", async () => {
-    world = new SchedulerWorld({ script: () => ({ tokens: ["one ", "EN", "D", " two"] }) });
+    world = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN", "D", " two"] }) });
     const reader = world.ask("count", { stop: ["END"] });
-    await world.over(reader);
+    await world.untilOver(reader);
     expect(reader.text).toBe("one ");
     expect(reader.end).toMatchObject({ reason: "stop", completionTokens: 3 });
     expect(world.steps).toHaveLength(3);
   });
 
   it("tells at the end what might have become a stop text", async () => {
-    world = new SchedulerWorld({ script: () => ({ tokens: ["one ", "EN"] }) });
+    world = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN"] }) });
     const readers = [
       world.ask("by itself", { stop: ["END"] }),
       world.ask("limit", { stop: ["END"], maxTokens: 2 }),
     ];
-    await world.over(...readers);
+    await world.untilOver(...readers);
     expect(readers.map(({ text, end }) => [text, end?.reason])).toEqual([
       ["one EN", "stop"],
       ["one EN", "length"],
@@ -88,11 +88,11 @@ describe("an answer", () => {
   });
 
   it("carries the logprobs of exactly the tokens whose text is told", async () => {
-    world = new SchedulerWorld({ script: () => ({ tokens: ["a", "", "b S", "T", "OP", "c"] }) });
+    world = new SchedulerHarness({ script: () => ({ tokens: ["a", "", "b S", "T", "OP", "c"] }) });
     const sampling = { ...plainSampling, logprobs: 2 };
     const stopped = world.ask("x", { sampling, stop: ["STOP"] });
     const whole = world.ask("y", { sampling, stop: ["STILL"] });
-    await world.over(stopped, whole);
+    await world.untilOver(stopped, whole);
     expect(stopped.text).toBe("ab ");
     expect(stopped.logprobs.map(({ text }) => text)).toEqual(["a", "", "b S"]);
     expect(whole.text).toBe("ab STOPc");
@@ -101,7 +101,7 @@ describe("an answer", () => {
   });
 
   it("begins when it is first asked for, and costs nothing before", async () => {
-    world = new SchedulerWorld();
+    world = new SchedulerHarness();
     const never = world.scheduler.generate(
       {
         prompt: { kind: "text", text: "x" },
@@ -122,7 +122,7 @@ describe("an answer", () => {
   });
 
   it("fails alone where its stream fails, and its sequence is not trusted any more", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       sequences: 2,
       script: (prompt) => ({
         tokens: ["a", "b", "c", "d"],
@@ -131,27 +131,27 @@ describe("an answer", () => {
     });
     const bad = world.ask("bad");
     const good = world.ask("good");
-    await world.over(bad, good);
+    await world.untilOver(bad, good);
     expect(bad.text).toBe("ab");
     expect(bad.error).toMatchObject({ code: "engine_failed" });
     expect(good.text).toBe("abcd");
     const again = world.ask("good");
     const other = world.ask("bad, again");
-    await world.over(again, other);
+    await world.untilOver(again, other);
     const cuts = world.runner.calls.filter(({ kind }) => kind === "truncate");
     expect(cuts.map(({ sequences }) => sequences)).toContainEqual([0]);
     expect(other.started?.cachedTokens).toBe(0);
   });
 
   it("tells its text as far as it came when the reader reads later than the failure", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       script: () => ({ tokens: ["a", "b", "c"], failAt: 2 }),
     });
     const reader = world.ask("x");
     const goOn = reader.pause();
     await world.until(() => world.scheduler.load.active === 0, "it is over");
     goOn();
-    await world.over(reader);
+    await world.untilOver(reader);
     expect(reader.text).toBe("ab");
     expect(reader.error).toMatchObject({ code: "engine_failed" });
   });

@@ -1,14 +1,14 @@
 import { afterEach, describe, expect, it } from "vitest";
-import type { Embedded } from "../../../../../src/assistant/inference/runner.ts";
-import { nothingLeft, SchedulerWorld } from "../../../../support/scheduler-world.ts";
+import type { EmbeddingResult } from "../../../../../src/assistant/inference/runner.ts";
+import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
 const endless = () => ({ tokens: Array.from({ length: 200 }, () => "word ") });
 
 describe("embeddings", () => {
-  let world = new SchedulerWorld();
+  let world = new SchedulerHarness();
   const { signal } = new AbortController();
   afterEach(async () => {
-    await world.mustLeaveNothing();
+    await world.assertNoLeftovers();
   });
 
   /** As a settled promise, so that the clock can be moved meanwhile. */
@@ -17,7 +17,7 @@ describe("embeddings", () => {
     priority: "interactive" | "background" = "interactive",
     until: AbortSignal = signal,
   ) {
-    const result: { value?: Embedded; error?: unknown; over: boolean } = { over: false };
+    const result: { value?: EmbeddingResult; error?: unknown; over: boolean } = { over: false };
     world.scheduler
       .embed(texts, priority, until)
       .then(
@@ -39,19 +39,19 @@ describe("embeddings", () => {
   }
 
   it("come in the order of the texts, however they are divided", async () => {
-    world = new SchedulerWorld({ embedMs: 5 });
+    world = new SchedulerHarness({ embedMs: 5 });
     const texts = Array.from({ length: 300 }, (_, at) => "x".repeat(1 + (at % 90)));
     const result = embed(texts);
     await world.until(() => result.over, "it is over");
     expect(result.value?.tokens).toEqual(texts.map((text) => text.length));
-    const alone = new SchedulerWorld({ embedMs: 0 });
+    const alone = new SchedulerHarness({ embedMs: 0 });
     const { vectors } = await alone.runner.embed(texts, signal);
     expect(result.value?.vectors).toEqual(vectors);
     expect(embedCalls().length).toBeGreaterThan(5);
   });
 
   it("come of no texts at once", async () => {
-    world = new SchedulerWorld();
+    world = new SchedulerHarness();
     expect(await world.scheduler.embed([], "interactive", signal)).toEqual({
       vectors: [],
       tokens: [],
@@ -65,7 +65,7 @@ describe("embeddings", () => {
       [1, 5_000],
       [30, 500],
     ] as const) {
-      world = new SchedulerWorld({ embedMs });
+      world = new SchedulerHarness({ embedMs });
       const result = embed(Array.from({ length: count }, () => "a short text"));
       await world.until(() => result.over, "it is over");
       const sizes = embedCalls()
@@ -74,12 +74,12 @@ describe("embeddings", () => {
       expect(sizes.length).toBeGreaterThan(3);
       expect(Math.min(...sizes)).toBeGreaterThanOrEqual(12);
       expect(Math.max(...sizes)).toBeLessThanOrEqual(300);
-      expect(await world.leftovers()).toEqual(nothingLeft);
+      expect(await world.findLeftovers()).toEqual(noLeftovers);
     }
   });
 
   it("name the text that is too long by its place among all", async () => {
-    world = new SchedulerWorld({ contextTokens: 100, embedMs: 5 });
+    world = new SchedulerHarness({ contextTokens: 100, embedMs: 5 });
     const texts = Array.from({ length: 200 }, () => "fits well enough");
     texts[170] = "x".repeat(101);
     const result = embed(texts);
@@ -92,7 +92,7 @@ describe("embeddings", () => {
   });
 
   it("end with their client, in the middle and before", async () => {
-    world = new SchedulerWorld({ embedMs: 5 });
+    world = new SchedulerHarness({ embedMs: 5 });
     const texts = Array.from({ length: 1_000 }, () => "a short text");
     const leaving = new AbortController();
     const first = embed(texts, "interactive", leaving.signal);
@@ -113,11 +113,11 @@ describe("embeddings", () => {
   });
 
   it("let an answer go on: one piece between two steps", async () => {
-    world = new SchedulerWorld({ embedMs: 5, script: endless });
+    world = new SchedulerHarness({ embedMs: 5, script: endless });
     const reader = world.ask("x", { maxTokens: 50 });
     await world.until(() => reader.text.length > 0, "it answers");
     const result = embed(Array.from({ length: 1_000 }, () => "a short text"));
-    await world.over(reader);
+    await world.untilOver(reader);
     expect(result.over).toBe(false);
     const kinds = world.runner.calls.map(({ kind }) => kind).join(" ");
     expect(kinds.slice(0, kinds.lastIndexOf("step"))).not.toContain("embed embed");
@@ -125,7 +125,7 @@ describe("embeddings", () => {
   });
 
   it("in the background wait for whoever is interactive, but for one text now and then", async () => {
-    world = new SchedulerWorld({ embedMs: 5, script: endless });
+    world = new SchedulerHarness({ embedMs: 5, script: endless });
     const result = embed(
       Array.from({ length: 400 }, () => "a short text"),
       "background",
@@ -134,7 +134,7 @@ describe("embeddings", () => {
     const reader = world.ask("x", { maxTokens: 100 });
     await world.until(() => reader.started !== undefined, "it has begun");
     const before = embedCalls().length;
-    await world.over(reader);
+    await world.untilOver(reader);
     const during = embedCalls().slice(before);
     expect(during.filter((count) => count === 1)).toHaveLength(3);
     expect(during.filter((count) => count > 1).length).toBeLessThanOrEqual(1);
@@ -143,8 +143,8 @@ describe("embeddings", () => {
   });
 
   it("that somebody waits for pause answers in the background", async () => {
-    world = new SchedulerWorld({ embedMs: 5, script: endless });
-    const reader = world.background("x", { maxTokens: 50 });
+    world = new SchedulerHarness({ embedMs: 5, script: endless });
+    const reader = world.askInBackground("x", { maxTokens: 50 });
     await world.until(() => reader.text.length > 0, "it answers");
     const before = world.runner.calls.length;
     const result = embed(Array.from({ length: 300 }, () => "a short text"));
@@ -152,6 +152,6 @@ describe("embeddings", () => {
     const last = world.runner.calls.findLastIndex(({ kind }) => kind === "embed");
     const during = world.runner.calls.slice(before, last + 1);
     expect(during.filter(({ kind }) => kind === "step").length).toBeLessThanOrEqual(1);
-    await world.over(reader);
+    await world.untilOver(reader);
   });
 });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { SchedulerWorld } from "../../../../support/scheduler-world.ts";
+import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
 /** `count` tokens that tell whose they are. */
 function letters(prompt: string, count: number): { tokens: string[] } {
@@ -15,15 +15,15 @@ function untilLast(prompt: string, steps: readonly (readonly string[])[]) {
 }
 
 describe("who steps", () => {
-  let world = new SchedulerWorld();
+  let world = new SchedulerHarness();
   afterEach(async () => {
-    await world.mustLeaveNothing();
+    await world.assertNoLeftovers();
   });
 
   it("all streams together, in the order of their sequences", async () => {
-    world = new SchedulerWorld({ script: (prompt) => letters(prompt, 20) });
+    world = new SchedulerHarness({ script: (prompt) => letters(prompt, 20) });
     const readers = ["a", "b", "c", "d"].map((name) => world.ask(name));
-    await world.over(...readers);
+    await world.untilOver(...readers);
     // The last step of each says that the model has ended.
     expect(world.steps).toHaveLength(21);
     expect(world.steps.every((members) => members.length === 4)).toBe(true);
@@ -33,13 +33,13 @@ describe("who steps", () => {
   });
 
   it("only interactive ones while there are any, but for one step in 32", async () => {
-    world = new SchedulerWorld({ script: (prompt) => letters(prompt, 100) });
-    const background = ["a", "b"].map((name) => world.background(name));
+    world = new SchedulerHarness({ script: (prompt) => letters(prompt, 100) });
+    const background = ["a", "b"].map((name) => world.askInBackground(name));
     await world.until(() => world.steps.length === 10, "background is under way");
     const reader = world.ask("i");
     await world.until(() => reader.started !== undefined, "the interactive one has begun");
     const from = world.steps.length;
-    await world.over(reader);
+    await world.untilOver(reader);
     const during = untilLast("i", world.steps.slice(from));
     const mixed = during.flatMap((members, at) => (members.length > 1 ? [at] : []));
     expect(during.every((members) => members.includes("i"))).toBe(true);
@@ -49,14 +49,14 @@ describe("who steps", () => {
     const guests = mixed.map((at) => during[at]?.filter((member) => member !== "i"));
     expect(guests.every((members) => members?.length === 1)).toBe(true);
     expect(new Set(guests.flat())).toEqual(new Set(["a", "b"]));
-    await world.over(...background);
+    await world.untilOver(...background);
     expect(background.map(({ text }) => text)).toEqual([whole("a", 100), whole("b", 100)]);
     expect(reader.text).toBe(whole("i", 100));
   });
 
   it("pauses background within the step that is under way", async () => {
-    world = new SchedulerWorld({ script: (prompt) => letters(prompt, 20) });
-    const background = world.background("a");
+    world = new SchedulerHarness({ script: (prompt) => letters(prompt, 20) });
+    const background = world.askInBackground("a");
     await world.until(() => background.text.length > 0, "background has said something");
     const open = world.runner.gate("step");
     await world.until(() => world.runner.busy === "step", "a step is under way");
@@ -64,29 +64,29 @@ describe("who steps", () => {
     const reader = world.ask("i");
     await world.clock.settle();
     open();
-    await world.over(reader);
+    await world.untilOver(reader);
     const during = untilLast("i", world.steps.slice(before));
     expect(during).toHaveLength(21);
     expect(during.every((members) => !members.includes("a"))).toBe(true);
-    await world.over(background);
+    await world.untilOver(background);
     expect(background.text).toBe(whole("a", 20));
   });
 
   it("gives whoever waits for a sequence the youngest background one's, which loses nothing", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       sequences: 2,
       script: (prompt) =>
         prompt.startsWith("young") ? { tokens: "so be it, so be".split("") } : letters(prompt, 20),
     });
-    const old = world.background("old");
+    const old = world.askInBackground("old");
     await world.until(() => old.started !== undefined, "the old one has begun");
     // Evicted while half of a stop text is held back.
-    const young = world.background("young", { stop: ["so be quiet"] });
+    const young = world.askInBackground("young", { stop: ["so be quiet"] });
     await world.until(() => world.steps.length === 7, "the young one is at the beginning");
     const reader = world.ask("hurry");
     await world.until(() => reader.started !== undefined, "the interactive one has begun", 30);
     expect(world.scheduler.load).toEqual({ active: 2, queued: 1 });
-    await world.over(old, young, reader);
+    await world.untilOver(old, young, reader);
     expect(old.text).toBe(whole("old", 20));
     expect(young.text).toBe("so be it, so be");
     expect(young.end).toMatchObject({ reason: "stop", completionTokens: 15 });
@@ -95,29 +95,29 @@ describe("who steps", () => {
   });
 
   it("loses nothing where it is evicted while its prompt is read", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       sequences: 1,
       prefillTokensMax: 4,
       script: (prompt) => letters(prompt, 5),
     });
     const long = `${"long ".repeat(10)}b`;
-    const background = world.background(long);
+    const background = world.askInBackground(long);
     await world.until(() => world.runner.calls.length === 5, "it is being read");
     const reader = world.ask("long long i");
-    await world.until(() => reader.over, "the interactive one is over", 200);
-    await world.over(background);
+    await world.until(() => reader.isOver, "the interactive one is over", 200);
+    await world.untilOver(background);
     expect(background.text).toBe(whole(long, 5));
     expect(background.started).toEqual({ type: "started", promptTokens: 51, cachedTokens: 0 });
   });
 
   it("lets whoever waits go by class, then by arrival, also after an eviction", async () => {
-    world = new SchedulerWorld({ sequences: 1, script: (prompt) => letters(prompt, 4) });
-    const old = world.background("old");
+    world = new SchedulerHarness({ sequences: 1, script: (prompt) => letters(prompt, 4) });
+    const old = world.askInBackground("old");
     await world.until(() => old.text !== "", "the old one answers");
-    const young = world.background("young");
+    const young = world.askInBackground("young");
     const first = world.ask("first");
     const second = world.ask("first again");
-    await world.over(old, young, first, second);
+    await world.untilOver(old, young, first, second);
     const order = world.steps.map(([prompt]) => prompt);
     expect(order.filter((prompt, at) => prompt !== order[at - 1])).toEqual([
       "old",
@@ -131,21 +131,21 @@ describe("who steps", () => {
   });
 
   it("lets no stream of interactive requests keep a background one waiting for ever", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       sequences: 1,
       script: (prompt) => letters(prompt, prompt.startsWith("bg") ? 100 : 10),
     });
     let asked = 0;
     let current = world.ask("i");
-    const background = world.background("bg");
+    const background = world.askInBackground("bg");
     await world.until(() => {
-      if (current.over && !background.over) {
+      if (current.isOver && !background.isOver) {
         asked += 1;
         // The next one is there before the sequence is free.
         current = world.ask(`i${asked}`);
         world.ask(`j${asked}`);
       }
-      return background.over;
+      return background.isOver;
     }, "background is over");
     expect(background.text).toBe(whole("bg", 100));
     expect(asked).toBeGreaterThan(16);
@@ -153,14 +153,14 @@ describe("who steps", () => {
   });
 
   it("reads one piece of a prompt at most between two steps of an answer", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       prefillTokensMax: 4,
       script: (prompt) => letters(prompt, 30),
     });
     const reader = world.ask("a");
     await world.until(() => reader.text.length > 0, "an answer is under way");
     const others = [world.ask(`${"long ".repeat(12)}b`), world.ask(`${"long ".repeat(12)}c`)];
-    await world.over(reader, ...others);
+    await world.untilOver(reader, ...others);
     const kinds = world.runner.calls.map(({ kind }) => kind).join(" ");
     const first = kinds.indexOf("step");
     const last = kinds.lastIndexOf("prefill");
@@ -169,7 +169,7 @@ describe("who steps", () => {
   });
 
   it("reads the shorter prompt first, and the longer one all the same", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       prefillTokensMax: 4,
       contextTokens: 1_000,
       script: (prompt) => letters(prompt, 1),
@@ -177,14 +177,14 @@ describe("who steps", () => {
     const long = world.ask("l".repeat(400));
     await world.until(() => world.runner.calls.length > 2, "the long one is being read");
     const short = world.ask("s".repeat(12));
-    await world.until(() => short.over, "the short one is over", 120);
+    await world.until(() => short.isOver, "the short one is over", 120);
     expect(long.started).toBeUndefined();
     let number = 0;
     await world.until(
       () => {
         number += 1;
         if (world.scheduler.load.active < 4) world.ask(`${number} `.padEnd(40, "s"));
-        return long.over;
+        return long.isOver;
       },
       "the long one is over",
       10_000,
@@ -193,19 +193,19 @@ describe("who steps", () => {
   });
 
   it("reads a long background prompt in small pieces while somebody waits, but does read it", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       contextTokens: 4_000,
       script: (prompt) => letters(prompt, prompt === "i" ? 400 : 3),
     });
     const reader = world.ask("i");
     await world.until(() => reader.text.length > 0, "an answer is under way");
-    const background = world.background(`${"b".repeat(40)}x`);
+    const background = world.askInBackground(`${"b".repeat(40)}x`);
     await world.until(() => background.started !== undefined, "it has been read");
-    expect(reader.over).toBe(false);
+    expect(reader.isOver).toBe(false);
     const counts = world.runner.calls.flatMap(({ kind, count }) =>
       kind === "prefill" ? [count] : [],
     );
     expect(counts).toEqual([8, 8, 8, 8, 8]);
-    await world.over(reader, background);
+    await world.untilOver(reader, background);
   });
 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Reader } from "../../../../support/reader.ts";
-import { nothingLeft, SchedulerWorld } from "../../../../support/scheduler-world.ts";
+import type { GenerationReader } from "../../../../support/generation-reader.ts";
+import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
 /** More than this is held back from a reader that does not read: four tokens of a slow one. */
 const SLOW_TEXT = ".".repeat(20_000);
@@ -27,7 +27,7 @@ interface LoadPlan {
   readonly jobs: readonly JobPlan[];
 }
 
-function sometimes<T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
+function optionally<T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
   return fc.oneof(
     { weight: 3, arbitrary: fc.constant(undefined) },
     { weight: 1, arbitrary: value },
@@ -39,11 +39,11 @@ const job: fc.Arbitrary<JobPlan> = fc.record({
   background: fc.boolean(),
   shared: fc.nat(SHARED.length),
   answer: fc.nat(40),
-  maxTokens: sometimes(fc.integer({ min: 1, max: 30 })),
-  stopAt: sometimes(fc.nat(30)),
-  failAt: sometimes(fc.nat(60)),
-  leavesAfterMs: sometimes(fc.nat(600)),
-  silence: sometimes(
+  maxTokens: optionally(fc.integer({ min: 1, max: 30 })),
+  stopAt: optionally(fc.nat(30)),
+  failAt: optionally(fc.nat(60)),
+  leavesAfterMs: optionally(fc.nat(600)),
+  silence: optionally(
     fc.record({ fromMs: fc.nat(200), forMs: fc.integer({ min: 1, max: 12_000 }) }),
   ),
 });
@@ -54,55 +54,56 @@ const load: fc.Arbitrary<LoadPlan> = fc.record({
   jobs: fc.array(job, { minLength: 1, maxLength: 14 }),
 });
 
-function promptOf(plan: JobPlan, number: number): string {
+function getPrompt(plan: JobPlan, number: number): string {
   return `${SHARED.slice(0, plan.shared)}#${number}`;
 }
 
-function tokensOf(plan: JobPlan, number: number): string[] {
+function getScriptedTokens(plan: JobPlan, number: number): string[] {
   const rest = plan.silence ? SLOW_TEXT : "";
   return Array.from({ length: plan.answer }, (_, at) => `<${number}:${at}>${rest}`);
 }
 
 /** What a job has to end with when nobody disturbs it. */
-function expectedOf(plan: JobPlan, number: number) {
-  const tokens = tokensOf(plan, number);
+function getExpected(plan: JobPlan, number: number) {
+  const tokens = getScriptedTokens(plan, number);
   const max = plan.maxTokens ?? Number.POSITIVE_INFINITY;
   const said = tokens.slice(0, Math.min(max, plan.failAt ?? max)).join("");
-  const cut = plan.stopAt === undefined ? -1 : said.indexOf(stopOf(plan, number));
+  const cut = plan.stopAt === undefined ? -1 : said.indexOf(getStopText(plan, number));
   if (cut !== -1) return { text: said.slice(0, cut), end: "stop" };
   if (max <= Math.min(tokens.length, plan.failAt ?? max)) return { text: said, end: "length" };
   if (plan.failAt !== undefined && plan.failAt <= tokens.length) {
     // What might have become a stop text when it failed is not told.
-    const held = plan.stopAt === undefined ? 0 : begun(said, stopOf(plan, number));
+    const held =
+      plan.stopAt === undefined ? 0 : getPartialStopLength(said, getStopText(plan, number));
     return { text: said.slice(0, said.length - held), end: "failed" };
   }
   return { text: said, end: "stop" };
 }
 
 /** How much of the beginning of the stop text is at the end of the text. */
-function begun(text: string, stop: string): number {
+function getPartialStopLength(text: string, stop: string): number {
   let length = stop.length - 1;
   while (!text.endsWith(stop.slice(0, length))) length -= 1;
   return length;
 }
 
 /** Begins in one token and ends in the next. */
-function stopOf(plan: JobPlan, number: number): string {
+function getStopText(plan: JobPlan, number: number): string {
   const at = plan.stopAt ?? 0;
   return plan.silence ? `${at}>.` : `${at}><${number}:`;
 }
 
-interface Played {
-  readonly world: SchedulerWorld;
-  readonly readers: readonly Reader[];
-  readonly left: readonly boolean[];
+interface LoadRun {
+  readonly harness: SchedulerHarness;
+  readonly readers: readonly GenerationReader[];
+  readonly cancelled: readonly boolean[];
   /** How many calls the runner had seen when the job came. */
   readonly arrivals: readonly number[];
 }
 
-async function play(plan: LoadPlan): Promise<Played> {
-  const byPrompt = new Map(plan.jobs.map((one, number) => [promptOf(one, number), number]));
-  const world = new SchedulerWorld({
+async function runLoad(plan: LoadPlan): Promise<LoadRun> {
+  const byPrompt = new Map(plan.jobs.map((one, number) => [getPrompt(one, number), number]));
+  const world = new SchedulerHarness({
     sequences: plan.sequences,
     prefillTokensMax: plan.prefillTokensMax,
     contextTokens: 128,
@@ -110,10 +111,10 @@ async function play(plan: LoadPlan): Promise<Played> {
       const number = byPrompt.get(prompt) ?? -1;
       const one = plan.jobs[number];
       if (!one) throw new Error(`nobody asked for ${prompt}`);
-      return { tokens: tokensOf(one, number), failAt: one.failAt };
+      return { tokens: getScriptedTokens(one, number), failAt: one.failAt };
     },
   });
-  const readers: Reader[] = [];
+  const readers: GenerationReader[] = [];
   const left: boolean[] = [];
   const arrivals: number[] = [];
   for (const [number, one] of plan.jobs.entries()) {
@@ -121,11 +122,11 @@ async function play(plan: LoadPlan): Promise<Played> {
       const leaving = new AbortController();
       arrivals[number] = world.runner.calls.length;
       const reader = world.ask(
-        promptOf(one, number),
+        getPrompt(one, number),
         {
           priority: one.background ? "background" : "interactive",
           maxTokens: one.maxTokens,
-          stop: one.stopAt === undefined ? [] : [stopOf(one, number)],
+          stop: one.stopAt === undefined ? [] : [getStopText(one, number)],
         },
         leaving,
       );
@@ -139,26 +140,26 @@ async function play(plan: LoadPlan): Promise<Played> {
       }
       if (one.leavesAfterMs === undefined) return;
       world.clock.setTimer(one.leavesAfterMs, () => {
-        left[number] = !reader.over;
+        left[number] = !reader.isOver;
         leaving.abort(new Error("gone"));
       });
     });
   }
   await world.until(
-    () => readers.filter((reader) => reader?.over).length === plan.jobs.length,
+    () => readers.filter((reader) => reader?.isOver).length === plan.jobs.length,
     "all jobs are over",
     200_000,
   );
-  return { world, readers, left, arrivals };
+  return { harness: world, readers, cancelled: left, arrivals };
 }
 
 describe("under any load", () => {
   it("each answer is whole, and nothing is left", async () => {
     const property = fc.asyncProperty(load, async (plan) => {
-      const { world, readers, left } = await play(plan);
+      const { harness: world, readers, cancelled: left } = await runLoad(plan);
       for (const [number, one] of plan.jobs.entries()) {
         const reader = readers[number];
-        const expected = expectedOf(one, number);
+        const expected = getExpected(one, number);
         // Who leaves when all has been said, and only not been read, still reads it.
         if (left[number] && String(reader?.error) === "Error: gone") {
           expect(expected.text.startsWith(reader?.text ?? "?")).toBe(true);
@@ -169,7 +170,7 @@ describe("under any load", () => {
           expect(reader?.error).toMatchObject({ code: "engine_failed" });
         else expect(reader?.end?.reason).toBe(expected.end);
       }
-      expect(await world.leftovers()).toEqual(nothingLeft);
+      expect(await world.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 80 });
   }, 60_000);
@@ -184,11 +185,11 @@ describe("under any load", () => {
       }),
     );
     const property = fc.asyncProperty(plans, async (plan) => {
-      const { world } = await play(plan);
+      const { harness: world } = await runLoad(plan);
       const calls = world.runner.calls.filter(({ kind }) => kind === "step" || kind === "prefill");
       for (const [number, one] of plan.jobs.entries()) {
         if (one.background) continue;
-        const prompt = promptOf(one, number);
+        const prompt = getPrompt(one, number);
         const first = calls.findIndex(({ prompts }) => prompts.includes(prompt));
         const last = calls.findLastIndex(({ prompts }) => prompts.includes(prompt));
         const during = calls.slice(first, last + 1);
@@ -200,7 +201,7 @@ describe("under any load", () => {
         const mixed = steps.filter(({ prompts }) => prompts.some((who) => isBackground(plan, who)));
         expect(mixed.length).toBeLessThanOrEqual(1 + Math.floor(during.length / 32));
       }
-      expect(await world.leftovers()).toEqual(nothingLeft);
+      expect(await world.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
@@ -223,10 +224,10 @@ describe("under any load", () => {
         .map(([background, interactive]) => [...background, ...interactive]),
     });
     const property = fc.asyncProperty(few, async (plan) => {
-      const { world, arrivals } = await play(plan);
+      const { harness: world, arrivals } = await runLoad(plan);
       for (const [number, one] of plan.jobs.entries()) {
         if (one.background) continue;
-        const prompt = promptOf(one, number);
+        const prompt = getPrompt(one, number);
         const last = world.runner.calls.findLastIndex(
           ({ kind, prompts }) => kind === "step" && prompts.includes(prompt),
         );
@@ -241,7 +242,7 @@ describe("under any load", () => {
         );
         expect(alone.length).toBeLessThanOrEqual(1 + Math.floor(turns / 32));
       }
-      expect(await world.leftovers()).toEqual(nothingLeft);
+      expect(await world.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
@@ -261,7 +262,7 @@ describe("under any load", () => {
       ),
     });
     const property = fc.asyncProperty(plans, async (plan) => {
-      const world = new SchedulerWorld({
+      const world = new SchedulerHarness({
         sequences: plan.sequences,
         contextTokens: 128,
         script: (prompt) => {
@@ -272,11 +273,11 @@ describe("under any load", () => {
         },
       });
       const background = plan.background.map(({ prompt }, number) =>
-        world.background(`|${number}|${"b".repeat(prompt)}`),
+        world.askInBackground(`|${number}|${"b".repeat(prompt)}`),
       );
       const clients = Array.from({ length: plan.clients }, () => world.ask("first"));
       let asked = 0;
-      const done = () => background.every(({ over }) => over);
+      const done = () => background.every(({ isOver: over }) => over);
       // Each overtaking lasts an answer; each turn in its own right is followed by 31 of others.
       const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
       const limitMs = plan.background.reduce((sum, { prompt, answer }) => {
@@ -287,7 +288,7 @@ describe("under any load", () => {
       await world.until(
         () => {
           for (const [at, client] of clients.entries()) {
-            if (!client.over || done()) continue;
+            if (!client.isOver || done()) continue;
             asked += 1;
             clients[at] = world.ask(`${asked}`.padStart(plan.prompt, "i"));
           }
@@ -298,8 +299,8 @@ describe("under any load", () => {
       );
       for (const [number, reader] of background.entries())
         expect(reader.end?.completionTokens).toBe(plan.background[number]?.answer);
-      await world.over(...clients);
-      expect(await world.leftovers()).toEqual(nothingLeft);
+      await world.untilOver(...clients);
+      expect(await world.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 25 });
   }, 60_000);

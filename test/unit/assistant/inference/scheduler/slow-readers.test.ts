@@ -1,17 +1,17 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { STANDSTILL_MAX_MS } from "../../../../../src/assistant/inference/scheduler/seating.ts";
-import { SchedulerWorld } from "../../../../support/scheduler-world.ts";
+import { STALLED_READER_MAX_MS } from "../../../../../src/assistant/inference/scheduler/sequence-allocator.ts";
+import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
 const answer = Array.from({ length: 600 }, (_, at) => `${at} `);
 
 describe("a reader that does not take its events", () => {
-  let world = new SchedulerWorld();
+  let world = new SchedulerHarness();
   afterEach(async () => {
-    await world.mustLeaveNothing();
+    await world.assertNoLeftovers();
   });
 
   function begin(sequences: number): void {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       sequences,
       contextTokens: 1_000,
       script: (prompt) => ({ tokens: prompt.startsWith("slow") ? answer : ["so ", "it ", "is"] }),
@@ -27,17 +27,17 @@ describe("a reader that does not take its events", () => {
     const steps = world.steps.length;
     expect(steps).toBeLessThan(260);
     const other = world.ask("other");
-    await world.over(other);
+    await world.untilOver(other);
     expect(other.text).toBe("so it is");
     expect(world.steps.slice(steps).every((members) => !members.includes("slow"))).toBe(true);
     goOn();
-    await world.over(slow);
+    await world.untilOver(slow);
     expect(slow.text).toBe(answer.join(""));
   });
 
   it("is like any other again when it reads", async () => {
     const long = Array.from({ length: 1_500 }, () => "a ");
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       sequences: 1,
       contextTokens: 2_000,
       script: (prompt) => ({ tokens: prompt === "slow" ? long : ["so"] }),
@@ -47,13 +47,13 @@ describe("a reader that does not take its events", () => {
     await world.until(() => world.steps.length >= 256, "its buffer is full");
     await world.clock.advance(1_000);
     goOn();
-    const other = world.background("other");
-    await world.over(slow, other);
+    const other = world.askInBackground("other");
+    await world.untilOver(slow, other);
     expect(world.runner.calls.filter(({ kind }) => kind === "suspend")).toEqual([]);
   });
 
   it("is waited for by its characters too", async () => {
-    world = new SchedulerWorld({
+    world = new SchedulerHarness({
       script: () => ({ tokens: answer.map(() => "x".repeat(10_000)) }),
     });
     const slow = world.ask("x", { maxTokens: 20 });
@@ -61,23 +61,23 @@ describe("a reader that does not take its events", () => {
     await world.clock.advance(1_000);
     expect(world.steps.length).toBeLessThan(10);
     goOn();
-    await world.over(slow);
+    await world.untilOver(slow);
     expect(slow.text).toHaveLength(200_000);
   });
 
   it("loses its sequence at once to somebody interactive where it is background", async () => {
     begin(1);
-    const slow = world.background("slow");
+    const slow = world.askInBackground("slow");
     const goOn = slow.pause();
     await world.until(() => world.steps.length >= 256, "its buffer is full");
     await world.clock.settle();
     const other = world.ask("other");
-    await world.until(() => other.over, "the other is over", 100);
+    await world.until(() => other.isOver, "the other is over", 100);
     // It wants no sequence before it reads.
-    const background = world.background("background");
-    await world.until(() => background.over, "another one is over", 100);
+    const background = world.askInBackground("background");
+    await world.until(() => background.isOver, "another one is over", 100);
     goOn();
-    await world.over(slow);
+    await world.untilOver(slow);
     expect(slow.text).toBe(answer.join(""));
   });
 
@@ -87,13 +87,13 @@ describe("a reader that does not take its events", () => {
     const goOn = slow.pause();
     await world.until(() => world.steps.length >= 256, "its buffer is full");
     const fullAt = world.clock.now();
-    const other = world.background("other");
+    const other = world.askInBackground("other");
     await world.until(() => other.started !== undefined, "the other has begun");
-    expect(world.clock.now() - fullAt).toBeGreaterThanOrEqual(STANDSTILL_MAX_MS - 100);
-    expect(world.clock.now() - fullAt).toBeLessThan(STANDSTILL_MAX_MS + 200);
-    await world.over(other);
+    expect(world.clock.now() - fullAt).toBeGreaterThanOrEqual(STALLED_READER_MAX_MS - 100);
+    expect(world.clock.now() - fullAt).toBeLessThan(STALLED_READER_MAX_MS + 200);
+    await world.untilOver(other);
     goOn();
-    await world.over(slow);
+    await world.untilOver(slow);
     expect(slow.text).toBe(answer.join(""));
   });
 });

@@ -3,16 +3,16 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { AnswerEvent } from "../../../../../src/assistant/inference/service-port.ts";
+import { parseUpstreamAddress } from "../../../../../src/assistant/inference/upstream/upstream-address.ts";
 import {
   UpstreamInference,
   type UpstreamOptions,
-} from "../../../../../src/assistant/inference/upstream/upstream.ts";
-import { upstreamAddress } from "../../../../../src/assistant/inference/upstream/upstream-address.ts";
+} from "../../../../../src/assistant/inference/upstream/upstream-inference.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
 import { freePorts } from "../../../../support/free-port.ts";
-import { soon } from "../../../../support/inference-http.ts";
-import { collect, ListLedger, plainRequest } from "../../../../support/service-world.ts";
+import { SHORT_WAIT } from "../../../../support/inference-http-harness.ts";
+import { collect, ListLedger, plainRequest } from "../../../../support/service-harness.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -226,14 +226,14 @@ describe("what breaks on the way", () => {
     pending.catch(() => {});
     await clock.advance(61_000);
     await expect(pending).rejects.toMatchObject({ code: "timeout" });
-    await expect.poll(() => gone, soon).toBe(true);
+    await expect.poll(() => gone, SHORT_WAIT).toBe(true);
   });
 
   test("a server that does not even answer", async () => {
     const clock = new VirtualClock();
     answer = () => {};
     const failing = failure(here({ clock }));
-    await expect.poll(() => requests, soon).toBe(1);
+    await expect.poll(() => requests, SHORT_WAIT).toBe(1);
     await clock.advance(61_000);
     expect((await failing).error).toMatchObject({ code: "timeout" });
   });
@@ -259,7 +259,7 @@ describe("what breaks on the way", () => {
       const before = timers;
       stream?.write(": waiting\n\n");
       // It has come once the wait begins anew.
-      await expect.poll(() => timers, soon).toBe(before + 1);
+      await expect.poll(() => timers, SHORT_WAIT).toBe(before + 1);
     }
     stream?.write(`data: ${JSON.stringify(word)}\n\n`);
     expect((await pending).value).toMatchObject({ type: "text" });
@@ -278,18 +278,18 @@ describe("aborts", () => {
     if (when === "before it is sent") leaving.abort(new Error("gone"));
     const failing = failure(here(), leaving.signal);
     if (when !== "before it is sent") {
-      await expect.poll(() => requests, soon).toBe(1);
+      await expect.poll(() => requests, SHORT_WAIT).toBe(1);
       leaving.abort(new Error("gone"));
     }
     expect((await failing).error).toMatchObject({ message: "gone" });
-    await expect.poll(() => closed, soon).toBe(requests);
+    await expect.poll(() => closed, SHORT_WAIT).toBe(requests);
   });
 
   test("closing ends what is under way, and says so", async () => {
     answer = (_, response) => streamed(response, word);
     const upstream = here();
     const failing = failure(upstream);
-    await expect.poll(() => requests, soon).toBe(1);
+    await expect.poll(() => requests, SHORT_WAIT).toBe(1);
     await upstream[Symbol.asyncDispose]();
     expect((await failing).error).toMatchObject({ code: "shutting_down" });
     await expect(upstream.models()).rejects.toMatchObject({ code: "shutting_down" });
@@ -342,7 +342,7 @@ describe("the address", () => {
     ["http://localhost:7777/v1", "http://localhost:7777/"],
     ["http://[::1]:80/v1/", "http://[::1]/"],
   ])("%s", (given, url) => {
-    expect(upstreamAddress(given).href).toBe(url);
+    expect(parseUpstreamAddress(given).href).toBe(url);
   });
 
   test.each([

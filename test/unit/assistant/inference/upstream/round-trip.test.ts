@@ -1,28 +1,28 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
 import type {
   AnswerEvent,
   GenerateRequest,
 } from "../../../../../src/assistant/inference/service-port.ts";
-import { UpstreamInference } from "../../../../../src/assistant/inference/upstream/upstream.ts";
+import { UpstreamInference } from "../../../../../src/assistant/inference/upstream/upstream-inference.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
 import {
-  type InferenceHttpWorld,
-  inferenceHttp,
-  soon,
-} from "../../../../support/inference-http.ts";
+  type InferenceHttpHarness,
+  SHORT_WAIT,
+  startInferenceHttp,
+} from "../../../../support/inference-http-harness.ts";
 import { accepted, forever, Gate, says, started } from "../../../../support/scripted-service.ts";
-import { collect, ListLedger, plainRequest } from "../../../../support/service-world.ts";
+import { collect, ListLedger, plainRequest } from "../../../../support/service-harness.ts";
 
 /** The real HTTP surface over a scripted service: what goes in here has to arrive there, and back. */
-let system: InferenceHttpWorld;
+let system: InferenceHttpHarness;
 let ledger: ListLedger;
 let upstream: UpstreamInference;
 const signal = new AbortController().signal;
 
 beforeEach(async () => {
-  system = await inferenceHttp();
+  system = await startInferenceHttp();
   ledger = new ListLedger();
   upstream = new UpstreamInference({
     url: system.url,
@@ -311,7 +311,7 @@ describe("who leaves, and who is slow", () => {
     const pending = rejectionOf(events.next());
     leaving.abort(new Error("enough"));
     expect(await pending).toMatchObject({ message: "enough" });
-    await expect.poll(() => system.service.running, soon).toBe(0);
+    await expect.poll(() => system.service.running, SHORT_WAIT).toBe(0);
     expect(system.service.aborted).toBe(1);
   });
 
@@ -321,7 +321,7 @@ describe("who leaves, and who is slow", () => {
       await forever(there);
     };
     for await (const event of upstream.generate(chat, signal)) if (event.type === "text") break;
-    await expect.poll(() => system.service.running, soon).toBe(0);
+    await expect.poll(() => system.service.running, SHORT_WAIT).toBe(0);
   });
 
   test("whoever does not pull stops what is told there", async () => {
@@ -389,7 +389,7 @@ describe("the rest of the port", () => {
 
   test("health has the engine of the other side, as soon as it has been asked", async () => {
     expect(upstream.health()).toEqual({ engine: "upstream", ledgerOk: true });
-    await expect.poll(() => upstream.health().engine, soon).toBe("scripted");
+    await expect.poll(() => upstream.health().engine, SHORT_WAIT).toBe("scripted");
   });
 });
 

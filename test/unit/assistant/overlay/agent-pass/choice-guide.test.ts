@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { argumentValidator } from "../../../../../src/assistant/agent/manifests/argument-validator.ts";
+import { createArgumentValidator } from "../../../../../src/assistant/agent/manifests/argument-validator.ts";
 import type { JsonObject } from "../../../../../src/assistant/agent/port.ts";
 import { GrammarCompiler } from "../../../../../src/assistant/inference/schema-grammar/grammar-compiler.ts";
-import type { Candidate } from "../../../../../src/assistant/overlay/agent-pass/candidates.ts";
-import { choiceGuide } from "../../../../../src/assistant/overlay/agent-pass/choice-guide.ts";
+import { buildChoiceGuide } from "../../../../../src/assistant/overlay/agent-pass/choice-guide.ts";
+import type { ToolCandidate } from "../../../../../src/assistant/overlay/agent-pass/tool-candidates.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
 import { corpusApps } from "../../../../support/discover-corpus.ts";
 import { GbnfAcceptor } from "../../../../support/gbnf-acceptor.ts";
@@ -17,13 +17,13 @@ const { signal } = new AbortController();
 
 afterAll(() => compiler[Symbol.asyncDispose]());
 
-async function compiled(candidates: readonly Candidate[], enforced = candidates) {
-  const guide = choiceGuide(candidates, new Set(enforced));
+async function compiled(candidates: readonly ToolCandidate[], enforced = candidates) {
+  const guide = buildChoiceGuide(candidates, new Set(enforced));
   if (guide.kind !== "json_schema") throw new Error("no schema");
   return compiler.compile(guide.schema, signal);
 }
 
-function withSchema(name: string, inputSchema: Candidate["inputSchema"]): Candidate {
+function withSchema(name: string, inputSchema: ToolCandidate["inputSchema"]): ToolCandidate {
   const shared = { appId: "a.b", tier: "read", description: "d", digest: name } as const;
   return { ...shared, name: `a.b/${name}`, tool: name, inputSchema };
 }
@@ -45,7 +45,7 @@ describe("the guide of a choice", () => {
   it.each(shown)("can be enforced for $what", async ({ candidates }) => {
     const guide = await compiled(candidates);
     const validators = new Map(
-      candidates.map(({ name, inputSchema }) => [name, argumentValidator(inputSchema)]),
+      candidates.map(({ name, inputSchema }) => [name, createArgumentValidator(inputSchema)]),
     );
     const sampler = new GbnfSampler(parseGbnf(guide.gbnf));
     const random = seededRandom(11);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ProviderAddresses } from "../../../../../src/assistant/remote/address/provider-addresses.ts";
-import { refusedBy } from "../../../../support/provider/refused-by.ts";
+import { catchAssistantError } from "../../../../support/provider/catch-assistant-error.ts";
 
 const waiting = new AbortController().signal;
 
@@ -151,7 +151,7 @@ describe("addresses that no provider may have", () => {
     ["https://half-here.example", "both an address of this machine (127.0.0.1) and"],
     ["https://one-bad.example", "link-local"],
   ])("%j", async (given, because) => {
-    const error = await refusedBy(addresses.check(given, waiting));
+    const error = await catchAssistantError(addresses.check(given, waiting));
     expect(error).toMatchObject({ code: "forbidden", param: "base_url" });
     expect(error.message).toContain(because);
   });
@@ -221,7 +221,7 @@ describe("what is no address", () => {
     ["http://134744072", "write https"],
     ["http://[2606:4700::1111]", "write https"],
   ])("%j", async (given, because) => {
-    const error = await refusedBy(addresses.check(given, waiting));
+    const error = await catchAssistantError(addresses.check(given, waiting));
     expect(error).toMatchObject({ code: "invalid_request", param: "base_url" });
     expect(error.message).toContain(because);
     expect(error.message).not.toContain(key);

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { ProviderAddresses } from "../../../../../src/assistant/remote/address/provider-addresses.ts";
-import { refusedBy } from "../../../../support/provider/refused-by.ts";
+import { catchAssistantError } from "../../../../support/provider/catch-assistant-error.ts";
 
 const waiting = new AbortController().signal;
 const noPorts = () => new Set<number>();
@@ -49,7 +49,7 @@ it.each([
   ["fails in its own way", () => Promise.reject(new Error("/etc/resolv.conf: secret"))],
 ])("a name that %s is unreachable", async (_, resolve) => {
   const addresses = new ProviderAddresses({ ownPorts: noPorts, resolve });
-  const error = await refusedBy(addresses.check("https://nowhere.example", waiting));
+  const error = await catchAssistantError(addresses.check("https://nowhere.example", waiting));
 
   expect(error).toMatchObject({ code: "unreachable", param: "base_url" });
   expect(error.message).toContain("nowhere.example");
@@ -82,20 +82,23 @@ it("gives out addresses only while a name still means what it meant", async () =
   const host = { host: "moving.example", port: 443 };
   const addresses = resolvingTo(["8.8.8.8", "1.1.1.1"], ["127.0.0.1"], ["8.8.8.8", "10.0.0.1"]);
 
-  expect(await addresses.connectable(host, "public", waiting)).toEqual(["8.8.8.8", "1.1.1.1"]);
-  const moved = await refusedBy(addresses.connectable(host, "public", waiting));
+  expect(await addresses.resolveConnectable(host, "public", waiting)).toEqual([
+    "8.8.8.8",
+    "1.1.1.1",
+  ]);
+  const moved = await catchAssistantError(addresses.resolveConnectable(host, "public", waiting));
   expect(moved).toMatchObject({ code: "unreachable" });
   expect(moved.message).toContain(
     "moving.example is now an address of this machine, and was an address of the internet",
   );
-  const mixed = await refusedBy(addresses.connectable(host, "public", waiting));
+  const mixed = await catchAssistantError(addresses.resolveConnectable(host, "public", waiting));
   expect(mixed).toMatchObject({ code: "unreachable" });
   expect(mixed.message).toContain("both");
 });
 
 it("gives out a mapped address as the one that it is", async () => {
   expect(
-    await resolvingTo(["::ffff:10.0.0.7"]).connectable(
+    await resolvingTo(["::ffff:10.0.0.7"]).resolveConnectable(
       { host: "nas.home", port: 80 },
       "private",
       waiting,

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
-import { begunBody, wholeText } from "../../../../../src/assistant/remote/egress/body-text.ts";
+import { peekBody, readWholeText } from "../../../../../src/assistant/remote/egress/body-text.ts";
 
 async function* bodyOf(...pieces: readonly (string | readonly number[])[]) {
   for (const piece of pieces)
@@ -26,16 +26,16 @@ describe("how a body begins", () => {
     [[], "", ""],
     [["data: é\n\n"], "d", "data: é\n\n"],
   ])("%j with %j", async (pieces, first, text) => {
-    const begun = await begunBody(bodyOf(...pieces));
+    const begun = await peekBody(bodyOf(...pieces));
     expect(begun.first).toBe(first);
-    expect(await wholeText(begun.body)).toBe(text);
+    expect(await readWholeText(begun.body)).toBe(text);
   });
 
   // Reading them anew with each piece took five seconds for each of these.
   test("blanks without end take no time", async () => {
     const before = process.cpuUsage().user;
-    expect((await begunBody(times(" ".repeat(16_384), 512))).first).toBe("");
-    expect((await begunBody(times("\n", 20_000))).first).toBe("");
+    expect((await peekBody(times(" ".repeat(16_384), 512))).first).toBe("");
+    expect((await peekBody(times("\n", 20_000))).first).toBe("");
     expect((process.cpuUsage().user - before) / 1_000).toBeLessThan(2_000);
   });
 });
@@ -45,7 +45,7 @@ test("a body in pieces of one byte takes up little more than what is in it", asy
   const collect: () => void = runInNewContext("gc");
   const pieces = 200_000;
   const heap: number[] = [];
-  const text = await wholeText(
+  const text = await readWholeText(
     times("x", pieces, (at) => {
       if (at !== 0 && at !== pieces - 1) return;
       collect();

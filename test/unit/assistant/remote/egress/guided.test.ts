@@ -1,7 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { GenerateRequest } from "../../../../../src/assistant/inference/service-port.ts";
-import { chatRequest, data, delta, egressWorld, says } from "../../../../support/egress-world.ts";
-import { textOf } from "../../../../support/service-world.ts";
+import {
+  answerWith,
+  chatRequest,
+  createEgressHarness,
+  data,
+  delta,
+} from "../../../../support/egress-harness.ts";
+import { joinText } from "../../../../support/service-harness.ts";
 
 const guide = { kind: "json_schema", name: "a", schema: { type: "object" }, strict: true } as const;
 const whole: GenerateRequest = { ...chatRequest, guide, isStreamed: false };
@@ -19,8 +25,8 @@ const text = (name: string) => ({ kind: "text", text: name }) as const;
 
 describe("an answer that is to be JSON", () => {
   test("is given out once it is known to be", async () => {
-    const world = egressWorld();
-    world.http.turns = [says("{", "}")];
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("{", "}")];
     const { events, error } = await world.run(whole);
     expect(error).toBeUndefined();
     expect(events.map(({ type }) => type)).toEqual(["accepted", "started", "text", "text", "end"]);
@@ -28,11 +34,11 @@ describe("an answer that is to be JSON", () => {
   });
 
   test("is asked for once more where it is not, with another seed, and in the ledger", async () => {
-    const world = egressWorld();
-    world.http.turns = [says("oh, {}"), says("{}")];
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("oh, {}"), answerWith("{}")];
     const { events, error } = await world.run({ ...whole, sampling: { seed: 1 } });
     expect(error).toBeUndefined();
-    expect(textOf(events)).toBe("{}");
+    expect(joinText(events)).toBe("{}");
     expect(events.map(({ type }) => type)).toEqual(["accepted", "started", "text", "end"]);
     const seeds = world.http.calls.map(
       ({ body }) => JSON.stringify(body).match(/"seed":(\d+)/)?.[1],
@@ -49,59 +55,59 @@ describe("an answer that is to be JSON", () => {
   });
 
   test("and not a third time", async () => {
-    const world = egressWorld();
-    world.http.turns = [says("no")];
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("no")];
     const { events, error } = await world.run(whole);
     expect(error).toMatchObject({ code: "invalid_output" });
-    expect(textOf(events)).toBe("");
+    expect(joinText(events)).toBe("");
     expect(world.http.calls).toHaveLength(2);
   });
 
   test("of several only those are asked for again that are not", async () => {
-    const world = egressWorld();
-    world.http.turns = [choices("no", "[1]", "nor"), choices("[0]", "[2]")];
+    const world = createEgressHarness();
+    world.http.scripts = [choices("no", "[1]", "nor"), choices("[0]", "[2]")];
     const { events, error } = await world.run({ ...whole, n: 3 });
     expect(error).toBeUndefined();
-    expect([0, 1, 2].map((choice) => textOf(events, choice))).toEqual(["[0]", "[1]", "[2]"]);
+    expect([0, 1, 2].map((choice) => joinText(events, choice))).toEqual(["[0]", "[1]", "[2]"]);
     expect(world.http.calls[1]?.body).toMatchObject({ n: 2 });
   });
 
   test("of several texts too", async () => {
-    const world = egressWorld();
-    world.http.turns = [choices("[0]", "no", "nor", "[3]"), choices("[1]", "[2]")];
+    const world = createEgressHarness();
+    world.http.scripts = [choices("[0]", "no", "nor", "[3]"), choices("[1]", "[2]")];
     const prompts = [text("a"), text("b")];
     const { events, error } = await world.run({ ...whole, prompts, n: 2 });
     expect(error).toBeUndefined();
-    const told = [0, 1, 2, 3].map((choice) => textOf(events, choice));
+    const told = [0, 1, 2, 3].map((choice) => joinText(events, choice));
     expect(told).toEqual(["[0]", "[1]", "[2]", "[3]"]);
     expect(world.http.calls[1]?.body).toMatchObject({ prompt: ["a", "b"] });
     expect(events.filter(({ type }) => type === "end")).toHaveLength(4);
   });
 
   test("streamed, it is passed on, and ends with an error", async () => {
-    const world = egressWorld();
-    world.http.turns = [says("oh")];
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("oh")];
     const { events, error } = await world.run({ ...whole, isStreamed: true });
     expect(error).toMatchObject({ code: "invalid_output" });
-    expect(textOf(events)).toBe("oh");
+    expect(joinText(events)).toBe("oh");
     expect(world.http.calls).toHaveLength(1);
   });
 
   test("an object is no list", async () => {
-    const world = egressWorld();
-    world.http.turns = [says("[]"), says("{}")];
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("[]"), answerWith("{}")];
     const { events } = await world.run({ ...whole, guide: { kind: "json_object" } });
-    expect(textOf(events)).toBe("{}");
+    expect(joinText(events)).toBe("{}");
   });
 
   test("what a limit has cut, and what calls a tool, is as it is", async () => {
-    const world = egressWorld();
+    const world = createEgressHarness();
     const call = delta({ tool_calls: [{ index: 0, id: "c", function: { name: "look" } }] });
     for (const pieces of [
       [delta({ content: "{" }, "length"), data("[DONE]")],
       [call, delta({}, "tool_calls"), data("[DONE]")],
     ]) {
-      world.http.turns = [{ pieces }];
+      world.http.scripts = [{ pieces }];
       const { error } = await world.run(whole);
       expect(error).toBeUndefined();
     }
@@ -110,8 +116,8 @@ describe("an answer that is to be JSON", () => {
 });
 
 test("consent that is taken back before the second attempt ends it", async () => {
-  const world = egressWorld();
-  world.http.turns = [says("no")];
+  const world = createEgressHarness();
+  world.http.scripts = [answerWith("no")];
   world.book.noteStatus = () => world.consent.set("prompt", false);
   const { error } = await world.run(whole);
   expect(error).toMatchObject({ code: "consent_required" });

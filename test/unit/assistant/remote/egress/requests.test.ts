@@ -1,11 +1,16 @@
 import { describe, expect, test } from "vitest";
 import type { GenerateRequest } from "../../../../../src/assistant/inference/service-port.ts";
-import { chatRequest, egressWorld, refused, says } from "../../../../support/egress-world.ts";
+import {
+  answerWith,
+  chatRequest,
+  createEgressHarness,
+  refused,
+} from "../../../../support/egress-harness.ts";
 
 /** What is sent for a request, as it stands in JSON. */
 async function sentFor(request: GenerateRequest) {
-  const world = egressWorld();
-  world.http.turns = [says("a")];
+  const world = createEgressHarness();
+  world.http.scripts = [answerWith("a")];
   const { error } = await world.run(request);
   const [call] = world.http.calls;
   const body: unknown = call && JSON.parse(JSON.stringify(call.body));
@@ -124,7 +129,7 @@ describe("what is sent", () => {
       svc_priority: "background",
       svc_scopes: ["files"],
     };
-    expect((await sentFor({ ...chatRequest, further })).body).toEqual({
+    expect((await sentFor({ ...chatRequest, passthrough: further })).body).toEqual({
       ...always,
       user: "me",
       reasoning_effort: "high",
@@ -156,13 +161,13 @@ const base64 = (...numbers: readonly number[]) =>
   Buffer.from(Float32Array.from(numbers).buffer).toString("base64");
 
 function answering(data: unknown, more: Record<string, unknown> = {}) {
-  const world = egressWorld();
-  world.http.turns = [{ pieces: [JSON.stringify({ data, ...more })] }];
+  const world = createEgressHarness();
+  world.http.scripts = [{ pieces: [JSON.stringify({ data, ...more })] }];
   return world;
 }
 
 describe("embeddings", () => {
-  const request = { ...chatRequest, texts: ["abcd", "ef", "gh"], further: { dimensions: 2 } };
+  const request = { ...chatRequest, texts: ["abcd", "ef", "gh"], passthrough: { dimensions: 2 } };
   const signal = new AbortController().signal;
   test("in the order of the texts, of length 1, with the tokens shared out", async () => {
     const data = [item(2, [0, 5]), item(0, base64(3, 4)), item(1, [1, 0])];
@@ -218,7 +223,7 @@ describe("embeddings", () => {
     await expect(world.service.embed(request, signal)).rejects.toMatchObject({
       code: "rate_limited",
     });
-    world.http.turns = [refused(404)];
+    world.http.scripts = [refused(404)];
     await expect(world.service.embed(request, signal)).rejects.toMatchObject({ status: 404 });
   });
 });

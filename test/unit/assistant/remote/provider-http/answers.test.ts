@@ -2,9 +2,14 @@ import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { createGzip } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { chatOf, KEY, ProviderWorld, textOf } from "../../../../support/provider/provider-world.ts";
-import { refusedBy } from "../../../../support/provider/refused-by.ts";
-import { redirect } from "../../../../support/provider/turns.ts";
+import { catchAssistantError } from "../../../../support/provider/catch-assistant-error.ts";
+import {
+  createChatBody,
+  KEY,
+  ProviderHarness,
+  readText,
+} from "../../../../support/provider/provider-harness.ts";
+import { redirect } from "../../../../support/provider/scripted-response.ts";
 
 const BOMB_BYTES = 256 * 2 ** 20;
 
@@ -12,9 +17,9 @@ describe.each([
   ["http", false],
   ["https", true],
 ])("over %s", (_, tls) => {
-  let world: ProviderWorld;
+  let world: ProviderHarness;
   beforeAll(async () => {
-    world = await ProviderWorld.start({ tls });
+    world = await ProviderHarness.start({ tls });
   });
   afterAll(() => world[Symbol.asyncDispose]());
 
@@ -22,15 +27,15 @@ describe.each([
     world.provider.next({ type: "raw", bytes, afterwards });
 
   it("asks as the convention says, and gives the answer piece by piece", async () => {
-    const answer = await world.open({ body: chatOf("two words", { stream: true }) });
-    const text = await textOf(answer);
+    const answer = await world.open({ body: createChatBody("two words", { stream: true }) });
+    const text = await readText(answer);
 
     expect(answer).toMatchObject({ status: 200, contentType: "text/event-stream" });
     expect(text).toContain('"content":" words"');
     expect(text).toMatch(/data: \[DONE\]\n\n$/);
     const asked = world.provider.requests.at(-1);
     expect(asked).toMatchObject({ method: "POST", path: "/v1/chat/completions" });
-    expect(asked?.body).toEqual(chatOf("two words", { stream: true }));
+    expect(asked?.body).toEqual(createChatBody("two words", { stream: true }));
     expect(asked?.headers).toMatchObject({
       authorization: `Bearer ${KEY}`,
       "content-type": "application/json",
@@ -42,7 +47,7 @@ describe.each([
     const answer = await world.open({ method: "GET", path: "/models", bearer: undefined });
 
     expect(answer.contentType).toBe("application/json");
-    expect(JSON.parse(await textOf(answer))).toMatchObject({ object: "list" });
+    expect(JSON.parse(await readText(answer))).toMatchObject({ object: "list" });
     const asked = world.provider.requests.at(-1);
     expect(asked).toMatchObject({ method: "GET", path: "/v1/models", text: "" });
     expect(asked?.headers.authorization).toBeUndefined();
@@ -67,7 +72,7 @@ describe.each([
     const answer = await world.open();
 
     expect(answer).toMatchObject({ status: 204, contentType: "" });
-    expect(await textOf(answer)).toBe("");
+    expect(await readText(answer)).toBe("");
   });
 
   it("goes past what is said before the answer", async () => {
@@ -84,7 +89,7 @@ describe.each([
     const answer = await world.open();
 
     expect(answer.contentType).toBe("application/json");
-    expect(await textOf(answer)).toBe("{}");
+    expect(await readText(answer)).toBe("{}");
   });
 
   it.each([
@@ -117,7 +122,7 @@ describe.each([
   ] as const)("%s is no answer", async (_name, bytes, afterwards) => {
     raw(bytes, afterwards);
 
-    expect(await refusedBy(world.text())).toMatchObject({ code: "bad_response" });
+    expect(await catchAssistantError(world.text())).toMatchObject({ code: "bad_response" });
   });
 
   it.each([
@@ -141,7 +146,7 @@ describe.each([
     raw(`HTTP/1.1 200 OK\r\n${rest}`, afterwards);
     const answer = await world.open();
     let seen = "";
-    const error = await refusedBy(
+    const error = await catchAssistantError(
       (async () => {
         for await (const piece of answer.body()) seen += Buffer.from(piece).toString();
       })(),
@@ -154,12 +159,12 @@ describe.each([
 
   it("gives up on a head that does not come, and on one that comes for ever", async () => {
     world.provider.next({ type: "hang" });
-    expect(await refusedBy(world.open({ limits: { headMs: 30 } }))).toMatchObject({
+    expect(await catchAssistantError(world.open({ limits: { headMs: 30 } }))).toMatchObject({
       code: "timeout",
       message: "the provider acme has said nothing for 0.03 s",
     });
     raw("HTTP/1.1 103 Early Hints\r\n\r\n");
-    expect(await refusedBy(world.open({ limits: { headMs: 30 } }))).toMatchObject({
+    expect(await catchAssistantError(world.open({ limits: { headMs: 30 } }))).toMatchObject({
       code: "timeout",
     });
     await world.untilQuiet();
@@ -174,7 +179,7 @@ describe.each([
     });
     const answer = await world.open({ limits: { silentMs: 30 } });
     let seen = "";
-    const error = await refusedBy(
+    const error = await catchAssistantError(
       (async () => {
         for await (const piece of answer.body()) seen += Buffer.from(piece).toString();
       })(),
@@ -193,7 +198,7 @@ describe.each([
     await shortWhile();
 
     expect(slow).toContain("[DONE]");
-    expect(await textOf(answer)).toContain("[DONE]");
+    expect(await readText(answer)).toContain("[DONE]");
   });
 
   it("ends with a body that is too long, and reads no further", async () => {
@@ -201,7 +206,7 @@ describe.each([
       type: "chat",
       text: Array.from({ length: 100_000 }, () => "x".repeat(1_000)),
     });
-    const error = await refusedBy(world.text({ limits: { bytesMax: 100_000 } }));
+    const error = await catchAssistantError(world.text({ limits: { bytesMax: 100_000 } }));
 
     expect(error).toMatchObject({ code: "bad_response" });
     expect(error.message).toContain("more than 100000 bytes");
@@ -229,7 +234,7 @@ describe.each([
     // What the system's own buffers hold, at most; whoever read on would be at 4,000.
     expect(sent).toBeLessThan(2_000);
     left.abort(new Error("enough"));
-    await expect(textOf(answer)).rejects.toThrow("enough");
+    await expect(readText(answer)).rejects.toThrow("enough");
   });
 
   it("does not unpack anything", async () => {
@@ -243,8 +248,8 @@ describe.each([
     world.provider.next(bomb, { ...bomb, status: 400 });
     const before = process.memoryUsage().rss;
 
-    expect(await refusedBy(world.open())).toMatchObject({ code: "bad_response" });
-    const refused = await refusedBy(world.open());
+    expect(await catchAssistantError(world.open())).toMatchObject({ code: "bad_response" });
+    const refused = await catchAssistantError(world.open());
     expect(refused).toMatchObject({ code: "invalid_request" });
     expect(refused.message).not.toContain("It says");
     expect(process.memoryUsage().rss - before).toBeLessThan(BOMB_BYTES / 2);
@@ -259,17 +264,17 @@ describe.each([
   });
 
   it.each([301, 302, 303, 307, 308])("follows no %i, and asks nobody else", async (status) => {
-    await using elsewhere = await ProviderWorld.start();
+    await using elsewhere = await ProviderHarness.start();
     const sofar = world.provider.requests.length;
     world.provider.next(
       redirect(`${elsewhere.provider.baseUrl}/chat/completions?key=${KEY}`, status),
     );
-    const error = await refusedBy(world.open());
+    const error = await catchAssistantError(world.open());
 
     expect(error).toMatchObject({ code: "bad_response", status });
     expect(error.message).toContain(`redirects to ${elsewhere.provider.origin}`);
     expect(error.message).not.toContain("key=");
-    expect(elsewhere.provider.connectionsEver).toBe(0);
+    expect(elsewhere.provider.connectionsTotal).toBe(0);
     expect(world.provider.requests.length - sofar).toBe(1);
   });
 

@@ -1,15 +1,15 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { withoutKey } from "../../../../../src/assistant/remote/provider-http/key-scrub.ts";
 import { ProviderRefusal } from "../../../../../src/assistant/remote/provider-http/provider-refusal.ts";
-import { wordsOf } from "../../../../../src/assistant/remote/provider-http/provider-words.ts";
-import { KEY, ProviderWorld } from "../../../../support/provider/provider-world.ts";
-import { refusedBy } from "../../../../support/provider/refused-by.ts";
-import { refusal } from "../../../../support/provider/turns.ts";
+import { redactKey } from "../../../../../src/assistant/remote/provider-http/redact-key.ts";
+import { sanitizeProviderMessage } from "../../../../../src/assistant/remote/provider-http/sanitize-provider-message.ts";
+import { catchAssistantError } from "../../../../support/provider/catch-assistant-error.ts";
+import { KEY, ProviderHarness } from "../../../../support/provider/provider-harness.ts";
+import { refusal } from "../../../../support/provider/scripted-response.ts";
 
-let world: ProviderWorld;
+let world: ProviderHarness;
 beforeAll(async () => {
-  world = await ProviderWorld.start();
+  world = await ProviderHarness.start();
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
@@ -32,7 +32,7 @@ it.each([
   [529, "provider_failed"],
 ])("%i is %s, in the provider's own words", async (status, code) => {
   world.provider.next(refusal(status, "the reason\n  is this", { "retry-after": "7" }));
-  const error = await refusedBy(world.open());
+  const error = await catchAssistantError(world.open());
 
   expect(error).toBeInstanceOf(ProviderRefusal);
   expect(error).toMatchObject({ code, status, retryAfterSeconds: 7 });
@@ -40,13 +40,13 @@ it.each([
 });
 
 it("leaves the connection for the next request", async () => {
-  await using own = await ProviderWorld.start();
+  await using own = await ProviderHarness.start();
   own.provider.next(refusal(429, "slowly"), refusal(500, "broken"));
-  await refusedBy(own.open());
-  await refusedBy(own.open());
+  await catchAssistantError(own.open());
+  await catchAssistantError(own.open());
   await own.text();
 
-  expect(own.provider.connectionsEver).toBe(1);
+  expect(own.provider.connectionsTotal).toBe(1);
 });
 
 it("reads Retry-After as seconds and as a date, and nothing else", async () => {
@@ -76,24 +76,24 @@ describe("words", () => {
     ["<!DOCTYPE html><html><body>502</body></html>", undefined],
     ["\u001b[31mred\u001b[0m \u202eover\u2066", "[31mred [0m over"],
   ])("of %j are %j", (body, words) => {
-    expect(wordsOf(body, KEY)).toBe(words);
+    expect(sanitizeProviderMessage(body, KEY)).toBe(words);
   });
 
   it("are 300 characters at most, and whole ones", () => {
-    expect(wordsOf("😀".repeat(1_000), KEY)).toBe(`${"😀".repeat(299)}…`);
-    expect(wordsOf("a".repeat(299), KEY)).toBe("a".repeat(299));
+    expect(sanitizeProviderMessage("😀".repeat(1_000), KEY)).toBe(`${"😀".repeat(299)}…`);
+    expect(sanitizeProviderMessage("a".repeat(299), KEY)).toBe("a".repeat(299));
   });
 
   it("of an endless or a hung body are what came of it", async () => {
     world.provider.next({ type: "status", status: 400, body: "y".repeat(10 * 2 ** 20) });
-    expect((await refusedBy(world.open())).message).toMatch(/It says: y{299}…$/);
+    expect((await catchAssistantError(world.open())).message).toMatch(/It says: y{299}…$/);
 
     world.provider.next({
       type: "raw",
       bytes: "HTTP/1.1 401 No\r\ncontent-length: 100\r\n\r\nnot you",
       afterwards: "hang",
     });
-    const error = await refusedBy(world.open({ limits: { silentMs: 30 } }));
+    const error = await catchAssistantError(world.open({ limits: { silentMs: 30 } }));
     expect(error).toMatchObject({ code: "unauthorized", status: 401 });
     expect(error.message).toMatch(/It says: not you$/);
   });
@@ -125,7 +125,7 @@ describe("the key", () => {
         body,
         headers: { "www-authenticate": `Bearer ${KEY}`, "x-key": KEY },
       });
-      const error = await refusedBy(world.open());
+      const error = await catchAssistantError(world.open());
       expect(partsIn(JSON.stringify([error, error.message, error.stack, error.cause]))).toEqual([]);
     }
   });
@@ -134,7 +134,7 @@ describe("the key", () => {
     const to = `https://${KEY.slice(0, 20)}.example/${KEY}`;
     world.provider.next({ type: "status", status: 307, headers: { location: to } });
 
-    expect(partsIn((await refusedBy(world.open())).message)).toEqual([]);
+    expect(partsIn((await catchAssistantError(world.open())).message)).toEqual([]);
 
     // A host's name comes in small letters, whatever it was written in.
     const bearer = "sk-CaNaRyWithCapitals";
@@ -143,14 +143,14 @@ describe("the key", () => {
       status: 302,
       headers: { location: `https://${bearer}.example/` },
     });
-    const { message } = await refusedBy(world.open({ bearer }));
+    const { message } = await catchAssistantError(world.open({ bearer }));
     expect(message).toContain("redirects to https://[key].example");
     expect(message.toLowerCase()).not.toContain("canary");
   });
 
   it("is in nothing that is said of what is no HTTP", async () => {
     world.provider.next({ type: "raw", bytes: `${KEY}\r\n\r\n`, afterwards: "hang" });
-    const error = await refusedBy(world.open());
+    const error = await catchAssistantError(world.open());
 
     expect(error.code).toBe("bad_response");
     expect(error.cause).toBeUndefined();
@@ -165,7 +165,7 @@ describe("the key", () => {
         const text = pieces
           .map((piece) => (typeof piece === "string" ? piece : secret.slice(...piece)))
           .join("");
-        const clean = withoutKey(text, secret).replaceAll("[key]", "\u0000");
+        const clean = redactKey(text, secret).replaceAll("[key]", "\u0000");
         const length = Math.min(8, secret.length);
         for (let at = 0; at + length <= secret.length; at++)
           expect(clean).not.toContain(secret.slice(at, at + length));
@@ -175,15 +175,17 @@ describe("the key", () => {
   });
 
   it("takes nothing else away", () => {
-    expect(withoutKey("the model sk-other is unknown", KEY)).toBe("the model sk-other is unknown");
-    expect(withoutKey(`a ${KEY} b`, KEY)).toBe("a [key] b");
-    expect(withoutKey("anything", undefined)).toBe("anything");
+    expect(redactKey("the model sk-other is unknown", KEY)).toBe("the model sk-other is unknown");
+    expect(redactKey(`a ${KEY} b`, KEY)).toBe("a [key] b");
+    expect(redactKey("anything", undefined)).toBe("anything");
   });
 
   it.each(["line\nbreak", "sp ace", "ümlaut", "", "nul\u0000"])("cannot be %j", async (bearer) => {
     const before = world.provider.requests.length;
 
-    expect(await refusedBy(world.open({ bearer }))).toMatchObject({ code: "unauthorized" });
+    expect(await catchAssistantError(world.open({ bearer }))).toMatchObject({
+      code: "unauthorized",
+    });
     expect(world.provider.requests).toHaveLength(before);
   });
 });
@@ -197,5 +199,5 @@ function partsIn(text: string): readonly string[] {
 
 async function secondsOf(value: string): Promise<number | undefined> {
   world.provider.next(refusal(429, "slowly", { "retry-after": value }));
-  return (await refusedBy(world.open())).retryAfterSeconds;
+  return (await catchAssistantError(world.open())).retryAfterSeconds;
 }

@@ -1,19 +1,23 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { LoginDetail } from "../../../../../src/assistant/remote/port.ts";
-import { type Claims, keyPair, OpenIdStandIn } from "../../../../support/openid-stand-in.ts";
+import {
+  type Claims,
+  FakeOpenIdProvider,
+  keyPair,
+} from "../../../../support/fake-openid-provider.ts";
 import { TestProvider } from "../../../../support/provider/test-provider.ts";
-import { SignInWorld } from "../../../../support/sign-in-world.ts";
+import { SignInHarness } from "../../../../support/sign-in-harness.ts";
 
 /** Long enough for an answer of the same machine when that is busy. */
 const IMPATIENT_MS = 800;
 
-let provider: OpenIdStandIn;
-let world: SignInWorld;
+let provider: FakeOpenIdProvider;
+let world: SignInHarness;
 
 beforeEach(async () => {
-  provider = await OpenIdStandIn.start();
-  world = new SignInWorld({ huggingface: provider });
+  provider = await FakeOpenIdProvider.start();
+  world = new SignInHarness({ huggingface: provider });
 });
 afterEach(async () => {
   await world[Symbol.asyncDispose]();
@@ -87,8 +91,8 @@ describe("a callback that does not belong to the sign-in", () => {
   });
 
   it("is refused when it is one of another server's sign-in (mix-up)", async () => {
-    await using other = await OpenIdStandIn.start();
-    await using elsewhere = new SignInWorld({ huggingface: other });
+    await using other = await FakeOpenIdProvider.start();
+    await using elsewhere = new SignInHarness({ huggingface: other });
     const theirs = await other.authorize(await elsewhere.signIns.begin("huggingface"));
     const { searchParams } = theirs;
     const changes = { code: searchParams.get("code") ?? "", iss: other.issuer };
@@ -155,7 +159,7 @@ describe("a token endpoint", () => {
     ["that never ends its answer", (response) => void response.writeHead(200, json).write("{")],
   ])("%s is not waited for without end", async (_what, answer) => {
     await world[Symbol.asyncDispose]();
-    world = new SignInWorld({ huggingface: provider, requestMs: IMPATIENT_MS });
+    world = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/token", answer);
     expect(await ends()).toBe("exchange_failed");
     expect(world.log).toContain('"reason":"unreachable"');
@@ -230,7 +234,7 @@ describe("metadata", () => {
 
   it("is not waited for without end, nor read without end", async () => {
     await world[Symbol.asyncDispose]();
-    world = new SignInWorld({ huggingface: provider, requestMs: IMPATIENT_MS });
+    world = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/.well-known/openid-configuration", () => {});
     await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({ code: "unreachable" });
     provider.instead.set("/.well-known/openid-configuration", flood);
@@ -287,7 +291,7 @@ it("trusts nobody for whom only a certificate itself vouches, whatever the envir
   await using impostor = await TestProvider.start({ tls: true });
   vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
   onTestFinished(() => void vi.unstubAllEnvs());
-  await using other = new SignInWorld({
+  await using other = new SignInHarness({
     huggingface: { issuer: new URL(impostor.baseUrl).origin },
   });
   await expect(other.signIns.begin("huggingface")).rejects.toMatchObject({ code: "unreachable" });

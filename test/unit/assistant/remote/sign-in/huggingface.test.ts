@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AuthorizationServer, KNOWN_CLIENT } from "../../../../support/authorization-server.ts";
-import { SignInWorld } from "../../../../support/sign-in-world.ts";
+import { SignInHarness } from "../../../../support/sign-in-harness.ts";
 
 let server: AuthorizationServer;
 
@@ -11,7 +11,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 const soon = () => AbortSignal.timeout(10_000);
 
-async function signedIn(world: SignInWorld) {
+async function signedIn(world: SignInHarness) {
   const page = await server.signIn(await world.signIns.begin("huggingface"));
   expect(await page.text()).toContain("You are signed in");
   return world.session;
@@ -19,7 +19,7 @@ async function signedIn(world: SignInWorld) {
 
 describe("signing in at an authorization server that is one", () => {
   it("registers, has the person consent, and keeps a session of theirs", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const begun = Date.now();
     const url = new URL(await world.signIns.begin("huggingface"));
     expect(Object.fromEntries(url.searchParams)).toMatchObject({
@@ -42,7 +42,7 @@ describe("signing in at an authorization server that is one", () => {
   });
 
   it("signs in as a client that was registered by hand", async () => {
-    await using world = new SignInWorld({
+    await using world = new SignInHarness({
       huggingface: { issuer: server.issuer, clientId: KNOWN_CLIENT },
     });
     const asked = server.requests.length;
@@ -52,7 +52,7 @@ describe("signing in at an authorization server that is one", () => {
   });
 
   it("ends as the person decides", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const url = await world.signIns.begin("huggingface");
     const page = await server.signIn(url, "abort");
     expect(await page.text()).toContain("You declined");
@@ -61,7 +61,7 @@ describe("signing in at an authorization server that is one", () => {
   });
 
   it("takes no code twice, and the first outcome stands", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const back = await server.authorize(await world.signIns.begin("huggingface"));
     expect((await fetch(back)).status).toBe(200);
     const again = await fetch(back);
@@ -73,7 +73,7 @@ describe("signing in at an authorization server that is one", () => {
   });
 
   it("takes one of many that come at once", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const back = await server.authorize(await world.signIns.begin("huggingface"));
     const pages = await Promise.all(Array.from({ length: 8 }, () => fetch(back)));
     expect(pages.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
@@ -84,10 +84,10 @@ describe("signing in at an authorization server that is one", () => {
   });
 
   it("fails with a code that was used before", async () => {
-    await using former = new SignInWorld({ huggingface: server });
+    await using former = new SignInHarness({ huggingface: server });
     const used = await server.authorize(await former.signIns.begin("huggingface"));
     expect((await fetch(used)).status).toBe(200);
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const back = await server.authorize(await world.signIns.begin("huggingface"));
     back.searchParams.set("code", used.searchParams.get("code") ?? "");
     expect((await fetch(back)).status).toBe(502);
@@ -97,7 +97,7 @@ describe("signing in at an authorization server that is one", () => {
   });
 
   it("shows and logs how it ended, and nothing that it ended with", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const back = await server.authorize(await world.signIns.begin("huggingface"));
     const page = await (await fetch(back)).text();
     const { accessToken, refreshToken } = world.session;
@@ -114,7 +114,7 @@ describe("signing in at an authorization server that is one", () => {
 
 describe("a session", () => {
   it("is renewed, once for all who ask at once", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const session = await signedIn(world);
     const asked = server.requests.length;
     const [one, other] = await Promise.all([
@@ -130,7 +130,7 @@ describe("a session", () => {
   });
 
   it("is renewed though the first who asked has left", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const session = await signedIn(world);
     const leaving = new AbortController();
     const left = world.signIns.refresh("huggingface", session, leaving.signal);
@@ -141,7 +141,7 @@ describe("a session", () => {
   });
 
   it("is at its end where its refresh token was used before", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const session = await signedIn(world);
     await world.signIns.refresh("huggingface", session, soon());
     const error = await world.signIns.refresh("huggingface", session, soon()).catch(String);
@@ -153,7 +153,7 @@ describe("a session", () => {
   });
 
   it("is at its end where it cannot be renewed", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const session = { ...(await signedIn(world)), refreshToken: undefined };
     await expect(world.signIns.refresh("huggingface", session, soon())).rejects.toMatchObject({
       code: "unauthorized",
@@ -161,7 +161,7 @@ describe("a session", () => {
   });
 
   it("is revoked, both tokens of it", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     const session = await signedIn(world);
     expect(await server.hasRefreshToken(String(session.refreshToken))).toBe(true);
     await world.signIns.revoke("huggingface", session);
@@ -170,7 +170,7 @@ describe("a session", () => {
   });
 
   it("that could not be kept is revoked, and told as that", async () => {
-    await using world = new SignInWorld({ huggingface: server });
+    await using world = new SignInHarness({ huggingface: server });
     world.beforeKeeping = () => Promise.reject(new Error("disk full"));
     const asked = server.requests.length;
     const page = await server.signIn(await world.signIns.begin("huggingface"));

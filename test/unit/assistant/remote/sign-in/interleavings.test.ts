@@ -2,17 +2,17 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type BuiltInProvider, loginDetails } from "../../../../../src/assistant/remote/port.ts";
-import { OpenIdStandIn } from "../../../../support/openid-stand-in.ts";
+import { FakeOpenIdProvider } from "../../../../support/fake-openid-provider.ts";
 import { OpenRouterSignInServer } from "../../../../support/openrouter-sign-in.ts";
-import { ask, SignInWorld } from "../../../../support/sign-in-world.ts";
+import { SignInHarness, sendRawRequest } from "../../../../support/sign-in-harness.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 let openrouter: OpenRouterSignInServer;
-let huggingface: OpenIdStandIn;
+let huggingface: FakeOpenIdProvider;
 
 beforeAll(async () => {
   openrouter = await OpenRouterSignInServer.start();
-  huggingface = await OpenIdStandIn.start();
+  huggingface = await FakeOpenIdProvider.start();
 });
 afterAll(async () => {
   await openrouter[Symbol.asyncDispose]();
@@ -39,7 +39,7 @@ it("completes each sign-in that began exactly once, in whatever order things hap
   await fc.assert(
     fc.asyncProperty(steps, async (script) => {
       const clock = new VirtualClock(Date.now());
-      const world = new SignInWorld({ openrouter: openrouter.endpoints(), huggingface, clock });
+      const world = new SignInHarness({ openrouter: openrouter.endpoints(), huggingface, clock });
       const urls: Record<BuiltInProvider, string[]> = { openrouter: [], huggingface: [] };
       const underway: Promise<unknown>[] = [];
 
@@ -59,7 +59,7 @@ it("completes each sign-in that began exactly once, in whatever order things hap
           const back = await server.authorize(url);
           if (act === "forge" && provider === "openrouter") back.pathname += "x";
           if (act === "forge") back.searchParams.set("state", "x");
-          await ask(back, act === "other host" ? { host: "evil.example" } : {});
+          await sendRawRequest(back, act === "other host" ? { host: "evil.example" } : {});
         }
       };
 

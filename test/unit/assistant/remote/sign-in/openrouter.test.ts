@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openDescriptors } from "../../../../support/open-descriptors.ts";
 import { OpenRouterSignInServer } from "../../../../support/openrouter-sign-in.ts";
-import { ask, SignInWorld } from "../../../../support/sign-in-world.ts";
+import { SignInHarness, sendRawRequest } from "../../../../support/sign-in-harness.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 let server: OpenRouterSignInServer;
@@ -16,8 +16,8 @@ beforeEach(() => {
   server.intercept = () => false;
 });
 
-function newWorld(clock?: VirtualClock): SignInWorld {
-  return new SignInWorld({ openrouter: server.endpoints(), ...(clock ? { clock } : {}) });
+function newWorld(clock?: VirtualClock): SignInHarness {
+  return new SignInHarness({ openrouter: server.endpoints(), ...(clock ? { clock } : {}) });
 }
 
 describe("signing in at OpenRouter", () => {
@@ -91,7 +91,7 @@ describe("the listener", () => {
   it("shows pages that run nothing, are not kept and tell nobody where they came from", async () => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
-    const { headers, text } = await ask(back);
+    const { headers, text } = await sendRawRequest(back);
     expect(headers["content-security-policy"]).toContain("default-src 'none'");
     expect(headers["cache-control"]).toBe("no-store");
     expect(headers["referrer-policy"]).toBe("no-referrer");
@@ -103,19 +103,19 @@ describe("the listener", () => {
   it.each(["POST", "HEAD", "PUT", "OPTIONS"])("takes no %s, and waits on", async (method) => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
-    const refused = await ask(back, { method });
+    const refused = await sendRawRequest(back, { method });
     expect([refused.status, refused.headers["allow"]]).toEqual([405, "GET"]);
     expect(world.ends).toEqual([]);
-    expect((await ask(back)).status).toBe(200);
+    expect((await sendRawRequest(back)).status).toBe(200);
     expect(world.details).toEqual(["ok"]);
   });
 
   it.each(["/", "/favicon.ico", "/callback", "//x/y"])("has nothing at %s", async (path) => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
-    expect((await ask(`${back.origin}${path}`)).status).toBe(404);
+    expect((await sendRawRequest(`${back.origin}${path}`)).status).toBe(404);
     expect(world.ends).toEqual([]);
-    expect((await ask(back)).status).toBe(200);
+    expect((await sendRawRequest(back)).status).toBe(200);
   });
 
   it.each(["evil.example", "localhost", "127.0.0.1", "127.0.0.1:1", "127.0.0.1.nip.io"])(
@@ -124,7 +124,7 @@ describe("the listener", () => {
       await using world = newWorld();
       const back = await server.authorize(await world.signIns.begin("openrouter"));
       const exchanges = server.exchanges;
-      expect((await ask(back, { host })).status).toBe(400);
+      expect((await sendRawRequest(back, { host })).status).toBe(400);
       expect(world.details).toEqual(["state_mismatch"]);
       expect(server.exchanges).toBe(exchanges);
       expect(world.log).toContain('"reason":"host"');
@@ -134,9 +134,9 @@ describe("the listener", () => {
   it("refuses another name elsewhere too, and waits on", async () => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
-    expect((await ask(back.origin, { host: "evil.example" })).status).toBe(400);
+    expect((await sendRawRequest(back.origin, { host: "evil.example" })).status).toBe(400);
     expect(world.ends).toEqual([]);
-    expect((await ask(back)).status).toBe(200);
+    expect((await sendRawRequest(back)).status).toBe(200);
   });
 
   it("refuses two names in one request, and a whole address for a path", async () => {
@@ -174,7 +174,7 @@ describe("the end of a sign-in", () => {
     await clock.advance(1_000);
     expect(world.details).toEqual(["timeout"]);
     expect(world.signIns.pending()).toEqual([]);
-    await expect(ask(back)).rejects.toThrow("ECONNREFUSED");
+    await expect(sendRawRequest(back)).rejects.toThrow("ECONNREFUSED");
   });
 
   it("is that a newer one has begun", async () => {
@@ -182,8 +182,8 @@ describe("the end of a sign-in", () => {
     const old = await server.authorize(await world.signIns.begin("openrouter"));
     const back = await server.authorize(await world.signIns.begin("openrouter"));
     expect(world.details).toEqual(["superseded"]);
-    await expect(ask(old)).rejects.toThrow("ECONNREFUSED");
-    expect((await ask(back)).status).toBe(200);
+    await expect(sendRawRequest(old)).rejects.toThrow("ECONNREFUSED");
+    expect((await sendRawRequest(back)).status).toBe(200);
     expect(world.details).toEqual(["superseded", "ok"]);
   });
 

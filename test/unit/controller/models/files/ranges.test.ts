@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
+  addRange,
   type ByteRange,
   type ByteRanges,
-  clippedRanges,
+  clipRanges,
   countBytes,
-  largestRanges,
-  missingRanges,
-  prefixBytes,
-  withRange,
+  countPrefixBytes,
+  findMissingRanges,
+  selectLargestRanges,
 } from "../../../../../src/controller/models/files/ranges.ts";
 
 const SIZE = 60;
@@ -24,7 +24,7 @@ function bytesIn(ranges: readonly ByteRange[]): Set<number> {
   return bytes;
 }
 
-const joined = (added: readonly ByteRange[]): ByteRanges => added.reduce<ByteRanges>(withRange, []);
+const joined = (added: readonly ByteRange[]): ByteRanges => added.reduce<ByteRanges>(addRange, []);
 
 describe("ranges of bytes", () => {
   it("are what was added, in order, apart, and none empty", () => {
@@ -53,8 +53,8 @@ describe("ranges of bytes", () => {
     fc.assert(
       fc.property(manyRanges, fc.nat(SIZE + 10), (added, size) => {
         const ranges = joined(added);
-        const missing = missingRanges(ranges, size);
-        const there = bytesIn(clippedRanges(ranges, size));
+        const missing = findMissingRanges(ranges, size);
+        const there = bytesIn(clipRanges(ranges, size));
         expect(bytesIn(missing).size + there.size).toBe(size);
         for (const at of bytesIn(missing)) expect(there.has(at)).toBe(false);
       }),
@@ -67,7 +67,7 @@ describe("ranges of bytes", () => {
         const there = bytesIn(added);
         let count = 0;
         while (there.has(count)) count += 1;
-        expect(prefixBytes(joined(added))).toBe(count);
+        expect(countPrefixBytes(joined(added))).toBe(count);
       }),
     );
   });
@@ -76,7 +76,7 @@ describe("ranges of bytes", () => {
     fc.assert(
       fc.property(manyRanges, fc.nat(6), (added, countMax) => {
         const ranges = joined(added);
-        const kept = largestRanges(ranges, countMax);
+        const kept = selectLargestRanges(ranges, countMax);
         expect(kept.length).toBe(Math.min(ranges.length, countMax));
         for (const one of kept) expect(ranges).toContainEqual(one);
         expect(kept).toEqual(kept.toSorted((a, b) => a.start - b.start));

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
+  addRange,
   type ByteRanges,
   countBytes,
-  missingRanges,
-  withRange,
+  findMissingRanges,
 } from "../../../../../src/controller/models/files/ranges.ts";
 import { type Claim, Segments } from "../../../../../src/controller/models/files/segments.ts";
 
@@ -22,14 +22,14 @@ describe("segments", () => {
         fc.integer({ min: 1, max: 60 * MIB }),
         fc.array(step, { maxLength: 200 }),
         (size, steps) => {
-          const segments = new Segments(missingRanges([], size), 4);
+          const segments = new Segments(findMissingRanges([], size), 4);
           const claims = new Map<number, Claim>();
           let written: ByteRanges = [];
           let sum = 0;
           let nowMs = 0;
           const receive = (claim: Claim, bytes: number) => {
             const end = Math.min(claim.end, claim.received + bytes);
-            written = withRange(written, { start: claim.received, end });
+            written = addRange(written, { start: claim.received, end });
             sum += end - claim.received;
             claim.received = end;
             claim.written = end;
@@ -67,7 +67,7 @@ describe("segments", () => {
   });
 
   it("are given out from the front to the back, smaller towards the end", () => {
-    const segments = new Segments(missingRanges([], 1024 * MIB), 4);
+    const segments = new Segments(findMissingRanges([], 1024 * MIB), 4);
     const sizes: number[] = [];
     let at = 0;
     for (let claim = segments.claim(0); claim; claim = segments.claim(0)) {
@@ -82,7 +82,7 @@ describe("segments", () => {
   });
 
   it("take from a slow connection half of what it has before it, and not from one that has just begun", () => {
-    const segments = new Segments(missingRanges([], 4 * MIB), 4);
+    const segments = new Segments(findMissingRanges([], 4 * MIB), 4);
     const slow = segments.claim(0);
     expect(segments.claim(999)).toBeUndefined();
     if (slow) slow.received = 2 * MIB;
@@ -91,13 +91,13 @@ describe("segments", () => {
   });
 
   it("know what has come and is not written", () => {
-    const segments = new Segments(missingRanges([{ start: 0, end: MIB }], 2 * MIB), 4);
+    const segments = new Segments(findMissingRanges([{ start: 0, end: MIB }], 2 * MIB), 4);
     const claim = segments.claim(0);
     if (!claim) throw new Error("a part is missing");
     claim.received += 5;
     expect(segments.bufferedBytes).toBe(5);
     segments.release(claim);
     expect(segments.bufferedBytes).toBe(0);
-    expect(countBytes(missingRanges([{ start: 0, end: claim.written }], 2 * MIB))).toBe(MIB);
+    expect(countBytes(findMissingRanges([{ start: 0, end: claim.written }], 2 * MIB))).toBe(MIB);
   });
 });

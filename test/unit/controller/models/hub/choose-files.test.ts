@@ -1,7 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Chosen, chooseFiles } from "../../../../../src/controller/models/hub/choose-files.ts";
-import { thrownBy } from "../../../../support/thrown.ts";
+import {
+  type ChosenFiles,
+  chooseFiles,
+} from "../../../../../src/controller/models/hub/choose-files.ts";
+import { catchBerthError } from "../../../../support/catch-berth-error.ts";
 
 /** Repositories as their publishers lay them out. */
 const theBloke = [
@@ -49,7 +52,7 @@ const vision = ["gemma-3-4b-it-Q8_0.gguf", "mmproj-model-f16.gguf", "gemma-3-4b-
 function choose(
   listed: readonly string[],
   wanted: { file?: string; quantization?: string } = {},
-): Chosen {
+): ChosenFiles {
   return chooseFiles("org/name", listed, {
     file: wanted.file,
     quantization: wanted.quantization,
@@ -116,7 +119,9 @@ describe("without a wish", () => {
   });
 
   it("asks, where several models have what is best", () => {
-    const error = thrownBy(() => choose(["2b-Q4_K_M.gguf", "7b-Q4_K_M.gguf", "7b-Q8_0.gguf"]));
+    const error = catchBerthError(() =>
+      choose(["2b-Q4_K_M.gguf", "7b-Q4_K_M.gguf", "7b-Q8_0.gguf"]),
+    );
     expect(error).toMatchObject({
       code: "invalid_spec",
       message:
@@ -126,18 +131,18 @@ describe("without a wish", () => {
   });
 
   it("asks, where nothing is known of several", () => {
-    expect(thrownBy(() => choose(["a.gguf", "b.gguf"])).code).toBe("invalid_spec");
+    expect(catchBerthError(() => choose(["a.gguf", "b.gguf"])).code).toBe("invalid_spec");
   });
 
   it("says that there is no GGUF file", () => {
-    expect(thrownBy(() => choose(["model.safetensors", "README.md"]))).toMatchObject({
+    expect(catchBerthError(() => choose(["model.safetensors", "README.md"]))).toMatchObject({
       code: "hub_not_found",
       message: "org/name has no GGUF file",
     });
   });
 
   it("says that there is only what goes with a model", () => {
-    expect(thrownBy(() => choose(["mmproj-f16.gguf", "lora-q8_0.gguf"]))).toMatchObject({
+    expect(catchBerthError(() => choose(["mmproj-f16.gguf", "lora-q8_0.gguf"]))).toMatchObject({
       code: "hub_not_found",
       hint: "it has mmproj-f16.gguf, lora-q8_0.gguf; file takes any of them",
     });
@@ -172,7 +177,7 @@ describe("by quantization", () => {
   });
 
   it("says which part is missing", () => {
-    expect(thrownBy(() => choose(bartowski, { quantization: "f16" }))).toMatchObject({
+    expect(catchBerthError(() => choose(bartowski, { quantization: "f16" }))).toMatchObject({
       code: "hub_not_found",
       message:
         "org/name lists Big-70B-Instruct-f16/Big-70B-Instruct-f16 as 3 parts, and lacks part 00002",
@@ -180,7 +185,7 @@ describe("by quantization", () => {
   });
 
   it("names those that there are, the best first", () => {
-    expect(thrownBy(() => choose(vision, { quantization: "Q4_K_M" }))).toMatchObject({
+    expect(catchBerthError(() => choose(vision, { quantization: "Q4_K_M" }))).toMatchObject({
       code: "hub_not_found",
       message: "org/name has no file with quantization Q4_K_M",
       hint: "it has Q8_0, F16",
@@ -188,13 +193,13 @@ describe("by quantization", () => {
   });
 
   it("finds a slip", () => {
-    expect(thrownBy(() => choose(theBloke, { quantization: "Q4KM" })).message).toBe(
+    expect(catchBerthError(() => choose(theBloke, { quantization: "Q4KM" })).message).toBe(
       'org/name has no file with quantization Q4KM; did you mean "Q4_K_M"?',
     );
   });
 
   it("names the files, where their names tell no quantization", () => {
-    expect(thrownBy(() => choose(["a.gguf"], { quantization: "Q8_0" })).hint).toBe(
+    expect(catchBerthError(() => choose(["a.gguf"], { quantization: "Q8_0" })).hint).toBe(
       "its names tell no quantization: choose with file among a.gguf",
     );
   });
@@ -204,7 +209,7 @@ describe("by quantization", () => {
   });
 
   it("asks, where several have it", () => {
-    const error = thrownBy(() =>
+    const error = catchBerthError(() =>
       choose(["2b-Q8_0.gguf", "7b-Q8_0.gguf"], { quantization: "q8_0" }),
     );
     expect(error).toMatchObject({
@@ -229,7 +234,7 @@ describe("by file", () => {
   });
 
   it("names those that there are, and the nearest", () => {
-    expect(thrownBy(() => choose(vision, { file: "gemma-3-4b-it-Q8.gguf" }))).toMatchObject({
+    expect(catchBerthError(() => choose(vision, { file: "gemma-3-4b-it-Q8.gguf" }))).toMatchObject({
       code: "hub_not_found",
       message:
         'org/name has no file gemma-3-4b-it-Q8.gguf; did you mean "gemma-3-4b-it-Q8_0.gguf"?',
@@ -238,14 +243,14 @@ describe("by file", () => {
   });
 
   it("asks for the folder, where several have one of that name", () => {
-    expect(thrownBy(() => choose(["a/m.gguf", "b/m.gguf"], { file: "m.gguf" })).code).toBe(
+    expect(catchBerthError(() => choose(["a/m.gguf", "b/m.gguf"], { file: "m.gguf" })).code).toBe(
       "invalid_spec",
     );
   });
 
   it("keeps messages short", () => {
     const many = Array.from({ length: 100 }, (_, index) => `model-${index}.gguf`);
-    expect(thrownBy(() => choose(many, { file: "x.gguf" })).hint).toMatch(/ and 70 more$/);
+    expect(catchBerthError(() => choose(many, { file: "x.gguf" })).hint).toMatch(/ and 70 more$/);
   });
 });
 
@@ -253,7 +258,7 @@ describe("whatever a hub lists", () => {
   it("of a hundred thousand files as of ten", { timeout: 10_000 }, () => {
     const many = Array.from({ length: 100_000 }, (_, index) => `m-${index}-Q4_K_M.gguf`);
     expect(choose(many, { file: "m-99999-Q4_K_M.gguf" }).names).toHaveLength(1);
-    expect(thrownBy(() => choose(many)).message).toContain("and 99970 more");
+    expect(catchBerthError(() => choose(many)).message).toContain("and 99970 more");
   });
 
   it("of a model in more parts than any has", { timeout: 10_000 }, () => {
@@ -261,7 +266,7 @@ describe("whatever a hub lists", () => {
       { length: 99_999 },
       (_, index) => `m-${String(index + 1).padStart(5, "0")}-of-99999.gguf`,
     );
-    expect(thrownBy(() => choose(parts))).toMatchObject({
+    expect(catchBerthError(() => choose(parts))).toMatchObject({
       code: "hub_not_found",
       message: "m-00001-of-99999.gguf says that it is one of 99999 parts",
     });

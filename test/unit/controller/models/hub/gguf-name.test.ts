@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readGgufName } from "../../../../../src/controller/models/hub/gguf-name.ts";
+import { parseGgufName } from "../../../../../src/controller/models/hub/gguf-name.ts";
 
 describe("the quantization in a file's name", () => {
   it.each([
@@ -27,7 +27,7 @@ describe("the quantization in a file's name", () => {
     ["2b_it_v2.gguf", null],
     ["model.gguf", null],
   ])("%s: %s", (name, quantization) => {
-    expect(readGgufName(name)).toMatchObject({ name, quantization });
+    expect(parseGgufName(name)).toMatchObject({ name, quantization });
   });
 });
 
@@ -47,13 +47,13 @@ describe("what a file is for", () => {
     ["ggml-vocab-llama-bpe.gguf", "companion"],
     ["Mistral-Small-DRAFT-0.5B.Q8_0.gguf", "draft"],
   ])("%s: %s", (name, role) => {
-    expect(readGgufName(name)).toMatchObject({ role });
+    expect(parseGgufName(name)).toMatchObject({ role });
   });
 
   it.each(["README.md", "model.safetensors", "model.gguf.part1of2", "x.gguf-split-a", "gguf"])(
     "%s is no GGUF file",
     (name) => {
-      expect(readGgufName(name)).toBeUndefined();
+      expect(parseGgufName(name)).toBeUndefined();
     },
   );
 });
@@ -67,7 +67,7 @@ describe("parts", () => {
       "m-00001-of-00003.gguf",
       "q/m-00001-of-00003.GGUF",
     ];
-    const groups = names.map((name) => readGgufName(name)?.group);
+    const groups = names.map((name) => parseGgufName(name)?.group);
     expect(groups[1]).toBe(groups[0]);
     expect(new Set(groups).size).toBe(4);
   });
@@ -78,6 +78,6 @@ describe("parts", () => {
     "m-00000-of-00000.gguf",
     "m-1-of-3.gguf",
   ])("%s is whole: its number is none", (name) => {
-    expect(readGgufName(name)).toMatchObject({ part: null, group: name });
+    expect(parseGgufName(name)).toMatchObject({ part: null, group: name });
   });
 });

@@ -3,9 +3,9 @@ import os from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { resolving } from "../../../../support/hub/resolving.ts";
+import { createResolverHarness } from "../../../../support/hub/resolver-harness.ts";
 
-const sources = resolving("https://hub.invalid");
+const sources = createResolverHarness("https://hub.invalid");
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(path.join(os.tmpdir(), "berth-local-model-"));

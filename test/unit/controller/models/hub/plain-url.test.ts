@@ -2,16 +2,19 @@ import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Hub } from "../../../../support/hub/hub.ts";
 import type { PlainFileOptions } from "../../../../support/hub/plain-files.ts";
-import { type Resolving, resolving } from "../../../../support/hub/resolving.ts";
+import {
+  createResolverHarness,
+  type ResolverHarness,
+} from "../../../../support/hub/resolver-harness.ts";
 
 const bytes = Buffer.from("GGUF behind an address");
 
 let hub: Hub;
-let sources: Resolving;
+let sources: ResolverHarness;
 beforeEach(async () => {
   hub = await Hub.open();
   // The hub of the settings is another one: what is asked for here is any web server.
-  sources = resolving("https://hub.invalid");
+  sources = createResolverHarness("https://hub.invalid");
 });
 afterEach(() => hub[Symbol.asyncDispose]());
 
@@ -80,7 +83,7 @@ describe("a URL", () => {
     expect(here.key).toBe(there.key);
     expect(here.files[0]?.sha256).toBe(sha256);
     await hub.addRepository({ id: "org/name", files: { "m.gguf": bytes } });
-    expect((await resolving(hub.url).resolve({})).key).toBe(here.key);
+    expect((await createResolverHarness(hub.url).resolve({})).key).toBe(here.key);
   });
 
   it("of one part of a split model comes to all of them", async () => {
@@ -114,7 +117,9 @@ describe("a URL", () => {
 
   it("beside the repositories of the hub is no repository, and gets no token of the hub", async () => {
     const source = await hub.addFile("/files/m.gguf", bytes);
-    const { files } = await resolving(hub.url, { token: hub.token }).resolve({ source });
+    const { files } = await createResolverHarness(hub.url, { token: hub.token }).resolve({
+      source,
+    });
     expect(files[0]?.name).toBe("m.gguf");
     expect(hub.requests[0]?.headers.authorization).toBeUndefined();
   });
@@ -217,7 +222,7 @@ describe("a server that does not give it", () => {
   it("does not answer", async () => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "hang" });
-    const impatient = resolving("https://hub.invalid", { limitMs: 200 });
+    const impatient = createResolverHarness("https://hub.invalid", { limitMs: 200 });
     expect((await impatient.refusal({ source })).code).toBe("hub_unreachable");
   });
 });

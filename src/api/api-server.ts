@@ -1,0 +1,163 @@
+import { randomUUID } from "node:crypto";
+import Fastify, { type FastifyInstance } from "fastify";
+import type { Api, ApiContext, ApiDependencies } from "./api-context.ts";
+import { authenticateRequest } from "./auth/authenticate-request.ts";
+import { ChangeHub } from "./change-hub.ts";
+import { ConnectionDrainer } from "./connection-drainer.ts";
+import { installErrorHandlers } from "./error-handlers.ts";
+import { StreamSlots } from "./event-stream.ts";
+import { measureRequests } from "./http-metrics.ts";
+import { respondToMalformedRequest } from "./malformed-request.ts";
+import { openApiRoutes, registerOpenApi } from "./openapi.ts";
+import { parseRequestJson } from "./request-json.ts";
+import { appActionRoutes } from "./routes/app-actions.ts";
+import { appDeployRoutes } from "./routes/app-deploy.ts";
+import { appViewRoutes } from "./routes/app-views.ts";
+import { applyRoutes } from "./routes/apply.ts";
+import { appRoutes } from "./routes/apps.ts";
+import { authRoutes } from "./routes/auth.ts";
+import { backupRoutes } from "./routes/backup.ts";
+import { buildRoutes } from "./routes/builds.ts";
+import { deployRoutes } from "./routes/deploy.ts";
+import { eventRoutes } from "./routes/events.ts";
+import { gitHookRoutes } from "./routes/git-hooks.ts";
+import { healthRoutes } from "./routes/health.ts";
+import { llmRoutes } from "./routes/llm.ts";
+import { llmActionRoutes } from "./routes/llm-actions.ts";
+import { llmProgressRoutes } from "./routes/llm-progress.ts";
+import { logRoutes } from "./routes/logs.ts";
+import { metricsRoutes } from "./routes/metrics.ts";
+import { resourceRoutes } from "./routes/resources.ts";
+import { secretRoutes } from "./routes/secrets.ts";
+import { specRoutes } from "./routes/specs.ts";
+import { systemRoutes } from "./routes/system.ts";
+import { templateRoutes } from "./routes/templates.ts";
+import { webhookRoutes } from "./routes/webhooks.ts";
+import { compileValidator, type HttpPart } from "./schema-validation.ts";
+
+const JSON_BYTES_MAX = 1024 * 1024;
+/** Longer than any name, so that a name that is a little too long gets a proper answer. */
+const PARAM_LENGTH_MAX = 2048;
+/** A request has to be in by then; a 512 MiB archive takes that long at some 2 MB/s. */
+const REQUEST_MS_MAX = 300_000;
+
+/** What requests that run get to finish in; the whole server has five seconds to end in. */
+const CLOSE_GRACE_MS = 2_000;
+
+/**
+ * The REST API on the parts it is given; listening is up to the caller. `close()` ends streams and
+ * waits, lets running requests finish, and leaves the store open.
+ */
+export function createApiServer(options: ApiDependencies): FastifyInstance {
+  const closing = new AbortController();
+  const context: ApiContext = {
+    ...options,
+    hub: new ChangeHub(options.store),
+    closing: closing.signal,
+    startedAtMs: options.clock.now(),
+  };
+  const server = Fastify({
+    logger: false,
+    bodyLimit: JSON_BYTES_MAX,
+    requestTimeout: REQUEST_MS_MAX,
+    genReqId: (request) => chooseRequestId(request.headers["x-request-id"]),
+    requestIdHeader: false,
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
+    clientErrorHandler: respondToMalformedRequest,
+    frameworkErrors: (error, request, reply) => {
+      errorHandlers.answer(error, request, reply);
+    },
+  });
+  const errorHandlers = installErrorHandlers(server, context.logger);
+
+  server.decorateRequest("caller", null);
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser(
+    /^application\/(?:[\w.-]+\+)?json(?:;|$)/i,
+    { parseAs: "buffer" },
+    (_request, body: Buffer, done) => {
+      try {
+        done(null, parseRequestJson(body));
+      } catch (error) {
+        done(error instanceof Error ? error : new Error("the body cannot be read"));
+      }
+    },
+  );
+  server.setValidatorCompiler(({ schema, httpPart }) =>
+    compileValidator(schema, toHttpPart(httpPart)),
+  );
+  server.addHook("onRoute", (route) => {
+    const isPage = route.path.startsWith("/api/docs");
+    route.config = { ...route.config, ...(isPage ? { access: "public" as const } : {}) };
+    if (route.config.access === undefined) {
+      throw new Error(
+        `the route ${String(route.method)} ${route.path} does not say who may use it`,
+      );
+    }
+  });
+  server.addHook("onRequest", async (request, reply) => {
+    reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
+    if (request.is404) return;
+    const access = request.routeOptions.config.access ?? "admin";
+    request.caller = authenticateRequest(request, access, options.store.tokens);
+  });
+
+  const slots = new StreamSlots();
+  measureRequests(server, options.metrics, slots);
+  const drainer = new ConnectionDrainer(server.server);
+  let stopGrace: (() => void) | undefined;
+  server.addHook("preClose", async () => {
+    closing.abort();
+    stopGrace = options.clock.setTimer(CLOSE_GRACE_MS, () => drainer.destroyAll());
+    drainer.close();
+  });
+  server.addHook("onClose", async () => {
+    stopGrace?.();
+    context.hub[Symbol.dispose]();
+  });
+
+  // Inside a plugin, so that the OpenAPI plugin, which has to see every route, is loaded first.
+  void server.register(async (scope: FastifyInstance) => {
+    const api: Api = scope.withTypeProvider();
+    await registerOpenApi(api, context);
+    healthRoutes(api, context);
+    authRoutes(api, context);
+    appRoutes(api, context);
+    appActionRoutes(api, context);
+    appDeployRoutes(api, context);
+    appViewRoutes(api, context);
+    buildRoutes(api, context, slots);
+    logRoutes(api, context, slots);
+    await deployRoutes(api, context);
+    await gitHookRoutes(api, context);
+    templateRoutes(api, context);
+    secretRoutes(api, context);
+    resourceRoutes(api, context);
+    applyRoutes(api, context);
+    specRoutes(api, context);
+    webhookRoutes(api, context);
+    systemRoutes(api, context);
+    llmRoutes(api, context);
+    llmActionRoutes(api, context);
+    llmProgressRoutes(api, context, slots);
+    eventRoutes(api, context, slots);
+    backupRoutes(api, context);
+    metricsRoutes(api, context);
+    openApiRoutes(api);
+  });
+  return server;
+}
+
+/** A caller may bring its own id, as long as it is fit for a log. */
+function chooseRequestId(header: string | string[] | undefined): string {
+  return typeof header === "string" && /^[A-Za-z0-9._:-]{1,128}$/.test(header)
+    ? header
+    : randomUUID();
+}
+
+function toHttpPart(httpPart: string | undefined): HttpPart {
+  if (httpPart === "querystring" || httpPart === "params" || httpPart === "headers") {
+    return httpPart;
+  }
+  return "body";
+}

@@ -1,0 +1,77 @@
+import type { Clock } from "../../base/clock.ts";
+import { BerthError } from "../../base/errors.ts";
+
+const WINDOW_MS = 60_000;
+const FAILURES_MAX = 5;
+/** Far more addresses than guess at once; beyond it the oldest are forgotten. */
+const ADDRESSES_MAX = 10_000;
+
+interface Attempts {
+  failedAtMs: number[];
+  pending: number;
+}
+
+/**
+ * Five wrong passwords, or signatures, a minute for each address. Attempts under way count too, or else a hundred
+ * at once would all be let through before the first has failed.
+ */
+export class AttemptLimiter {
+  readonly #clock: Clock;
+  readonly #failureNoun: string;
+  readonly #byAddress = new Map<string, Attempts>();
+
+  /** `what` completes "too many ... from this address". */
+  constructor(clock: Clock, what = "wrong passwords") {
+    this.#clock = clock;
+    this.#failureNoun = what;
+  }
+
+  /** Call `end` with the outcome. Throws BerthError `too_many_requests`. */
+  begin(address: string): { end(succeeded: boolean): void } {
+    const key = getNetwork(address);
+    const nowMs = this.#clock.now();
+    const attempts = this.#byAddress.get(key) ?? { failedAtMs: [], pending: 0 };
+    attempts.failedAtMs = attempts.failedAtMs.filter((time) => time > nowMs - WINDOW_MS);
+    if (attempts.failedAtMs.length + attempts.pending >= FAILURES_MAX) {
+      const freeAtMs = (attempts.failedAtMs[0] ?? nowMs) + WINDOW_MS;
+      const retryAfterSeconds = Math.max(1, Math.ceil((freeAtMs - nowMs) / 1000));
+      throw new BerthError("too_many_requests", `too many ${this.#failureNoun} from this address`, {
+        hint: `try again in ${retryAfterSeconds} seconds`,
+        details: { retryAfterSeconds },
+      });
+    }
+    attempts.pending += 1;
+    // Set anew, so that the map stays ordered by last use.
+    this.#byAddress.delete(key);
+    this.#byAddress.set(key, attempts);
+    this.#forgetOldest();
+    return {
+      end: (succeeded) => {
+        attempts.pending -= 1;
+        if (!succeeded) attempts.failedAtMs.push(this.#clock.now());
+        else if (attempts.pending === 0 && attempts.failedAtMs.length === 0) {
+          this.#byAddress.delete(key);
+        }
+      },
+    };
+  }
+
+  #forgetOldest(): void {
+    for (const [key, attempts] of this.#byAddress) {
+      if (this.#byAddress.size <= ADDRESSES_MAX) return;
+      if (attempts.pending === 0) this.#byAddress.delete(key);
+    }
+  }
+}
+
+/** One IPv6 customer has a /64 of addresses: count them as one. */
+function getNetwork(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
+  if (mapped?.[1] !== undefined) return mapped[1];
+  if (!address.includes(":")) return address;
+  const [head = "", tail] = (address.split("%")[0] ?? "").split("::");
+  const before = head === "" ? [] : head.split(":");
+  const after = tail === undefined || tail === "" ? [] : tail.split(":");
+  const zeros = tail === undefined ? 0 : Math.max(0, 8 - before.length - after.length);
+  return [...before, ...Array<string>(zeros).fill("0"), ...after].slice(0, 4).join(":");
+}

@@ -1,0 +1,62 @@
+import { isIP } from "node:net";
+import type { FastifyRequest } from "fastify";
+import { BerthError } from "../../base/errors.ts";
+import type { TokenRecord, TokenScope, TokenStore } from "../../store/store.ts";
+import type { Access, ApiCaller } from "../api-context.ts";
+
+const scopeRank: Readonly<Record<TokenScope, number>> = { read: 0, write: 1, admin: 2 };
+
+/**
+ * Lets a request through to a route, or throws `unauthorized` or `forbidden`. Tokens are looked up
+ * by their hash, so that how long it takes tells nothing about them.
+ */
+export function authenticateRequest(
+  request: FastifyRequest,
+  access: Access,
+  tokens: TokenStore,
+): ApiCaller | null {
+  if (access === "public") return null;
+  if (access === "loopback" && request.headers.authorization === undefined) {
+    if (isLocal(request)) return null;
+    throw unauthorizedError("this needs a token from another machine");
+  }
+  const caller = requireCaller(request, tokens);
+  const needed = access === "loopback" ? "read" : access;
+  if (scopeRank[caller.scope] < scopeRank[needed]) {
+    throw new BerthError(
+      "forbidden",
+      `this needs a token with the scope ${needed}; the one given has ${caller.scope}`,
+    );
+  }
+  return caller;
+}
+
+function requireCaller(request: FastifyRequest, tokens: TokenStore): ApiCaller {
+  const header = request.headers.authorization;
+  if (header === undefined) throw unauthorizedError("this needs a token");
+  // Tokens of ours are far shorter; nothing longer is worth a hash.
+  const match = /^Bearer +([A-Za-z0-9._~+/=-]{1,512})$/i.exec(header.trim());
+  if (match?.[1] === undefined)
+    throw unauthorizedError("the Authorization header is not a Bearer token");
+  const record = tokens.find(match[1]);
+  if (!record) throw unauthorizedError("the token is unknown, revoked or expired");
+  return { name: getActorName(record), scope: record.scope, tokenId: record.id };
+}
+
+function getActorName(record: TokenRecord): string {
+  return record.kind === "session" ? "user:admin" : `token:${record.name}`;
+}
+
+function unauthorizedError(message: string): BerthError {
+  return new BerthError("unauthorized", message, {
+    hint: "get one with POST /api/auth/login and send it as Authorization: Bearer <token>",
+  });
+}
+
+/** A reverse proxy on this machine speaks for somebody else, and says so. */
+function isLocal(request: FastifyRequest): boolean {
+  const { headers, ip } = request;
+  if (headers.forwarded !== undefined || headers["x-forwarded-for"] !== undefined) return false;
+  const address = ip.replace(/^::ffff:/i, "");
+  return address === "::1" || (isIP(address) === 4 && address.startsWith("127."));
+}

@@ -1,0 +1,83 @@
+import type { MultipartFile, MultipartValue } from "@fastify/multipart";
+import type { FastifyRequest } from "fastify";
+import { BerthError } from "../base/errors.ts";
+import { SourceDeployConfig } from "../resources/wire/apps.ts";
+import { parseRequestJson } from "./request-json.ts";
+import { compileValidator } from "./schema-validation.ts";
+
+export const CONFIG_BYTES_MAX = 64 * 1024;
+
+const checkConfig = compileValidator(SourceDeployConfig, "body");
+
+/** The two parts of a source deploy, in the order in which they come. */
+export type DeployFormPart =
+  | { readonly type: "config"; readonly config: SourceDeployConfig }
+  /** To be read to its end before the next part is asked for. */
+  | { readonly type: "source"; readonly stream: AsyncIterable<Uint8Array> };
+
+/** Throws BerthError `invalid_request`, `payload_too_large` and `unsupported_media_type`. */
+export async function* readDeployForm(request: FastifyRequest): AsyncGenerator<DeployFormPart> {
+  if (!request.isMultipart()) {
+    throw new BerthError("unsupported_media_type", "the body is not multipart/form-data", {
+      hint: "send the parts config (JSON) and source (a gzipped tar archive)",
+    });
+  }
+  const seen = new Set<string>();
+  for await (const part of request.parts()) {
+    const name = part.fieldname;
+    if (seen.has(name)) {
+      throw new BerthError("invalid_request", `the part "${name}" stands twice`);
+    }
+    if (name === "source" && part.type === "file") {
+      seen.add(name);
+      yield { type: "source", stream: part.file };
+    } else if (name === "source") {
+      throw new BerthError("invalid_request", 'the part "source" is not a file', {
+        hint: "with curl: -F source=@source.tar.gz",
+      });
+    } else if (name === "config") {
+      seen.add(name);
+      yield { type: "config", config: parseConfig(await readConfigPart(part)) };
+    } else {
+      throw new BerthError(
+        "invalid_request",
+        `unknown part ${JSON.stringify(name.slice(0, 80))}; known parts: config, source`,
+      );
+    }
+  }
+  for (const name of ["config", "source"]) {
+    if (!seen.has(name)) throw new BerthError("invalid_request", `missing part "${name}"`);
+  }
+}
+
+/** Some clients send it as a file; it is no larger for that. */
+async function readConfigPart(part: MultipartFile | MultipartValue): Promise<Buffer> {
+  if (part.type === "file") return readConfigFile(part.file);
+  if (part.valueTruncated) throw configTooLargeError();
+  // A field of type application/json has been parsed already.
+  const { value } = part;
+  return Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
+}
+
+async function readConfigFile(stream: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stream) {
+    length += chunk.length;
+    if (length > CONFIG_BYTES_MAX) throw configTooLargeError();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function configTooLargeError(): BerthError {
+  return new BerthError("payload_too_large", "config: is larger than 64 KiB");
+}
+
+function parseConfig(text: Buffer): SourceDeployConfig {
+  const value = parseRequestJson(text) ?? null;
+  const { error } = checkConfig(value);
+  if (error) throw new BerthError("invalid_request", `config: ${error.message}`);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the schema of this very type passed it
+  return value as SourceDeployConfig;
+}

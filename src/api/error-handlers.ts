@@ -1,0 +1,71 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Logger } from "../base/logger.ts";
+import { AllowedMethods, getAllowedMethods } from "./allowed-methods.ts";
+import { toErrorResponse } from "./error-response.ts";
+
+/** Of a body that is refused, this much is still read, and thrown away. */
+const DRAINED_BODY_BYTES_MAX = 64 * 2 ** 20;
+
+type SendError = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
+
+/** Gives every failure of a request its one form, unknown paths and methods included. */
+export function installErrorHandlers(
+  server: FastifyInstance,
+  logger: Logger,
+): { answer: SendError } {
+  const routes = new AllowedMethods();
+
+  const answer: SendError = (error, request, reply) => {
+    const { status, message, headers, unexpected } = toErrorResponse(error, request.id);
+    if (unexpected || status === 500) {
+      logger.error(
+        {
+          err: error,
+          requestId: request.id,
+          method: request.method,
+          route: request.routeOptions.url,
+        },
+        "a request failed",
+      );
+    }
+    if (shouldDrainBody(request)) reply.removeHeader("connection");
+    void reply
+      .code(status)
+      .header("x-request-id", request.id)
+      .headers(headers)
+      .type("application/json; charset=utf-8")
+      .serializer((payload: unknown) => JSON.stringify(payload))
+      .send({ error: message });
+  };
+
+  server.setErrorHandler((error, request, reply) => answer(error, request, reply));
+  server.addHook("onRoute", ({ method, path }) => routes.add(method, path));
+  server.setNotFoundHandler((request, reply) => {
+    const path = request.url.split("?", 1)[0] ?? "";
+    const methods = getAllowedMethods(routes, path);
+    const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}...` : path);
+    if (methods.length > 0) reply.header("allow", methods.join(", "));
+    void reply
+      .code(404)
+      .type("application/json; charset=utf-8")
+      .send({
+        error:
+          methods.length > 0
+            ? `${shown} does not take ${request.method}; it takes ${methods.join(", ")}`
+            : `there is nothing at ${shown}. See /api/docs for what there is.`,
+      });
+  });
+  return { answer };
+}
+
+/**
+ * A connection that is cut while the body is still coming costs the sender the answer: it sees an
+ * error of the network. A body of bearable length is rather read to its end.
+ */
+function shouldDrainBody(request: FastifyRequest): boolean {
+  const { "content-length": length, "transfer-encoding": encoding } = request.headers;
+  if (length !== undefined) return Number(length) <= DRAINED_BODY_BYTES_MAX;
+  // An upload that is packed on the way has no known length; its sender is one of ours, and has
+  // no more time than any request.
+  return encoding !== undefined && request.caller !== null;
+}

@@ -1,0 +1,111 @@
+import { BerthError, InvalidSpecError } from "../base/errors.ts";
+import { formatIssue } from "../resources/validate-manifest.ts";
+import { httpStatusByErrorCode } from "./error-http-status.ts";
+
+export interface ErrorResponse {
+  readonly status: number;
+  readonly message: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** True for what we did not expect: it belongs in the log, with its stack, and not in the answer. */
+  readonly unexpected: boolean;
+}
+
+const ISSUES_SHOWN_MAX = 20;
+
+/** What a caller gets to see of anything thrown. */
+export function toErrorResponse(error: unknown, requestId: string): ErrorResponse {
+  if (error instanceof BerthError) {
+    const retryAfter = getRetryAfterSeconds(error);
+    return {
+      status: httpStatusByErrorCode[error.code],
+      message: withHint(formatIssues(error), error.hint),
+      headers: {
+        "x-error-code": error.code,
+        ...(retryAfter === undefined ? {} : { "retry-after": String(retryAfter) }),
+      },
+      unexpected: false,
+    };
+  }
+  const known = getFrameworkError(error);
+  if (known !== undefined) return { ...known, headers: {}, unexpected: false };
+  return {
+    status: 500,
+    message: `internal error, request id ${requestId}`,
+    headers: {},
+    unexpected: true,
+  };
+}
+
+/** Every issue, because the message is all that an answer holds. */
+function formatIssues(error: BerthError): string {
+  if (!(error instanceof InvalidSpecError) || error.issues.length < 2) return error.message;
+  const head = error.message.split(": ", 1)[0] ?? error.message;
+  const shown = error.issues.slice(0, ISSUES_SHOWN_MAX).map((issue) => formatIssue(issue));
+  const more = error.issues.length - shown.length;
+  return `${head}: ${shown.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
+}
+
+/** The hint as a sentence behind the message. */
+function withHint(message: string, hint: string | undefined): string {
+  if (hint === undefined || hint === "") return message;
+  const stop = /[.!?]$/.test(message) ? "" : ".";
+  const end = /[.!?]$/.test(hint) ? "" : ".";
+  return `${message}${stop} ${hint.charAt(0).toUpperCase()}${hint.slice(1)}${end}`;
+}
+
+function getRetryAfterSeconds(error: BerthError): number | undefined {
+  if (error.code !== "too_many_requests") return undefined;
+  const details = error.details;
+  return typeof details === "object" && details !== null && "retryAfterSeconds" in details
+    ? Number(details.retryAfterSeconds)
+    : undefined;
+}
+
+const frameworkErrors: Readonly<Record<string, { status: number; message: string }>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: {
+    status: 413,
+    message: "the request body is too large: at most 1 MiB of JSON is taken",
+  },
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: {
+    status: 415,
+    message: "the body is not JSON. Send it with Content-Type: application/json",
+  },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
+    status: 400,
+    message: "the request body is not as long as its Content-Length says",
+  },
+  FST_ERR_BAD_URL: { status: 400, message: "the path holds a % that encodes nothing valid" },
+  FST_ERR_MAX_PARAM_LENGTH: {
+    status: 404,
+    message: "the name in the path is longer than any name can be",
+  },
+  FST_INVALID_MULTIPART_CONTENT_TYPE: {
+    status: 415,
+    message: "the body is not multipart/form-data with a boundary",
+  },
+  FST_REQ_FILE_TOO_LARGE: { status: 413, message: "the uploaded file is too large" },
+  FST_PARTS_LIMIT: { status: 400, message: "the form has too many parts" },
+  FST_FILES_LIMIT: { status: 400, message: "the form has too many files" },
+  FST_FIELDS_LIMIT: { status: 400, message: "the form has too many fields" },
+  FST_INVALID_JSON_FIELD_ERROR: { status: 400, message: "config: is not JSON" },
+  FST_PROTO_VIOLATION: {
+    status: 400,
+    message: "the form has a part with a name that is not allowed",
+  },
+};
+
+function getFrameworkError(error: unknown): { status: number; message: string } | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  const known = frameworkErrors[code];
+  if (known !== undefined) return known;
+  // The rest of what the HTTP framework refuses is worded for people, and holds nothing of ours.
+  const status = "statusCode" in error ? Number(error.statusCode) : 500;
+  if (code.startsWith("FST_") && status >= 400 && status < 500) {
+    return { status: status === 414 ? 400 : status, message: error.message };
+  }
+  if (code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE") {
+    return { status: 400, message: "the request ended before its body was complete" };
+  }
+  return undefined;
+}

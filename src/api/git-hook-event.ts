@@ -1,0 +1,75 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { BerthError } from "../base/errors.ts";
+import { parseRequestJson } from "./request-json.ts";
+
+/** What a server of repositories tells of. */
+export type GitHookEvent =
+  | { readonly type: "ping" }
+  | {
+      readonly type: "push";
+      readonly urls: readonly string[];
+      /** Full name, such as refs/heads/main; undefined where the call does not say. */
+      readonly ref: string | undefined;
+    }
+  /** Anything else, and pushes that leave nothing to build. */
+  | { readonly type: "other" };
+
+/** The names that GitHub, Gitea, Forgejo and GitLab have for where a repository is. */
+const repositoryUrlKeys = [
+  "clone_url",
+  "ssh_url",
+  "html_url",
+  "git_url",
+  "git_http_url",
+  "git_ssh_url",
+];
+const projectUrlKeys = ["git_http_url", "git_ssh_url", "http_url", "ssh_url", "web_url", "url"];
+const URLS_MAX = 20;
+
+/** Throws BerthError `invalid_request` for a body that is none of theirs. */
+export function parseGitHook(headers: IncomingHttpHeaders, body: Buffer): GitHookEvent {
+  const event = String(
+    headers["x-github-event"] ??
+      headers["x-gitea-event"] ??
+      headers["x-forgejo-event"] ??
+      headers["x-gitlab-event"] ??
+      "push",
+  ).toLowerCase();
+  if (event === "ping") return { type: "ping" };
+  if (!["push", "push hook", "tag push hook", "create"].includes(event)) return { type: "other" };
+  const payload = asRecord(parsePayload(headers, body));
+  if (payload === undefined) {
+    throw new BerthError("invalid_request", "the body is not that of a push");
+  }
+  // A branch that was taken away leaves nothing to fetch.
+  if (payload["deleted"] === true || payload["after"] === "0".repeat(40)) {
+    return { type: "other" };
+  }
+  const repository = asRecord(payload["repository"]) ?? {};
+  const project = asRecord(payload["project"]) ?? {};
+  const urls = [
+    ...repositoryUrlKeys.map((key) => repository[key]),
+    ...projectUrlKeys.map((key) => project[key]),
+  ].filter((url) => typeof url === "string" && url !== "");
+  const ref = payload["ref"];
+  return {
+    type: "push",
+    urls: [...new Set(urls.map(String))].slice(0, URLS_MAX),
+    ref: typeof ref === "string" && ref !== "" ? ref : undefined,
+  };
+}
+
+/** JSON, or a form with the JSON in a field, as GitHub sends where it was not told otherwise. */
+function parsePayload(headers: IncomingHttpHeaders, body: Buffer): unknown {
+  if (!String(headers["content-type"]).startsWith("application/x-www-form-urlencoded")) {
+    return parseRequestJson(body);
+  }
+  const field = new URLSearchParams(body.toString("utf8")).get("payload");
+  return field === null ? undefined : parseRequestJson(Buffer.from(field));
+}
+
+function asRecord(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value))
+    : undefined;
+}

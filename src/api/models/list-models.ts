@@ -1,0 +1,80 @@
+import type { AssistantModel } from "../../controller/models/assistant/port.ts";
+import type { Manifest } from "../../resources/kinds.ts";
+import { getRepository } from "../../resources/model-aliases.ts";
+import { parseModelSource } from "../../resources/model-source.ts";
+import type { ModelSpec } from "../../resources/model-spec.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { ModelView } from "../../resources/wire/models.ts";
+import type { ApiContext } from "../api-context.ts";
+import { isObserved } from "../views/model-state.ts";
+import { assistantModelView, catalogModelView, modelView } from "../views/models.ts";
+
+type ModelListDependencies = Pick<ApiContext, "store" | "control" | "models">;
+
+/** Models by name, then files in the assistant's own folder, then what the catalog offers besides. */
+export function listModels(context: ModelListDependencies): ModelView[] {
+  const models = context.store.list("Model");
+  return [
+    ...models.map((model) => getModelView(context, model, models)),
+    ...listAssistantModels(context).map((file) => assistantModelView(file)),
+    ...listCatalogModels(context).map((entry) => catalogModelView(entry)),
+  ];
+}
+
+/** A Model as a list shows it, with what is under way now. */
+export function getModelView(
+  { store, control }: ModelListDependencies,
+  model: Resource<"Model">,
+  all: readonly Resource<"Model">[] = store.list("Model"),
+): ModelView {
+  const view = modelView(model, control.modelProgress(model.metadata.name), all);
+  const { state, message } = control.assistant();
+  // Nobody will load it, and a status that is not written yet does not tell.
+  const isOff = state === "off" && model.spec.running === true && !isObserved(model);
+  return isOff ? { ...view, message: `${view.message}; ${message}` } : view;
+}
+
+/** Entries of the catalog that no Model stands for, by name. */
+export function listCatalogModels({
+  store,
+  models: catalog,
+}: ModelListDependencies): Manifest<"Model">[] {
+  const models = store.list("Model");
+  const byName = new Map(catalog.map((entry) => [entry.metadata.name, entry]));
+  return [...byName.values()]
+    .filter((entry) => !models.some((model) => isMadeFrom(model, entry)))
+    .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+}
+
+function isMadeFrom(model: Resource<"Model">, { metadata, spec }: Manifest<"Model">): boolean {
+  if (model.metadata.name === metadata.name) return true;
+  const repository = getRepository(spec);
+  if (repository === undefined) return model.spec.source === spec.source;
+  if (getRepository(model.spec) !== repository) return false;
+  return spec.quantization === undefined || hasQuantization(model, spec.quantization);
+}
+
+/** What it has been found to be, or else what its spec asks for. */
+export function hasQuantization({ spec, status }: Resource<"Model">, wanted: string): boolean {
+  return [
+    status?.memory.pin?.model.quantization,
+    status?.facts?.quantization,
+    spec.quantization,
+  ].some((quantization) => quantization?.toLowerCase() === wanted.toLowerCase());
+}
+
+/** Files of the assistant's own folder that no Model stands for. */
+export function listAssistantModels({ store, control }: ModelListDependencies): AssistantModel[] {
+  const models = store.list("Model");
+  const names = new Set(models.map(({ metadata }) => metadata.name));
+  const paths = new Set(models.map(({ spec }) => getLocalPath(spec)));
+  return control
+    .otherModels()
+    .filter(({ id, path }) => !names.has(id) && (path === null || !paths.has(path)))
+    .toSorted((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+function getLocalPath(spec: ModelSpec): string | undefined {
+  const parsed = parseModelSource(spec.source);
+  return "source" in parsed && parsed.source.type === "local" ? parsed.source.path : undefined;
+}

@@ -1,0 +1,182 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { timestamp } from "../../base/clock.ts";
+import { ConflictError } from "../../base/errors.ts";
+import type { ModelSpec } from "../../resources/model-spec.ts";
+import {
+  RETRIED_AT_ANNOTATION,
+  type Resource,
+  STARTED_AT_ANNOTATION,
+} from "../../resources/resource.ts";
+import type { ModelDryRunReport, ModelView } from "../../resources/wire/models.ts";
+import type { ApplyIntent } from "../../store/store.ts";
+import type { ApiContext } from "../api-context.ts";
+import type { WriteQuery } from "../app-writes.ts";
+import { createRequestSignal, getActor } from "../request-parameters.ts";
+import { isObserved } from "../views/model-state.ts";
+import { assistantModelView } from "../views/models.ts";
+import { createModelManifest, type FoundModel, findModel } from "./find-model.ts";
+import { type ModelWriteRequest, respondUnchanged, writeModel } from "./model-writes.ts";
+
+type ModelWriteResult = ModelView | ModelDryRunReport;
+
+/** Makes the Model where there is none; has one that is there, or was cut off, looked at anew. */
+export async function downloadModel(
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  id: string,
+  query: WriteQuery,
+): Promise<ModelWriteResult> {
+  const { clock, control } = context;
+  const found = findModel(context, id);
+  if (found.type === "assistant") return respondAlreadyOnDisk(reply, found.file, query);
+  const until = "downloaded";
+  if (found.type !== "resource") {
+    const intent = createNewModelIntent(context, request, found);
+    await control.checkSource(intent.spec, createRequestSignal(reply, context.closing));
+    const wouldDo = `create model "${intent.name}" and download it`;
+    return writeModel(context, reply, { intent, wouldDo, until }, query);
+  }
+  const { model } = found;
+  const { name } = model.metadata;
+  assertNotDeleting(model);
+  const isUnderWay = !isObserved(model) || control.modelProgress(name) !== undefined;
+  const write = {
+    intent: createMergeIntent(
+      request,
+      model,
+      query,
+      isUnderWay ? {} : { annotations: { [RETRIED_AT_ANNOTATION]: timestamp(clock.now()) } },
+    ),
+    wouldDo: isUnderWay
+      ? `change nothing of model "${name}": its download is under way`
+      : `download model "${name}", or verify it where it is there`,
+    until,
+  } as const;
+  return isUnderWay
+    ? respondUnchanged(context, reply, model, { ...write, status: 202 }, query)
+    : writeModel(context, reply, write, query);
+}
+
+/** Has it loaded: makes the Model where there is none, and puts it before all others where memory is short. */
+export async function startModel(
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  id: string,
+  query: WriteQuery,
+): Promise<ModelWriteResult> {
+  const found = findModel(context, id);
+  const annotations = { [STARTED_AT_ANNOTATION]: chooseStartTime(context) };
+  const until = "running";
+  if (found.type !== "resource") {
+    if (found.type === "assistant" && isKeptLoaded(found)) {
+      return respondAlreadyOnDisk(reply, found.file, query);
+    }
+    const { spec, ...intent } = createNewModelIntent(context, request, found, annotations);
+    await context.control.checkSource(spec, createRequestSignal(reply, context.closing));
+    const wouldDo = `create model "${intent.name}" and start it`;
+    const started = { ...intent, spec: { ...spec, running: true } };
+    return writeModel(context, reply, { intent: started, wouldDo, until }, query);
+  }
+  const { model } = found;
+  const { name } = model.metadata;
+  assertNotDeleting(model);
+  const write = (change: ModelPatch, wouldDo: string): ModelWriteRequest => ({
+    intent: createMergeIntent(request, model, query, change),
+    wouldDo: `${wouldDo} model "${name}"`,
+    until,
+  });
+  const isRunning =
+    model.spec.running === true && isObserved(model) && model.status.phase === "running";
+  return isRunning
+    ? respondUnchanged(
+        context,
+        reply,
+        model,
+        { ...write({}, "change nothing of"), status: 200 },
+        query,
+      )
+    : writeModel(context, reply, write({ spec: { running: true }, annotations }, "start"), query);
+}
+
+type ModelPatch = Pick<Partial<ApplyIntent<"Model">>, "spec" | "annotations">;
+
+/** After every other start, also two at once or with a clock that was set back: the last one comes first. */
+function chooseStartTime({ store, clock }: ApiContext): string {
+  const others = store
+    .list("Model")
+    .map(({ metadata }) => Date.parse(metadata.annotations[STARTED_AT_ANNOTATION] ?? ""))
+    .filter((time) => time < TIME_MAX_MS);
+  return timestamp(others.reduce((time, other) => Math.max(time, other + 1), clock.now()));
+}
+
+/** Of years with four digits, by which times can be compared as texts. */
+const TIME_MAX_MS = Date.UTC(10_000, 0) - 1;
+
+/** As `start` and `stop` of an app write: fields of files stay theirs, unless forced. */
+export function createMergeIntent(
+  request: FastifyRequest,
+  model: Resource<"Model">,
+  query: WriteQuery,
+  { spec = {}, annotations }: ModelPatch,
+): ApplyIntent<"Model"> {
+  return {
+    kind: "Model",
+    name: model.metadata.name,
+    manager: "api",
+    actor: getActor(request),
+    mode: "merge",
+    spec,
+    ...(annotations === undefined ? {} : { annotations }),
+    force: query.force === true,
+    updateOnly: true,
+  };
+}
+
+function createNewModelIntent(
+  context: ApiContext,
+  request: FastifyRequest,
+  found: Exclude<FoundModel, { type: "resource" }>,
+  annotations: Readonly<Record<string, string>> = {},
+): ApplyIntent<"Model"> & { readonly spec: ModelSpec } {
+  const { metadata, spec } = createModelManifest(context, found);
+  return {
+    kind: "Model",
+    name: metadata.name,
+    manager: "api",
+    actor: getActor(request),
+    mode: "replace",
+    spec,
+    labels: metadata.labels ?? {},
+    annotations: { ...metadata.annotations, ...annotations },
+    createOnly: true,
+  };
+}
+
+export function assertNotDeleting(model: Resource<"Model">): void {
+  if (model.metadata.deletionTimestamp === null) return;
+  throw new ConflictError("conflict", `model "${model.metadata.name}" is being deleted`, {
+    hint: "wait until it is gone, then try again",
+  });
+}
+
+/** Others that are loaded go when nobody has used them for a while. */
+function isKeptLoaded({ file }: Extract<FoundModel, { type: "assistant" }>): boolean {
+  return file.state === "resident" && (file.pinned || file.path === null);
+}
+
+/** A file of the assistant's own is there, and nothing is to be done about it. */
+function respondAlreadyOnDisk(
+  reply: FastifyReply,
+  file: Extract<FoundModel, { type: "assistant" }>["file"],
+  query: WriteQuery,
+): ModelWriteResult {
+  reply.code(200);
+  if (query.dry_run === true) {
+    const message = `would change nothing of model "${file.id}"`;
+    return { dry_run: true, kind: "Model", name: file.id, message, changes: [], plan: null };
+  }
+  reply.header("x-berth-changed", "false");
+  return assistantModelView(file);
+}

@@ -1,0 +1,122 @@
+import type { FastifyReply } from "fastify";
+import { ConflictError, NotFoundError } from "../../base/errors.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { ModelDryRunReport, ModelView } from "../../resources/wire/models.ts";
+import type { ApplyIntent } from "../../store/store.ts";
+import type { ApiContext } from "../api-context.ts";
+import { setChangedHeader, type WriteQuery } from "../app-writes.ts";
+import { createRequestSignal, parseWaitTimeoutMs } from "../request-parameters.ts";
+import { modelPlanView } from "../views/models.ts";
+import { fieldChangeView } from "../views/plans.ts";
+import { getModelView } from "./list-models.ts";
+import { type ModelWaitTarget, toWaitError, waitForModel } from "./wait-for-model.ts";
+
+/** A write of one Model's desired state, worded for dry runs. */
+export interface ModelWriteRequest {
+  readonly intent: ApplyIntent<"Model">;
+  /** "would start model x": what a dry run says. */
+  readonly wouldDo: string;
+  readonly until: ModelWaitTarget["until"];
+}
+
+/**
+ * The one way in which a route writes a Model: dry run, write, wait, answer. Throws what `Store.apply`
+ * throws, and what `waitUntil` does.
+ */
+export async function writeModel(
+  context: ApiContext,
+  reply: FastifyReply,
+  write: ModelWriteRequest,
+  query: WriteQuery,
+): Promise<ModelView | ModelDryRunReport> {
+  const timeoutMs = parseWaitTimeoutMs(query.timeout);
+  if (query.dry_run === true) {
+    reply.code(200);
+    return dryRunModelWrite(context, reply, write);
+  }
+  const result = context.store.apply(write.intent);
+  const { name } = write.intent;
+  if (setChangedHeader(reply, result)) context.control.wake("Model", name);
+  const model = context.store.get("Model", name) ?? result.resource;
+  return respondWithModel(context, reply, model, write.until, query.wait ? timeoutMs : null);
+}
+
+/** What a write would change, and what the reconciler would do then. */
+export async function dryRunModelWrite(
+  context: ApiContext,
+  reply: FastifyReply,
+  { intent, wouldDo }: Pick<ModelWriteRequest, "intent" | "wouldDo">,
+): Promise<ModelDryRunReport> {
+  const { resource, changes } = context.store.apply({ ...intent, dryRun: true });
+  const signal = createRequestSignal(reply, context.closing);
+  const alongside = [{ resource }];
+  const plan = await context.control.planModel(intent.name, resource.spec, signal, alongside);
+  return {
+    dry_run: true,
+    kind: "Model",
+    name: intent.name,
+    message: `would ${wouldDo}`,
+    changes: changes.map((change) => fieldChangeView(change)),
+    plan: modelPlanView(plan),
+  };
+}
+
+/** Answers a write that has been made: 202 at once, or 200 when the model is as it was asked to be. */
+export async function respondWithModel(
+  context: ApiContext,
+  reply: FastifyReply,
+  model: Resource<"Model">,
+  until: ModelWaitTarget["until"],
+  waitMs: number | null,
+): Promise<ModelView> {
+  reply.code(202);
+  if (waitMs !== null) await waitForModelState(context, reply, model, until, waitMs);
+  return getModelView(context, context.store.get("Model", model.metadata.name) ?? model);
+}
+
+/**
+ * Sets the status of the answer: 200 when it is as wanted, 202 when the time was over. Throws
+ * NotFoundError where its source has no such thing or it is gone, `disk_full`, `assistant_unreachable` where the
+ * assistant is off, and ConflictError `wrong_state` for every other failure.
+ */
+export async function waitForModelState(
+  context: ApiContext,
+  reply: FastifyReply,
+  model: Resource<"Model">,
+  until: ModelWaitTarget["until"],
+  waitMs: number,
+): Promise<void> {
+  const { name, uid, generation } = model.metadata;
+  const signal = createRequestSignal(reply, context.closing);
+  const outcome = await waitForModel(context, { name, uid, generation, until }, waitMs, signal);
+  switch (outcome.type) {
+    case "done":
+      reply.code(200);
+      return;
+    case "timed-out":
+      reply.code(202).header("x-berth-wait", "timed-out");
+      return;
+    case "failed":
+      throw toWaitError(name, outcome);
+    case "deleted":
+      if (until === "deleted") throw new NotFoundError(`there is no model "${name}"`);
+      throw new ConflictError("wrong_state", `model "${name}" was deleted in the meantime`);
+  }
+}
+
+/** The answer of a write that finds everything as asked: nothing is written. */
+export async function respondUnchanged(
+  context: ApiContext,
+  reply: FastifyReply,
+  model: Resource<"Model">,
+  write: ModelWriteRequest & { readonly status: 200 | 202 },
+  query: WriteQuery,
+): Promise<ModelView | ModelDryRunReport> {
+  const timeoutMs = parseWaitTimeoutMs(query.timeout);
+  if (query.dry_run === true) return dryRunModelWrite(context, reply, write);
+  reply.header("x-berth-changed", "false");
+  const waitMs = query.wait === true ? timeoutMs : null;
+  const answer = await respondWithModel(context, reply, model, write.until, waitMs);
+  if (waitMs === null) reply.code(write.status);
+  return answer;
+}

@@ -1,0 +1,51 @@
+import { type TSchema, Type } from "typebox";
+import { type AppDetails, DryRunReport } from "../resources/wire/apps.ts";
+import { Component, closed, ErrorBody } from "../resources/wire/wire-schema.ts";
+
+/** The answers of a route in its schema: its own, and the error body for everything else. */
+export function responses<const T extends Readonly<Record<number, TSchema>>>(own: T) {
+  return { ...own, "4xx": ErrorBody, "5xx": ErrorBody } as const;
+}
+
+/** As `schema`, for an answer that is not made by the serializer: a stream, or text made before. */
+export function unserialized(schema: TSchema) {
+  return Type.Unsafe<unknown>(schema);
+}
+
+/** The details of the app, or the report of a dry run. */
+export const AppWriteResponse = Component<AppDetails | DryRunReport>("AppWriteAnswer");
+
+/** The answers of a write of one app. */
+export const appWriteResponses = responses({ 200: AppWriteResponse, 202: AppWriteResponse });
+
+export const NameParams = Type.Object({ name: Type.String() }, closed);
+
+/** A POST without anything in its body: none at all, or an empty object. */
+export const EmptyBody = Type.Unsafe<Record<string, never> | null>({
+  type: ["object", "null"],
+  additionalProperties: false,
+});
+
+export const NoQuery = Type.Object({}, closed);
+
+export const ForceQuery = Type.Object({ force: Type.Optional(Type.Boolean()) }, closed);
+
+export const writeQueryFields = {
+  wait: Type.Optional(
+    Type.Boolean({ description: "answer when it is as asked, or has failed (409)" }),
+  ),
+  timeout: Type.Optional(
+    Type.String({
+      maxLength: 32,
+      description: "how long to wait at most; default 60s, at most 4m",
+    }),
+  ),
+  dry_run: Type.Optional(Type.Boolean({ description: "answer the plan, and change nothing" })),
+  force: Type.Optional(
+    Type.Boolean({ description: "take fields over from the spec files that own them" }),
+  ),
+};
+
+export const WriteQueryParams = Type.Object(writeQueryFields, closed);
+
+export const LimitField = Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 }));

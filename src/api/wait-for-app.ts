@@ -1,0 +1,62 @@
+import type { Clock } from "../base/clock.ts";
+import { findCondition } from "../resources/app-status.ts";
+import type { Resource } from "../resources/resource.ts";
+import type { Store } from "../store/store.ts";
+import type { ChangeHub } from "./change-hub.ts";
+import { type TimedOut, waitForChange } from "./wait-for-change.ts";
+
+export type AppWaitOutcome =
+  | { readonly type: "ready" }
+  | { readonly type: "failed"; readonly message: string }
+  | { readonly type: "deleted" }
+  | TimedOut;
+
+export interface AppWaitTarget {
+  readonly name: string;
+  readonly uid: string;
+  /** The outcome has to be that of this generation or of a newer one. */
+  readonly generation: number;
+  readonly until: "ready" | "deleted";
+}
+
+/** Waits for an app without polling: every look follows a change of that app in the store. */
+export function waitForApp(
+  { store, hub, clock }: { store: Pick<Store, "get">; hub: ChangeHub; clock: Clock },
+  target: AppWaitTarget,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<AppWaitOutcome> {
+  const observe = () => assessApp(store.get("App", target.name), target);
+  return waitForChange(
+    { hub, clock },
+    { kind: "App", name: target.name, look: observe },
+    timeoutMs,
+    signal,
+  );
+}
+
+/** What has become of a write, or undefined while that is open. Pure. */
+export function assessApp(
+  app: Resource<"App"> | undefined,
+  target: AppWaitTarget,
+): AppWaitOutcome | undefined {
+  if (app === undefined || app.metadata.uid !== target.uid) return { type: "deleted" };
+  if (target.until === "deleted" || app.metadata.deletionTimestamp !== null) return undefined;
+  const status = app.status;
+  if (status === null || status.observedGeneration < target.generation) return undefined;
+  const observed = (type: "Ready" | "Stalled") => {
+    const condition = findCondition(status.conditions, type);
+    return condition && condition.observedGeneration >= target.generation ? condition : undefined;
+  };
+  const ready = observed("Ready");
+  if (ready?.status === "True") return { type: "ready" };
+  const stalled = observed("Stalled");
+  if (stalled?.status === "True") return { type: "failed", message: stalled.message };
+  if (ready?.reason === "Reverted" || status.phase === "failed") {
+    return { type: "failed", message: ready?.message ?? "the app has failed" };
+  }
+  // Neither of these will ever be Ready, and both are as they were asked to be.
+  if (app.spec.suspend === true) return { type: "ready" };
+  if (app.spec.running === false && status.phase === "stopped") return { type: "ready" };
+  return undefined;
+}

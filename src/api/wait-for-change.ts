@@ -1,0 +1,36 @@
+import type { Clock } from "../base/clock.ts";
+import type { Kind } from "../resources/kinds.ts";
+import type { ChangeHub } from "./change-hub.ts";
+
+/** The time was over, the caller left or the server closes. */
+export type TimedOut = { readonly type: "timed-out" };
+
+/**
+ * Waits without polling until `look` finds an outcome: every look follows a change of that resource in
+ * the store, and the first one comes at once.
+ */
+export function waitForChange<T>(
+  { hub, clock }: { readonly hub: ChangeHub; readonly clock: Clock },
+  subject: { readonly kind: Kind; readonly name: string; readonly look: () => T | undefined },
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<T | TimedOut> {
+  return new Promise((resolve) => {
+    const end = (outcome: T | TimedOut) => {
+      unwatch();
+      cancelTimer();
+      signal.removeEventListener("abort", onAbort);
+      resolve(outcome);
+    };
+    const observeOnChange = () => {
+      const outcome = subject.look();
+      if (outcome !== undefined) end(outcome);
+    };
+    const onAbort = () => end({ type: "timed-out" });
+    const unwatch = hub.onResourceChange(subject.kind, subject.name, observeOnChange);
+    const cancelTimer = clock.setTimer(timeoutMs, onAbort);
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    else observeOnChange();
+  });
+}

@@ -1,0 +1,196 @@
+import type { Clock } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import type { TaskGroup } from "../../../base/task-group.ts";
+import { sandboxedApp } from "../../caller.ts";
+import type { Ledger, NewEntry } from "../../ledger/port.ts";
+import type { CallDetail, CallResult } from "../port.ts";
+import { appendBatch, isRefusal } from "./append-batch.ts";
+import { resultEntry, toCallReference } from "./call-entries.ts";
+import type { CallJournal, EndedCall } from "./call-journal.ts";
+import type { CallPlanner } from "./call-planner.ts";
+import { buildCompensation, type Compensation } from "./compensation.ts";
+import type { DispatchResult } from "./dispatcher.ts";
+import type { LedgerOutbox } from "./ledger-outbox.ts";
+import {
+  buildDetailBase,
+  type CallRefusal,
+  type PlannedCall,
+  toRefusedResult,
+} from "./planned-call.ts";
+
+/** Ends that the journal did not take; a disk that stays full must not fill the memory too. */
+const UNSAVED_MAX = 256;
+
+interface UnsavedResult extends EndedCall {
+  readonly from: "parked" | "dispatching";
+}
+
+/** Writes down how calls end: first in the ledger, then in the journal, and never neither. */
+export class CallCompletionRecorder {
+  readonly #ledger: Ledger;
+  readonly #journal: CallJournal;
+  readonly #outbox: LedgerOutbox;
+  readonly #planner: CallPlanner;
+  readonly #clock: Clock;
+  readonly #tasks: TaskGroup;
+  readonly #logger: Logger;
+  readonly #unsaved = new Map<number, UnsavedResult>();
+
+  constructor(options: {
+    readonly ledger: Ledger;
+    readonly journal: CallJournal;
+    readonly owed: LedgerOutbox;
+    readonly planner: CallPlanner;
+    readonly clock: Clock;
+    readonly tasks: TaskGroup;
+    readonly logger: Logger;
+  }) {
+    this.#ledger = options.ledger;
+    this.#journal = options.journal;
+    this.#outbox = options.owed;
+    this.#planner = options.planner;
+    this.#clock = options.clock;
+    this.#tasks = options.tasks;
+    this.#logger = options.logger;
+  }
+
+  /**
+   * The tool has been called, and nothing can make that undone: the end counts, whoever fails to write it
+   * down. A call that is not journaled is answered while its result is on the way to the ledger.
+   */
+  async recordDispatched(
+    call: PlannedCall,
+    { dispatch, outcome, ms }: DispatchResult,
+    isJournaled: boolean,
+  ): Promise<CallResult> {
+    if (outcome.status !== "executed") {
+      const end = toRefusedResult(call, outcome, dispatch);
+      const { status, code } = outcome;
+      const entry = resultEntry(toCallReference(call), { status, code, dispatch: dispatch.seq });
+      return this.#finish(call, { status, detail: { ...end.detail, ms } }, entry, isJournaled);
+    }
+    const { structured, content, text } = outcome;
+    const compensation = this.#buildCompensation(call, structured);
+    const done = `${call.tool.title}: done`;
+    const detail: CallDetail = {
+      ...buildDetailBase(call),
+      code: "ok",
+      message:
+        typeof compensation === "string" ? `${done}; it cannot be undone: ${compensation}` : done,
+      undoable: typeof compensation === "object",
+      ...(structured === undefined ? {} : { result: structured }),
+      content,
+      ...(typeof compensation === "object"
+        ? { undo: { tool: compensation.tool, args: compensation.args } }
+        : {}),
+      ledger: dispatch,
+      ms,
+    };
+    const result = { status: "executed", code: "ok", dispatch: dispatch.seq, text } as const;
+    const entry = resultEntry(toCallReference(call), result);
+    const kept = typeof compensation === "object" ? compensation : undefined;
+    return this.#finish(call, { status: "executed", detail }, entry, isJournaled, kept);
+  }
+
+  /** A parked call ends without having been dispatched. `entries` tell of it; the last one is the end. */
+  async recordUndispatched(
+    call: PlannedCall,
+    refusal: CallRefusal,
+    entries: readonly NewEntry[],
+  ): Promise<CallResult> {
+    const receipts = await appendBatch(this.#ledger, entries, this.#logger);
+    const isWritten = !isRefusal(receipts);
+    const end = toRefusedResult(call, refusal, isWritten ? receipts.at(-1) : undefined);
+    this.#save(call, "parked", end, isWritten ? [] : entries);
+    return end;
+  }
+
+  /** How a call ended that was parked; undefined: it has not, or nobody remembers it. */
+  find(callId: number): EndedCall | undefined {
+    return this.#unsaved.get(callId) ?? this.#journal.findEnded(callId);
+  }
+
+  /** Tries once more to write down what the journal did not take. */
+  retryUnsaved(): void {
+    for (const [callId, { from, result: end }] of this.#unsaved) {
+      try {
+        this.#journal.recordResult(callId, from, end, { endedMs: this.#clock.now() });
+      } catch {
+        // Said when it happened. The next start ends the call, as one that was interrupted.
+        return;
+      }
+      this.#unsaved.delete(callId);
+    }
+  }
+
+  async #finish(
+    call: PlannedCall,
+    end: CallResult,
+    entry: NewEntry,
+    isJournaled: boolean,
+    compensation?: Compensation,
+  ): Promise<CallResult> {
+    if (!isJournaled) {
+      this.#tasks.run("result of a call", async () => {
+        const receipts = await appendBatch(this.#ledger, [entry], this.#logger, {
+          mayWait: true,
+        });
+        if (isRefusal(receipts)) this.#outbox.enqueue(entry);
+      });
+      return end;
+    }
+    const receipts = await appendBatch(this.#ledger, [entry], this.#logger);
+    const owed = isRefusal(receipts) ? [entry] : [];
+    if (this.#save(call, "dispatching", end, owed, compensation) || !compensation) return end;
+    // The compensation is not on the disk, so Undo will not find it.
+    const { undo: _, ...rest } = end.detail;
+    const message = `${call.tool.title}: done; it cannot be undone: the journal did not take it`;
+    const without = { ...end, detail: { ...rest, message, undoable: false } };
+    const unsaved = this.#unsaved.get(call.callId);
+    if (unsaved) this.#unsaved.set(call.callId, { ...unsaved, result: without });
+    return without;
+  }
+
+  #save(
+    call: PlannedCall,
+    from: "parked" | "dispatching",
+    end: CallResult,
+    owed: readonly NewEntry[],
+    compensation?: Compensation,
+  ): boolean {
+    const endedMs = this.#clock.now();
+    try {
+      if (!this.#journal.recordResult(call.callId, from, end, { endedMs, compensation, owed }))
+        this.#logger.error({ call: call.callId, from }, "a call had ended in the journal before");
+    } catch (err) {
+      this.#logger.error({ err, call: call.callId }, "the journal did not take the end of a call");
+      if (this.#unsaved.size >= UNSAVED_MAX) {
+        for (const oldest of this.#unsaved.keys()) {
+          this.#unsaved.delete(oldest);
+          break;
+        }
+      }
+      this.#unsaved.set(call.callId, { from, result: end, requester: sandboxedApp(call.caller) });
+      for (const entry of owed) this.#outbox.enqueue(entry);
+      return false;
+    }
+    if (owed.length > 0) this.#outbox.scheduleFlush();
+    this.retryUnsaved();
+    return true;
+  }
+
+  /** The call that takes it back, one that would be taken; a string: why there is none. */
+  #buildCompensation(
+    call: PlannedCall,
+    result: PlannedCall["args"] | undefined,
+  ): Compensation | string | undefined {
+    const { undo } = call.tool;
+    if (!undo) return undefined;
+    const compensation = buildCompensation(undo, call.args, result);
+    if (typeof compensation === "string") return compensation;
+    const tool = call.app.tools.find((one) => one.name === compensation.tool);
+    if (!tool) return `${call.app.name} declares no tool ${compensation.tool}`;
+    const invalid = this.#planner.checkArguments(tool, compensation.args);
+    return invalid ? `${tool.name} would not take it: ${invalid.message}` : compensation;
+  }
+}

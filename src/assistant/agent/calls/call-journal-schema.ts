@@ -1,0 +1,67 @@
+import type { Migration } from "../../../base/sqlite.ts";
+
+/**
+ * calls: those that were parked, and those that can be undone. A call that runs at once and leaves nothing
+ * to undo is in the ledger only, and so costs no flush here.
+ *
+ *   parked -> dispatching -> ended      confirmed
+ *   parked -> ended                     declined, expired, restarted, or not allowed any more
+ *   dispatching -> parked               the ledger did not take the dispatch: nothing has happened
+ *   dispatching -> ended                at once, without having been parked
+ *
+ * undo_state, of an executed call that has a compensation: ready -> running -> undone, or back to ready
+ * where the compensation failed; ready -> skipped.
+ */
+export const callJournalMigrations: readonly Migration[] = [
+  `
+  CREATE TABLE ids (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    -- Every id below has been, or may have been, given to a call.
+    next INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO ids (one, next) VALUES (1, 1);
+
+  CREATE TABLE calls (
+    call_id INTEGER PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('parked', 'dispatching', 'ended')),
+    app_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    -- The sandboxed app that asked for it; NULL: a program of the user's.
+    requester TEXT,
+    -- Canonical JSON; gone when the call has ended.
+    args TEXT,
+    ended_ms INTEGER,
+    status TEXT CHECK (status IN ('executed', 'failed', 'denied')),
+    -- detail_json, for whoever asks again.
+    detail TEXT,
+    -- Grows with each executed call that can be undone.
+    executed INTEGER UNIQUE,
+    undo_tool TEXT,
+    undo_args TEXT,
+    undo_state TEXT CHECK (undo_state IN ('ready', 'running', 'undone', 'skipped')),
+    undo_attempts INTEGER NOT NULL DEFAULT 0,
+    CHECK ((state = 'ended') = (status IS NOT NULL)),
+    CHECK ((state = 'ended') = (detail IS NOT NULL)),
+    CHECK ((undo_state IS NULL) = (executed IS NULL))
+  ) STRICT;
+  CREATE INDEX calls_open ON calls (call_id) WHERE state <> 'ended';
+  CREATE INDEX calls_ended ON calls (ended_ms) WHERE state = 'ended';
+  CREATE INDEX calls_undo ON calls (executed) WHERE undo_state IN ('ready', 'running');
+
+  -- Entries that the ledger did not take when their turn came.
+  CREATE TABLE owed (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    entry TEXT NOT NULL
+  ) STRICT;
+
+  -- Tools whose app last had another definition than its manifest.
+  CREATE TABLE changed_tools (
+    app_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    declared TEXT NOT NULL,
+    live TEXT NOT NULL,
+    approved INTEGER NOT NULL CHECK (approved IN (0, 1)),
+    PRIMARY KEY (app_id, tool)
+  ) STRICT, WITHOUT ROWID;
+  `,
+];

@@ -1,0 +1,145 @@
+import type Database from "better-sqlite3";
+import type { SqliteDatabase } from "../../../base/sqlite.ts";
+import type { CallStatus } from "../port.ts";
+
+interface CallReferenceRow {
+  readonly call: number;
+  readonly app: string;
+  readonly tool: string;
+}
+
+interface UndoRow extends CallReferenceRow {
+  readonly requester: string | null;
+  readonly undoTool: string;
+  readonly undoArgs: string;
+  readonly attempts: number;
+}
+
+const referenceColumns = "call_id AS call, app_id AS app, tool";
+
+interface EndRow {
+  readonly callId: number;
+  readonly from: string;
+  readonly endedMs: number;
+  readonly status: CallStatus;
+  readonly detail: string;
+  readonly executed: number | null;
+  readonly undoTool: string | null;
+  readonly undoArgs: string | null;
+  readonly undoState: string | null;
+}
+
+/** The statements of the journal, prepared once. */
+export interface CallJournalStatements {
+  readonly nextId: Database.Statement<[], number>;
+  readonly setNextId: Database.Statement<[number]>;
+  /** Id, state, app, tool, requester, arguments. */
+  readonly add: Database.Statement<[number, string, string, string, string | null, string]>;
+  /** New state, id, state that it has to have. */
+  readonly move: Database.Statement<[string, number, string]>;
+  readonly forget: Database.Statement<[number]>;
+  readonly lastExecuted: Database.Statement<[], number | null>;
+  readonly end: Database.Statement<[EndRow]>;
+  readonly ended: Database.Statement<
+    [number],
+    { readonly requester: string | null; readonly status: CallStatus; readonly detail: string }
+  >;
+  readonly unfinished: Database.Statement<
+    [],
+    CallReferenceRow & { readonly state: "parked" | "dispatching" }
+  >;
+  /** How many stay. */
+  readonly expireOldUndos: Database.Statement<[number]>;
+  readonly prune: Database.Statement<[{ readonly before: number; readonly kept: number }]>;
+
+  /** Ids, the last executed first. Only these: arguments can be a megabyte each. */
+  readonly undoables: Database.Statement<[{ readonly requester: string | null }], number>;
+  readonly undoable: Database.Statement<[number], UndoRow>;
+  readonly undoStarted: Database.Statement<[number]>;
+  readonly undoNotStarted: Database.Statement<[number]>;
+  readonly undoEnded: Database.Statement<[string, number]>;
+  readonly runningUndos: Database.Statement<[], CallReferenceRow & { readonly attempts: number }>;
+
+  readonly enqueueEntry: Database.Statement<[string]>;
+  readonly oldestQueuedEntry: Database.Statement<
+    [],
+    { readonly id: number; readonly entry: string }
+  >;
+  readonly removeQueuedEntry: Database.Statement<[number]>;
+
+  readonly findChangedTool: Database.Statement<
+    [string, string],
+    { readonly declared: string; readonly live: string; readonly approved: number }
+  >;
+  /** App, tool, digest of the declaration, digest of the live definition, approved. */
+  readonly setChangedTool: Database.Statement<[string, string, string, string, number]>;
+}
+
+export function prepareStatements(db: SqliteDatabase): CallJournalStatements {
+  return {
+    nextId: db.prepare<[], number>("SELECT next FROM ids").pluck(),
+    setNextId: db.prepare("UPDATE ids SET next = ?"),
+
+    add: db.prepare(
+      "INSERT INTO calls (call_id, state, app_id, tool, requester, args) VALUES (?, ?, ?, ?, ?, ?)",
+    ),
+    move: db.prepare("UPDATE calls SET state = ? WHERE call_id = ? AND state = ?"),
+    forget: db.prepare("DELETE FROM calls WHERE call_id = ? AND state = 'dispatching'"),
+    lastExecuted: db.prepare<[], number | null>("SELECT max(executed) FROM calls").pluck(),
+    end: db.prepare(
+      `UPDATE calls SET state = 'ended', args = NULL, ended_ms = @endedMs, status = @status,
+         detail = @detail, executed = @executed, undo_tool = @undoTool, undo_args = @undoArgs,
+         undo_state = @undoState
+       WHERE call_id = @callId AND state = @from`,
+    ),
+    ended: db.prepare(
+      "SELECT requester, status, detail FROM calls WHERE call_id = ? AND state = 'ended'",
+    ),
+    unfinished: db.prepare(
+      `SELECT ${referenceColumns}, state FROM calls WHERE state <> 'ended' ORDER BY call_id`,
+    ),
+    expireOldUndos: db.prepare(
+      `UPDATE calls SET undo_state = 'skipped' WHERE undo_state = 'ready' AND executed <=
+         (SELECT executed FROM calls WHERE undo_state = 'ready' ORDER BY executed DESC LIMIT 1 OFFSET ?)`,
+    ),
+    prune: db.prepare(
+      `DELETE FROM calls WHERE state = 'ended' AND ifnull(undo_state, '') NOT IN ('ready', 'running')
+         AND (ended_ms < @before OR call_id <= (SELECT call_id FROM calls WHERE state = 'ended'
+           ORDER BY call_id DESC LIMIT 1 OFFSET @kept))`,
+    ),
+
+    undoables: db
+      .prepare<[{ readonly requester: string | null }], number>(
+        `SELECT call_id FROM calls WHERE undo_state IN ('ready', 'running')
+           AND (@requester IS NULL OR requester = @requester) ORDER BY executed DESC`,
+      )
+      .pluck(),
+    undoable: db.prepare(
+      `SELECT ${referenceColumns}, requester, undo_tool AS undoTool, undo_args AS undoArgs, undo_attempts AS attempts
+       FROM calls WHERE call_id = ? AND undo_state IN ('ready', 'running')`,
+    ),
+    undoStarted: db.prepare(
+      "UPDATE calls SET undo_state = 'running', undo_attempts = undo_attempts + 1 WHERE call_id = ?",
+    ),
+    undoNotStarted: db.prepare(
+      "UPDATE calls SET undo_state = 'ready', undo_attempts = undo_attempts - 1 WHERE call_id = ?",
+    ),
+    undoEnded: db.prepare("UPDATE calls SET undo_state = ? WHERE call_id = ?"),
+    runningUndos: db.prepare(
+      `SELECT call_id AS call, app_id AS app, undo_tool AS tool, undo_attempts AS attempts
+       FROM calls WHERE undo_state = 'running'`,
+    ),
+
+    enqueueEntry: db.prepare("INSERT INTO owed (entry) VALUES (?)"),
+    oldestQueuedEntry: db.prepare("SELECT id, entry FROM owed ORDER BY id LIMIT 1"),
+    removeQueuedEntry: db.prepare("DELETE FROM owed WHERE id = ?"),
+
+    findChangedTool: db.prepare(
+      "SELECT declared, live, approved FROM changed_tools WHERE app_id = ? AND tool = ?",
+    ),
+    setChangedTool: db.prepare(
+      `INSERT OR REPLACE INTO changed_tools (app_id, tool, declared, live, approved)
+       VALUES (?, ?, ?, ?, ?)`,
+    ),
+  };
+}

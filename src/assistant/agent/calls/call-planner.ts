@@ -1,0 +1,177 @@
+import { getErrorMessage } from "../../../base/errors.ts";
+import { type Caller, sandboxedApp } from "../../caller.ts";
+import type { AgentRules } from "../agent-rules.ts";
+import { decideCall, extendChain, findChainProblem } from "../policy.ts";
+import type { CallRequest, JsonObject } from "../port.ts";
+import type { AppManifest, ToolDeclaration, ToolRegistry } from "../tool-manifest.ts";
+import type { RequestedCall } from "./call-entries.ts";
+import { toSingleLine } from "./call-outcome.ts";
+import { parseArguments } from "./parse-arguments.ts";
+import {
+  type CallRefusal,
+  deniedRefusal,
+  failedRefusal,
+  type PlannedCall,
+} from "./planned-call.ts";
+import type { ValidatorCache } from "./validator-cache.ts";
+
+/** What is known of a call that cannot run; enough for the ledger and for the answer. */
+export interface RefusedCall {
+  readonly refusal: CallRefusal;
+  readonly requested: RequestedCall;
+}
+
+/** Of arguments that are no JSON: enough to see what somebody tried. */
+const UNREADABLE_CHARS_MAX = 4_096;
+/** Of a name that is told back. */
+const NAME_CHARS_MAX = 80;
+
+/** Looks at all of a call before anything happens, in the order that the documentation gives. */
+export class CallPlanner {
+  readonly #registry: ToolRegistry;
+  readonly #rules: () => AgentRules;
+  readonly #validators: ValidatorCache;
+
+  constructor(options: {
+    readonly registry: ToolRegistry;
+    readonly rules: () => AgentRules;
+    readonly validators: ValidatorCache;
+  }) {
+    this.#registry = options.registry;
+    this.#rules = options.rules;
+    this.#validators = options.validators;
+  }
+
+  plan(callId: number, request: CallRequest, caller: Caller): PlannedCall | RefusedCall {
+    const { appId } = request;
+    const actor = sanitizeActor(request);
+    const chainProblem = findChainProblem(request.provenance);
+    const chain = buildChain(request, caller);
+    const refused = (
+      refusal: CallRefusal,
+      tool?: ToolDeclaration,
+      argsText?: string,
+    ): RefusedCall => {
+      const call = this.refuseUnplanned(callId, request, caller, refusal);
+      const tiers = tool && {
+        declared: tool.tier,
+        effective: decideCall(tool.tier, chain).effective,
+      };
+      const text = argsText ?? call.requested.argsText;
+      return { refusal, requested: { ...call.requested, tiers, argsText: text } };
+    };
+
+    if (this.#rules().isPaused) return refused(pausedRefusal());
+    const found = this.findTool(appId, request.tool);
+    if ("code" in found) return refused(found);
+    const { app, tool } = found;
+    const forbidden = this.checkDisabled(app, tool);
+    if (forbidden) return refused(forbidden, tool);
+    if (chainProblem) {
+      const errors = [{ path: "", message: chainProblem }];
+      return refused(failedRefusal("invalid_args", chainProblem, { errors }), tool);
+    }
+    const read = parseArguments(request.argsJson);
+    if (typeof read === "string") return refused(failedRefusal("bad_json", read), tool);
+    const invalid = this.checkArguments(tool, read.args);
+    if (invalid) return refused(invalid, tool, read.text);
+    const decision = decideCall(tool.tier, chain);
+    return {
+      callId,
+      app,
+      tool,
+      args: read.args,
+      argsText: read.text,
+      chain,
+      decision,
+      caller,
+      actor,
+    };
+  }
+
+  /** Of a call that nobody has looked at. */
+  refuseUnplanned(
+    callId: number,
+    request: CallRequest,
+    caller: Caller,
+    refusal: CallRefusal,
+  ): RefusedCall {
+    const { appId, tool } = request;
+    const actor = sanitizeActor(request);
+    const argsText = request.argsJson.slice(0, UNREADABLE_CHARS_MAX);
+    const chain = buildChain(request, caller);
+    return {
+      refusal,
+      requested: { callId, appId, tool, tiers: undefined, chain, caller, actor, argsText },
+    };
+  }
+
+  /** What is declared now under these names. */
+  findTool(appId: string, name: string): { app: AppManifest; tool: ToolDeclaration } | CallRefusal {
+    const app = this.#registry.find(appId);
+    if (!app)
+      return failedRefusal(
+        "unknown_app",
+        `there is no app ${quoteName(appId)}; list the tools to see which there are`,
+      );
+    const tool = app.tools.find((one) => one.name === name);
+    if (!tool)
+      return failedRefusal("unknown_tool", `${app.name} declares no tool ${quoteName(name)}`);
+    return { app, tool };
+  }
+
+  /** What the user has forbidden. */
+  checkDisabled(app: AppManifest, tool: ToolDeclaration): CallRefusal | undefined {
+    const { isPaused, disabledApps, disabledTools } = this.#rules();
+    if (isPaused) return pausedRefusal();
+    if (disabledApps.has(app.appId))
+      return deniedRefusal("app_disabled", `${app.name} is disabled`);
+    if (disabledTools.has(`${app.appId}/${tool.name}`))
+      return deniedRefusal("tool_disabled", `${tool.name} of ${app.name} is disabled`);
+    return undefined;
+  }
+
+  checkArguments(tool: ToolDeclaration, args: JsonObject): CallRefusal | undefined {
+    try {
+      const errors = this.#validators.validate(tool, args);
+      const [first] = errors;
+      if (!first) return undefined;
+      const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
+      const message = `${first.path || "the arguments"}: ${first.message}${more}`;
+      return failedRefusal("invalid_args", message, { errors });
+    } catch (error) {
+      const message = `the arguments cannot be checked: ${getErrorMessage(error)}`;
+      return failedRefusal("invalid_args", message, { errors: [{ path: "", message }] });
+    }
+  }
+
+  /** Why a call that was parked may not run any more. */
+  checkUnchanged(call: PlannedCall): CallRefusal | undefined {
+    const now = this.findTool(call.app.appId, call.tool.name);
+    if ("code" in now || now.tool.digest !== call.tool.digest)
+      return deniedRefusal(
+        "manifest_changed",
+        `${call.tool.name} of ${call.app.name} is not declared as it was when the call was asked for; ask for it again`,
+      );
+    return this.checkDisabled(now.app, now.tool);
+  }
+}
+
+/** A claim that is too long is not taken, and so not told either. */
+function buildChain({ provenance }: CallRequest, caller: Caller): readonly string[] {
+  return extendChain(findChainProblem(provenance) ? [] : provenance, sandboxedApp(caller));
+}
+
+/** For people, so it has to fit on a line; nothing is decided by it. */
+function sanitizeActor({ actor }: CallRequest): string | undefined {
+  return actor === undefined ? undefined : toSingleLine(actor);
+}
+
+function pausedRefusal(): CallRefusal {
+  return deniedRefusal("paused", "calls of tools are paused");
+}
+
+/** A name that nobody has checked, in one line: cut, and with everything written out that is not seen. */
+function quoteName(name: string): string {
+  return JSON.stringify(name.length > NAME_CHARS_MAX ? `${name.slice(0, NAME_CHARS_MAX)}…` : name);
+}

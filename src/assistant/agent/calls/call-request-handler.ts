@@ -1,0 +1,150 @@
+import type { Logger } from "../../../base/logger.ts";
+import { type Caller, sandboxedApp } from "../../caller.ts";
+import type { Ledger } from "../../ledger/port.ts";
+import type { CallAnswer, CallDetail, CallRequest, CallResult, LedgerReference } from "../port.ts";
+import { appendBatch, isRefusal, ledgerUnavailableRefusal } from "./append-batch.ts";
+import type { CallCompletionRecorder } from "./call-completion.ts";
+import {
+  dispatchEntry,
+  requestedEntry,
+  resultEntry,
+  toCallReference,
+  toRequestedCall,
+} from "./call-entries.ts";
+import type { CallIds } from "./call-ids.ts";
+import type { CallJournal } from "./call-journal.ts";
+import type { CallPlanner, RefusedCall } from "./call-planner.ts";
+import type { CallerQuotas } from "./caller-quotas.ts";
+import { type Dispatcher, isDispatched } from "./dispatcher.ts";
+import type { LiveDefinitions } from "./live-definitions.ts";
+import type { PendingConfirmations } from "./pending-confirmations.ts";
+import { type CallRefusal, type PlannedCall, toRefusedResult } from "./planned-call.ts";
+
+/** Names in an answer are cut to what a name can be. */
+const NAME_CHARS_MAX = 256;
+
+/** From a request to its answer: refused, run at once, or parked. */
+export class CallRequestHandler {
+  readonly #ledger: Ledger;
+  readonly #journal: CallJournal;
+  readonly #planner: CallPlanner;
+  readonly #dispatcher: Dispatcher;
+  readonly #completions: CallCompletionRecorder;
+  readonly #quotas: CallerQuotas;
+  readonly #ids: CallIds;
+  readonly #pendingConfirmations: PendingConfirmations;
+  readonly #definitions: LiveDefinitions;
+  readonly #lifetime: AbortSignal;
+  readonly #logger: Logger;
+
+  constructor(options: {
+    readonly ledger: Ledger;
+    readonly journal: CallJournal;
+    readonly planner: CallPlanner;
+    readonly dispatcher: Dispatcher;
+    readonly ends: CallCompletionRecorder;
+    readonly admission: CallerQuotas;
+    readonly ids: CallIds;
+    readonly parking: PendingConfirmations;
+    readonly definitions: LiveDefinitions;
+    /** Of the daemon. */
+    readonly life: AbortSignal;
+    readonly logger: Logger;
+  }) {
+    this.#ledger = options.ledger;
+    this.#journal = options.journal;
+    this.#planner = options.planner;
+    this.#dispatcher = options.dispatcher;
+    this.#completions = options.ends;
+    this.#quotas = options.admission;
+    this.#ids = options.ids;
+    this.#pendingConfirmations = options.parking;
+    this.#definitions = options.definitions;
+    this.#lifetime = options.life;
+    this.#logger = options.logger;
+  }
+
+  /** Rejects with `ledger_unavailable` where the journal has no number left for the call. */
+  async handle(request: CallRequest, caller: Caller): Promise<CallAnswer> {
+    const callId = this.#ids.next();
+    const held = this.#quotas.startCall(caller, request.argsJson.length);
+    if (held) {
+      const call = this.#planner.refuseUnplanned(callId, request, caller, held.refusal);
+      // The first of a flood is enough: an entry for each would make it a flood of the ledger.
+      return held.isFirst ? this.#refuse(call) : toCallAnswer(call);
+    }
+    try {
+      const plan = this.#planner.plan(callId, request, caller);
+      if ("refusal" in plan) return await this.#refuse(plan);
+      const { disposition } = plan.decision;
+      if (disposition !== "run") {
+        const refusal = await this.#definitions.precheck(plan.app, plan.tool, this.#lifetime);
+        if (refusal) return await this.#refuse({ refusal, requested: toRequestedCall(plan) });
+        return await this.#pendingConfirmations.park(plan, disposition);
+      }
+      const end = await this.#run(plan);
+      return { callId, disposition: end.status, detail: end.detail };
+    } finally {
+      this.#quotas.endCall(caller);
+    }
+  }
+
+  async #refuse(call: RefusedCall): Promise<CallAnswer> {
+    const { refusal, requested } = call;
+    const { callId, appId: app, tool } = requested;
+    const result = resultEntry({ call: callId, app, tool }, refusal);
+    const entries = [requestedEntry(requested), result];
+    const receipts = await appendBatch(this.#ledger, entries, this.#logger);
+    return isRefusal(receipts)
+      ? toCallAnswer({ ...call, refusal: receipts })
+      : toCallAnswer(call, receipts[0]);
+  }
+
+  /** At once. Only what can be undone has a place in the journal. */
+  async #run(plan: PlannedCall): Promise<CallResult> {
+    const isJournaled = plan.tool.undo !== undefined;
+    if (isJournaled) {
+      try {
+        const requester = sandboxedApp(plan.caller);
+        this.#journal.add(
+          { ...toCallReference(plan), requester, argsText: plan.argsText },
+          "dispatching",
+        );
+      } catch (error) {
+        return toRefusedResult(plan, ledgerUnavailableRefusal(error));
+      }
+    }
+    const dispatched = await this.#dispatcher.dispatch(plan, {
+      before: [requestedEntry(toRequestedCall(plan))],
+      dispatch: dispatchEntry(plan),
+    });
+    if (isDispatched(dispatched))
+      return this.#completions.recordDispatched(plan, dispatched, isJournaled);
+    if (isJournaled) this.#forget(plan.callId);
+    return toRefusedResult(plan, dispatched);
+  }
+
+  #forget(callId: number): void {
+    try {
+      this.#journal.forget(callId);
+    } catch (err) {
+      // The next start ends it as interrupted, which says too much, but nothing wrong.
+      this.#logger.warn({ err, call: callId }, "the journal lags behind a call that did not run");
+    }
+  }
+}
+
+function toCallAnswer({ refusal, requested }: RefusedCall, ledger?: LedgerReference): CallAnswer {
+  const { status, ...rest } = refusal satisfies CallRefusal;
+  const { callId, appId, tool, tiers, chain } = requested;
+  const detail: CallDetail = {
+    v: 1,
+    app_id: appId.slice(0, NAME_CHARS_MAX),
+    tool: tool.slice(0, NAME_CHARS_MAX),
+    ...(tiers ? { tier: tiers.declared, effective_tier: tiers.effective } : {}),
+    chain,
+    ...rest,
+    ...(ledger ? { ledger } : {}),
+  };
+  return { callId, disposition: status, detail };
+}

@@ -1,0 +1,62 @@
+import { canonicalJson } from "../../../base/canonical-json.ts";
+import { getErrorMessage } from "../../../base/errors.ts";
+import {
+  InvalidJsonError,
+  parseStrictJson,
+  type StrictJsonOptions,
+} from "../../../base/strict-json.ts";
+import { pointerBelow } from "../manifests/json-pointer.ts";
+import type { JsonObject } from "../port.ts";
+
+const BYTES_MAX = 1024 * 1024;
+
+const rules: StrictJsonOptions = {
+  depthMax: 32,
+  forbiddenKeys: new Set(["__proto__"]),
+  subject: "args_json",
+};
+
+export interface ParsedArguments {
+  readonly args: JsonObject;
+  /** Canonical: what the person sees, the journal keeps, the ledger commits to and the app gets. */
+  readonly text: string;
+}
+
+/**
+ * The arguments in a text from outside; a string: why they are none, in one line. What is read differently
+ * by different readers is refused: keys that stand twice, `__proto__`, integers that a double cannot hold.
+ */
+export function parseArguments(json: string): ParsedArguments | string {
+  if (Buffer.byteLength(json) > BYTES_MAX)
+    return `the arguments are larger than ${BYTES_MAX / 1024} KiB`;
+  let value: unknown;
+  try {
+    value = parseStrictJson(Buffer.from(json), rules);
+  } catch (error) {
+    if (error instanceof InvalidJsonError) return error.message;
+    return `the arguments cannot be read: ${getErrorMessage(error)}`;
+  }
+  if (!isJsonObject(value)) return "the arguments must be a JSON object";
+  const unsafe = findUnsafeNumber(value);
+  if (unsafe !== undefined)
+    return `the number at ${unsafe || "the top"} is larger than JSON readers agree on; send it as a string`;
+  return { args: value, text: canonicalJson(value) };
+}
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** JSON Pointer of the first number that may not be the one that was written; undefined: there is none. */
+export function findUnsafeNumber(value: unknown, pointer = ""): string | undefined {
+  if (typeof value === "number") {
+    const isSafe = Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value);
+    return isSafe ? undefined : pointer;
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const [key, item] of Object.entries(value)) {
+    const found = findUnsafeNumber(item, pointerBelow(pointer, key));
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}

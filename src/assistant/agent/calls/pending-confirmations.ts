@@ -1,0 +1,337 @@
+import { type Clock, timestamp } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import type { TaskGroup } from "../../../base/task-group.ts";
+import { type Caller, sandboxedApp } from "../../caller.ts";
+import type { Ledger, NewEntry, Receipt } from "../../ledger/port.ts";
+import type { CallAnswer, CallResult, CallStatus, ConfirmationSpec } from "../port.ts";
+import { appendBatch, isRefusal, ledgerUnavailableRefusal } from "./append-batch.ts";
+import type { BootClock } from "./boot-clock.ts";
+import type { CallCompletionRecorder } from "./call-completion.ts";
+import * as entries from "./call-entries.ts";
+import type { CallJournal } from "./call-journal.ts";
+import type { CallPlanner } from "./call-planner.ts";
+import type { CallerQuotas } from "./caller-quotas.ts";
+import { buildConfirmationSpec } from "./confirmation-spec.ts";
+import { type Dispatcher, isDispatched } from "./dispatcher.ts";
+import {
+  buildDetailBase,
+  type CallRefusal,
+  deniedRefusal,
+  failedRefusal,
+  markReplayed,
+  type PlannedCall,
+  toRefusedResult,
+} from "./planned-call.ts";
+
+/** How long a person has to answer. */
+const CONFIRMATION_TTL_MS = 300_000;
+/** Of arguments in one list of calls: 64 calls with a megabyte each, told twice, are more than a bus takes. */
+const LISTED_BYTES_MAX = 4 * 1024 * 1024;
+/** Timers stand still while the machine sleeps, so the boot clock is looked at this often at least. */
+const CHECK_INTERVAL_MS_MAX = 5_000;
+
+interface ParkedCall {
+  readonly plan: PlannedCall;
+  /** As everybody was asked. */
+  readonly spec: ConfirmationSpec;
+  readonly expiresBootMs: number;
+  /** Somebody has answered, or the time is up; all who answer later wait for the same end. */
+  pendingResult: Promise<CallResult> | undefined;
+}
+
+/** How an answer came out. Not over: nothing has happened, and the call waits on. */
+interface DecisionOutcome {
+  readonly result: CallResult;
+  readonly isSettled: boolean;
+}
+
+export interface ConfirmationListener {
+  confirmationRequested(callId: number, spec: ConfirmationSpec): void;
+  callResolved(callId: number, status: CallStatus): void;
+}
+
+/** Calls that wait for a person. Who may answer is decided by whoever asks; this is what an answer does. */
+export class PendingConfirmations {
+  readonly #ledger: Ledger;
+  readonly #journal: CallJournal;
+  readonly #planner: CallPlanner;
+  readonly #dispatcher: Dispatcher;
+  readonly #completions: CallCompletionRecorder;
+  readonly #quotas: CallerQuotas;
+  readonly #listener: ConfirmationListener;
+  readonly #clock: Clock;
+  readonly #bootClock: BootClock;
+  readonly #tasks: TaskGroup;
+  readonly #logger: Logger;
+  readonly #parked = new Map<number, ParkedCall>();
+  /** In the journal still `dispatching`, because it did not take that nothing has happened. */
+  readonly #unreleased = new Set<number>();
+  #cancelTimer: (() => void) | undefined;
+
+  constructor(options: {
+    readonly ledger: Ledger;
+    readonly journal: CallJournal;
+    readonly planner: CallPlanner;
+    readonly dispatcher: Dispatcher;
+    readonly ends: CallCompletionRecorder;
+    readonly admission: CallerQuotas;
+    readonly listener: ConfirmationListener;
+    readonly clock: Clock;
+    readonly bootClock: BootClock;
+    readonly tasks: TaskGroup;
+    readonly logger: Logger;
+  }) {
+    this.#ledger = options.ledger;
+    this.#journal = options.journal;
+    this.#planner = options.planner;
+    this.#dispatcher = options.dispatcher;
+    this.#completions = options.ends;
+    this.#quotas = options.admission;
+    this.#listener = options.listener;
+    this.#clock = options.clock;
+    this.#bootClock = options.bootClock;
+    this.#tasks = options.tasks;
+    this.#logger = options.logger;
+  }
+
+  /** Who asked for the parked call; undefined: no such call is parked. */
+  findRequester(callId: number): Caller | undefined {
+    return this.#parked.get(callId)?.plan.caller;
+  }
+
+  /** Those that nobody has answered, oldest first; with `requester` only what that sandboxed app asked for. */
+  list(requester: string | undefined): readonly ConfirmationSpec[] {
+    const specs: ConfirmationSpec[] = [];
+    let bytes = 0;
+    for (const parked of this.#parked.values()) {
+      if (parked.pendingResult || this.#isExpired(parked)) continue;
+      const { argsText, caller } = parked.plan;
+      if (requester !== undefined && sandboxedApp(caller) !== requester) continue;
+      bytes += Buffer.byteLength(argsText);
+      if (bytes > LISTED_BYTES_MAX) break;
+      specs.push(parked.spec);
+    }
+    return specs;
+  }
+
+  /** Waits for the ledger, the journal and the ledger again, in this order; then everybody is told. */
+  async park(
+    plan: PlannedCall,
+    disposition: "confirm-chip" | "confirm-modal",
+  ): Promise<CallAnswer> {
+    const requested = entries.requestedEntry(entries.toRequestedCall(plan));
+    const full = this.#quotas.park(plan.caller);
+    if (full) {
+      const result = entries.resultEntry(entries.toCallReference(plan), full);
+      return this.#toRefusedAnswer(plan, full, await this.#append([requested, result]));
+    }
+    let isParked = false;
+    try {
+      const first = await this.#append([requested]);
+      if (isRefusal(first)) return this.#toRefusedAnswer(plan, first, first);
+      try {
+        const { argsText } = plan;
+        const requester = sandboxedApp(plan.caller);
+        this.#journal.add({ ...entries.toCallReference(plan), requester, argsText }, "parked");
+      } catch (error) {
+        const refusal = ledgerUnavailableRefusal(error);
+        const result = entries.resultEntry(entries.toCallReference(plan), refusal);
+        return this.#toRefusedAnswer(plan, refusal, await this.#append([result]));
+      }
+      const second = await this.#append([entries.parkedEntry(plan, CONFIRMATION_TTL_MS)]);
+      if (isRefusal(second)) {
+        const result = entries.resultEntry(entries.toCallReference(plan), second);
+        const end = await this.#completions.recordUndispatched(plan, second, [result]);
+        return { callId: plan.callId, disposition: end.status, detail: end.detail };
+      }
+      isParked = true;
+      return this.#addParked(plan, disposition, second.at(-1));
+    } finally {
+      if (!isParked) this.#quotas.unpark(plan.caller);
+    }
+  }
+
+  /** Undefined: no such call is parked. */
+  async answer(callId: number, approve: boolean, by: Caller): Promise<CallResult | undefined> {
+    const parked = this.#parked.get(callId);
+    if (!parked) return undefined;
+    if (parked.pendingResult) return markReplayed(await parked.pendingResult);
+    if (this.#isExpired(parked)) return this.#decide(parked, () => this.#expire(parked.plan));
+    return this.#decide(parked, () =>
+      approve ? this.#confirm(parked.plan, by) : this.#decline(parked.plan, by),
+    );
+  }
+
+  stop(): void {
+    this.#cancelTimer?.();
+  }
+
+  #addParked(
+    plan: PlannedCall,
+    disposition: "confirm-chip" | "confirm-modal",
+    ledger: Receipt | undefined,
+  ): CallAnswer {
+    const expiresBootMs = this.#bootClock.now() + CONFIRMATION_TTL_MS;
+    const expiresAtMs = this.#clock.now() + CONFIRMATION_TTL_MS;
+    const spec = buildConfirmationSpec(plan, expiresAtMs);
+    this.#parked.set(plan.callId, { plan, spec, expiresBootMs, pendingResult: undefined });
+    this.#scheduleExpiryCheck();
+    this.#listener.confirmationRequested(plan.callId, spec);
+    const detail = {
+      ...buildDetailBase(plan),
+      code: "confirm",
+      message: `${plan.tool.title} waits for confirmation`,
+      expires_at: timestamp(expiresAtMs),
+      ...(ledger ? { ledger } : {}),
+    } as const;
+    return { callId: plan.callId, disposition, detail };
+  }
+
+  /** Everything about this call goes through here, one after the other. */
+  #decide(parked: ParkedCall, work: () => Promise<DecisionOutcome>): Promise<CallResult> {
+    const { callId, caller } = parked.plan;
+    const deciding = work().then(
+      ({ result: end, isSettled: isOver }) => {
+        if (isOver) {
+          this.#parked.delete(callId);
+          this.#quotas.unpark(caller);
+          this.#listener.callResolved(callId, end.status);
+        } else this.#resumeWaiting(parked);
+        return end;
+      },
+      (error: unknown) => {
+        // The journal knows whether it was dispatched, and will not give it out again.
+        this.#resumeWaiting(parked);
+        throw error;
+      },
+    );
+    parked.pendingResult = deciding;
+    return deciding;
+  }
+
+  #resumeWaiting(parked: ParkedCall): void {
+    parked.pendingResult = undefined;
+    this.#scheduleExpiryCheck();
+  }
+
+  async #confirm(plan: PlannedCall, by: Caller): Promise<DecisionOutcome> {
+    const confirmed = entries.answeredEntry(plan, "confirmed", by);
+    const refusal = this.#planner.checkUnchanged(plan);
+    if (refusal) {
+      const result = entries.resultEntry(entries.toCallReference(plan), refusal);
+      return toSettled(await this.#recordUndispatched(plan, refusal, [confirmed, result]));
+    }
+    try {
+      this.#release(plan.callId);
+      if (!this.#journal.claim(plan.callId)) {
+        const ended = this.#completions.find(plan.callId)?.result;
+        return toSettled(
+          ended ? markReplayed(ended) : toRefusedResult(plan, unknownCallRefusal(plan.callId)),
+        );
+      }
+    } catch (error) {
+      return this.#keepWaiting(plan, ledgerUnavailableRefusal(error));
+    }
+    const dispatched = await this.#dispatcher.dispatch(plan, {
+      before: [confirmed],
+      dispatch: entries.dispatchEntry(plan),
+    });
+    if (isDispatched(dispatched))
+      return toSettled(await this.#completions.recordDispatched(plan, dispatched, true));
+    this.#unreleased.add(plan.callId);
+    try {
+      this.#release(plan.callId);
+    } catch (err) {
+      this.#logger.warn({ err, call: plan.callId }, "the journal lags behind a parked call");
+    }
+    return this.#keepWaiting(plan, dispatched);
+  }
+
+  /** Holds even where the ledger cannot be written: nothing is done either way. */
+  async #decline(plan: PlannedCall, by: Caller): Promise<DecisionOutcome> {
+    const entry = entries.answeredEntry(plan, "declined", by);
+    const refusal = deniedRefusal("declined", `${plan.tool.title} was declined`);
+    return toSettled(await this.#recordUndispatched(plan, refusal, [entry]));
+  }
+
+  async #expire(plan: PlannedCall): Promise<DecisionOutcome> {
+    const entry = entries.expiredEntry(entries.toCallReference(plan), "expired");
+    const refusal = deniedRefusal("expired", `${plan.tool.title} was not confirmed in time`);
+    return toSettled(await this.#recordUndispatched(plan, refusal, [entry]));
+  }
+
+  async #recordUndispatched(
+    plan: PlannedCall,
+    refusal: CallRefusal,
+    endEntries: readonly NewEntry[],
+  ): Promise<CallResult> {
+    try {
+      this.#release(plan.callId);
+    } catch {
+      // The journal does not take the end either, then, and says so there.
+    }
+    return this.#completions.recordUndispatched(plan, refusal, endEntries);
+  }
+
+  #keepWaiting(plan: PlannedCall, refusal: CallRefusal): DecisionOutcome {
+    const message = `${refusal.message}; the call waits for confirmation as before`;
+    return { result: toRefusedResult(plan, { ...refusal, message }), isSettled: false };
+  }
+
+  #release(callId: number): void {
+    if (!this.#unreleased.has(callId)) return;
+    this.#journal.release(callId);
+    this.#unreleased.delete(callId);
+  }
+
+  #append(list: readonly NewEntry[]): ReturnType<typeof appendBatch> {
+    return appendBatch(this.#ledger, list, this.#logger);
+  }
+
+  #toRefusedAnswer(
+    plan: PlannedCall,
+    refusal: CallRefusal,
+    written: readonly Receipt[] | CallRefusal,
+  ): CallAnswer {
+    const end = isRefusal(written)
+      ? toRefusedResult(plan, written)
+      : toRefusedResult(plan, refusal, written[0]);
+    return { callId: plan.callId, disposition: end.status, detail: end.detail };
+  }
+
+  #isExpired(parked: ParkedCall): boolean {
+    return this.#bootClock.now() >= parked.expiresBootMs;
+  }
+
+  #scheduleExpiryCheck(): void {
+    const waiting = [...this.#parked.values()].filter(
+      ({ pendingResult: deciding }) => deciding === undefined,
+    );
+    if (this.#cancelTimer || this.#tasks.signal.aborted || waiting.length === 0) return;
+    const nextMs = Math.min(...waiting.map(({ expiresBootMs }) => expiresBootMs));
+    const waitMs = Math.max(0, Math.min(CHECK_INTERVAL_MS_MAX, nextMs - this.#bootClock.now()));
+    this.#cancelTimer = this.#clock.setTimer(waitMs, () => {
+      this.#cancelTimer = undefined;
+      this.#tasks.run("expire parked calls", () => this.#expireOverdue());
+    });
+  }
+
+  async #expireOverdue(): Promise<void> {
+    const due = [...this.#parked.values()].filter(
+      (parked) => parked.pendingResult === undefined && this.#isExpired(parked),
+    );
+    await Promise.all(due.map((parked) => this.#decide(parked, () => this.#expire(parked.plan))));
+    this.#scheduleExpiryCheck();
+  }
+}
+
+function toSettled(end: CallResult): DecisionOutcome {
+  return { result: end, isSettled: true };
+}
+
+export function unknownCallRefusal(callId: number): CallRefusal {
+  return failedRefusal(
+    "unknown_call",
+    `no call ${callId} waits for confirmation, or has waited lately`,
+  );
+}

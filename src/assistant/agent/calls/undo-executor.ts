@@ -1,0 +1,230 @@
+import type { Logger } from "../../../base/logger.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import { type Caller, sandboxedApp } from "../../caller.ts";
+import type { Ledger, NewEntry, Receipt } from "../../ledger/port.ts";
+import type { UndoReport } from "../port.ts";
+import { appendBatch, isRefusal, ledgerUnavailableRefusal } from "./append-batch.ts";
+import { undoDispatchEntry, undoResultEntry } from "./call-entries.ts";
+import type { CallJournal, UndoableCall } from "./call-journal.ts";
+import type { CallPlanner } from "./call-planner.ts";
+import {
+  type Dispatcher,
+  type DispatchResult,
+  isDispatched,
+  type ToolInvocation,
+} from "./dispatcher.ts";
+import type { LedgerOutbox } from "./ledger-outbox.ts";
+import type { CallRefusal } from "./planned-call.ts";
+
+/**
+ * Takes calls back, the last one first, one at a time. The arguments of a compensation were fixed when its
+ * call was executed; it needs no confirmation of its own, since it was part of what was confirmed.
+ *
+ *   journal: running, one attempt more -> ledger: agent.undo.dispatch -> app
+ *   -> ledger: agent.undo.result -> journal: undone, or ready again
+ *
+ * One that failed, or was under way when the daemon died, is tried again by the next Undo, as an attempt of
+ * its own: whether it ran is not known, and only a person can tell, who may skip it.
+ */
+export class UndoExecutor {
+  readonly #ledger: Ledger;
+  readonly #journal: CallJournal;
+  readonly #planner: CallPlanner;
+  readonly #dispatcher: Dispatcher;
+  readonly #outbox: LedgerOutbox;
+  readonly #logger: Logger;
+  #isBusy = false;
+  /** Undone, though the journal did not take it: never again in this life. */
+  readonly #undoneUnsaved = new Set<number>();
+
+  constructor(options: {
+    readonly ledger: Ledger;
+    readonly journal: CallJournal;
+    readonly planner: CallPlanner;
+    readonly dispatcher: Dispatcher;
+    readonly owed: LedgerOutbox;
+    readonly logger: Logger;
+  }) {
+    this.#ledger = options.ledger;
+    this.#journal = options.journal;
+    this.#planner = options.planner;
+    this.#dispatcher = options.dispatcher;
+    this.#outbox = options.owed;
+    this.#logger = options.logger;
+  }
+
+  /**
+   * The last call that can be undone; for a sandboxed app the last that it asked for itself. Rejects with
+   * `busy` while another one runs: whoever presses the button twice wants one call back, not two.
+   */
+  async undo(caller: Caller): Promise<UndoReport> {
+    return this.#runExclusively(async () => {
+      const owner = sandboxedApp(caller);
+      const top = this.#journal.findLastUndoable(owner, this.#undoneUnsaved);
+      if (!top) return emptyReport();
+      const compensation = this.#findCompensation(top);
+      if ("code" in compensation)
+        return this.#reportFailure(top, caller, compensation, top.attempts);
+      try {
+        this.#journal.markUndoStarted(top.call);
+      } catch (error) {
+        return this.#reportFailure(top, caller, ledgerUnavailableRefusal(error), top.attempts);
+      }
+      const attempts = top.attempts + 1;
+      const place = { call: top.call, app: top.app, tool: compensation.tool.name };
+      const details = { attempt: attempts, by: caller, argsText: top.compensation.argsText };
+      const dispatch = undoDispatchEntry(place, details);
+      const dispatched = await this.#dispatcher.dispatch(compensation, { before: [], dispatch });
+      if (!isDispatched(dispatched)) {
+        this.#revertStart(top.call);
+        return this.#reportFailure(top, caller, dispatched, top.attempts);
+      }
+      return this.#recordEnd(top, caller, dispatched, attempts);
+    });
+  }
+
+  /**
+   * That call stays as it is. Rejects with `not_found` where it cannot be undone anyway, with `forbidden`
+   * where a sandboxed app did not ask for it, and with `busy`.
+   */
+  async skip(callId: number, caller: Caller): Promise<UndoReport> {
+    return this.#runExclusively(async () => {
+      const call = this.#journal.findUndoable(callId);
+      const owner = sandboxedApp(caller);
+      if (owner !== undefined && call?.requester !== owner)
+        throw new AssistantError("forbidden", `call ${callId} is not one that ${owner} asked for`);
+      if (!call || this.#undoneUnsaved.has(callId))
+        throw new AssistantError("not_found", `call ${callId} is not one that can be undone`);
+      const place = { call: call.call, app: call.app, tool: call.compensation.tool };
+      const entry = undoResultEntry(place, { status: "skipped", code: "ok" });
+      const receipts = await appendBatch(this.#ledger, [entry], this.#logger);
+      if (isRefusal(receipts)) return this.#reportFailure(call, caller, receipts, call.attempts);
+      try {
+        this.#journal.recordUndoEnd(callId, "skipped", []);
+      } catch (error) {
+        return this.#reportFailure(call, caller, ledgerUnavailableRefusal(error), call.attempts);
+      }
+      return this.#report(call, caller, "skipped", call.attempts, { ledger: receipts[0] });
+    });
+  }
+
+  async #runExclusively<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isBusy)
+      throw new AssistantError("busy", "another call is being undone; try again when it is", {
+        retryAfterSeconds: 1,
+      });
+    this.#isBusy = true;
+    try {
+      return await work();
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  /** What would be called, as it is declared today; or why it may not be. */
+  #findCompensation(top: UndoableCall): ToolInvocation | CallRefusal {
+    const found = this.#planner.findTool(top.app, top.compensation.tool);
+    if ("code" in found) return found;
+    const { args } = top.compensation;
+    return (
+      this.#planner.checkDisabled(found.app, found.tool) ??
+      this.#planner.checkArguments(found.tool, args) ?? { ...found, args }
+    );
+  }
+
+  async #recordEnd(
+    top: UndoableCall,
+    caller: Caller,
+    { dispatch, outcome }: DispatchResult,
+    attempts: number,
+  ): Promise<UndoReport> {
+    const isUndone = outcome.status === "executed";
+    const entry = undoResultEntry(
+      { call: top.call, app: top.app, tool: top.compensation.tool },
+      {
+        status: outcome.status,
+        code: isUndone ? "ok" : outcome.code,
+        dispatch: dispatch.seq,
+        text: isUndone ? outcome.text : undefined,
+      },
+    );
+    const receipts = await appendBatch(this.#ledger, [entry], this.#logger);
+    const owed = isRefusal(receipts) ? [entry] : [];
+    this.#save(top.call, isUndone, owed);
+    if (!isUndone) return this.#reportFailure(top, caller, outcome, attempts, dispatch);
+    const result = outcome.structured ?? outcome.content;
+    return this.#report(top, caller, "undone", attempts, { ledger: dispatch, result });
+  }
+
+  #save(callId: number, isUndone: boolean, owed: readonly NewEntry[]): void {
+    try {
+      this.#journal.recordUndoEnd(callId, isUndone ? "undone" : "ready", owed);
+      if (owed.length > 0) this.#outbox.scheduleFlush();
+    } catch (err) {
+      this.#logger.error({ err, call: callId, isUndone }, "the journal did not take an undo");
+      if (isUndone) this.#undoneUnsaved.add(callId);
+      for (const entry of owed) this.#outbox.enqueue(entry);
+    }
+  }
+
+  #revertStart(callId: number): void {
+    try {
+      this.#journal.revertUndoStarted(callId);
+    } catch (err) {
+      // It stays `running`, which Undo takes for ready; only an attempt too many is counted.
+      this.#logger.warn({ err, call: callId }, "the journal lags behind an undo");
+    }
+  }
+
+  #reportFailure(
+    call: UndoableCall,
+    caller: Caller,
+    { code, message }: CallRefusal,
+    attempts: number,
+    ledger?: Receipt,
+  ): UndoReport {
+    return this.#report(call, caller, "failed", attempts, { ledger, error: { code, message } });
+  }
+
+  #report(
+    call: UndoableCall,
+    caller: Caller,
+    status: "undone" | "failed" | "skipped",
+    attempts: number,
+    more: {
+      readonly ledger?: Receipt | undefined;
+      readonly result?: unknown;
+      readonly error?: UndoReport["error"];
+    },
+  ): UndoReport {
+    return {
+      v: 1,
+      status,
+      call_id: call.call,
+      app_id: call.app,
+      tool: call.tool,
+      compensation: { tool: call.compensation.tool, args: call.compensation.args },
+      result: more.result ?? null,
+      error: more.error ?? null,
+      attempts,
+      remaining: this.#journal.countUndoable(sandboxedApp(caller), this.#undoneUnsaved),
+      ledger: more.ledger ?? null,
+    };
+  }
+}
+
+function emptyReport(): UndoReport {
+  return {
+    v: 1,
+    status: "nothing",
+    call_id: null,
+    app_id: null,
+    tool: null,
+    compensation: null,
+    result: null,
+    error: null,
+    attempts: 0,
+    remaining: 0,
+    ledger: null,
+  };
+}

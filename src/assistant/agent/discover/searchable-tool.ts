@@ -1,0 +1,70 @@
+import type { JsonObject } from "../port.ts";
+import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
+
+/** A tool, and the texts by which it is found. */
+export interface SearchableTool {
+  readonly app: AppManifest;
+  readonly tool: ToolDeclaration;
+  /** Of the app and the tool; unlike the digest, two tools never have the same. */
+  readonly id: string;
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  /** Names of the arguments, and what the schema says about them. */
+  readonly properties: string;
+  readonly appName: string;
+}
+
+/** Deeper arguments say little of what a tool is for. */
+const DEPTH_MAX = 3;
+const PROPERTIES_MAX = 100;
+
+export function toSearchableTools(apps: readonly AppManifest[]): readonly SearchableTool[] {
+  return apps.flatMap((app) =>
+    app.tools.map((tool) => ({
+      app,
+      tool,
+      id: `${app.appId}/${tool.name}`,
+      name: tool.name,
+      title: tool.title === tool.name ? "" : tool.title,
+      description: tool.description,
+      properties: collectPropertyText(tool.inputSchema),
+      appName:
+        app.name === app.appId ? getLastSegment(app.appId) : `${app.name} ${app.description ?? ""}`,
+    })),
+  );
+}
+
+/** One text for an embedder: what a person would say about the tool. */
+export function buildEmbeddingText({ name, title, description, appName }: SearchableTool): string {
+  const head = title || name.replaceAll(/[_.-]+/g, " ");
+  return `${head}. ${description} (${appName.trim()})`;
+}
+
+function collectPropertyText(schema: JsonObject): string {
+  const words: string[] = [];
+  const visit = (part: unknown, depth: number): void => {
+    if (!isObject(part) || depth > DEPTH_MAX || words.length > PROPERTIES_MAX) return;
+    const properties = part["properties"];
+    if (!isObject(properties)) return;
+    for (const [name, property] of Object.entries(properties)) {
+      words.push(name);
+      if (!isObject(property)) continue;
+      for (const text of [property["title"], property["description"]]) {
+        if (typeof text === "string") words.push(text);
+      }
+      visit(property, depth + 1);
+      visit(property["items"], depth + 1);
+    }
+  };
+  visit(schema, 1);
+  return words.join(" ");
+}
+
+function getLastSegment(appId: string): string {
+  return appId.slice(appId.lastIndexOf(".") + 1);
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}

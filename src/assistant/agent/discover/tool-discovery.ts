@@ -1,0 +1,113 @@
+import type { Clock } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
+import type { ContextEmbedder } from "../../context/port.ts";
+import type { ToolRecord } from "../port.ts";
+import type { ToolRegistry } from "../tool-manifest.ts";
+import { LexicalIndex, type RankedTool } from "./lexical-index.ts";
+import { type SearchableTool, toSearchableTools } from "./searchable-tool.ts";
+import { fuseRankings, rankByCosine } from "./semantic-ranking.ts";
+import { QUERY_CHARS_MAX } from "./tokenize.ts";
+import { ToolVectors } from "./tool-vectors.ts";
+
+const RESULTS_MAX = 20;
+/** Somebody waits for the answer, and words alone are a good one. */
+const EMBEDDER_DEADLINE_MS = 400;
+/** Of scores: beyond it they are noise. */
+const SCORE_DIGITS = 4;
+
+export interface ToolDiscoveryOptions {
+  readonly registry: ToolRegistry;
+  /** Undefined: by words only. */
+  readonly embedder?: ContextEmbedder | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** How long a request waits for the embedder. */
+  readonly deadlineMs?: number;
+}
+
+/** Ranks the tools of the registry by what a wish in plain words is about. */
+export class ToolDiscovery implements AsyncDisposable {
+  readonly #registry: ToolRegistry;
+  readonly #embedder: ContextEmbedder | undefined;
+  readonly #vectors: ToolVectors | undefined;
+  readonly #deadlineMs: number;
+  #index:
+    | {
+        readonly version: number;
+        readonly tools: readonly SearchableTool[];
+        readonly lexical: LexicalIndex;
+      }
+    | undefined;
+
+  constructor(options: ToolDiscoveryOptions) {
+    const { registry, embedder, clock, logger } = options;
+    this.#registry = registry;
+    this.#embedder = embedder;
+    this.#vectors = embedder && new ToolVectors({ embedder, clock, logger });
+    this.#deadlineMs = options.deadlineMs ?? EMBEDDER_DEADLINE_MS;
+  }
+
+  /**
+   * The tools that have something of the query, best first, at most 20. An embedder that fails or is slow
+   * leaves it to the words. Rejects only when `signal` aborts.
+   */
+  async discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]> {
+    signal.throwIfAborted();
+    const { tools, lexical } = this.#currentIndex();
+    const byWords = lexical.rank(query);
+    const byMeaning = await this.#rankSemantically(query, tools, signal);
+    signal.throwIfAborted();
+    const ranked = byMeaning.length === 0 ? byWords : fuseRankings(byWords, byMeaning);
+    return ranked.slice(0, RESULTS_MAX).flatMap(({ index, score }) => {
+      const found = tools[index];
+      return found ? [toToolRecord(found, score)] : [];
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#vectors?.[Symbol.asyncDispose]();
+  }
+
+  #currentIndex() {
+    const { version } = this.#registry;
+    if (this.#index?.version !== version) {
+      const tools = toSearchableTools(this.#registry.apps());
+      this.#index = { version, tools, lexical: new LexicalIndex(tools) };
+    }
+    return this.#index;
+  }
+
+  /** Empty where there is no embedder that answers in time. */
+  async #rankSemantically(
+    query: string,
+    tools: readonly SearchableTool[],
+    signal: AbortSignal,
+  ): Promise<readonly RankedTool[]> {
+    if (!this.#embedder || !this.#vectors || tools.length === 0 || query.trim() === "") return [];
+    using limit = createTimeLimit(signal, this.#deadlineMs);
+    try {
+      const vectors = await this.#vectors.getVectors(tools, limit.signal);
+      if (!vectors) return [];
+      const asked = query.slice(0, QUERY_CHARS_MAX);
+      const embedded = this.#embedder.embed([asked], limit.signal);
+      const [vector] = await raceWithAbort(embedded, limit.signal);
+      return vector ? rankByCosine(vector, vectors) : [];
+    } catch {
+      // Whatever it is: the words are there. The vectors have told what fails.
+      return [];
+    }
+  }
+}
+
+function toToolRecord({ app, tool }: SearchableTool, score: number): ToolRecord {
+  return {
+    app_id: app.appId,
+    name: tool.name,
+    tier: tool.tier,
+    description: tool.description,
+    undoable: tool.undo !== undefined,
+    score: Number(score.toFixed(SCORE_DIGITS)),
+  };
+}

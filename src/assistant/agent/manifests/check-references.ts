@@ -1,0 +1,108 @@
+import type { JsonObject } from "../port.ts";
+import { type Dialect, subschemas } from "./input-schema-keywords.ts";
+import { pointerBelow, resolvePointer } from "./json-pointer.ts";
+import { type FaultCollector, getOwn, isObject, quoteValue } from "./manifest-faults.ts";
+
+/**
+ * Schemas in all, counted as often as they are referred to. It bounds what each value of the arguments may
+ * cost, and the code that Ajv makes.
+ */
+const EXPANDED_MAX = 5000;
+
+/** Under these stand schemas that only count where they are referred to. */
+const definitionKeywords = new Set(["$defs", "definitions"]);
+
+/** Finds references that lead nowhere, outside or back to themselves, and schemas that unfold to thousands. */
+export function checkReferences(
+  root: JsonObject,
+  pointer: string,
+  dialect: Dialect,
+  faults: FaultCollector,
+): void {
+  const cost = new ReferenceChecker(root, pointer, dialect, faults);
+  const size = cost.measure(root, pointer);
+  cost.measureDefinitions();
+  if (size > EXPANDED_MAX) {
+    faults.error(
+      pointer,
+      `the schema comes to more than ${EXPANDED_MAX} schemas when its references are followed`,
+    );
+  }
+}
+
+class ReferenceChecker {
+  readonly #root: JsonObject;
+  readonly #dialect: Dialect;
+  readonly #faults: FaultCollector;
+  /** Every place where a schema stands: a reference may lead to nothing else. */
+  readonly #pointers = new Map<object, string>();
+  readonly #sizes = new Map<object, number | "open">();
+
+  constructor(root: JsonObject, pointer: string, dialect: Dialect, faults: FaultCollector) {
+    this.#root = root;
+    this.#dialect = dialect;
+    this.#faults = faults;
+    this.#collect(root, pointer);
+  }
+
+  /** What is never referred to is compiled all the same. */
+  measureDefinitions(): void {
+    for (const [schema, pointer] of this.#pointers) {
+      if (isObject(schema)) this.measure(schema, pointer);
+    }
+  }
+
+  measure(schema: unknown, pointer: string): number {
+    if (!isObject(schema)) return 1;
+    const known = this.#sizes.get(schema);
+    if (typeof known === "number") return known;
+    if (known === "open") {
+      this.#faults.error(pointer, "the schema contains itself, so that it has no bound");
+      return 1;
+    }
+    this.#sizes.set(schema, "open");
+    let size = 1;
+    for (const below of subschemas(schema, pointer, this.#dialect)) {
+      if (!definitionKeywords.has(below.keyword)) size += this.measure(below.schema, below.pointer);
+    }
+    const reference = getOwn(schema, "$ref");
+    if (typeof reference === "string") {
+      size += this.#measureReference(reference, pointerBelow(pointer, "$ref"));
+    }
+    // Sums of sums double at each step: beyond the bound the number does not matter.
+    size = Math.min(size, EXPANDED_MAX + 1);
+    this.#sizes.set(schema, size);
+    return size;
+  }
+
+  #measureReference(reference: string, pointer: string): number {
+    if (!reference.startsWith("#")) {
+      this.#faults.error(pointer, `${quoteValue(reference)} leads out of the schema`);
+      return 1;
+    }
+    const target = this.#resolveTarget(reference.slice(1));
+    if (typeof target === "boolean") return 1;
+    if (!isObject(target) || !this.#pointers.has(target)) {
+      this.#faults.error(pointer, `${quoteValue(reference)} leads to no schema`);
+      return 1;
+    }
+    return this.measure(target, pointer);
+  }
+
+  #resolveTarget(fragment: string): unknown {
+    if (fragment !== "" && !fragment.startsWith("/")) return undefined;
+    try {
+      return resolvePointer(this.#root, decodeURIComponent(fragment));
+    } catch {
+      return undefined;
+    }
+  }
+
+  #collect(schema: unknown, pointer: string): void {
+    if (!isObject(schema)) return;
+    this.#pointers.set(schema, pointer);
+    for (const below of subschemas(schema, pointer, this.#dialect)) {
+      this.#collect(below.schema, below.pointer);
+    }
+  }
+}

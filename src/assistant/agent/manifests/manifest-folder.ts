@@ -1,0 +1,116 @@
+import { join } from "node:path";
+import { hashJson } from "../../../base/canonical-json.ts";
+import type { Clock } from "../../../base/clock.ts";
+import type { AppManifest } from "../tool-manifest.ts";
+import { getFileStem, listManifests, readFileStamp, readManifestFile } from "./manifest-file.ts";
+import type { ParsedManifest } from "./parse-manifest.ts";
+
+/**
+ * How long the last good text of a manifest counts whose file is gone, or no JSON: an editor or an installer
+ * is in the middle of it. What is whole and wrong counts at once.
+ */
+const HOLD_LAST_GOOD_MS = 1000;
+const CONCURRENT_READS = 16;
+
+/** What one file of a folder says now. */
+export interface ManifestFileState {
+  readonly name: string;
+  /** What it is called without its ending: the app that it is about, good or bad. */
+  readonly stem: string;
+  readonly parsed: ParsedManifest;
+  /** What counts: of the last good text, while that is held. */
+  readonly manifest: AppManifest | undefined;
+  /** Equal for manifests that say the same. */
+  readonly signature: string;
+  readonly stamp: string;
+  /** Epoch milliseconds; undefined: nothing is held. */
+  readonly heldUntil: number | undefined;
+}
+
+/** The manifests of one folder, looked at by comparing everything that is there with what was. */
+export class ManifestFolder {
+  readonly directory: string;
+  readonly #userId: number;
+  readonly #clock: Clock;
+  #files: ReadonlyMap<string, ManifestFileState> = new Map();
+  #problem: string | undefined;
+
+  constructor(parts: { directory: string; userId: number; clock: Clock }) {
+    this.directory = parts.directory;
+    this.#userId = parts.userId;
+    this.#clock = parts.clock;
+  }
+
+  get files(): ReadonlyMap<string, ManifestFileState> {
+    return this.#files;
+  }
+
+  /** Why the folder cannot be read, or not all of it. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** When the clock alone makes another look worthwhile, in epoch milliseconds. */
+  get recheckAt(): number | undefined {
+    const times = [...this.#files.values()].flatMap(({ heldUntil }) => heldUntil ?? []);
+    return times.length === 0 ? undefined : Math.min(...times);
+  }
+
+  /** `suspects` are read again even where their stamps say that they are the same. Never rejects. */
+  async scan(suspects: ReadonlySet<string>): Promise<void> {
+    const { names, problem } = await listManifests(this.directory);
+    this.#problem = problem;
+    const next = new Map<string, ManifestFileState>();
+    const queue = [...names];
+    const worker = async (): Promise<void> => {
+      for (let name = queue.pop(); name !== undefined; name = queue.pop()) {
+        const state = await this.#readFile(name, suspects.has(name));
+        if (state) next.set(name, state);
+      }
+    };
+    await Promise.all(Array.from({ length: CONCURRENT_READS }, worker));
+    for (const [name, known] of this.#files) {
+      if (next.has(name) || !known.manifest) continue;
+      const held = this.#hold(known, { ...known, stamp: "gone" });
+      if (held) next.set(name, held);
+    }
+    this.#files = new Map([...next].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  async #readFile(name: string, isSuspect: boolean): Promise<ManifestFileState | undefined> {
+    const path = join(this.directory, name);
+    const known = this.#files.get(name);
+    const stamp = await readFileStamp(path);
+    if (stamp === undefined) return undefined;
+    if (known?.stamp === stamp && !isSuspect) {
+      const isOver = known.heldUntil !== undefined && known.heldUntil <= this.#clock.now();
+      return isOver
+        ? { ...known, manifest: undefined, signature: "", heldUntil: undefined }
+        : known;
+    }
+    const file = await readManifestFile(path, getFileStem(name), this.#userId);
+    if (!file) return undefined;
+    const { parsed } = file;
+    const { manifest } = parsed;
+    const signature = manifest ? computeManifestSignature(manifest) : "";
+    const fresh = { name, stem: getFileStem(name), parsed, manifest, signature, stamp };
+    const held =
+      parsed.isIncomplete && known?.manifest ? this.#hold(known, { ...fresh }) : undefined;
+    return held ?? { ...fresh, heldUntil: undefined };
+  }
+
+  /** `next`, with what `known` says as long as that is held; undefined once it is no longer. */
+  #hold(
+    known: ManifestFileState,
+    next: Omit<ManifestFileState, "heldUntil">,
+  ): ManifestFileState | undefined {
+    const heldUntil = known.heldUntil ?? this.#clock.now() + HOLD_LAST_GOOD_MS;
+    if (heldUntil <= this.#clock.now()) return undefined;
+    return { ...next, manifest: known.manifest, signature: known.signature, heldUntil };
+  }
+}
+
+export function computeManifestSignature(manifest: AppManifest): string {
+  const { tools, ...rest } = manifest;
+  return hashJson({ ...rest, tools: tools.map(({ digest }) => digest) });
+}

@@ -1,0 +1,60 @@
+import type { JsonObject } from "../port.ts";
+import { resolvePointer } from "./json-pointer.ts";
+import { getOwn, isObject } from "./manifest-faults.ts";
+
+/** Schemas that are looked into for one field: references may branch, and the schema may be a bad one. */
+const VISITS_MAX = 1000;
+
+/** Where the way of an expression through a schema ends. */
+export type FieldLookup =
+  | { readonly state: "present"; readonly schema: unknown; readonly isRequired: boolean }
+  /** The schema says nothing about what is in there. */
+  | { readonly state: "open" }
+  | { readonly state: "absent"; readonly field: string; readonly known: readonly string[] };
+
+/** Follows fields through `properties`, by way of references and of each branch of allOf, anyOf and oneOf. */
+export function findField(root: JsonObject, fields: readonly string[]): FieldLookup {
+  let schema: unknown = root;
+  let isRequired = true;
+  for (const field of fields) {
+    const known = collectProperties(schema, root);
+    if (!known.has(field)) {
+      return known.size === 0
+        ? { state: "open" }
+        : { state: "absent", field, known: [...known.keys()] };
+    }
+    isRequired &&= isRequiredIn(schema, field);
+    schema = known.get(field);
+  }
+  return { state: "present", schema, isRequired };
+}
+
+/** The properties that a schema names, whichever of its parts does. */
+export function collectProperties(schema: unknown, root: JsonObject): ReadonlyMap<string, unknown> {
+  const fields = new Map<string, unknown>();
+  const queue: unknown[] = [schema];
+  for (let visits = 0; queue.length > 0 && visits < VISITS_MAX; visits += 1) {
+    const part = queue.shift();
+    if (!isObject(part)) continue;
+    const properties = getOwn(part, "properties");
+    if (isObject(properties)) {
+      for (const [name, value] of Object.entries(properties)) {
+        if (!fields.has(name)) fields.set(name, value);
+      }
+    }
+    for (const keyword of ["allOf", "anyOf", "oneOf"]) {
+      const branches = getOwn(part, keyword);
+      if (Array.isArray(branches)) queue.push(...branches);
+    }
+    const reference = getOwn(part, "$ref");
+    if (typeof reference === "string" && reference.startsWith("#")) {
+      queue.push(resolvePointer(root, reference.slice(1)));
+    }
+  }
+  return fields;
+}
+
+function isRequiredIn(schema: unknown, field: string): boolean {
+  const required = isObject(schema) ? getOwn(schema, "required") : undefined;
+  return Array.isArray(required) && required.includes(field);
+}

@@ -1,0 +1,79 @@
+import { type Clock, delay } from "../../../../base/clock.ts";
+import { BusCallError, type SessionBus } from "../../../../dbus/port.ts";
+import { ToolAppError } from "../../tool-apps.ts";
+import { sanitizeMessage } from "../sanitize-message.ts";
+import type { AppStarter } from "./port.ts";
+
+const BUS = "org.freedesktop.DBus";
+
+/** Of StartServiceByName: somebody has that name already. */
+const ALREADY_RUNNING = 2;
+/** A bus notices within milliseconds that an app has died, but not always before it is asked to start it. */
+const ALREADY_RUNNING_RETRY_MS = 200;
+
+/** As the specification has well-known names: two parts or more, none of which begins with a digit. */
+const busNamePattern = /^[A-Za-z_-][A-Za-z0-9_-]*(\.[A-Za-z_-][A-Za-z0-9_-]*)+$/;
+const BUS_NAME_LENGTH_MAX = 255;
+
+/**
+ * Starts an app as the service of the session bus that has the app's id for its name. The bus answers when
+ * the app has taken that name, which may be after its socket is there, or never.
+ */
+export class BusServiceStarter implements AppStarter {
+  readonly #bus: () => SessionBus | undefined;
+  readonly #clock: Clock;
+  readonly #timeoutMs: number;
+
+  /** `bus`: the connection as it is now; undefined while there is none. */
+  constructor(options: {
+    readonly bus: () => SessionBus | undefined;
+    readonly clock: Clock;
+    readonly timeoutMs: number;
+  }) {
+    this.#bus = options.bus;
+    this.#clock = options.clock;
+    this.#timeoutMs = options.timeoutMs;
+  }
+
+  async start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown"> {
+    const bus = this.#bus();
+    if (!bus || appId.length > BUS_NAME_LENGTH_MAX || !busNamePattern.test(appId)) return "unknown";
+    try {
+      // Whoever waits for the socket ends this: one that has the name and no socket may be about to go.
+      while ((await this.#requestStart(bus, appId, signal)) === ALREADY_RUNNING) {
+        await delay(this.#clock, ALREADY_RUNNING_RETRY_MS, signal);
+      }
+    } catch (error) {
+      if (!(error instanceof BusCallError)) throw error;
+      if (error.busName === `${BUS}.Error.ServiceUnknown`) return "unknown";
+      // The socket may still come: whoever waits for it has the last word.
+      if (error.busName === `${BUS}.Error.NoReply`) return "asked";
+      throw new ToolAppError(
+        "app_unavailable",
+        `the session bus could not start ${appId}: ${withoutPaths(error.message)}`,
+        { cause: error },
+      );
+    }
+    return "asked";
+  }
+
+  async #requestStart(bus: SessionBus, appId: string, signal: AbortSignal): Promise<unknown> {
+    const [reply] = await bus.call(
+      {
+        destination: BUS,
+        path: "/org/freedesktop/DBus",
+        interface: BUS,
+        member: "StartServiceByName",
+        signature: "su",
+        args: [appId, 0],
+      },
+      { signal, timeoutMs: this.#timeoutMs },
+    );
+    return reply;
+  }
+}
+
+/** dbus-daemon says which program it could not execute, with its path. */
+function withoutPaths(text: string): string {
+  return sanitizeMessage(text).replaceAll(/\/[^\s"':,]+/g, "…");
+}

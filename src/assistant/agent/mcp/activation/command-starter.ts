@@ -1,0 +1,109 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { type Clock, delay } from "../../../../base/clock.ts";
+import type { Logger } from "../../../../base/logger.ts";
+import { raceWithAbort } from "../../../../base/race-with-abort.ts";
+import { ToolAppError } from "../../tool-apps.ts";
+import { sanitizeMessage } from "../sanitize-message.ts";
+import type { AppStarter } from "./port.ts";
+
+/** How a built-in app is started. */
+export interface AppCommand {
+  /** The program and its arguments. */
+  readonly argv: readonly [string, ...string[]];
+  /** Undefined: the daemon's own environment. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** From SIGTERM to SIGKILL. */
+const TERMINATION_GRACE_MS = 2_000;
+/** Of what an app says on its standard error, kept until it ends. */
+const STDERR_TAIL_CHARS = 4_000;
+
+/**
+ * Apps that come with Berth: processes of this daemon, started when one is called for, and ended with it.
+ * One that dies stays dead until it is called for again. Its standard input ends when this daemon does,
+ * also by SIGKILL.
+ */
+export class CommandStarter implements AppStarter, AsyncDisposable {
+  readonly #commands: ReadonlyMap<string, AppCommand>;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #running = new Map<string, RunningCommand>();
+  #isDisposed = false;
+
+  constructor(options: {
+    readonly commands: ReadonlyMap<string, AppCommand>;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
+    this.#commands = options.commands;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+  }
+
+  /** Stays under way while the app runs, since it may still end before it listens. */
+  async start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown"> {
+    const command = this.#commands.get(appId);
+    if (!command || this.#isDisposed) return "unknown";
+    const running = this.#running.get(appId) ?? this.#spawn(appId, command);
+    await raceWithAbort(running.ended, signal);
+    const message = `${appId} was started and ended before it listened: the daemon's log says why`;
+    throw new ToolAppError("app_unavailable", message);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isDisposed = true;
+    await Promise.all([...this.#running.values()].map((running) => this.#terminate(running)));
+  }
+
+  #spawn(appId: string, command: AppCommand): RunningCommand {
+    const [program, ...args] = command.argv;
+    const child = spawn(program, args, {
+      stdio: ["pipe", "ignore", "pipe"],
+      ...(command.environment && { env: { ...command.environment } }),
+    });
+    let stderrTail = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderrTail = (stderrTail + text).slice(-STDERR_TAIL_CHARS);
+    });
+    child.stdin.on("error", () => {});
+    const ended = new Promise<void>((resolve) => {
+      child.once("exit", () => resolve());
+      child.on("error", (err) => {
+        this.#logger.error({ app: appId, err }, "an app that comes with Berth cannot be started");
+        resolve();
+      });
+    });
+    const running: RunningCommand = { child, ended };
+    this.#running.set(appId, running);
+    void ended.then(() => this.#running.delete(appId));
+    // Later than the end, where a process that the app has started still holds its standard error.
+    child.once("close", (code, signal) => {
+      const fields = { app: appId, code, signal, stderr: sanitizeMessage(stderrTail) };
+      if (this.#isDisposed || code === 0) this.#logger.info(fields, "app ended");
+      else this.#logger.warn(fields, "app ended; it is started again when it is called for");
+    });
+    this.#logger.info({ app: appId, pid: child.pid }, "app started");
+    return running;
+  }
+
+  async #terminate({ child, ended }: RunningCommand): Promise<void> {
+    child.stdin?.end();
+    child.kill("SIGTERM");
+    const stop = new AbortController();
+    const late = delay(this.#clock, TERMINATION_GRACE_MS, stop.signal).then(
+      () => child.kill("SIGKILL"),
+      () => false,
+    );
+    await ended;
+    stop.abort();
+    await late;
+    child.stderr?.destroy();
+  }
+}
+
+interface RunningCommand {
+  readonly child: ChildProcess;
+  /** Never rejects. */
+  readonly ended: Promise<void>;
+}

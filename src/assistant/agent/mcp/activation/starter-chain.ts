@@ -1,0 +1,21 @@
+import { ToolAppError } from "../../tool-apps.ts";
+import type { Activator, AppStarter } from "./port.ts";
+
+/** The first way that knows the app starts it; one that knows it and fails is not tried around. */
+export class StarterChain implements Activator {
+  readonly #starters: readonly AppStarter[];
+
+  constructor(starters: readonly AppStarter[]) {
+    this.#starters = starters;
+  }
+
+  async activate(appId: string, signal: AbortSignal): Promise<void> {
+    for (const starter of this.#starters) {
+      if ((await starter.start(appId, signal)) === "asked") return;
+    }
+    throw new ToolAppError(
+      "app_unavailable",
+      `${appId} is not running, and neither the session bus nor systemd knows how to start it`,
+    );
+  }
+}

@@ -1,0 +1,53 @@
+import { BusCallError, type SessionBus } from "../../../../dbus/port.ts";
+import { ToolAppError } from "../../tool-apps.ts";
+import type { AppStarter } from "./port.ts";
+
+const SYSTEMD = "org.freedesktop.systemd1";
+/** Of systemd: UNIT_NAME_MAX. */
+const UNIT_NAME_LENGTH_MAX = 255;
+
+/** Starts `<app id>.service` of the user's systemd, where that is on the session bus. */
+export class SystemdUnitStarter implements AppStarter {
+  readonly #bus: () => SessionBus | undefined;
+  readonly #timeoutMs: number;
+
+  /** `bus`: the connection as it is now; undefined while there is none. */
+  constructor(options: {
+    readonly bus: () => SessionBus | undefined;
+    readonly timeoutMs: number;
+  }) {
+    this.#bus = options.bus;
+    this.#timeoutMs = options.timeoutMs;
+  }
+
+  async start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown"> {
+    const bus = this.#bus();
+    const unit = `${appId}.service`;
+    if (!bus || unit.length > UNIT_NAME_LENGTH_MAX) return "unknown";
+    try {
+      // Answered when the job is queued; whether the unit fails is seen from the socket that does not come.
+      await bus.call(
+        {
+          destination: SYSTEMD,
+          path: "/org/freedesktop/systemd1",
+          interface: `${SYSTEMD}.Manager`,
+          member: "StartUnit",
+          signature: "ss",
+          args: [unit, "replace"],
+        },
+        { signal, timeoutMs: this.#timeoutMs },
+      );
+    } catch (error) {
+      if (!(error instanceof BusCallError)) throw error;
+      // No systemd on this bus, or no such unit.
+      if (!error.busName.startsWith(`${SYSTEMD}.`)) return "unknown";
+      if (error.busName === `${SYSTEMD}.NoSuchUnit`) return "unknown";
+      throw new ToolAppError(
+        "app_unavailable",
+        `systemd could not start ${unit}: see "systemctl --user status ${unit}"`,
+        { cause: error },
+      );
+    }
+    return "asked";
+  }
+}

@@ -1,0 +1,162 @@
+import type { Socket } from "node:net";
+import type { Clock } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { ToolAppError } from "../tool-apps.ts";
+import type { Activator } from "./activation/port.ts";
+import { waitForSocket } from "./activation/wait-for-socket.ts";
+import { AppConnection } from "./app-connection.ts";
+import type { McpLimits } from "./mcp-limits.ts";
+import { openSocket } from "./open-socket.ts";
+import type { SocketFolder } from "./socket-folder.ts";
+
+export interface AppConnectorOptions {
+  readonly appId: string;
+  readonly folder: SocketFolder;
+  readonly activator: Activator;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly limits: McpLimits;
+  /** Aborts when nothing is to be connected any more. */
+  readonly signal: AbortSignal;
+}
+
+/** The way to one app: at most one connection and one attempt at it, and a rest after failures. */
+export class AppConnector {
+  readonly #options: AppConnectorOptions;
+  #connection: AppConnection | undefined;
+  #connecting: Promise<AppConnection> | undefined;
+  #failures = 0;
+  #lastFailure = "";
+  #lastFailedConnection: AppConnection | undefined;
+  #backoffUntil = 0;
+
+  constructor(options: AppConnectorOptions) {
+    this.#options = options;
+  }
+
+  get isConnected(): boolean {
+    return this.#connection !== undefined && !this.#connection.isClosed;
+  }
+
+  /** The connection, made where there is none. Callers share one attempt, which none of them can abort. */
+  async getConnection(isActivatable: boolean, signal: AbortSignal): Promise<AppConnection> {
+    signal.throwIfAborted();
+    if (this.#connection && !this.#connection.isClosed) return this.#connection;
+    if (!this.#connecting) {
+      this.#assertNotBackingOff();
+      const connecting = this.#connect(isActivatable).finally(() => {
+        this.#connecting = undefined;
+      });
+      this.#connecting = connecting;
+    }
+    return await raceWithAbort(this.#connecting, signal);
+  }
+
+  /** The app has answered a call. */
+  recordSuccess(): void {
+    this.#failures = 0;
+  }
+
+  /** `connection`: whose callers all see the same failure, which counts once; undefined: there was none. */
+  recordFailure(error: unknown, connection?: AppConnection): void {
+    const { clock, limits, logger, appId, signal } = this.#options;
+    if (signal.aborted || !(error instanceof ToolAppError)) return;
+    if (connection && connection === this.#lastFailedConnection) return;
+    this.#lastFailedConnection = connection;
+    this.#failures += 1;
+    this.#lastFailure = error.message;
+    const late = this.#failures - limits.failuresBeforeBackoff;
+    // 2 ** 20 seconds are beyond any limit, and beyond them numbers would grow for nothing.
+    const delayMs =
+      late < 0 ? 0 : Math.min(limits.backoffMs * 2 ** Math.min(late, 20), limits.backoffMsMax);
+    this.#backoffUntil = clock.now() + delayMs;
+    const fields = { app: appId, failures: this.#failures, restMs: delayMs, err: error };
+    logger.warn(fields, "an app failed its caller");
+  }
+
+  async close(): Promise<void> {
+    await this.#connecting?.catch(() => {});
+    await this.#connection?.close();
+  }
+
+  #assertNotBackingOff(): void {
+    const remainingMs = this.#backoffUntil - this.#options.clock.now();
+    if (remainingMs <= 0) return;
+    const seconds = Math.ceil(remainingMs / 1000);
+    throw new ToolAppError(
+      "app_unavailable",
+      `${this.#options.appId} failed ${this.#failures} times in a row and is left alone for ${seconds} s; last: ${this.#lastFailure}`,
+    );
+  }
+
+  async #connect(isActivatable: boolean): Promise<AppConnection> {
+    const { appId, folder, logger, signal } = this.#options;
+    let hasListened = false;
+    try {
+      await folder.ensure();
+      const connection = await AppConnection.open({
+        ...this.#options,
+        open: async (opening) => {
+          const socket = await this.#open(isActivatable, opening);
+          hasListened = true;
+          return socket;
+        },
+        onClosed: (closed) => {
+          if (this.#connection !== closed) return;
+          this.#connection = undefined;
+          logger.debug({ app: appId }, "app disconnected");
+        },
+      });
+      if (signal.aborted) {
+        await connection.close();
+        throw signal.reason;
+      }
+      this.#connection = connection;
+      logger.debug({ app: appId }, "app connected");
+      return connection;
+    } catch (error) {
+      // To find that an app which nobody could start is not there costs nothing.
+      if (hasListened || isActivatable) this.recordFailure(error);
+      throw error;
+    }
+  }
+
+  async #open(isActivatable: boolean, signal: AbortSignal): Promise<Socket> {
+    const { appId, folder } = this.#options;
+    const { path, isThere } = await folder.find(appId);
+    const socket = isThere ? await openSocket(path, signal) : undefined;
+    if (socket) return socket;
+    if (isActivatable) return await this.#activate(signal);
+    const message = `${appId} is not running, and its manifest does not say that it can be started`;
+    throw new ToolAppError("app_unavailable", message);
+  }
+
+  async #activate(signal: AbortSignal): Promise<Socket> {
+    const { appId, activator, clock, limits } = this.#options;
+    const bound = new AbortController();
+    const follow = () => bound.abort(signal.reason);
+    signal.addEventListener("abort", follow, { once: true });
+    const stopTimer = clock.setTimer(limits.activationTimeoutMs, () => {
+      const seconds = Math.ceil(limits.activationTimeoutMs / 1000);
+      const message = `${appId} was started and did not listen within ${seconds} s`;
+      bound.abort(new ToolAppError("activation_timeout", message));
+    });
+    const arriving = waitForSocket({ ...this.#options, signal: bound.signal });
+    const activating = activator.activate(appId, bound.signal);
+    try {
+      return await Promise.race([arriving, activating.then(() => arriving)]);
+    } catch (error) {
+      // The socket may have come in the same moment.
+      void arriving.then((socket) => socket.destroy()).catch(() => {});
+      throw error;
+    } finally {
+      stopTimer();
+      signal.removeEventListener("abort", follow);
+      // Ends what is still asked of the bus, and the watch of the folder.
+      bound.abort(new DOMException("the app is there, or will not come", "AbortError"));
+      activating.catch(() => {});
+    }
+  }
+}

@@ -1,0 +1,106 @@
+/** What a bus interface has, read from the file that also introspection tells. */
+export interface InterfaceDescription {
+  readonly name: string;
+  readonly methods: ReadonlyMap<string, MethodDescription>;
+  /** Signature of the arguments. */
+  readonly signals: ReadonlyMap<string, string>;
+  readonly properties: ReadonlyMap<string, PropertyDescription>;
+  /** `<interface …>…</interface>`, as the file has it. */
+  readonly xml: string;
+}
+
+export interface MethodDescription {
+  readonly inSignature: string;
+  readonly outSignature: string;
+}
+
+export interface PropertyDescription {
+  readonly signature: string;
+}
+
+type Attributes = ReadonlyMap<string, string>;
+
+interface Element {
+  readonly name: string;
+  readonly attributes: Attributes;
+  readonly children: Element[];
+}
+
+/**
+ * Reads the interfaces of an introspection file. The files are Berth's own, so this takes the XML that they
+ * are made of and no more. Throws a TypeError that says what is wrong with one.
+ */
+export function parseInterfaceFile(text: string): InterfaceDescription[] {
+  const blocks = text.match(/^[ \t]*<interface\b[\s\S]*?<\/interface>/gm) ?? [];
+  return blocks.map((xml) => {
+    const element = parseElement(xml);
+    return {
+      name: getRequiredAttribute(element, "name"),
+      methods: byName(element, "method", (method) => ({
+        inSignature: joinArgumentTypes(method, (direction) => direction !== "out"),
+        outSignature: joinArgumentTypes(method, (direction) => direction === "out"),
+      })),
+      signals: byName(element, "signal", (signal) => joinArgumentTypes(signal, () => true)),
+      properties: byName(element, "property", parseProperty),
+      xml,
+    };
+  });
+}
+
+function parseProperty(element: Element): PropertyDescription {
+  if (getRequiredAttribute(element, "access") !== "read") {
+    throw new TypeError(`the property ${getRequiredAttribute(element, "name")} can be written`);
+  }
+  return { signature: getRequiredAttribute(element, "type") };
+}
+
+function joinArgumentTypes(
+  element: Element,
+  isWanted: (direction: string | undefined) => boolean,
+): string {
+  return element.children
+    .filter(({ name, attributes }) => name === "arg" && isWanted(attributes.get("direction")))
+    .map((arg) => getRequiredAttribute(arg, "type"))
+    .join("");
+}
+
+function byName<T>(
+  parent: Element,
+  kind: string,
+  read: (element: Element) => T,
+): ReadonlyMap<string, T> {
+  const elements = parent.children.filter(({ name }) => name === kind);
+  return new Map(elements.map((element) => [getRequiredAttribute(element, "name"), read(element)]));
+}
+
+function getRequiredAttribute(element: Element, attribute: string): string {
+  const value = element.attributes.get(attribute);
+  if (value === undefined) throw new TypeError(`<${element.name}> has no ${attribute}`);
+  return value;
+}
+
+function parseElement(xml: string): Element {
+  const root: Element = { name: "", attributes: new Map(), children: [] };
+  const open: Element[] = [root];
+  const tags = /<!--[\s\S]*?-->|<(\/?)([\w.]+)((?:\s+[\w.]+="[^"]*")*)\s*(\/?)>/g;
+  for (const [, closing, name = "", attributes = "", selfClosing] of xml.matchAll(tags)) {
+    if (name === "") continue; // a comment
+    const parent = open.at(-1) ?? root;
+    if (closing === "/") {
+      if (parent.name !== name) throw new TypeError(`</${name}> closes <${parent.name}>`);
+      open.pop();
+      continue;
+    }
+    const element: Element = { name, attributes: parseAttributes(attributes), children: [] };
+    parent.children.push(element);
+    if (selfClosing !== "/") open.push(element);
+  }
+  const [element] = root.children;
+  if (!element || open.length !== 1) throw new TypeError("an element is not closed");
+  return element;
+}
+
+function parseAttributes(text: string): Attributes {
+  const pairs = text.matchAll(/([\w.]+)="([^"]*)"/g);
+  return new Map([...pairs].map(([, name = "", value = ""]) => [name, value]));
+}

@@ -1,0 +1,61 @@
+import type { BusDictionary, BusValue } from "../../dbus/port.ts";
+import { AssistantError } from "../assistant-error.ts";
+
+/** What options (`a{sv}`) may have: the D-Bus type of each name. */
+export type OptionTypes = Readonly<Record<string, keyof OptionValues>>;
+
+interface OptionValues {
+  readonly s: string;
+  readonly b: boolean;
+  readonly u: number;
+  readonly t: bigint;
+  readonly d: number;
+  readonly as: readonly string[];
+}
+
+export type ParsedOptions<Types extends OptionTypes> = {
+  readonly [Name in keyof Types]?: OptionValues[Types[Name]];
+};
+
+/**
+ * Options by a table of names and types. Throws `invalid_request`, with the name as its parameter, for one that
+ * the table does not have or that is of another type: a misspelt option that is passed over would change
+ * what happens without a word.
+ */
+export function readOptions<Types extends OptionTypes>(
+  types: Types,
+  given: BusValue | undefined,
+): ParsedOptions<Types> {
+  const found: Record<string, BusValue> = {};
+  for (const [name, { signature, value }] of isDictionary(given) ? given : []) {
+    if (!Object.hasOwn(types, name)) {
+      throw new AssistantError(
+        "invalid_request",
+        `there is no option ${quoteName(name)}; ${describeKnown(Object.keys(types))}`,
+        { param: name },
+      );
+    }
+    if (signature !== types[name]) {
+      throw new AssistantError(
+        "invalid_request",
+        `the option ${quoteName(name)} is of the type ${quoteName(signature)} and has to be ${quoteName(types[name] ?? "")}`,
+        { param: name },
+      );
+    }
+    found[name] = value;
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each value is of the type that the table says
+  return found as ParsedOptions<Types>;
+}
+
+function isDictionary(value: BusValue | undefined): value is BusDictionary {
+  return value instanceof Map;
+}
+
+function describeKnown(names: readonly string[]): string {
+  return names.length > 0 ? `there are ${names.join(", ")}` : "there are none";
+}
+
+function quoteName(text: string): string {
+  return JSON.stringify(text.length > 64 ? `${text.slice(0, 63)}…` : text);
+}

@@ -1,0 +1,253 @@
+import { chmod, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { collectDefaultMetrics, Registry } from "prom-client";
+import { Cleanup } from "../base/cleanup.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
+import { companionBusNames } from "../base/companion-names.ts";
+import { defaultPorts } from "../base/default-ports.ts";
+import { BerthError } from "../base/errors.ts";
+import { createLogger, type Logger } from "../base/logger.ts";
+import { readPackageVersion } from "../base/package-version.ts";
+import { writeReadyFile } from "../base/ready-file.ts";
+import type { CompanionConfig } from "../config/companion-config.ts";
+import { connectSessionBus } from "../dbus/connect-session-bus.ts";
+import { BusCallError } from "../dbus/port.ts";
+import { sessionBusAddress } from "../dbus/session-bus-address.ts";
+import { type OpenBus, openBus } from "./bus/open-bus.ts";
+import { appsDir, openCompanionAgent } from "./companion-agent.ts";
+import { openCompanionOverlay } from "./companion-overlay.ts";
+import { openCompanionRemote } from "./companion-remote.ts";
+import { serveContext } from "./context/bus.ts";
+import { IndexedContextService } from "./context/context-service.ts";
+import { AppMemory } from "./context/memory/app-memory.ts";
+import type { ContextEmbedder } from "./context/port.ts";
+import { createRunningDaemon, listenOnLoopback, type RunningDaemon } from "./daemon-lifetime.ts";
+import { InferenceObjects } from "./inference/bus/inference-objects.ts";
+import { ContainerListeners } from "./inference/http/container-listeners.ts";
+import { buildInferenceServer } from "./inference/http/inference-server.ts";
+import { RoutedInference } from "./inference/routing/routed-inference.ts";
+import type { InferenceService } from "./inference/service-port.ts";
+import { UpstreamInference } from "./inference/upstream/upstream-inference.ts";
+import { type OpenLedger, openLedger } from "./ledger/ledger.ts";
+import { LiveSettings } from "./live-settings.ts";
+import { openLocalInference } from "./local-inference.ts";
+import { AwaitedEmbedder } from "./model-embedder.ts";
+import { serveRemote } from "./remote/remote-bus.ts";
+
+/** What the ready line and `run/assistant.json` say. */
+export interface CompanionReady {
+  /** http://127.0.0.1:port, as bound. */
+  readonly url: string;
+  readonly instance: "user";
+  readonly data_dir: string;
+  /** The engine's name, or `upstream`. */
+  readonly engine: string;
+  /** The system instance that computes; null: this daemon does it itself. */
+  readonly upstream: string | null;
+  /** Well-known names on the session bus. */
+  readonly bus_names: readonly string[];
+  /** Where the sockets of apps lie. */
+  readonly apps_dir: string;
+  readonly pid: number;
+  readonly version: string;
+}
+
+/**
+ * One person's companion: the names `dev.assistant.*` on the session bus, and 127.0.0.1:7778. The ledger is
+ * opened first, since nothing may happen without it, and keeps a second daemon off the data directory. The
+ * names are taken last: whoever sees one is answered. Without the bus there is no companion, so it ends when
+ * the bus does.
+ */
+export async function runCompanion(
+  config: CompanionConfig,
+): Promise<RunningDaemon<CompanionReady>> {
+  const logger = createLogger({ format: config.logFormat, level: config.logLevel });
+  const clock = systemClock;
+  const version = readPackageVersion();
+  await using starting = new Cleanup();
+  const address = requireBusAddress(config);
+  const runDir = join(config.dataDir, "run");
+  await mkdir(runDir, { recursive: true, mode: 0o700 });
+  await mkdir(join(config.dataDir, "models"), { recursive: true, mode: 0o700 });
+  await chmod(config.dataDir, 0o700).catch(() => {});
+  await mkdir(config.runtimeDir, { recursive: true, mode: 0o700 });
+
+  const daemon = `berth ${version}`;
+  const ledger = starting.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
+  const local = await openInference(config, { ledger, clock, logger }, starting);
+  const { bus, sessionBus } = await openBuses(address, { clock, logger }, starting);
+  const settings = new LiveSettings({
+    file: config.settingsFile,
+    homeDirectory: config.homeDirectory,
+    settings: config.settings,
+    logger,
+  });
+  const ports = new Set(listBerthPorts(config));
+  const remote = await openCompanionRemote(
+    config,
+    { ledger, sessionBus, ownPorts: () => ports, clock, logger },
+    starting,
+  );
+  const service = new RoutedInference({
+    local: local.service,
+    remote: remote.inference,
+    aliases: () => settings.current().models,
+    logger,
+    clock,
+  });
+  const { embeddingModel, index } = config.settings;
+  const memory = starting.use(new AppMemory({ dir: config.dataDir, ledger, clock, logger }));
+  const context = starting.use(
+    new IndexedContextService({
+      dir: config.dataDir,
+      sources: index,
+      embedder: embeddingModel === undefined ? undefined : "awaited",
+      memory,
+      ledger,
+      clock,
+      logger,
+    }),
+  );
+  if (embeddingModel !== undefined) {
+    const onFound = (found: ContextEmbedder) => context.setEmbedder(found);
+    // What is indexed is embedded here: an index is no reason for a text to leave.
+    const wanted = { service: local.service, model: embeddingModel, clock, logger };
+    const awaited = new AwaitedEmbedder({ ...wanted, onFound });
+    starting.defer(() => awaited[Symbol.dispose]());
+  }
+  const { agent, registry } = await openCompanionAgent(
+    config,
+    { bus, daemon, ledger, sessionBus, embedder: context.embedder, settings, clock, logger },
+    starting,
+  );
+  let httpPort = 0;
+  openCompanionOverlay(
+    {
+      bus,
+      daemon,
+      local: local.service,
+      routed: service,
+      remote,
+      agent,
+      registry,
+      context,
+      ledger,
+      sessionBus,
+      httpPort: () => httpPort,
+      clock,
+      logger,
+    },
+    starting,
+  );
+  starting.defer(serveContext({ bus, service: context, daemon }));
+  starting.defer(serveRemote({ bus, service: remote.service, daemon }));
+  starting.use(
+    // Sessions are of models that are here; what may leave goes by way of questions and 7778.
+    new InferenceObjects({
+      bus,
+      service: local.service,
+      runtimeDir: config.runtimeDir,
+      clock,
+      logger,
+      daemon,
+    }),
+  );
+  const metrics = new Registry();
+  collectDefaultMetrics({ register: metrics });
+  const listeners = new ContainerListeners({ logger });
+  const http = buildInferenceServer({
+    service,
+    routes: service,
+    logger,
+    clock,
+    metrics,
+    version,
+    listeners: listeners,
+  });
+  starting.defer(() => http.close());
+  const url = await listenOnLoopback(http, config.port);
+  httpPort = Number(new URL(url).port);
+  ports.add(httpPort);
+  for (const name of companionBusNames) await bus.requestName(name);
+
+  const ready: CompanionReady = {
+    url,
+    instance: "user",
+    data_dir: config.dataDir,
+    engine: local.engine,
+    upstream: config.upstream ?? null,
+    bus_names: companionBusNames,
+    apps_dir: appsDir(config),
+    pid: process.pid,
+    version,
+  };
+  await writeReadyFile(join(runDir, "assistant.json"), ready);
+  logger.info({ url, names: companionBusNames }, "the companion is up");
+  const daemonHandle = createRunningDaemon(ready, starting.move(), logger);
+  void bus.closed.then(() => {
+    logger.info({}, "the session bus is gone, and the companion goes with it");
+    return daemonHandle.close();
+  });
+  return daemonHandle;
+}
+
+interface CommonDependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+async function openInference(
+  config: CompanionConfig,
+  parts: CommonDependencies & { readonly ledger: OpenLedger },
+  starting: Cleanup,
+): Promise<{ readonly service: InferenceService; readonly engine: string }> {
+  const { ledger, clock, logger } = parts;
+  if (config.upstream !== undefined) {
+    const ledgerOk = () => ledger.state.ok;
+    const options = { url: config.upstream, ledger, ledgerOk, clock, logger };
+    return { service: starting.use(new UpstreamInference(options)), engine: "upstream" };
+  }
+  const local = await openLocalInference(config, parts, starting);
+  void local.residency.loadPinned();
+  return { service: local.service, engine: local.engine.name };
+}
+
+/** Where Berth listens on this machine unless it is told otherwise, and the system instance where it is. */
+function listBerthPorts({ upstream }: CompanionConfig): number[] {
+  const system = upstream === undefined ? [] : [Number(new URL(upstream).port)];
+  return [...Object.values(defaultPorts), ...system];
+}
+
+/** One connection that serves, and one that asks: what apps are started by is a client's business. */
+async function openBuses(
+  address: string,
+  { clock, logger }: CommonDependencies,
+  starting: Cleanup,
+) {
+  try {
+    const bus: OpenBus = starting.use(await openBus({ address, clock, logger }));
+    const sessionBus = starting.use(await connectSessionBus({ address, negotiateFds: false }));
+    return { bus, sessionBus };
+  } catch (error) {
+    if (!(error instanceof BusCallError)) throw error;
+    throw new BerthError(
+      "server_unreachable",
+      `the companion needs a session bus: ${error.message}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+function requireBusAddress(config: CompanionConfig): string {
+  const address = sessionBusAddress(config.environment);
+  if (address !== undefined) return address;
+  throw new BerthError(
+    "server_unreachable",
+    "the companion needs a session bus, and there is none",
+    {
+      hint: "log in to a desktop, keep a session with `loginctl enable-linger`, or run it below dbus-run-session",
+    },
+  );
+}

@@ -1,0 +1,361 @@
+import { mkdirSync } from "node:fs";
+import { resolve } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import { getErrorMessage, isAbortError } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import { raceWithAbort } from "../../base/race-with-abort.ts";
+import { createTimeLimit } from "../../base/time-limit.ts";
+import { AssistantError } from "../assistant-error.ts";
+import { type Caller, sandboxedApp } from "../caller.ts";
+import type { EntryName, EntryValue, Ledger } from "../ledger/port.ts";
+import type { IndexTiming, IndexWorkerData, VectorSpaceState } from "./index/index-protocol.ts";
+import { IndexThread } from "./index/index-thread.ts";
+import type {
+  ContextEmbedder,
+  ContextService,
+  IndexState,
+  Memory,
+  SearchHit,
+  SearchRequest,
+} from "./port.ts";
+
+export interface ContextSource {
+  /** Told with each hit: `notes`. */
+  readonly name: string;
+  /** A folder of this machine. */
+  readonly path: string;
+  /** Who may see it: a search in this scope, or, `app:<id>`, a sandboxed app. Default: the name. */
+  readonly scope?: string | undefined;
+}
+
+export interface ContextServiceOptions {
+  /** The companion's state directory; the index is `context.db` in it. */
+  readonly dir: string;
+  readonly sources: readonly ContextSource[];
+  /**
+   * A real embedding model; undefined: what the corpus teaches has to do. `awaited`: there is to be one, which
+   * `useEmbedder` brings. Until then search goes by words, and the vectors that it made before are kept.
+   */
+  readonly embedder: ContextEmbedder | "awaited" | undefined;
+  readonly memory: Memory;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** For tests. */
+  readonly timing?: Partial<IndexTiming> | undefined;
+  /** After which a search is given up, in milliseconds. */
+  readonly searchTimeoutMs?: number | undefined;
+}
+
+const LIMIT_MAX = 50;
+const QUERY_BYTES_MAX = 4_096;
+const SCOPES_MAX = 100;
+const SCOPE_BYTES_MAX = 256;
+/** Ten times what the slowest search over 100,000 passages took. */
+const SEARCH_TIMEOUT_MS = 10_000;
+/** A query's vector that takes longer is done without. */
+const QUERY_EMBED_TIMEOUT_MS = 2_000;
+const PASSAGE_EMBED_TIMEOUT_MS = 60_000;
+/** Searches that wait; each takes some ten milliseconds. */
+const WAITING_MAX = 128;
+const RESTART_DELAY_MS = 1_000;
+
+/** A burst of saves is one run; nothing waits for more than two seconds. */
+const defaultTiming: IndexTiming = {
+  debounceMs: 200,
+  debounceMaxMs: 2_000,
+  rescanMs: 60 * 60_000,
+  degradedRescanMs: 60_000,
+};
+
+/**
+ * Search over the indexed folders, and the memory of apps. Whatever takes time is done in the index's own
+ * thread, so that nothing here holds the daemon up. Starts at once; the index fills in the background.
+ */
+export class IndexedContextService implements ContextService, AsyncDisposable {
+  readonly memory: Memory;
+  /**
+   * What makes the vectors: the model that was given, or what the corpus taught, which rejects until it
+   * has taught something. For whoever else ranks texts, however long they hold it.
+   */
+  readonly embedder: ContextEmbedder;
+  readonly #options: ContextServiceOptions;
+  #data: IndexWorkerData;
+  #embedder: ContextEmbedder | undefined;
+  #thread: IndexThread;
+  #state: IndexState;
+  #space: VectorSpaceState | undefined;
+  #cancelRestart: (() => void) | undefined;
+  readonly #closing = new AbortController();
+
+  constructor(options: ContextServiceOptions) {
+    const { dir, sources, embedder } = options;
+    this.#options = options;
+    this.#embedder = embedder === "awaited" ? undefined : embedder;
+    this.memory = options.memory;
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    this.#data = {
+      dir,
+      sources: validateSources(sources).map(({ name, path, scope }) => ({
+        name,
+        path: resolve(path),
+        scope: scope ?? name,
+      })),
+      embedder: embedder === "awaited" ? embedder : toSpaceState(embedder),
+      timing: { ...defaultTiming, ...options.timing },
+    };
+    this.#state = {
+      v: 1,
+      state: sources.length === 0 ? "empty" : "indexing",
+      documents: 0,
+      chunks: 0,
+      sources: sources.map(({ name }) => ({
+        name,
+        documents: 0,
+        skipped: 0,
+        state: "indexing",
+        message: null,
+      })),
+    };
+    this.#thread = this.#startThread();
+    this.embedder = this.#currentEmbedder();
+  }
+
+  /** The model that was awaited is there: passages get its vectors, and searches by meaning use them. */
+  setEmbedder(embedder: ContextEmbedder): void {
+    this.#embedder = embedder;
+    const space = toSpaceState(embedder);
+    this.#data = { ...this.#data, embedder: space };
+    this.#thread.setEmbedder(space);
+  }
+
+  indexState(): IndexState {
+    return this.#state;
+  }
+
+  async search(
+    request: SearchRequest,
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<readonly SearchHit[]> {
+    const { query, limit, isHybrid, scopes } = request;
+    validateRequest(request);
+    if (this.#thread.pendingCount >= WAITING_MAX)
+      throw new AssistantError("queue_full", `${WAITING_MAX} searches are waiting; try again`, {
+        retryAfterSeconds: 1,
+      });
+    // First of all: a search that cannot be recorded does not happen.
+    await this.#options.ledger.append({
+      name: getEntryName(request),
+      fields: {
+        limit,
+        mode: isHybrid ? "hybrid" : "lexical",
+        scopes: scopes === undefined ? null : [...scopes],
+        caller: callerFields(caller),
+      },
+      sealed: { query },
+    });
+    using bound = createTimeLimit(
+      AbortSignal.any([signal, this.#closing.signal]),
+      this.#options.searchTimeoutMs ?? SEARCH_TIMEOUT_MS,
+    );
+    try {
+      const vector = isHybrid ? await this.#embedQuery(query, bound.signal) : undefined;
+      const visible = visibleScopes(scopes, caller);
+      return await this.#thread.search(
+        { query, limit, scopes: visible, isHybrid, vector },
+        bound.signal,
+      );
+    } catch (error) {
+      throw this.#toAssistantError(error, signal);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#cancelRestart?.();
+    this.#closing.abort(new AssistantError("shutting_down", "the companion is shutting down"));
+    await this.#thread.close();
+  }
+
+  #currentEmbedder(): ContextEmbedder {
+    const space = () => this.#embedder ?? this.#space ?? { id: "lsa:0", dimensions: 0 };
+    return {
+      get id() {
+        return space().id;
+      },
+      get dimensions() {
+        return space().dimensions;
+      },
+      embed: async (texts, signal) => {
+        signal.throwIfAborted();
+        if (this.#embedder) return this.#embedder.embed(texts, signal);
+        const vectors = await raceWithAbort(this.#thread.embed(texts), signal);
+        if (vectors) return vectors;
+        throw new AssistantError("no_model", "the index has not learned any words yet", {
+          retryAfterSeconds: 30,
+        });
+      },
+    };
+  }
+
+  #startThread(): IndexThread {
+    const { logger } = this.#options;
+    return new IndexThread(this.#data, {
+      onState: ({ state, space }) => {
+        this.#state = state;
+        this.#space = space;
+      },
+      onLog: ({ level, message, fields }) => logger[level](fields, message),
+      onVectorsWanted: (texts) => void this.#embedPassages(texts),
+      onEnd: (detail) => this.#scheduleRestart(detail),
+    });
+  }
+
+  #scheduleRestart(detail: string): void {
+    const { logger, clock } = this.#options;
+    if (this.#closing.signal.aborted) return;
+    logger.error({ detail }, "the index's thread has ended; it is started again");
+    this.#state = { ...this.#state, state: "degraded" };
+    this.#cancelRestart = clock.setTimer(RESTART_DELAY_MS, () => {
+      this.#thread = this.#startThread();
+    });
+  }
+
+  /** Undefined where the embedder cannot be had: words have to do then, and the hits say so. */
+  async #embedQuery(query: string, signal: AbortSignal): Promise<Float32Array | undefined> {
+    const { logger } = this.#options;
+    const embedder = this.#embedder;
+    if (!embedder) return undefined;
+    using bound = createTimeLimit(signal, QUERY_EMBED_TIMEOUT_MS);
+    try {
+      const asked = embedder.embed([query], bound.signal);
+      const [vector] = await raceWithAbort(asked, bound.signal);
+      return vector && Float32Array.from(vector);
+    } catch (error) {
+      signal.throwIfAborted();
+      logger.debug({ err: getErrorMessage(error) }, "a query was not embedded");
+      return undefined;
+    }
+  }
+
+  async #embedPassages(texts: readonly string[]): Promise<void> {
+    const { logger } = this.#options;
+    using bound = createTimeLimit(this.#closing.signal, PASSAGE_EMBED_TIMEOUT_MS);
+    const thread = this.#thread;
+    try {
+      thread.sendVectors(this.#embedder && (await embedEach(this.#embedder, texts, bound.signal)));
+    } catch (error) {
+      if (this.#closing.signal.aborted) return;
+      logger.debug(
+        { err: getErrorMessage(error) },
+        "passages were not embedded; tried again later",
+      );
+      thread.sendVectors(undefined);
+    }
+  }
+
+  #toAssistantError(error: unknown, signal: AbortSignal): unknown {
+    if (signal.aborted) return signal.reason;
+    if (this.#closing.signal.aborted) return this.#closing.signal.reason;
+    if (error instanceof AssistantError) return error;
+    if (isAbortError(error))
+      return new AssistantError("timeout", "the search took too long; ask for fewer words", {
+        cause: error,
+      });
+    this.#options.logger.error({ err: getErrorMessage(error) }, "a search failed");
+    return new AssistantError("internal", "the index cannot be searched at the moment", {
+      cause: error,
+    });
+  }
+}
+
+function toSpaceState(embedder: ContextEmbedder): VectorSpaceState;
+function toSpaceState(embedder: ContextEmbedder | undefined): VectorSpaceState | undefined;
+function toSpaceState(embedder: ContextEmbedder | undefined): VectorSpaceState | undefined {
+  return embedder && { id: embedder.id, dimensions: embedder.dimensions };
+}
+
+/**
+ * A vector for each text; an empty one for a text that is longer than the model's context: one passage must not keep all others from theirs. Rejects where the model cannot be had.
+ */
+async function embedEach(
+  embedder: ContextEmbedder,
+  texts: readonly string[],
+  signal: AbortSignal,
+): Promise<readonly Float32Array[]> {
+  try {
+    const vectors = await raceWithAbort(embedder.embed(texts, signal), signal);
+    return vectors.map((vector) => Float32Array.from(vector));
+  } catch (error) {
+    if (!isContextLengthError(error)) throw error;
+    if (texts.length === 1) return [new Float32Array(0)];
+    const vectors: Float32Array[] = [];
+    for (const text of texts) vectors.push(...(await embedEach(embedder, [text], signal)));
+    return vectors;
+  }
+}
+
+function isContextLengthError(error: unknown): boolean {
+  return error instanceof AssistantError && error.code === "context_length_exceeded";
+}
+
+function validateSources(sources: readonly ContextSource[]): readonly ContextSource[] {
+  const names = new Set<string>();
+  for (const { name } of sources) {
+    if (!/^[a-z0-9][a-z0-9._-]{0,63}$/.test(name))
+      throw new AssistantError(
+        "invalid_request",
+        `"${name}" is no name for a source: small letters, digits, dots and hyphens, 64 at most`,
+      );
+    if (names.has(name))
+      throw new AssistantError("invalid_request", `two sources are called "${name}"`);
+    names.add(name);
+  }
+  return sources;
+}
+
+function validateRequest({ query, limit, scopes }: SearchRequest): void {
+  if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX)
+    throw new AssistantError("invalid_request", `limit must be a number from 1 to ${LIMIT_MAX}`, {
+      param: "limit",
+    });
+  if (query.trim() === "")
+    throw new AssistantError("invalid_request", "the query is empty; say what to look for", {
+      param: "query",
+    });
+  const bytes = Buffer.byteLength(query);
+  if (bytes > QUERY_BYTES_MAX)
+    throw new AssistantError(
+      "invalid_request",
+      `the query has ${bytes} bytes; ${QUERY_BYTES_MAX} is the most`,
+      { param: "query" },
+    );
+  if (scopes && scopes.length > SCOPES_MAX)
+    throw new AssistantError("invalid_request", `at most ${SCOPES_MAX} scopes may be named`, {
+      param: "scopes",
+    });
+  if (scopes?.some((scope) => Buffer.byteLength(scope) > SCOPE_BYTES_MAX))
+    throw new AssistantError("invalid_request", `a scope has at most ${SCOPE_BYTES_MAX} bytes`, {
+      param: "scopes",
+    });
+}
+
+function getEntryName({ scopes, isHybrid }: SearchRequest): EntryName {
+  if (scopes !== undefined) return "context.search.scoped";
+  return isHybrid ? "context.search.hybrid" : "context.search";
+}
+
+function callerFields({ app, connection }: Caller): EntryValue {
+  return { app: app?.id ?? null, connection, kind: app?.kind ?? null };
+}
+
+/** A sandboxed app sees what is its own and nothing else, whatever it names. */
+function visibleScopes(
+  scopes: readonly string[] | undefined,
+  caller: Caller,
+): readonly string[] | undefined {
+  const app = sandboxedApp(caller);
+  if (app === undefined) return scopes;
+  const own = `app:${app}`;
+  return scopes === undefined || scopes.includes(own) ? [own] : [];
+}

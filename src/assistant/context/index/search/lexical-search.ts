@@ -1,0 +1,87 @@
+import type Database from "better-sqlite3";
+import type { SqliteDatabase } from "../../../../base/sqlite.ts";
+import { parseQueryWords, type QueryWord } from "./query-words.ts";
+
+export interface LexicalSearchOptions {
+  /** What a word of the title counts for against one of the text. */
+  readonly titleWeight: number;
+  readonly operator: " OR " | " AND ";
+  /** A word that a larger share of the passages has tells none from another, and costs a look at them all. */
+  readonly commonShare: number;
+}
+
+/** Measured: docs/context.md. */
+const defaultOptions: LexicalSearchOptions = { titleWeight: 4, operator: " OR ", commonShare: 0.2 };
+/** In a small index every word is common. */
+const COMMON_MIN = 200;
+
+export interface RankedPassage {
+  readonly id: number;
+  /** Larger is better. */
+  readonly score: number;
+}
+
+/** BM25 over the passages, of the sources that may be seen and no others. */
+export class LexicalSearch {
+  readonly #options: LexicalSearchOptions;
+  readonly #find: Database.Statement<[string, number], RankedPassage>;
+  readonly #findIn: Database.Statement<[string, string, number], RankedPassage>;
+  readonly #countMatches: Database.Statement<[string], number>;
+  readonly #count: Database.Statement<[], number>;
+  /** How many passages have a word; forgotten when the index has changed by a tenth. */
+  readonly #frequencies = new Map<string, number>();
+  #countedAt = 0;
+
+  constructor(db: SqliteDatabase, settings: Partial<LexicalSearchOptions> = {}) {
+    this.#options = { ...defaultOptions, ...settings };
+    const rank = `bm25(passage_words, ${this.#options.titleWeight}, 1.0, 1.0)`;
+    this.#find = db.prepare(
+      `SELECT rowid AS id, -${rank} AS score FROM passage_words
+       WHERE passage_words MATCH ? ORDER BY ${rank} LIMIT ?`,
+    );
+    // CROSS JOIN keeps SQLite from beginning with the chunks, which are all of them.
+    this.#findIn = db.prepare(
+      `SELECT passage_words.rowid AS id, -${rank} AS score
+       FROM passage_words CROSS JOIN chunk ON chunk.id = passage_words.rowid
+       WHERE passage_words MATCH ? AND chunk.source IN (SELECT value FROM json_each(?))
+       ORDER BY ${rank} LIMIT ?`,
+    );
+    this.#countMatches = db
+      .prepare<[string], number>("SELECT doc FROM word WHERE term = ?")
+      .pluck();
+    this.#count = db.prepare<[], number>("SELECT count(*) FROM chunk").pluck();
+  }
+
+  /** Best first. `sources`: the ids of those that may be seen; undefined: all. */
+  search(query: string, sources: readonly number[] | undefined, limit: number): RankedPassage[] {
+    const match = this.#buildMatchExpression(parseQueryWords(query));
+    if (match === undefined || sources?.length === 0) return [];
+    return sources === undefined
+      ? this.#find.all(match, limit)
+      : this.#findIn.all(match, JSON.stringify(sources), limit);
+  }
+
+  /** Undefined where no word is left to look for. */
+  #buildMatchExpression(words: readonly QueryWord[]): string | undefined {
+    const count = this.#count.get() ?? 0;
+    if (Math.abs(count - this.#countedAt) > this.#countedAt / 10) {
+      this.#frequencies.clear();
+      this.#countedAt = count;
+    }
+    const most = Math.max(COMMON_MIN, count * this.#options.commonShare);
+    const telling = words.filter(({ term }) => this.#documentFrequency(term) <= most);
+    const kept = telling.length > 0 ? telling : words;
+    return kept.length === 0
+      ? undefined
+      : kept.map(({ match }) => match).join(this.#options.operator);
+  }
+
+  #documentFrequency(term: string): number {
+    const known = this.#frequencies.get(term);
+    if (known !== undefined) return known;
+    const counted = this.#countMatches.get(term) ?? 0;
+    if (this.#frequencies.size > 10_000) this.#frequencies.clear();
+    this.#frequencies.set(term, counted);
+    return counted;
+  }
+}

@@ -1,0 +1,69 @@
+import { createHash } from "node:crypto";
+import { closeSync, constants, fstatSync, openSync, readlinkSync, readSync } from "node:fs";
+import { sep } from "node:path";
+import type { FileStat } from "../store/document-store.ts";
+
+/** Beyond, a file is a log or a dump: its passages would crowd out everything else. */
+export const INDEXED_FILE_BYTES_MAX = 2 * 1024 * 1024;
+
+export type FileReadResult =
+  | {
+      readonly type: "read";
+      readonly stamp: FileStat;
+      readonly bytes: Buffer;
+      readonly sha256: Buffer;
+    }
+  /** It is there, and no file that is indexed. */
+  | { readonly type: "refused"; readonly stamp: FileStat }
+  | { readonly type: "gone" }
+  /** The system does not let it be read. */
+  | { readonly type: "denied" };
+
+/**
+ * Reads a file that is inside `root`, and nothing else: a link is not followed, a pipe does not hold
+ * anybody up, and a folder on the way that has become a link since it was listed leads to `gone`.
+ */
+export function readInRoot(root: string, file: string): FileReadResult {
+  let fd: number | undefined;
+  try {
+    fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    if (!isInside(root, fd)) return { type: "gone" };
+    const state = fstatSync(fd);
+    if (!state.isFile()) return { type: "gone" };
+    const stamp = { size: state.size, mtimeMs: state.mtimeMs, ctimeMs: state.ctimeMs };
+    if (state.size > INDEXED_FILE_BYTES_MAX) return { type: "refused", stamp };
+    const bytes = readAll(fd, state.size);
+    if (bytes === undefined) return { type: "refused", stamp };
+    return { type: "read", stamp, bytes, sha256: createHash("sha256").update(bytes).digest() };
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    return code === "ENOENT" || code === "ENOTDIR" || code === "ELOOP"
+      ? { type: "gone" }
+      : { type: "denied" };
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
+}
+
+/** Undefined where it grows past the limit while it is read. */
+function readAll(fd: number, size: number): Buffer | undefined {
+  const buffer = Buffer.alloc(Math.min(size + 1, INDEXED_FILE_BYTES_MAX + 1));
+  let length = 0;
+  for (;;) {
+    const read = readSync(fd, buffer, length, buffer.length - length, null);
+    length += read;
+    if (read === 0) return buffer.subarray(0, length);
+    // It has grown since it was measured; the next event has the rest.
+    if (length === buffer.length) return length > INDEXED_FILE_BYTES_MAX ? undefined : buffer;
+  }
+}
+
+/** Where the system tells what an open file is called. */
+function isInside(root: string, fd: number): boolean {
+  try {
+    const real = readlinkSync(`/proc/self/fd/${fd}`);
+    return real.startsWith(root === sep ? root : root + sep);
+  } catch {
+    return true;
+  }
+}

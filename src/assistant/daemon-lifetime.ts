@@ -1,0 +1,51 @@
+import { EventEmitter, once } from "node:events";
+import type { Cleanup } from "../base/cleanup.ts";
+import { BerthError } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+
+/** A daemon that is up. */
+export interface RunningDaemon<Ready> {
+  readonly ready: Ready;
+  /** Resolves when the daemon has ended. */
+  readonly closed: Promise<void>;
+  /** Ends the daemon; streams under way get an error event. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+export function createRunningDaemon<Ready>(
+  ready: Ready,
+  parts: Cleanup,
+  logger: Logger,
+): RunningDaemon<Ready> {
+  const ended = new EventEmitter();
+  const untilEnded = async () => void (await once(ended, "end"));
+  let closing: Promise<void> | undefined;
+  return {
+    ready,
+    closed: untilEnded(),
+    close: () => {
+      closing ??= parts[Symbol.asyncDispose]()
+        // All parts have had their turn, and there is nobody left to tell.
+        .catch((error: unknown) => logger.error({ err: error }, "a part did not end well"))
+        .finally(() => ended.emit("end"));
+      return closing;
+    },
+  };
+}
+
+/** On loopback only. Resolves to the URL; a port that is taken is `conflict`. */
+export async function listenOnLoopback(
+  http: { listen(address: { host: string; port: number }): Promise<string> },
+  port: number,
+): Promise<string> {
+  try {
+    return await http.listen({ host: "127.0.0.1", port });
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EADDRINUSE")
+      throw new BerthError("conflict", `port ${port} of 127.0.0.1 is taken by another program`, {
+        hint: "is the assistant running already? Otherwise choose another port with --port, 0 for any",
+        cause: error,
+      });
+    throw error;
+  }
+}

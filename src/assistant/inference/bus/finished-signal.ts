@@ -1,0 +1,48 @@
+import { AssistantError } from "../../assistant-error.ts";
+import type { AnswerEvent } from "../service-port.ts";
+
+/** How a message ended: what the signal Finished tells of it. */
+export interface FinishedSignal {
+  readonly status: "completed" | "cancelled" | "failed";
+  /** `v, code, message, usage, finish_reason`; what there is nothing to say of is null. */
+  readonly detailJson: string;
+}
+
+type End = Extract<AnswerEvent, { readonly type: "end" }>;
+
+export function completedSignal(end: End, promptTokens: number): FinishedSignal {
+  const usage = {
+    prompt_tokens: promptTokens,
+    completion_tokens: end.completionTokens,
+    total_tokens: promptTokens + end.completionTokens,
+  };
+  return createFinishedSignal("completed", { usage, finish_reason: end.reason });
+}
+
+export function cancelledSignal(message: string): FinishedSignal {
+  return createFinishedSignal("cancelled", { code: "cancelled", message });
+}
+
+export function failedSignal(error: unknown): FinishedSignal {
+  return error instanceof AssistantError && error.code !== "internal"
+    ? createFinishedSignal("failed", { code: error.code, message: error.message })
+    : createFinishedSignal("failed", {
+        code: "internal",
+        message: "something went wrong that nobody expected; the companion's log has it",
+      });
+}
+
+interface Detail {
+  readonly code?: string;
+  readonly message?: string;
+  readonly usage?: Readonly<Record<string, number>>;
+  readonly finish_reason?: string;
+}
+
+function createFinishedSignal(status: FinishedSignal["status"], detail: Detail): FinishedSignal {
+  const { code = null, message = null, usage = null, finish_reason = null } = detail;
+  return {
+    status,
+    detailJson: JSON.stringify({ v: 1, code, message, usage, finish_reason }),
+  };
+}

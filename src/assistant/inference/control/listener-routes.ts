@@ -1,0 +1,41 @@
+import type { FastifyInstance } from "fastify";
+import { type Static, Type } from "typebox";
+
+const ListenersBody = Type.Object(
+  {
+    listeners: Type.Array(
+      Type.Object(
+        {
+          /** Of this machine, on loopback or on a bridge. */
+          address: Type.String({ minLength: 1, maxLength: 64 }),
+          port: Type.Integer({ minimum: 1, maximum: 65_535 }),
+          /** What the Host header has to name. */
+          host: Type.String({
+            pattern: "^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$",
+            maxLength: 253,
+          }),
+          subnets: Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 64 }),
+        },
+        { additionalProperties: false },
+      ),
+      { maxItems: 8 },
+    ),
+  },
+  { additionalProperties: false },
+);
+type ListenersBody = Static<typeof ListenersBody>;
+
+/** Opens these doors in place of those that were open. Throws AssistantError `invalid_request`. */
+export type OpenListeners = (listeners: ListenersBody["listeners"]) => Promise<void>;
+
+/** PUT /listeners: by which addresses containers reach the endpoint. Answers when they are open. */
+export function listenerRoutes(http: FastifyInstance, openListeners: OpenListeners): void {
+  http.put<{ Body: ListenersBody }>(
+    "/listeners",
+    { schema: { body: ListenersBody } },
+    async ({ body }) => {
+      await openListeners(body.listeners);
+      return body;
+    },
+  );
+}

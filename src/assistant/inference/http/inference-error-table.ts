@@ -1,0 +1,57 @@
+import type { AssistantErrorCode } from "../../assistant-error.ts";
+
+/** What a caller over HTTP sees of an error beside its message. */
+export interface ErrorRow {
+  readonly status: number;
+  /** OpenAI's word for the family; the contract fixes those of a schema and of the ledger. */
+  readonly type: string;
+  /**
+   * Whether stock clients should send the same again by themselves. Undefined: what they do anyway,
+   * which is to repeat 429 and everything from 500 up.
+   */
+  readonly retry?: false;
+}
+
+const wrong = "invalid_request_error";
+const broken = "server_error";
+const unavailable = "service_unavailable";
+
+/**
+ * Every code of the assistant. 503 is for what something else has to put right; where that is a person
+ * (a disk, a file, a setting), repeating the request at once only adds to the noise.
+ */
+export const inferenceErrorTable: Readonly<Record<AssistantErrorCode, ErrorRow>> = {
+  invalid_request: { status: 400, type: wrong },
+  unsupported_parameter: { status: 400, type: wrong },
+  unsupported_schema: { status: 400, type: wrong },
+  context_length_exceeded: { status: 400, type: wrong },
+  model_not_found: { status: 404, type: wrong },
+  no_model: { status: 503, type: unavailable, retry: false },
+  model_unusable: { status: 503, type: unavailable, retry: false },
+  insufficient_memory: { status: 503, type: unavailable, retry: false },
+  model_unsuitable: { status: 400, type: wrong },
+  queue_full: { status: 429, type: "rate_limit_error" },
+  busy: { status: 409, type: wrong },
+  limits_exceeded: { status: 429, type: "rate_limit_error" },
+  timeout: { status: 504, type: broken },
+  cancelled: { status: 409, type: wrong, retry: false },
+  invalid_output: { status: 500, type: broken, retry: false },
+  engine_failed: { status: 500, type: broken },
+  ledger_unavailable: { status: 503, type: unavailable, retry: false },
+  storage_failed: { status: 503, type: unavailable, retry: false },
+  exists: { status: 409, type: wrong, retry: false },
+  consent_required: { status: 403, type: "permission_error" },
+  unauthorized: { status: 401, type: "authentication_error" },
+  unreachable: { status: 502, type: broken },
+  rate_limited: { status: 429, type: "rate_limit_error" },
+  provider_failed: { status: 502, type: broken },
+  cut_off: { status: 502, type: broken },
+  bad_response: { status: 502, type: broken, retry: false },
+  not_found: { status: 404, type: wrong },
+  method_not_allowed: { status: 405, type: wrong },
+  unsupported_media_type: { status: 415, type: wrong },
+  payload_too_large: { status: 413, type: wrong },
+  forbidden: { status: 403, type: "permission_error" },
+  shutting_down: { status: 503, type: unavailable },
+  internal: { status: 500, type: broken },
+};

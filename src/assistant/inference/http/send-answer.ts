@@ -1,0 +1,176 @@
+import { randomBytes } from "node:crypto";
+import type { FastifyReply } from "fastify";
+import type { AnswerEvent } from "../service-port.ts";
+import {
+  type AnswerBuilder,
+  type AnswerHead,
+  acceptedChunk,
+  type ChunkFormat,
+  type StartedEvent,
+  startedChunk,
+  usageChunk,
+} from "./answer-format.ts";
+import { type ClientParamNames, renameErrorParam } from "./error-params.ts";
+import type { InferenceHttpContext } from "./http-context.ts";
+import { formatUsage, type HttpExchange } from "./http-exchange.ts";
+import { createErrorEnvelope, toAssistantError } from "./inference-error-response.ts";
+import { SseStream } from "./sse-stream.ts";
+
+/** `chatcmpl-` and 24 letters and digits. */
+function answerId(prefix: "chatcmpl" | "cmpl"): string {
+  return `${prefix}-${randomBytes(12).toString("hex")}`;
+}
+
+/** What an answer is made of, beside its events. */
+export interface AnswerContext {
+  readonly context: InferenceHttpContext;
+  readonly exchange: HttpExchange;
+  readonly reply: FastifyReply;
+  readonly idPrefix: "chatcmpl" | "cmpl";
+  /** For errors. */
+  readonly paramNames: ClientParamNames;
+}
+
+/** The whole answer; rejects with what the events reject with. */
+export async function collectAnswer(
+  { context, exchange, idPrefix, paramNames: words }: AnswerContext,
+  events: AsyncIterable<AnswerEvent>,
+  builder: AnswerBuilder,
+): Promise<unknown> {
+  try {
+    for await (const event of events) {
+      exchange.recordEvent(event, context.clock.now());
+      if (event.type !== "accepted" && event.type !== "started") builder.add(event);
+    }
+  } catch (error) {
+    throw renameErrorParam(error, words);
+  }
+  exchange.signal.throwIfAborted();
+  return builder.answer(createHead(context, exchange, idPrefix), formatUsage(exchange.facts));
+}
+
+/**
+ * Answers with a stream. Rejects while nothing has been sent, so that the error becomes a status;
+ * afterwards an error is the stream's last event, without [DONE]. The status is sent with the first
+ * delta, or when there has been none for so long that the reader has to hear something.
+ */
+export async function streamAnswer(
+  answering: AnswerContext,
+  events: AsyncIterable<AnswerEvent>,
+  stream: {
+    readonly object: string;
+    readonly includeUsage: boolean;
+    readonly includeCounts: boolean;
+  },
+  formatOf: (head: AnswerHead) => ChunkFormat,
+): Promise<void> {
+  const { context, exchange, reply, idPrefix, paramNames: words } = answering;
+  const iterator = events[Symbol.asyncIterator]();
+  let next: PendingPull;
+  const early: StartedEvent[] = [];
+  try {
+    next = await pullFirstDelta(answering, iterator, early);
+    exchange.signal.throwIfAborted();
+  } catch (error) {
+    await closeIterator(iterator);
+    throw renameErrorParam(error, words);
+  }
+  const head = createHead(context, exchange, idPrefix);
+  const format = formatOf(head);
+  const headers = reply.getHeaders();
+  reply.hijack();
+  const sse = new SseStream(reply.raw, headers, {
+    clock: context.clock,
+    limits: context.limits,
+    signal: exchange.signal,
+  });
+  const started = (event: StartedEvent) => {
+    if (stream.includeCounts) sse.write(startedChunk(head, stream.object, event));
+  };
+  if (stream.includeCounts) sse.write(acceptedChunk(head, stream.object));
+  sse.write(format.preamble());
+  for (const event of early) started(event);
+  try {
+    for (let result = await next.pull; result.done !== true; result = await iterator.next()) {
+      const event = result.value;
+      exchange.recordEvent(event, context.clock.now());
+      if (event.type === "started") started(event);
+      else if (event.type !== "accepted") sse.write(format.chunk(event));
+      if (sse.isBehind) await sse.drained();
+      if (exchange.signal.aborted) break;
+    }
+    exchange.signal.throwIfAborted();
+    if (stream.includeUsage)
+      sse.write(usageChunk(head, stream.object, formatUsage(exchange.facts)));
+    sse.write("data: [DONE]\n\n");
+  } catch (error) {
+    const known = toAssistantError(exchange.resolveError(renameErrorParam(error, words)));
+    if (!exchange.isClientGone) {
+      exchange.facts.errorCode = known.code;
+      context.reportUnexpected(known, exchange);
+      sse.write(`data: ${JSON.stringify(createErrorEnvelope(known))}\n\n`);
+    }
+  } finally {
+    sse.end();
+    await closeIterator(iterator);
+  }
+}
+
+/** A pull that has been made, and may still be under way. */
+interface PendingPull {
+  readonly pull: Promise<IteratorResult<AnswerEvent>>;
+}
+
+/**
+ * Pulls up to the first delta, but no longer than a reader can be left without an answer. `early` gets
+ * what has been told of prompts by then.
+ */
+async function pullFirstDelta(
+  { context, exchange }: AnswerContext,
+  iterator: AsyncIterator<AnswerEvent>,
+  early: StartedEvent[],
+): Promise<PendingPull> {
+  for (;;) {
+    const pull = iterator.next();
+    // Before the request is accepted, there is only a refusal to wait for, which is a status.
+    const isAccepted = exchange.facts.model !== undefined;
+    const result = isAccepted ? await pullWithin(context, pull) : await pull;
+    if (result === undefined || result.done === true) return { pull };
+    const event = result.value;
+    if (event.type !== "accepted" && event.type !== "started") return { pull };
+    exchange.recordEvent(event, context.clock.now());
+    if (event.type === "started") early.push(event);
+  }
+}
+
+/** Undefined when the time is up; the pull goes on. */
+function pullWithin(
+  { clock, limits }: InferenceHttpContext,
+  pull: Promise<IteratorResult<AnswerEvent>>,
+): Promise<IteratorResult<AnswerEvent> | undefined> {
+  return new Promise((resolve, reject) => {
+    const stop = clock.setTimer(limits.openAfterMs, () => resolve(undefined));
+    pull.then(resolve, reject).finally(stop);
+  });
+}
+
+/** Tells the events that nobody pulls any more. What they end with has been told already. */
+async function closeIterator(iterator: AsyncIterator<AnswerEvent>): Promise<void> {
+  try {
+    await iterator.return?.();
+  } catch {
+    // Told, or of no interest to anybody.
+  }
+}
+
+function createHead(
+  context: InferenceHttpContext,
+  exchange: HttpExchange,
+  idPrefix: AnswerContext["idPrefix"],
+): AnswerHead {
+  return {
+    id: answerId(idPrefix),
+    created: Math.floor(context.clock.now() / 1000),
+    model: exchange.facts.model ?? "",
+  };
+}

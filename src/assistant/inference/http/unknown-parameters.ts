@@ -1,0 +1,164 @@
+import { AssistantError } from "../../assistant-error.ts";
+
+/**
+ * Parameters that other services know and this one does not honour. docs/inference-api.md publishes
+ * both lists; a test holds it to them. What is on no list is ignored too, and named in the answer's
+ * header `x-berth-ignored`: nothing that a client sends is dropped in silence.
+ */
+
+/** Nothing of the answer would change with them, or only how fast it comes. Accepted in silence. */
+export const ignoredParameters: readonly string[] = [
+  "user",
+  "metadata",
+  "store",
+  "service_tier",
+  "prompt_cache_key",
+  "prompt_cache_retention",
+  "prompt_cache_options",
+  "safety_identifier",
+  "verbosity",
+  "prediction",
+  "cache_prompt",
+];
+
+export interface RefusedParameter {
+  /** What to send instead, or why there is nothing. */
+  readonly instead: string;
+  /** Values that ask for nothing, which clients send by default. */
+  readonly neutral?: readonly unknown[];
+}
+
+const noEquivalentHint = "leave it out: there is nothing like it here";
+const samplerHint = "leave it out, and use temperature, top_p, top_k or min_p";
+const schemaHint = "use response_format with type json_schema";
+const lengthHint = "use max_tokens";
+
+/** They would change the answer, so they are refused unless their value asks for nothing. */
+export const refusedParameters: Readonly<Record<string, RefusedParameter>> = {
+  functions: { instead: "use tools", neutral: [[]] },
+  function_call: { instead: "use tool_choice", neutral: ["auto", "none"] },
+  audio: { instead: "models answer with text only" },
+  web_search_options: { instead: noEquivalentHint },
+  moderation: { instead: noEquivalentHint },
+  grammar: { instead: schemaHint, neutral: [""] },
+  json_schema: { instead: schemaHint },
+  guided_json: { instead: schemaHint },
+  guided_regex: { instead: schemaHint },
+  guided_choice: { instead: schemaHint },
+  guided_grammar: { instead: schemaHint },
+  structured_outputs: { instead: schemaHint },
+  format: { instead: schemaHint, neutral: [""] },
+  typical_p: { instead: samplerHint, neutral: [1] },
+  top_a: { instead: samplerHint, neutral: [0] },
+  tfs_z: { instead: samplerHint, neutral: [1] },
+  mirostat: { instead: samplerHint, neutral: [0] },
+  dynatemp_range: { instead: samplerHint, neutral: [0] },
+  xtc_probability: { instead: samplerHint, neutral: [0] },
+  dry_multiplier: { instead: "use repeat_penalty", neutral: [0] },
+  repeat_last_n: { instead: "use repeat_penalty alone", neutral: [64] },
+  no_repeat_ngram_size: { instead: "use repeat_penalty", neutral: [0] },
+  use_beam_search: { instead: noEquivalentHint, neutral: [false] },
+  length_penalty: { instead: noEquivalentHint, neutral: [1] },
+  ignore_eos: { instead: noEquivalentHint, neutral: [false] },
+  min_tokens: { instead: noEquivalentHint, neutral: [0] },
+  stop_token_ids: { instead: "use stop", neutral: [[]] },
+  bad_words: { instead: "use logit_bias", neutral: [[]] },
+  n_predict: { instead: lengthHint },
+  num_predict: { instead: lengthHint },
+  max_output_tokens: { instead: lengthHint },
+  max_new_tokens: { instead: lengthHint },
+  num_ctx: { instead: "the context is set where the model is" },
+  options: { instead: "send its members beside model" },
+  truncate_prompt_tokens: { instead: "a prompt that is too long is refused, never cut" },
+};
+
+/** Refused on one route only: another one takes them. */
+export const refusedByRoute = {
+  chat: {
+    prompt: { instead: "use messages, or POST /v1/completions" },
+    input: { instead: "use messages: this is not POST /v1/responses" },
+    best_of: { instead: "use n" },
+    suffix: { instead: noEquivalentHint, neutral: [""] },
+    echo: { instead: "use POST /v1/completions", neutral: [false] },
+  },
+  completions: {
+    messages: { instead: "use POST /v1/chat/completions" },
+    tools: { instead: "use POST /v1/chat/completions", neutral: [[]] },
+    tool_choice: { instead: "use POST /v1/chat/completions", neutral: ["none", "auto"] },
+    suffix: { instead: "text can only be continued, not filled in", neutral: [""] },
+  },
+  embeddings: {
+    truncate: {
+      instead: "a text that is too long is refused, never cut",
+      neutral: [false, "NONE"],
+    },
+    input_type: { instead: "put the model's own prefix before each text" },
+    prompt: { instead: "use input" },
+    task: { instead: "put the model's own prefix before each text" },
+  },
+} as const satisfies Record<string, Readonly<Record<string, RefusedParameter>>>;
+
+export type RouteName = keyof typeof refusedByRoute;
+
+/** As a client wrote them, by their names. */
+export type PassthroughParameters = Readonly<Record<string, unknown>>;
+
+/** What a local model does nothing with. */
+export interface UnknownParameters {
+  /** Names of what stands on no list. */
+  readonly unknown: readonly string[];
+  /** All of it, with what is ignored in silence: a provider may know it. */
+  readonly passthrough: PassthroughParameters;
+}
+
+/**
+ * Judges every parameter that the route does not honour. Throws AssistantError `unsupported_parameter` for one
+ * that would change the answer.
+ */
+export function findUnknownParameters(
+  body: Readonly<Record<string, unknown>>,
+  honoured: ReadonlySet<string>,
+  route: RouteName,
+): UnknownParameters {
+  const here: Readonly<Record<string, RefusedParameter>> = refusedByRoute[route];
+  const unknown: string[] = [];
+  const further: [string, unknown][] = [];
+  for (const [name, value] of Object.entries(body)) {
+    if (honoured.has(name)) continue;
+    const rule = getOwnRule(here, name) ?? getOwnRule(refusedParameters, name);
+    if (rule && !isNeutral(rule, value)) throw unsupportedParamError(name, rule.instead);
+    if (rule) continue;
+    further.push([name, value]);
+    if (!ignoredParameters.includes(name)) unknown.push(name);
+  }
+  return { unknown, passthrough: Object.fromEntries(further) };
+}
+
+export function unsupportedParamError(param: string, instead: string): AssistantError {
+  return new AssistantError("unsupported_parameter", `${param} is not supported: ${instead}`, {
+    param,
+  });
+}
+
+const HEADER_NAMES_MAX = 20;
+
+/** Names as a header can carry them. */
+export function formatIgnoredHeader(names: readonly string[]): string {
+  const shown = names.slice(0, HEADER_NAMES_MAX).map((name) => encodeHeaderName(name));
+  return [...shown, ...(names.length > HEADER_NAMES_MAX ? ["..."] : [])].join(", ");
+}
+
+/** Half of a surrogate pair, which JSON can carry and a URI cannot, is shown as a question mark. */
+function encodeHeaderName(name: string): string {
+  const whole = name.slice(0, 64).replaceAll(/\p{Surrogate}/gu, "?");
+  return encodeURIComponent(whole).replaceAll("%5B%5D", "[]");
+}
+
+function getOwnRule(table: Readonly<Record<string, RefusedParameter>>, name: string) {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
+function isNeutral(rule: RefusedParameter, value: unknown): boolean {
+  const text = JSON.stringify(value);
+  return (rule.neutral ?? []).some((neutral) => JSON.stringify(neutral) === text);
+}

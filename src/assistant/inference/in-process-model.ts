@@ -1,0 +1,81 @@
+import type { Clock } from "../../base/clock.ts";
+import type {
+  CoreLease,
+  GenerateEvent,
+  GenerateJob,
+  LoadedModel,
+  ModelEnd,
+  ModelFacts,
+  ModelLoad,
+  RequestPriority,
+} from "./inference-engine.ts";
+import type { EmbeddingResult, Prompt, Runner, Token } from "./runner.ts";
+import { Scheduler } from "./scheduler/scheduler.ts";
+
+export interface InProcessModelOptions {
+  readonly id: string;
+  readonly facts: ModelFacts;
+  readonly memoryBytes: number;
+  readonly threads: number;
+  /** Belongs to the model from now on, and is disposed with it. */
+  readonly runner: Runner;
+  readonly cores: CoreLease;
+  readonly clock: Clock;
+}
+
+/**
+ * A model that is computed in this process: a runner with the scheduler in front. The stub's and the
+ * tests' models are this one; llama.cpp's stands in the child process and is spoken to from outside.
+ */
+export class InProcessModel implements LoadedModel {
+  readonly id: string;
+  readonly facts: ModelFacts;
+  readonly contextTokens: number;
+  readonly sequences: number;
+  readonly memoryBytes: number;
+  readonly threads: number;
+  readonly #runner: Runner;
+  readonly #scheduler: Scheduler;
+
+  constructor(options: InProcessModelOptions) {
+    this.id = options.id;
+    this.facts = options.facts;
+    this.contextTokens = options.runner.contextTokens;
+    this.sequences = options.runner.sequences;
+    this.memoryBytes = options.memoryBytes;
+    this.threads = options.threads;
+    this.#runner = options.runner;
+    this.#scheduler = new Scheduler(options);
+  }
+
+  /** Resolves when a call of the runner was rejected, after which nothing is known of its state. */
+  get ended(): Promise<ModelEnd> {
+    return this.#scheduler.ended;
+  }
+
+  get load(): ModelLoad {
+    return this.#scheduler.load;
+  }
+
+  generate(job: GenerateJob, signal: AbortSignal): AsyncIterable<GenerateEvent> {
+    return this.#scheduler.generate(job, signal);
+  }
+
+  embed(
+    texts: readonly string[],
+    options: { readonly priority: RequestPriority },
+    signal: AbortSignal,
+  ): Promise<EmbeddingResult> {
+    return this.#scheduler.embed(texts, options.priority, signal);
+  }
+
+  encode(prompt: Prompt, signal: AbortSignal): Promise<readonly Token[]> {
+    return this.#scheduler.encode(prompt, signal);
+  }
+
+  /** Whatever is under way rejects with `shutting_down`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#scheduler[Symbol.asyncDispose]();
+    await this.#runner[Symbol.asyncDispose]();
+  }
+}

@@ -1,0 +1,200 @@
+import type { FileHandle } from "node:fs/promises";
+import { FileCursor } from "./file-cursor.ts";
+import { GgufError } from "./gguf-error.ts";
+import { getTensorType, type TensorType } from "./tensor-types.ts";
+
+/** The part of a GGUF file in front of the weights, read and checked in full. */
+export interface GgufHeader {
+  readonly metadata: ReadonlyMap<string, MetadataValue>;
+  readonly tensors: readonly Tensor[];
+  /** Where the weights begin, in bytes. */
+  readonly dataStart: number;
+}
+
+/** Long lists (a vocabulary has 150,000 words) are checked and counted, not kept. */
+export type MetadataValue =
+  | string
+  | number
+  | boolean
+  | readonly number[]
+  | { readonly listLength: number };
+
+export interface Tensor {
+  readonly name: string;
+  readonly type: TensorType;
+  readonly values: number;
+  readonly bytes: number;
+}
+
+/** Numbers per layer are kept; the largest model known has some 200 layers. */
+const LIST_VALUES_MAX = 1024;
+/** As llama.cpp has it (GGML_MAX_NAME, GGML_MAX_DIMS); longer ones make it abort or refuse. */
+const TENSOR_NAME_BYTES_MAX = 63;
+const DIMENSIONS_MAX = 4;
+const KEY_BYTES_MAX = 65_535;
+/** The longest chat templates have 100 KiB. */
+const TEXT_BYTES_MAX = 64 << 20;
+/** Bytes that an entry has at the very least, which bounds what a count may claim. */
+const METADATA_BYTES_MIN = 8 + 4 + 1;
+const TENSOR_BYTES_MIN = 8 + 4 + 8 + 4 + 8;
+
+/** Scalars by the number of their type. */
+const scalarTypes: Readonly<
+  Record<number, { bytes: number; read(bytes: Buffer): number | boolean }>
+> = {
+  0: { bytes: 1, read: (bytes) => bytes.readUInt8(0) },
+  1: { bytes: 1, read: (bytes) => bytes.readInt8(0) },
+  2: { bytes: 2, read: (bytes) => bytes.readUInt16LE(0) },
+  3: { bytes: 2, read: (bytes) => bytes.readInt16LE(0) },
+  4: { bytes: 4, read: (bytes) => bytes.readUInt32LE(0) },
+  5: { bytes: 4, read: (bytes) => bytes.readInt32LE(0) },
+  6: { bytes: 4, read: (bytes) => bytes.readFloatLE(0) },
+  7: { bytes: 1, read: (bytes) => bytes.readUInt8(0) !== 0 },
+  10: { bytes: 8, read: (bytes) => Number(bytes.readBigUInt64LE(0)) },
+  11: { bytes: 8, read: (bytes) => Number(bytes.readBigInt64LE(0)) },
+  12: { bytes: 8, read: (bytes) => bytes.readDoubleLE(0) },
+};
+const TEXT_TYPE = 8;
+const LIST_TYPE = 9;
+
+/**
+ * Reads the header and checks that everything it describes lies within the file. Throws `Damage`; native
+ * code, which ends its process over some of these, sees only files that have passed.
+ */
+export async function readHeader(
+  file: FileHandle,
+  fileBytes: number,
+  signal: AbortSignal,
+): Promise<GgufHeader> {
+  const cursor = new FileCursor(file, fileBytes, signal);
+  if (fileBytes < 24) throw new GgufError("it is too short to be a GGUF file");
+  await cursor.ensureAvailable(24);
+  if (cursor.bytes(4).toString("latin1") !== "GGUF") throw new GgufError("it is not a GGUF file");
+  const version = cursor.uint32();
+  if (version !== 2 && version !== 3) {
+    throw new GgufError(
+      `it has version ${version} of the GGUF format; versions 2 and 3 can be read`,
+    );
+  }
+  const tensorCount = cursor.uint64();
+  const metadataCount = cursor.uint64();
+  if (metadataCount * METADATA_BYTES_MIN + tensorCount * TENSOR_BYTES_MIN > fileBytes) {
+    throw new GgufError("it claims to hold more than it has room for");
+  }
+  const metadata = await readMetadata(cursor, metadataCount);
+  const placed = await readTensors(cursor, tensorCount);
+  const alignment = metadata.get("general.alignment") ?? 32;
+  if (typeof alignment !== "number" || alignment < 8 || (alignment & (alignment - 1)) !== 0) {
+    throw new GgufError("its alignment is not a power of two");
+  }
+  const dataStart = Math.ceil(cursor.offset / alignment) * alignment;
+  for (const { name, offset, bytes } of placed) {
+    if (offset % alignment !== 0) throw new GgufError(`tensor ${name} is not aligned`);
+    if (dataStart + offset + bytes > fileBytes) {
+      throw new GgufError(
+        `tensor ${name} should end at byte ${dataStart + offset + bytes}, and the file has ${fileBytes}: it was not copied or downloaded to its end`,
+      );
+    }
+  }
+  return { metadata, tensors: placed, dataStart };
+}
+
+async function readMetadata(
+  cursor: FileCursor,
+  count: number,
+): Promise<Map<string, MetadataValue>> {
+  const metadata = new Map<string, MetadataValue>();
+  for (let index = 0; index < count; index++) {
+    const key = await readText(cursor, KEY_BYTES_MAX, "a key");
+    if (metadata.has(key)) throw new GgufError(`it has ${key} twice`);
+    await cursor.ensureAvailable(4);
+    metadata.set(key, await readValue(cursor, cursor.uint32(), key));
+  }
+  return metadata;
+}
+
+async function readValue(cursor: FileCursor, type: number, key: string): Promise<MetadataValue> {
+  if (type === TEXT_TYPE) return readText(cursor, TEXT_BYTES_MAX, key);
+  if (type === LIST_TYPE) return readList(cursor, key);
+  const scalar = scalarTypes[type];
+  if (!scalar) throw new GgufError(`${key} has the unknown type ${type}`);
+  await cursor.ensureAvailable(scalar.bytes);
+  return scalar.read(cursor.bytes(scalar.bytes));
+}
+
+async function readList(cursor: FileCursor, key: string): Promise<MetadataValue> {
+  await cursor.ensureAvailable(12);
+  const type = cursor.uint32();
+  const length = cursor.uint64();
+  if (type === TEXT_TYPE) {
+    if (length * 8 > cursor.remaining) throw new GgufError(`${key} is longer than the file`);
+    for (let index = 0; index < length; index++) {
+      const filled = cursor.ensureAvailable(8);
+      if (filled) await filled;
+      cursor.skip(cursor.uint64());
+    }
+    return { listLength: length };
+  }
+  const scalar = scalarTypes[type];
+  if (!scalar) throw new GgufError(`${key} is a list of the unknown type ${type}`);
+  if (length * scalar.bytes > cursor.remaining)
+    throw new GgufError(`${key} is longer than the file`);
+  if (length > LIST_VALUES_MAX) {
+    cursor.skip(length * scalar.bytes);
+    return { listLength: length };
+  }
+  const values: number[] = [];
+  for (let index = 0; index < length; index++) {
+    const filled = cursor.ensureAvailable(scalar.bytes);
+    if (filled) await filled;
+    values.push(Number(scalar.read(cursor.bytes(scalar.bytes))));
+  }
+  return values;
+}
+
+async function readText(cursor: FileCursor, bytesMax: number, what: string): Promise<string> {
+  await cursor.ensureAvailable(8);
+  const length = cursor.uint64();
+  if (length > Math.min(bytesMax, cursor.remaining)) {
+    throw new GgufError(`${what} is longer than it can be`);
+  }
+  await cursor.ensureAvailable(length);
+  return cursor.bytes(length).toString("utf8");
+}
+
+interface PlacedTensor extends Tensor {
+  /** From the start of the weights, in bytes. */
+  readonly offset: number;
+}
+
+async function readTensors(cursor: FileCursor, count: number): Promise<PlacedTensor[]> {
+  const tensors: PlacedTensor[] = [];
+  const names = new Set<string>();
+  for (let index = 0; index < count; index++) {
+    const name = await readText(cursor, TENSOR_NAME_BYTES_MAX, `the name of tensor ${index}`);
+    if (names.has(name)) throw new GgufError(`it has the tensor ${name} twice`);
+    names.add(name);
+    await cursor.ensureAvailable(4);
+    const dimensionCount = cursor.uint32();
+    if (dimensionCount < 1 || dimensionCount > DIMENSIONS_MAX) {
+      throw new GgufError(`tensor ${name} has ${dimensionCount} dimensions`);
+    }
+    await cursor.ensureAvailable(dimensionCount * 8 + 12);
+    const dimensions = Array.from({ length: dimensionCount }, () => cursor.uint64());
+    const typeId = cursor.uint32();
+    const offset = cursor.uint64();
+    tensors.push({ name, offset, ...measureTensor(name, dimensions, typeId) });
+  }
+  return tensors;
+}
+
+function measureTensor(name: string, dimensions: readonly number[], typeId: number) {
+  const type = getTensorType(typeId);
+  if (!type) throw new GgufError(`tensor ${name} is stored in a way that is not known (${typeId})`);
+  const values = dimensions.reduce((product, dimension) => product * dimension, 1);
+  const [row = 0] = dimensions;
+  if (values === 0 || !Number.isSafeInteger(values) || row % type.blockValues !== 0) {
+    throw new GgufError(`tensor ${name} has the impossible shape ${dimensions.join(" x ")}`);
+  }
+  return { type, values, bytes: (values / type.blockValues) * type.blockBytes };
+}

@@ -1,0 +1,164 @@
+import { createHash } from "node:crypto";
+import { type FileHandle, open } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { AssistantError } from "../../../assistant-error.ts";
+import type { ModelFacts, ModelFile } from "../../inference-engine.ts";
+import { embeddingArchitectures, knownArchitectures } from "./architectures.ts";
+import { GgufError } from "./gguf-error.ts";
+import { type GgufHeader, readHeader } from "./gguf-header.ts";
+import { estimateEmbeddingMemory, estimateGenerationMemory } from "./memory-estimate.ts";
+import { readModelShape } from "./model-shape.ts";
+import { getFileTypeName } from "./tensor-types.ts";
+
+export interface ModelInspection {
+  readonly facts: ModelFacts;
+  /** Changes whenever the file does; cheap, and no proof against malice. */
+  readonly digest: string;
+}
+
+/** Enough to tell two files of the same size and time apart. */
+const DIGEST_BYTES = 64 * 1024;
+
+/**
+ * Reads what a model's file says of itself, and refuses what is damaged, cut short, absurd or of an
+ * unknown kind with AssistantError `model_unusable`. Native code, which may end its process over such a
+ * file, never sees it. Of a file in several parts every part is read.
+ */
+export async function inspectModel(file: ModelFile, signal: AbortSignal): Promise<ModelInspection> {
+  try {
+    const parts = await readParts(file.path, signal);
+    return { facts: readFacts(parts), digest: parts.map(({ digest }) => digest).join("-") };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw new AssistantError("model_unusable", describeError(file.id, error), { cause: error });
+  }
+}
+
+function describeError(id: string, error: unknown): string {
+  if (error instanceof GgufError) {
+    return `the file of model "${id}" cannot be used: ${error.message}; get it again, or another one`;
+  }
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  if (code === "ENOENT") return `model "${id}" has no file; get it, or name another model`;
+  if (code === "EACCES" || code === "EPERM") {
+    return `the file of model "${id}" may not be read by this user; change its permissions`;
+  }
+  if (code === "EISDIR") return `what should be the file of model "${id}" is a folder`;
+  return `the file of model "${id}" cannot be read${code && ` (${code})`}`;
+}
+
+interface FilePart {
+  readonly header: GgufHeader;
+  readonly fileBytes: number;
+  readonly digest: string;
+}
+
+async function readParts(
+  path: string,
+  signal: AbortSignal,
+): Promise<readonly [FilePart, ...FilePart[]]> {
+  const first = await readPart(path, signal);
+  const count = getNumber(first.header, "split.count") ?? 1;
+  if (count <= 1) return [first];
+  const partNumber = getNumber(first.header, "split.no") ?? 0;
+  if (partNumber !== 0) {
+    throw new GgufError(`it is part ${partNumber + 1} of ${count} of a model; name the first part`);
+  }
+  const named = /^(.*-)00001(-of-\d{5}\.gguf)$/.exec(basename(path));
+  if (!named)
+    throw new GgufError(`it is part 1 of ${count}, and is not named NAME-00001-of-N.gguf`);
+  const parts: [FilePart, ...FilePart[]] = [first];
+  for (let index = 2; index <= count; index++) {
+    const name = `${named[1]}${String(index).padStart(5, "0")}${named[2]}`;
+    parts.push(await readLaterPart(join(dirname(path), name), index, count, signal));
+  }
+  return parts;
+}
+
+async function readLaterPart(path: string, index: number, count: number, signal: AbortSignal) {
+  try {
+    return await readPart(path, signal);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const why = error instanceof GgufError ? error.message : "it is not beside the first";
+    throw new GgufError(`part ${index} of ${count}: ${why}`);
+  }
+}
+
+async function readPart(path: string, signal: AbortSignal): Promise<FilePart> {
+  signal.throwIfAborted();
+  await using file = await open(path, "r");
+  const stat = await file.stat();
+  if (!stat.isFile()) throw new GgufError("it is no file");
+  const header = await readHeader(file, stat.size, signal);
+  return { header, fileBytes: stat.size, digest: await computeDigest(file, stat) };
+}
+
+async function computeDigest(
+  file: FileHandle,
+  stat: { size: number; mtimeMs: number },
+): Promise<string> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(DIGEST_BYTES), 0, DIGEST_BYTES, 0);
+  return createHash("sha256")
+    .update(`${stat.size} ${stat.mtimeMs} `)
+    .update(buffer.subarray(0, bytesRead))
+    .digest("hex")
+    .slice(0, 32);
+}
+
+function readFacts(parts: readonly [FilePart, ...FilePart[]]): ModelFacts {
+  const [{ header }] = parts;
+  const architecture = getText(header, "general.architecture");
+  if (architecture === "clip") {
+    throw new GgufError("it is the part of a model that sees images, not the one that answers");
+  }
+  if (architecture !== undefined && !knownArchitectures.has(architecture)) {
+    throw new GgufError(`its architecture "${architecture.slice(0, 64)}" is not known`);
+  }
+  const shape = readModelShape(header);
+  const tensors = parts.flatMap((part) => part.header.tensors);
+  if (tensors.length === 0) throw new GgufError("it has no weights");
+  const weightBytes = tensors.reduce((sum, { bytes }) => sum + bytes, 0);
+  const kind = detectKind(header, shape.architecture);
+  const memory = kind === "embedding" ? estimateEmbeddingMemory : estimateGenerationMemory;
+  return {
+    architecture: shape.architecture,
+    name: getText(header, "general.name"),
+    parameters: tensors.reduce((sum, { values }) => sum + values, 0),
+    quantization: detectQuantization(header),
+    fileBytes: parts.reduce((sum, { fileBytes }) => sum + fileBytes, 0),
+    trainedContextTokens: shape.trainedContextTokens,
+    embeddingLength: shape.embeddingLength,
+    kind,
+    chatTemplate: getText(header, "tokenizer.chat_template"),
+    memoryBytes: (options) => Math.ceil(memory(shape, weightBytes, options)),
+  };
+}
+
+/** Models made for embedding say how they pool; Qwen3-Embedding has a chat template beside it. */
+function detectKind(header: GgufHeader, architecture: string): ModelFacts["kind"] {
+  const pooling = getNumber(header, `${architecture}.pooling_type`) ?? 0;
+  if (embeddingArchitectures.has(architecture) || pooling > 0) return "embedding";
+  return getText(header, "tokenizer.chat_template") ? "chat" : "completion";
+}
+
+function detectQuantization(header: GgufHeader): string | undefined {
+  const id = getNumber(header, "general.file_type");
+  const named = id === undefined ? undefined : getFileTypeName(id);
+  if (named !== undefined) return named;
+  const bytesByType = new Map<string, number>();
+  for (const { type, bytes } of header.tensors) {
+    bytesByType.set(type.name, (bytesByType.get(type.name) ?? 0) + bytes);
+  }
+  return [...bytesByType].toSorted(([, one], [, other]) => other - one)[0]?.[0];
+}
+
+function getText(header: GgufHeader, key: string): string | undefined {
+  const value = header.metadata.get(key);
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+function getNumber(header: GgufHeader, key: string): number | undefined {
+  const value = header.metadata.get(key);
+  return typeof value === "number" ? value : undefined;
+}

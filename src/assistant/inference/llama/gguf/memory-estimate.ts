@@ -1,0 +1,112 @@
+import type { ModelShape } from "./model-shape.ts";
+
+/** Tokens that one decode takes at most: a chunk of a prompt, or a step of all sequences. */
+export const BATCH_TOKENS = 128;
+/**
+ * Texts to embed are mostly shorter than this. What llama.cpp reserves grows with the longest text that
+ * a context takes, so these have contexts of their own, and longer ones share one.
+ */
+export const SHORT_TEXT_TOKENS = 512;
+/** A model that generates embeds texts up to this length, if its context is as large. */
+export const GENERATOR_TEXT_TOKENS_MAX = 2048;
+/** The library rounds the context of each sequence up to a multiple of this. */
+export const CONTEXT_MULTIPLE = 256;
+
+/** Keys and values are kept as 16-bit floats, recurrent state and what is computed with 32. */
+const KV_VALUE_BYTES = 2;
+const COMPUTE_VALUE_BYTES = 4;
+/** Node, the library and llama.cpp's own structures, as a process with a model of 0.5 MB measures. */
+const PROCESS_BYTES = 130e6;
+/** Of llama.cpp's graph, for each layer, as measured; it does not grow with the width of the model. */
+const GRAPH_BYTES_PER_LAYER = 0.5e6;
+
+export interface MemoryEstimateOptions {
+  readonly contextTokens: number;
+  readonly sequences: number;
+}
+
+/** What a process with this model takes, in bytes: an estimate that errs on the large side. */
+export function estimateGenerationMemory(
+  shape: ModelShape,
+  weightBytes: number,
+  { contextTokens, sequences }: MemoryEstimateOptions,
+): number {
+  const cells = roundUp(contextTokens + 1, CONTEXT_MULTIPLE);
+  return (
+    PROCESS_BYTES +
+    weightBytes +
+    sequences * estimateKvCacheBytes(shape, cells) +
+    sequences * shape.recurrentState * COMPUTE_VALUE_BYTES +
+    estimateComputeBytes(shape, BATCH_TOKENS, cells) +
+    estimateEmbeddingContexts(
+      shape,
+      Math.min(contextTokens, GENERATOR_TEXT_TOKENS_MAX),
+      1,
+      SHORT_TEXT_TOKENS,
+    ) +
+    // The logits of a step, once where they are computed and once where they are handed out.
+    sequences * shape.vocabulary * COMPUTE_VALUE_BYTES
+  );
+}
+
+/** The same for a model that only embeds; `sequences` texts are computed at a time. */
+export function estimateEmbeddingMemory(
+  shape: ModelShape,
+  weightBytes: number,
+  { contextTokens, sequences }: MemoryEstimateOptions,
+): number {
+  return (
+    PROCESS_BYTES +
+    weightBytes +
+    estimateEmbeddingContexts(shape, contextTokens, sequences, contextTokens)
+  );
+}
+
+/** `atOnce` contexts for short texts and one for the longest; `batch`: what is computed in one go. */
+function estimateEmbeddingContexts(
+  shape: ModelShape,
+  textTokensMax: number,
+  atOnce: number,
+  batch: number,
+): number {
+  const context = (tokens: number) => {
+    const cells = roundUp(tokens + 1, CONTEXT_MULTIPLE);
+    const width = roundUp(Math.min(batch, tokens) + 1, CONTEXT_MULTIPLE);
+    return (
+      estimateKvCacheBytes(shape, cells) +
+      estimateComputeBytes({ ...shape, vocabulary: 0 }, width, cells)
+    );
+  };
+  const short = atOnce * context(Math.min(textTokensMax, SHORT_TEXT_TOKENS));
+  return textTokensMax > SHORT_TEXT_TOKENS ? short + context(textTokensMax) : short;
+}
+
+function estimateKvCacheBytes(shape: ModelShape, cells: number): number {
+  return shape.kvValuesPerToken.reduce((bytes, values, layer) => {
+    const window = shape.windowTokens[layer];
+    const kept =
+      window === undefined
+        ? cells
+        : Math.min(cells, roundUp(window + BATCH_TOKENS, CONTEXT_MULTIPLE));
+    return bytes + kept * values * KV_VALUE_BYTES;
+  }, 0);
+}
+
+/**
+ * llama.cpp reserves for its widest moment: the logits of a whole batch, or the inside of one layer with
+ * its attention (which is small while flash attention is on, and is counted as if it were off).
+ */
+function estimateComputeBytes(shape: ModelShape, batch: number, cells: number): number {
+  const logits = shape.vocabulary;
+  const feedForward = 3 * shape.feedForwardLength + 4 * shape.embeddingLength;
+  const attention = shape.heads * Math.min(cells, 4096) + 4 * shape.embeddingLength;
+  const mask = cells * 2;
+  return (
+    batch * COMPUTE_VALUE_BYTES * (Math.max(logits, feedForward, attention) + mask) +
+    shape.layers * GRAPH_BYTES_PER_LAYER
+  );
+}
+
+function roundUp(value: number, multiple: number): number {
+  return Math.ceil(value / multiple) * multiple;
+}

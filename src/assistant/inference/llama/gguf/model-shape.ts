@@ -1,0 +1,142 @@
+import { GgufError } from "./gguf-error.ts";
+import type { GgufHeader, MetadataValue } from "./gguf-header.ts";
+
+/** The dimensions of a model, as far as its need for memory follows from them. */
+export interface ModelShape {
+  readonly architecture: string;
+  readonly layers: number;
+  readonly embeddingLength: number;
+  readonly feedForwardLength: number;
+  readonly vocabulary: number;
+  readonly trainedContextTokens: number;
+  readonly heads: number;
+  /** Values that each layer keeps of one token, keys and values together; 0 for a layer without attention. */
+  readonly kvValuesPerToken: readonly number[];
+  /** What a layer sees at most, in tokens, by layer; undefined: everything. */
+  readonly windowTokens: readonly (number | undefined)[];
+  /** Values that each sequence has in all recurrent layers together. */
+  readonly recurrentState: number;
+}
+
+/** More than the largest model known has, by a factor of ten: what is past it is damage. */
+const LAYERS_MAX = 10_000;
+const LENGTH_MAX = 1 << 24;
+
+/**
+ * One layer in so many sees everything, the others a window, where the file does not say it itself
+ * (llama.cpp has the same numbers in the code of these architectures).
+ */
+const fullLayerEvery: Readonly<Record<string, number>> = {
+  cohere2: 4,
+  gemma2: 2,
+  gemma3: 6,
+  gemma3n: 5,
+  "gpt-oss": 2,
+};
+
+export function readModelShape(header: GgufHeader): ModelShape {
+  const architecture = header.metadata.get("general.architecture");
+  if (typeof architecture !== "string") throw new GgufError("it does not say its architecture");
+  const fields = new ArchitectureMetadata(header.metadata, architecture);
+  const layers = fields.getSize("block_count", { max: LAYERS_MAX });
+  const embeddingLength = fields.getSize("embedding_length", { max: LENGTH_MAX });
+  const heads = fields.getPerLayer("attention.head_count", layers) ?? [];
+  const keyValueHeads = fields.getPerLayer("attention.head_count_kv", layers) ?? heads;
+  const headsMax = Math.max(0, ...heads);
+  // llama.cpp divides by it.
+  if (heads.length > 0 && headsMax === 0 && !fields.has("ssm.inner_size")) {
+    throw new GgufError("it has no attention heads");
+  }
+  const headLength = headsMax > 0 ? embeddingLength / headsMax : 0;
+  const keyLength = fields.getOptionalSize("attention.key_length") ?? headLength;
+  const valueLength = fields.getOptionalSize("attention.value_length") ?? headLength;
+  return {
+    architecture,
+    layers,
+    embeddingLength,
+    heads: headsMax,
+    feedForwardLength: Math.max(0, ...(fields.getPerLayer("feed_forward_length", layers) ?? [0])),
+    vocabulary: readVocabularySize(header, fields),
+    trainedContextTokens: fields.getSize("context_length", { max: LENGTH_MAX * 64 }),
+    kvValuesPerToken: Array.from(
+      { length: layers },
+      (_, layer) => (keyValueHeads[layer] ?? 0) * (keyLength + valueLength),
+    ),
+    windowTokens: readWindows(fields, architecture, layers),
+    recurrentState: layers * computeRecurrentStatePerLayer(fields),
+  };
+}
+
+function readWindows(
+  fields: ArchitectureMetadata,
+  architecture: string,
+  layers: number,
+): readonly (number | undefined)[] {
+  const window = fields.getOptionalSize("attention.sliding_window");
+  if (window === undefined || window === 0) return [];
+  const pattern = fields.getPerLayer("attention.sliding_window_pattern", layers);
+  if (pattern && pattern.length === layers && new Set(pattern).size === 2) {
+    return pattern.map((windowed) => (windowed ? window : undefined));
+  }
+  const every = fullLayerEvery[architecture];
+  if (every === undefined) return [];
+  return Array.from({ length: layers }, (_, layer) =>
+    (layer + 1) % every === 0 ? undefined : window,
+  );
+}
+
+/** As llama.cpp sizes the state of Mamba's layers: what is being convolved, and what is remembered. */
+function computeRecurrentStatePerLayer(fields: ArchitectureMetadata): number {
+  const inner = fields.getOptionalSize("ssm.inner_size") ?? 0;
+  const state = fields.getOptionalSize("ssm.state_size") ?? 0;
+  const groups = fields.getOptionalSize("ssm.group_count") ?? 0;
+  const kernel = fields.getOptionalSize("ssm.conv_kernel") ?? 1;
+  return (kernel - 1) * (inner + 2 * groups * state) + inner * state;
+}
+
+function readVocabularySize(header: GgufHeader, fields: ArchitectureMetadata): number {
+  const words = header.metadata.get("tokenizer.ggml.tokens");
+  if (typeof words === "object" && "listLength" in words) return words.listLength;
+  if (Array.isArray(words)) return words.length;
+  return fields.getOptionalSize("vocab_size") ?? 0;
+}
+
+class ArchitectureMetadata {
+  readonly #metadata: ReadonlyMap<string, MetadataValue>;
+  readonly #architecture: string;
+
+  constructor(metadata: ReadonlyMap<string, MetadataValue>, architecture: string) {
+    this.#metadata = metadata;
+    this.#architecture = architecture;
+  }
+
+  has(name: string): boolean {
+    return this.#metadata.has(`${this.#architecture}.${name}`);
+  }
+
+  getSize(name: string, { max }: { max: number }): number {
+    const value = this.getOptionalSize(name);
+    if (value === undefined) throw new GgufError(`it has no ${this.#architecture}.${name}`);
+    if (!Number.isInteger(value) || value < 1 || value > max) {
+      throw new GgufError(`its ${this.#architecture}.${name} is ${value}`);
+    }
+    return value;
+  }
+
+  getOptionalSize(name: string): number | undefined {
+    const value = this.#metadata.get(`${this.#architecture}.${name}`);
+    if (value === undefined) return undefined;
+    if (typeof value !== "number" || !(value >= 0)) {
+      throw new GgufError(`its ${this.#architecture}.${name} is no size`);
+    }
+    return value;
+  }
+
+  /** One number for all layers, or a list of one for each. */
+  getPerLayer(name: string, layers: number): readonly number[] | undefined {
+    const value = this.#metadata.get(`${this.#architecture}.${name}`);
+    if (value === undefined) return undefined;
+    if (Array.isArray(value)) return value;
+    return Array.from({ length: layers }, () => this.getOptionalSize(name) ?? 0);
+  }
+}

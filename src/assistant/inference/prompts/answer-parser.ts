@@ -1,0 +1,109 @@
+import type { TokenLogprob, ToolCall } from "../runner.ts";
+import type { AnswerEvent } from "../service-port.ts";
+import { ReasoningSplitter } from "./reasoning-splitter.ts";
+import { ToolCallSplitter, type ToolCallSplitterOptions } from "./tools/tool-call-splitter.ts";
+import type { Thinking } from "./tools/tool-grammar.ts";
+
+type DeltaOf<Event> = Event extends { readonly choice: number } ? Omit<Event, "choice"> : never;
+export type AnswerDelta = DeltaOf<
+  Extract<AnswerEvent, { type: "text" | "reasoning" | "tool_call" }>
+>;
+
+export interface AnswerEnd {
+  readonly deltas: readonly AnswerDelta[];
+  readonly calledTools: boolean;
+  /** Not counted here: text does not tell how many tokens it was. */
+  readonly reasoningTokens: undefined;
+  readonly calls: readonly ToolCall[];
+}
+
+type Logprobs = readonly TokenLogprob[];
+
+/** Takes one answer of a model, as it comes, apart into text, thoughts and calls of tools. */
+export class AnswerParser {
+  readonly #reasoning: ReasoningSplitter | undefined;
+  readonly #calls: ToolCallSplitter | undefined;
+  /** Of tokens whose text is held back. */
+  #heldLogprobs: TokenLogprob[] = [];
+
+  constructor(options: {
+    readonly thinking: Thinking | undefined;
+    readonly calls: ToolCallSplitterOptions | undefined;
+  }) {
+    this.#reasoning = options.thinking && new ReasoningSplitter(options.thinking);
+    this.#calls = options.calls && new ToolCallSplitter(options.calls);
+  }
+
+  push(text: string, logprobs: Logprobs | undefined): readonly AnswerDelta[] {
+    if (logprobs !== undefined) this.#heldLogprobs.push(...logprobs);
+    return this.#withLogprobs(this.#parse(text), logprobs !== undefined);
+  }
+
+  end(): AnswerEnd {
+    const deltas = (this.#reasoning?.end() ?? []).flatMap((part) =>
+      part.kind === "reasoning"
+        ? [{ type: "reasoning", text: part.text } as const]
+        : this.#parseAnswer(part.text),
+    );
+    for (const part of this.#calls?.end() ?? []) deltas.push(...toDeltas(part));
+    const calls = this.#calls?.calls ?? [];
+    if (this.#heldLogprobs.length > 0 && calls.length === 0) {
+      const last = deltas.findLastIndex(({ type }) => type === "text");
+      const text = deltas[last]?.type === "text" ? deltas[last].text : "";
+      const delta = { type: "text", text, logprobs: this.#heldLogprobs } as const;
+      if (last === -1) deltas.push(delta);
+      else deltas[last] = delta;
+    }
+    return { deltas, calledTools: calls.length > 0, reasoningTokens: undefined, calls };
+  }
+
+  #parse(text: string): AnswerDelta[] {
+    if (this.#reasoning === undefined) return this.#parseAnswer(text);
+    return this.#reasoning
+      .push(text)
+      .flatMap((part) =>
+        part.kind === "reasoning"
+          ? [{ type: "reasoning", text: part.text } as const]
+          : this.#parseAnswer(part.text),
+      );
+  }
+
+  #parseAnswer(text: string): AnswerDelta[] {
+    if (this.#calls === undefined) return text === "" ? [] : [{ type: "text", text }];
+    return this.#calls.push(text).flatMap(toDeltas);
+  }
+
+  /**
+   * Logprobs go with the text that they were waiting for; those of thoughts and calls are not told, as a
+   * client would take them for the answer's.
+   */
+  #withLogprobs(deltas: AnswerDelta[], isAsked: boolean): readonly AnswerDelta[] {
+    const last = deltas.findLastIndex(({ type }) => type === "text");
+    const delta = deltas[last];
+    if (delta?.type === "text") {
+      if (this.#heldLogprobs.length > 0) deltas[last] = { ...delta, logprobs: this.#heldLogprobs };
+      this.#heldLogprobs = [];
+    } else if (deltas.length > 0 || this.#reasoning?.isAnswering === false) {
+      this.#heldLogprobs = [];
+    } else if (isAsked && this.#reasoning === undefined && this.#calls === undefined) {
+      deltas.push({ type: "text", text: "", logprobs: this.#heldLogprobs });
+      this.#heldLogprobs = [];
+    }
+    return deltas;
+  }
+}
+
+type CallPart = ReturnType<ToolCallSplitter["push"]>[number];
+
+function toDeltas(part: CallPart): AnswerDelta[] {
+  if (part.kind === "text") return [{ type: "text", text: part.text }];
+  const { index, start } = part;
+  return [
+    {
+      type: "tool_call",
+      index,
+      ...(start !== undefined && { start }),
+      arguments: part.arguments,
+    },
+  ];
+}

@@ -1,0 +1,198 @@
+/** What a stretch of text told about the call that is being read. */
+export interface CallProgress {
+  /** How many characters belong to the call. */
+  readonly taken: number;
+  /** Told once, when the arguments begin, or at the end of a call without any. */
+  readonly name?: string;
+  /** More of the arguments' JSON text. */
+  readonly arguments: string;
+  readonly state: "reading" | "done" | "failed";
+}
+
+/**
+ * Reads one object `{"name": ..., "arguments": {...}}` as it comes, in any spelling that JSON allows;
+ * `parameters` is another word for arguments. Arguments are handed on as they are written.
+ *
+ * States: open -> key -> colon -> value -> key -> ... -> done; or failed, at what cannot be such an object.
+ */
+export class JsonCallScanner {
+  #state: "open" | "key" | "colon" | "value" | "done" | "failed" = "open";
+  readonly #value = new JsonValueScanner();
+  #isKey = false;
+  #key = "";
+  #raw = "";
+  #name: string | undefined;
+  #isNameReported = false;
+  /** Arguments that stand before the name. */
+  #pendingArguments: string | undefined;
+  #output = "";
+  #reportsName = false;
+
+  push(text: string): CallProgress {
+    this.#output = "";
+    this.#reportsName = false;
+    let taken = 0;
+    while (taken < text.length && this.#state !== "done" && this.#state !== "failed") {
+      if (this.#step(text.charAt(taken))) taken += 1;
+    }
+    const state = this.#state === "done" || this.#state === "failed" ? this.#state : "reading";
+    const nameReport = this.#reportsName && this.#name !== undefined ? { name: this.#name } : {};
+    return { taken, ...nameReport, arguments: this.#output, state };
+  }
+
+  /** Whether the character is taken; one that ends a number belongs to what comes after. */
+  #step(character: string): boolean {
+    if (this.#value.isInside) return this.#pushToValue(character);
+    if (/\s/.test(character)) return true;
+    switch (this.#state) {
+      case "open":
+        this.#state = character === "{" ? "key" : "failed";
+        return this.#state === "key";
+      case "key":
+        if (character === "}") {
+          this.#finish();
+          return true;
+        }
+        if (character === ",") return true;
+        if (character !== '"') return this.#fail();
+        return this.#beginValue(character, true);
+      case "colon":
+        if (character !== ":") return this.#fail();
+        this.#state = "value";
+        return true;
+      default:
+        return this.#beginValue(character, false);
+    }
+  }
+
+  #beginValue(character: string, isKey: boolean): boolean {
+    this.#isKey = isKey;
+    this.#raw = "";
+    if (!this.#value.begin(character)) return this.#fail();
+    if (this.#isStreamed()) this.#reportName();
+    return this.#pushToValue(character);
+  }
+
+  #pushToValue(character: string): boolean {
+    const place = this.#value.push(character);
+    if (place === "failed") return this.#fail();
+    if (place !== "after") {
+      this.#raw += character;
+      if (this.#isStreamed()) this.#output += character;
+    }
+    if (place !== "inside") this.#onValueEnd();
+    return place !== "after";
+  }
+
+  /** Arguments that are an object and have a name before them go out as they come. */
+  #isStreamed(): boolean {
+    return (
+      !this.#isKey &&
+      this.#name !== undefined &&
+      isArgumentsKey(this.#key) &&
+      this.#value.firstCharacter === "{"
+    );
+  }
+
+  #onValueEnd(): void {
+    const value = tryParseJson(this.#raw);
+    if (this.#isKey) {
+      this.#key = typeof value === "string" ? value : "";
+      this.#state = "colon";
+      return;
+    }
+    this.#state = "key";
+    if (this.#key === "name") {
+      if (typeof value === "string" && value !== "") this.#name = value;
+      else this.#fail();
+    } else if (isArgumentsKey(this.#key) && !this.#isStreamed()) {
+      // Some models write the object as a string.
+      this.#pendingArguments = typeof value === "string" ? value : this.#raw;
+    }
+  }
+
+  #reportName(): void {
+    if (this.#isNameReported) return;
+    this.#isNameReported = true;
+    this.#reportsName = true;
+  }
+
+  #finish(): void {
+    if (this.#name === undefined) {
+      this.#fail();
+      return;
+    }
+    if (!this.#isNameReported) this.#output += this.#pendingArguments ?? "{}";
+    this.#reportName();
+    this.#state = "done";
+  }
+
+  #fail(): boolean {
+    this.#state = "failed";
+    return false;
+  }
+}
+
+/** Finds where a JSON value ends, as it comes. What is within is judged elsewhere. */
+export class JsonValueScanner {
+  firstCharacter = "";
+  #depth = 0;
+  #isInString = false;
+  #isEscaped = false;
+  isInside = false;
+
+  /** False: no value begins so. The character is pushed as well. */
+  begin(character: string): boolean {
+    if (!/["{[\-0-9tfn]/.test(character)) return false;
+    this.firstCharacter = character;
+    this.#depth = 0;
+    this.#isInString = false;
+    this.#isEscaped = false;
+    this.isInside = true;
+    return true;
+  }
+
+  /** last: it ends with this character. after: it has ended before it. */
+  push(character: string): "inside" | "last" | "after" | "failed" {
+    const place = this.#classify(character);
+    if (place !== "inside") this.isInside = false;
+    return place;
+  }
+
+  #classify(character: string): "inside" | "last" | "after" | "failed" {
+    if (this.#isInString) {
+      if (this.#isEscaped) this.#isEscaped = false;
+      else if (character === "\\") this.#isEscaped = true;
+      else if (character === '"') {
+        this.#isInString = false;
+        if (this.#depth === 0) return "last";
+      }
+      return "inside";
+    }
+    if (character === '"') {
+      this.#isInString = true;
+    } else if (character === "{" || character === "[") {
+      this.#depth += 1;
+    } else if (character === "}" || character === "]") {
+      if (this.#depth === 0) return "after";
+      this.#depth -= 1;
+      if (this.#depth === 0) return "last";
+    } else if (this.#depth === 0) {
+      if (/[,\s]/.test(character)) return "after";
+      if (!/[-+.0-9a-zE]/.test(character)) return "failed";
+    }
+    return "inside";
+  }
+}
+
+function isArgumentsKey(key: string): boolean {
+  return key === "arguments" || key === "parameters";
+}
+
+function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}

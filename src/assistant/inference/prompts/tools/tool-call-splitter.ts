@@ -1,0 +1,191 @@
+import type { ToolCall } from "../../runner.ts";
+import { findLengthBeforeMarker } from "../partial-marker.ts";
+import { JsonCallScanner } from "./json-call-scanner.ts";
+import { NamedCallScanner } from "./named-call-scanner.ts";
+import type { ToolFormat } from "./tool-format.ts";
+
+export type CallPart =
+  | { readonly kind: "text"; readonly text: string }
+  | {
+      readonly kind: "call";
+      readonly index: number;
+      readonly start?: { readonly id: string; readonly name: string };
+      readonly arguments: string;
+    };
+
+/** What may stand between calls, and after the last one. */
+const callClosers = ["</tool_call>", ",", "]", ";"];
+
+export interface ToolCallSplitterOptions {
+  readonly format: ToolFormat;
+  readonly names: ReadonlySet<string>;
+  readonly newId: () => string;
+}
+
+/**
+ * Takes the calls of tools out of an answer. What looks like a call and turns out to be none is given back
+ * as the text that it is.
+ *
+ * States: text -> between (the marker has come) -> call -> between -> ...; text again where something else
+ * follows.
+ */
+export class ToolCallSplitter {
+  readonly #options: ToolCallSplitterOptions;
+  readonly #calls: { id: string; name: string; arguments: string }[] = [];
+  #state: "text" | "between" | "call" = "text";
+  #held = "";
+  /** Of the call that is being read: what has to be given back if it is none. */
+  #raw = "";
+  #scanner: JsonCallScanner | NamedCallScanner = new JsonCallScanner();
+  #isNameReported = false;
+  /** Without a marker, only what an answer begins with is a call. */
+  #canBegin = true;
+
+  constructor(options: ToolCallSplitterOptions) {
+    this.#options = options;
+  }
+
+  get calls(): readonly ToolCall[] {
+    return this.#calls;
+  }
+
+  push(text: string): readonly CallPart[] {
+    this.#held += text;
+    const parts: CallPart[] = [];
+    let before: string;
+    do {
+      before = `${this.#state} ${this.#held.length}`;
+      if (this.#state === "text") this.#readText(parts);
+      else if (this.#state === "between") this.#readBetween(parts);
+      else this.#readCall(parts);
+    } while (before !== `${this.#state} ${this.#held.length}`);
+    return parts;
+  }
+
+  end(): readonly CallPart[] {
+    const isOpen = this.#state === "call" && !this.#isNameReported;
+    const text = isOpen ? this.#raw + this.#held : this.#state === "text" ? this.#held : "";
+    this.#held = "";
+    this.#raw = "";
+    return text === "" ? [] : [{ kind: "text", text }];
+  }
+
+  #readText(parts: CallPart[]): void {
+    const { marker } = this.#options.format;
+    if (marker === undefined) {
+      this.#readTextOrObject(parts);
+      return;
+    }
+    const at = this.#held.indexOf(marker);
+    const end =
+      at === -1
+        ? findLengthBeforeMarker(this.#held, marker)
+        : this.#held.slice(0, at).trimEnd().length;
+    if (end > 0) parts.push({ kind: "text", text: this.#held.slice(0, end) });
+    if (at === -1) {
+      this.#held = this.#held.slice(end);
+      return;
+    }
+    this.#raw = this.#held.slice(end, at + marker.length);
+    this.#held = this.#held.slice(at + marker.length);
+    this.#beginCall();
+  }
+
+  #readTextOrObject(parts: CallPart[]): void {
+    if (this.#canBegin) {
+      const text = this.#held.trimStart().replace(/^<\|python_tag\|>\s*/, "");
+      if (text === "" || "<|python_tag|>".startsWith(text)) return;
+      this.#canBegin = false;
+      if (text.startsWith("{")) {
+        this.#raw = this.#held.slice(0, this.#held.length - text.length);
+        this.#held = text;
+        this.#beginCall();
+        return;
+      }
+    }
+    if (this.#held !== "") parts.push({ kind: "text", text: this.#held });
+    this.#held = "";
+  }
+
+  #readBetween(parts: CallPart[]): void {
+    const { format } = this.#options;
+    let text = this.#held.trimStart();
+    for (;;) {
+      const closer = callClosers.find((one) => text.startsWith(one));
+      if (closer === undefined) break;
+      text = text.slice(closer.length).trimStart();
+    }
+    const openers = [
+      ...(format.marker === undefined ? [] : [format.marker]),
+      ...(format.isObject ? ["{"] : []),
+    ];
+    const opener = openers.find((one) => text.startsWith(one));
+    if (opener !== undefined) {
+      this.#raw = opener === "{" ? "" : opener;
+      this.#held = opener === "{" ? text : text.slice(opener.length);
+      this.#beginCall();
+    } else if ([...openers, ...callClosers].some((one) => one.startsWith(text))) {
+      this.#held = text;
+    } else {
+      this.#held = text;
+      this.#state = "text";
+      if (format.marker === undefined) parts.push({ kind: "text", text: this.#takeHeld() });
+    }
+  }
+
+  #beginCall(): void {
+    this.#scanner = this.#options.format.isObject ? new JsonCallScanner() : new NamedCallScanner();
+    this.#isNameReported = false;
+    this.#state = "call";
+  }
+
+  #readCall(parts: CallPart[]): void {
+    const { format, names, newId } = this.#options;
+    // A list of calls opens after the marker.
+    if (format.open !== "" && this.#raw.trimEnd().endsWith(format.marker ?? "")) {
+      const text = this.#held.trimStart();
+      if (text === "") return;
+      if (text.startsWith("[")) {
+        this.#raw += this.#held.slice(0, this.#held.length - text.length + 1);
+        this.#held = text.slice(1);
+      }
+    }
+    if (this.#held === "") return;
+    const progress = this.#scanner.push(this.#held);
+    this.#raw += this.#held.slice(0, progress.taken);
+    this.#held = this.#held.slice(progress.taken);
+    const { name } = progress;
+    // Without a marker, any object that has a name could be an answer.
+    const isNone = name !== undefined && format.marker === undefined && !names.has(name);
+    if (isNone || (progress.state === "failed" && !this.#isNameReported)) {
+      parts.push({ kind: "text", text: this.#raw + this.#takeHeld() });
+      this.#raw = "";
+      this.#state = "text";
+      return;
+    }
+    if (name !== undefined) {
+      this.#isNameReported = true;
+      const call = { id: newId(), name, arguments: progress.arguments };
+      this.#calls.push(call);
+      const index = this.#calls.length - 1;
+      parts.push({
+        kind: "call",
+        index,
+        start: { id: call.id, name },
+        arguments: progress.arguments,
+      });
+    } else if (progress.arguments !== "") {
+      const index = this.#calls.length - 1;
+      const call = this.#calls[index];
+      if (call !== undefined) call.arguments += progress.arguments;
+      parts.push({ kind: "call", index, arguments: progress.arguments });
+    }
+    if (progress.state !== "reading") this.#state = "between";
+  }
+
+  #takeHeld(): string {
+    const text = this.#held;
+    this.#held = "";
+    return text;
+  }
+}

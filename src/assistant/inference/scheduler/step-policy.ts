@@ -1,0 +1,154 @@
+import type { RequestPriority } from "../inference-engine.ts";
+import type { EmbeddingJob } from "./embedding-job.ts";
+import type { Generation, GenerationSlot } from "./generation.ts";
+
+/**
+ * Ageing: while interactive work goes on, one background stream joins one step in so many, each in its
+ * turn, and one piece in so many turns is theirs. A stream more in a step costs up to as much as a step
+ * alone: 3 % at one in 32. All of six at a time cost as much as five steps, which was 12 %.
+ */
+export const BACKGROUND_EVERY = 32;
+
+/** An aged prefill piece should take no longer than a step: as many tokens as eight streams have. */
+const AGED_PREFILL_TOKENS = 8;
+
+/** One piece in so many goes to whoever came first, all others to who is done soonest. */
+const OLDEST_EVERY = 4;
+
+/** One call of the runner. */
+export type RunnerCall =
+  /** In the order of their sequences. */
+  | { readonly kind: "step"; readonly members: readonly Generation[] }
+  | { readonly kind: "prefill"; readonly generation: Generation; readonly tokensMax: number }
+  | { readonly kind: "embed"; readonly embedding: EmbeddingJob; readonly alone: boolean };
+
+type WorkPiece = Generation | EmbeddingJob;
+
+/**
+ * Who is released next. Interactive work goes before background; steps and pieces (prefill, embeddings)
+ * take turns, so that whoever is in the middle of an answer waits for one piece at most.
+ */
+export class StepPolicy {
+  readonly #prefillTokensMax: number;
+  readonly #slots: readonly GenerationSlot[];
+  readonly #embeddings: ReadonlySet<EmbeddingJob>;
+  readonly #stepAge = new AgeCounter();
+  readonly #pieceAge = new AgeCounter();
+  #pieces = 0;
+  #steps = 0;
+  #isStepDue = false;
+
+  constructor(
+    slots: readonly GenerationSlot[],
+    embeddings: ReadonlySet<EmbeddingJob>,
+    prefillTokensMax: number,
+  ) {
+    this.#slots = slots;
+    this.#embeddings = embeddings;
+    this.#prefillTokensMax = prefillTokensMax;
+  }
+
+  /** Of the best work that could be done now; undefined: there is none. */
+  get priority(): RequestPriority | undefined {
+    let found: RequestPriority | undefined;
+    for (const { owner: generation } of this.#slots) {
+      if (!generation || !canRun(generation)) continue;
+      if (generation.priority === "interactive") return "interactive";
+      found = "background";
+    }
+    for (const { priority, isOver: over } of this.#embeddings) {
+      if (over) continue;
+      if (priority === "interactive") return "interactive";
+      found = "background";
+    }
+    return found;
+  }
+
+  /** Decides, and counts who was left out: to be called once for each turn that is really taken. */
+  next(): RunnerCall | undefined {
+    const interactive = this.#collectWork("interactive");
+    const background = this.#collectWork("background");
+    const isFirst = interactive.streams.length + interactive.pieces.length > 0;
+    const agedPiece = isFirst && background.pieces.length > 0 && this.#pieceAge.isDue;
+    const agedStep = isFirst && background.streams.length > 0 && this.#stepAge.isDue;
+
+    const pieces = isFirst && !agedPiece ? interactive.pieces : background.pieces;
+    let members = isFirst ? interactive.streams : background.streams;
+    if (agedStep)
+      members = [...members, findLongestLeftOut(background.streams)].toSorted(compareBySequence);
+
+    const piece = this.#isStepDue && members.length > 0 ? undefined : this.#pickPiece(pieces);
+    this.#isStepDue = piece !== undefined;
+    const leaveOutSteps = isFirst && background.streams.length > 0;
+    this.#stepAge.count(leaveOutSteps && (piece !== undefined || !agedStep));
+    const leaveOutPieces = isFirst && background.pieces.length > 0;
+    this.#pieceAge.count(leaveOutPieces && (piece === undefined || !agedPiece));
+
+    if (piece) return this.#toPieceCall(piece, agedPiece);
+    if (members.length === 0) return undefined;
+    this.#steps += 1;
+    for (const member of members) member.steppedAt = this.#steps;
+    return { kind: "step", members };
+  }
+
+  #collectWork(priority: RequestPriority): { streams: Generation[]; pieces: WorkPiece[] } {
+    const streams: Generation[] = [];
+    const pieces: WorkPiece[] = [];
+    for (const { owner: generation } of this.#slots) {
+      if (!generation || generation.priority !== priority || !canRun(generation)) continue;
+      if (generation.unreadTokens > 0) pieces.push(generation);
+      else streams.push(generation);
+    }
+    for (const embedding of this.#embeddings)
+      if (!embedding.isOver && embedding.priority === priority) pieces.push(embedding);
+    return { streams, pieces };
+  }
+
+  #pickPiece(pieces: readonly WorkPiece[]): WorkPiece | undefined {
+    if (pieces.length === 0) return undefined;
+    this.#pieces += 1;
+    const key = this.#pieces % OLDEST_EVERY === 0 ? getArrival : getRemaining;
+    return pieces.reduce((one, other) => (key(other) < key(one) ? other : one));
+  }
+
+  #toPieceCall(piece: WorkPiece, aged: boolean): RunnerCall {
+    if (!("unreadTokens" in piece)) return { kind: "embed", embedding: piece, alone: aged };
+    const most = this.#prefillTokensMax;
+    const tokensMax = aged ? Math.min(AGED_PREFILL_TOKENS, most) : most;
+    return { kind: "prefill", generation: piece, tokensMax };
+  }
+}
+
+/** Turns in a row that left background work out. */
+class AgeCounter {
+  #leftOutCount = 0;
+
+  get isDue(): boolean {
+    return this.#leftOutCount >= BACKGROUND_EVERY - 1;
+  }
+
+  count(leftOut: boolean): void {
+    this.#leftOutCount = leftOut ? this.#leftOutCount + 1 : 0;
+  }
+}
+
+function canRun(generation: Generation): boolean {
+  return !generation.isOver && !generation.events.isFull;
+}
+
+function getRemaining(piece: WorkPiece): number {
+  return "unreadTokens" in piece ? piece.unreadTokens : piece.remainingTokens;
+}
+
+function getArrival(piece: WorkPiece): number {
+  return piece.order;
+}
+
+/** There is at least one. */
+function findLongestLeftOut(streams: readonly Generation[]): Generation {
+  return streams.reduce((one, other) => (other.steppedAt < one.steppedAt ? other : one));
+}
+
+function compareBySequence(one: Generation, other: Generation): number {
+  return (one.slot?.index ?? 0) - (other.slot?.index ?? 0);
+}

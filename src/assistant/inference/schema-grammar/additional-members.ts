@@ -1,0 +1,135 @@
+import { choice, literal, sequence } from "./combinators.ts";
+import type { Expression } from "./expression.ts";
+import { intersectStrings } from "./intersect.ts";
+import type { LanguageContext } from "./language-context.ts";
+import { isImplicitlyClosed, listDeclaredNames } from "./member-schemas.ts";
+import type { ObjectAlternative, SchemaConjunction } from "./normal-form.ts";
+import { anyString, conjoin, unconstrained } from "./normal-form.ts";
+import type { StringConstraints, StringPattern } from "./scalar-constraints.ts";
+import { refuseKeyword } from "./schema-refusal.ts";
+
+/** Patterns of one object; names are told apart by which of them they match. */
+const PATTERNS_MAX = 8;
+
+export interface AdditionalMembers {
+  /** A member whose name is not declared; undefined where there is none. */
+  readonly expression: Expression | undefined;
+  /** Names that `propertyNames` lists, which are then as good as declared. */
+  readonly names: readonly string[];
+}
+
+/** Members beyond the declared ones: of patternProperties, additionalProperties, or of no schema at all. */
+export function compileAdditionalMembers(
+  language: LanguageContext,
+  part: ObjectAlternative,
+  hint: string,
+): AdditionalMembers {
+  const patterns = collectPatterns(part);
+  if (patterns.length > PATTERNS_MAX) {
+    refuseKeyword(
+      "patternProperties",
+      part.pointer,
+      `has more than ${PATTERNS_MAX} patterns at once`,
+    );
+  }
+  const closed = isImplicitlyClosed(part);
+  const options: (Expression | undefined)[] = [];
+  const names: string[] = [];
+  const allowedNames = language.normalizer.normalize(part.names);
+  for (const allowed of allowedNames) {
+    if (allowed.kind !== "values") continue;
+    names.push(...filterAllowedNames(language, part, patterns, closed, allowed.values));
+  }
+  for (const allowed of allowedNames) {
+    if (allowed.kind !== "string") continue;
+    const base = intersectStrings(allowed.constraints, {
+      ...anyString,
+      excluded: [...new Set([...listDeclaredNames(part), ...part.forbidden, ...names])],
+    });
+    for (const matched of findMatchablePatternSets(language, base, patterns, [])) {
+      const schemas = getAdditionalSchemas(part, matched, closed);
+      if (!schemas || isKnownUnsatisfiable(language, schemas)) continue;
+      const unmatched = patterns.filter((pattern) => !matched.includes(pattern));
+      const name = language.normalizer.scalars.compileString(
+        intersectStrings(base, { ...anyString, patterns: matched, forbiddenPatterns: unmatched }),
+        language.table,
+      );
+      if (!name) continue;
+      const value = language.valueRule(schemas, `${hint}-value`);
+      options.push(sequence(name, literal(":"), language.blank, value));
+    }
+  }
+  return { expression: choice(options), names };
+}
+
+/** Listed names that the object has a place for. */
+function filterAllowedNames(
+  language: LanguageContext,
+  part: ObjectAlternative,
+  patterns: readonly StringPattern[],
+  closed: boolean,
+  values: readonly unknown[],
+): readonly string[] {
+  const { scalars } = language.normalizer;
+  return values
+    .filter((value) => typeof value === "string")
+    .filter((name) => {
+      const matched = patterns.filter((pattern) =>
+        scalars.allowsString({ ...anyString, patterns: [pattern] }, name),
+      );
+      return getAdditionalSchemas(part, matched, closed) !== undefined;
+    });
+}
+
+function collectPatterns(part: ObjectAlternative): readonly StringPattern[] {
+  const bySource = new Map<string, StringPattern>();
+  for (const facet of part.facets) {
+    for (const { pattern } of facet.patterns) bySource.set(pattern.source, pattern);
+  }
+  return [...bySource.values()];
+}
+
+/** The sets of patterns that a name may match at once; those that no name matches are left out early. */
+function* findMatchablePatternSets(
+  language: LanguageContext,
+  base: StringConstraints,
+  patterns: readonly StringPattern[],
+  matched: readonly StringPattern[],
+): Generator<readonly StringPattern[]> {
+  const [first, ...others] = patterns;
+  if (!first) {
+    yield matched;
+    return;
+  }
+  const more = [...matched, first];
+  if (
+    !language.normalizer.scalars.matchesNoString(
+      intersectStrings(base, { ...anyString, patterns: more }),
+    )
+  ) {
+    yield* findMatchablePatternSets(language, base, others, more);
+  }
+  yield* findMatchablePatternSets(language, base, others, matched);
+}
+
+/** What the value of such a member has to meet; undefined where the object has no place for it. */
+function getAdditionalSchemas(
+  part: ObjectAlternative,
+  matched: readonly StringPattern[],
+  closed: boolean,
+): SchemaConjunction | undefined {
+  if (matched.length === 0 && closed) return undefined;
+  const sources = new Set(matched.map((pattern) => pattern.source));
+  let schemas = unconstrained;
+  for (const facet of part.facets) {
+    const own = facet.patterns.filter(({ pattern }) => sources.has(pattern.source));
+    for (const { schemas: more } of own) schemas = conjoin(schemas, more);
+    if (own.length === 0 && facet.additional) schemas = conjoin(schemas, facet.additional);
+  }
+  return schemas;
+}
+
+/** Looked at once more at the end of the compilation; here it only saves making the names. */
+function isKnownUnsatisfiable(language: LanguageContext, schemas: SchemaConjunction): boolean {
+  return schemas.length > 0 && language.normalizer.normalize(schemas).length === 0;
+}

@@ -1,0 +1,212 @@
+import { readAssertions, readList } from "./assertion-keywords.ts";
+import { complementSchema } from "./complement.ts";
+import { expandConditionals } from "./conditional-keywords.ts";
+import { intersectAlternatives } from "./intersect.ts";
+import { getOwn } from "./json-values.ts";
+import { keywordsByType, unsupportedKeywords } from "./keyword-tables.ts";
+import type { Alternative, SchemaConjunction } from "./normal-form.ts";
+import { anyValue, getAlternativeKey } from "./normal-form.ts";
+import type { NormalizerContext } from "./normalizer-context.ts";
+import { normalizeOneOf } from "./one-of-branches.ts";
+import type { ScalarGrammar } from "./scalar-constraints.ts";
+import type { SchemaDocument, SchemaNode } from "./schema-document.ts";
+import { schemaLimits } from "./schema-limits.ts";
+import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
+import { restrictUnevaluated } from "./unevaluated.ts";
+import { matchesAlternative } from "./value-matching.ts";
+
+type Raw = Readonly<Record<string, unknown>>;
+
+/** Works out the parts of schemas, each once. One instance serves one compilation. */
+export class SchemaNormalizer implements NormalizerContext {
+  readonly document: SchemaDocument;
+  readonly scalars: ScalarGrammar;
+  /** Why something came out empty, first first: the reason given when nothing at all is left. */
+  readonly contradictions: string[] = [];
+  readonly #nodes: SchemaNode[] = [];
+  readonly #byLiteral = new Map<number, readonly Alternative[]>();
+  readonly #byConjunction = new Map<string, readonly Alternative[]>();
+  readonly #inProgress = new Set<number>();
+  readonly #nothing: SchemaConjunction;
+  #facetCount = 0;
+  #alternativeCount = 0;
+
+  constructor(document: SchemaDocument, scalars: ScalarGrammar) {
+    this.document = document;
+    this.scalars = scalars;
+    this.#nothing = this.toLiteral(document.createSynthetic(false, "#"));
+  }
+
+  get nothing(): SchemaConjunction {
+    return this.#nothing;
+  }
+
+  nextFacetId(): number {
+    this.#facetCount += 1;
+    return this.#facetCount;
+  }
+
+  toLiteral(node: SchemaNode, negated = false): SchemaConjunction {
+    this.#nodes[node.id] = node;
+    return [node.id * 2 + (negated ? 1 : 0)];
+  }
+
+  child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction {
+    return this.toLiteral(this.document.child(node, ...steps));
+  }
+
+  /** The opposite: holds where at least one of `schemas` does not. Only of a single one. */
+  negate(schemas: SchemaConjunction): SchemaConjunction {
+    return schemas.map((literal) => literal ^ 1);
+  }
+
+  /** What values may be that meet every one of `schemas`. */
+  normalize(schemas: SchemaConjunction): readonly Alternative[] {
+    const [first, ...others] = schemas;
+    if (first === undefined) return anyValue(this.document.root.pointer);
+    if (others.length === 0) return this.#normalizeLiteral(first);
+    const key = schemas.join();
+    let parts = this.#byConjunction.get(key);
+    if (!parts) {
+      parts = this.#normalizeLiteral(first);
+      for (const literal of others) parts = this.intersect(parts, this.#normalizeLiteral(literal));
+      this.#byConjunction.set(key, parts);
+    }
+    return parts;
+  }
+
+  /** What both lists allow. */
+  intersect(left: readonly Alternative[], right: readonly Alternative[]): readonly Alternative[] {
+    const found: Alternative[] = [];
+    for (const one of left) {
+      for (const other of right) {
+        const both = this.intersectPair(one, other);
+        if (both) found.push(both);
+      }
+    }
+    return this.deduplicate(found);
+  }
+
+  intersectPair(one: Alternative, other: Alternative): Alternative | undefined {
+    this.#countAlternative();
+    if (one.kind === "values" || other.kind === "values") {
+      const [named, filter] = one.kind === "values" ? [one, other] : [other, one];
+      if (named.kind !== "values") return undefined;
+      const values = named.values.filter((value) => matchesAlternative(this, filter, value));
+      return values.length === 0 ? undefined : { kind: "values", values };
+    }
+    return intersectAlternatives(one, other);
+  }
+
+  /** Each part once. */
+  deduplicate(parts: readonly Alternative[]): readonly Alternative[] {
+    if (parts.length < 2) return parts;
+    return [...new Map(parts.map((part) => [getAlternativeKey(part), part])).values()];
+  }
+
+  recordContradiction(reason: string): void {
+    if (this.contradictions.length < 3) this.contradictions.push(reason);
+  }
+
+  /** Notes why nothing is left where `parts` is empty, and hands it on. */
+  recordIfEmpty(
+    parts: readonly Alternative[],
+    keyword: string,
+    pointer: string,
+  ): readonly Alternative[] {
+    if (parts.length === 0) this.recordContradiction(`"${keyword}" at ${pointer} leaves nothing`);
+    return parts;
+  }
+
+  #countAlternative(): void {
+    this.#alternativeCount += 1;
+    if (this.#alternativeCount > schemaLimits.parts) {
+      refuseKeyword(
+        "allOf, anyOf, oneOf, if or not",
+        this.document.root.pointer,
+        "multiply out to too many alternatives",
+      );
+    }
+  }
+
+  #normalizeLiteral(literal: number): readonly Alternative[] {
+    const known = this.#byLiteral.get(literal);
+    if (known) return known;
+    const node = this.#nodes[literal >> 1];
+    if (!node) throw new Error("a schema that was never met");
+    if (this.#inProgress.has(literal)) {
+      refuseKeyword("$ref", node.pointer, "leads back to itself before any value is read");
+    }
+    if (this.#inProgress.size >= schemaLimits.inPlaceDepth) {
+      refuseKeyword("$ref", node.pointer, "leads through too many schemas");
+    }
+    this.#inProgress.add(literal);
+    const parts = literal % 2 === 0 ? this.#normalizeNode(node) : complementSchema(this, node);
+    this.#inProgress.delete(literal);
+    this.#byLiteral.set(literal, parts);
+    return parts;
+  }
+
+  #normalizeNode(node: SchemaNode): readonly Alternative[] {
+    const { raw, pointer } = node;
+    if (raw === true) return anyValue(pointer);
+    if (raw === false) return this.recordIfEmpty([], "false", pointer);
+    for (const keyword of Object.keys(raw)) {
+      const why = Object.hasOwn(unsupportedKeywords, keyword)
+        ? unsupportedKeywords[keyword]
+        : undefined;
+      if (why !== undefined) refuseKeyword(keyword, extendPointer(pointer, keyword), why);
+    }
+    let parts: readonly Alternative[] | undefined;
+    const narrow = (more: readonly Alternative[], keyword: string) => {
+      parts = this.recordIfEmpty(
+        parts === undefined ? more : this.intersect(parts, more),
+        keyword,
+        extendPointer(pointer, keyword),
+      );
+    };
+    if (hasAssertions(raw)) narrow(readAssertions(node, raw, this), "type");
+    if (Object.hasOwn(raw, "const")) narrow([{ kind: "values", values: [raw["const"]] }], "const");
+    const listed = readList(node, raw, "enum");
+    if (listed) narrow(listed.length === 0 ? [] : [{ kind: "values", values: listed }], "enum");
+    const reference = getOwn(raw, "$ref");
+    if (reference !== undefined) {
+      if (typeof reference !== "string") {
+        refuseKeyword("$ref", extendPointer(pointer, "$ref"), "has to be a string");
+      }
+      narrow(this.normalize(this.toLiteral(this.document.resolve(node, reference))), "$ref");
+    }
+    for (const [index] of (readList(node, raw, "allOf") ?? []).entries()) {
+      narrow(this.normalize(this.child(node, "allOf", index)), "allOf");
+    }
+    const some = readList(node, raw, "anyOf");
+    if (some) {
+      narrow(
+        this.deduplicate(
+          some.flatMap((_, index) => this.normalize(this.child(node, "anyOf", index))),
+        ),
+        "anyOf",
+      );
+    }
+    if (getOwn(raw, "not") !== undefined) {
+      narrow(this.normalize(this.negate(this.child(node, "not"))), "not");
+    }
+    for (const { keyword, parts: either } of expandConditionals(this, node, raw))
+      narrow(either, keyword);
+    const one = readList(node, raw, "oneOf");
+    if (one) {
+      parts = this.recordIfEmpty(
+        normalizeOneOf(this, node, parts ?? anyValue(pointer), one.length),
+        "oneOf",
+        extendPointer(pointer, "oneOf"),
+      );
+    }
+    return restrictUnevaluated(this, node, raw, parts ?? anyValue(pointer));
+  }
+}
+
+const assertionKeywords: readonly string[] = ["type", ...Object.values(keywordsByType).flat()];
+
+function hasAssertions(raw: Raw): boolean {
+  return assertionKeywords.some((keyword) => Object.hasOwn(raw, keyword));
+}

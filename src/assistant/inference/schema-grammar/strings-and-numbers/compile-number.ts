@@ -1,0 +1,157 @@
+import type { Expression, RuleSink } from "../expression.ts";
+import type { NumberConstraints } from "../scalar-constraints.ts";
+import { type Automaton, combineAutomata, isEmptyAutomaton } from "./automaton.ts";
+import { Budget, UnsupportedConstructError } from "./budget.ts";
+import type { CodePoints } from "./code-points.ts";
+import { getExpressionBuilder } from "./compile-json-string.ts";
+import { isMultipleOf, powerOfTen } from "./decimal.ts";
+import { buildMultiplesAutomaton, buildRangeAutomaton } from "./digit-automata.ts";
+import type { ExpressionBuilder, InternedExpression } from "./expression-builder.ts";
+import { buildLiteralAutomaton } from "./literal-automaton.ts";
+import { minimise } from "./minimise.ts";
+import { deriveNumberSyntax, type NumberSyntax } from "./number-syntax.ts";
+import { Recent } from "./recent.ts";
+import { refuseOnError } from "./refuse-on-error.ts";
+import { StateGraph } from "./state-graph.ts";
+import { writeGraph } from "./write-graph.ts";
+
+/** About how many rules multiples may take: each is ten alternatives long. */
+const MULTIPLE_STATES = 500;
+/** So few multiples are written one by one, whatever the modulus is. */
+const LISTED_MAX = 200n;
+
+/**
+ * A JSON number that meets all constraints, in plain digits; where a side has no bound, also with an
+ * exponent. Undefined where no number does. Refuses what only numbers of too many digits would meet, and
+ * multiples that take too many states.
+ */
+export function compileNumber(
+  constraints: NumberConstraints,
+  sink: RuleSink,
+): Expression | undefined {
+  return refuseOnError(constraints, () => {
+    const syntax = deriveNumberSyntax(constraints);
+    if (syntax === undefined) return undefined;
+    const { from, to } = syntax;
+    const builder = getExpressionBuilder(sink);
+    const writer = new SignedRangeWriter(syntax, builder, sink);
+    const options: InternedExpression[] = [];
+    // With an exponent on one side only, the sides are not alike.
+    if (from === -to && syntax.exponents.length !== 1) {
+      // Zero may have a sign here: it is read as zero, and saves a second set of rules.
+      const unsigned = writer.write(0n, to);
+      const both = [unsigned, syntax.exponents.length > 0 ? writeExponent(builder) : undefined];
+      const written = builder.choice(both.filter((term) => term !== undefined));
+      if (unsigned !== undefined) {
+        options.push(builder.sequence([builder.repeat(builder.literal("-"), 0, 1), written]));
+      }
+    } else {
+      const minus = (term: InternedExpression) => builder.sequence([builder.literal("-"), term]);
+      const negative = writer.write(to < 0n ? -to : 1n, -from);
+      if (negative !== undefined) options.push(minus(negative));
+      const positive = writer.write(from > 0n ? from : 0n, to);
+      if (positive !== undefined) options.push(positive);
+      if (syntax.exponents.includes("-")) options.push(minus(writeExponent(builder)));
+      if (syntax.exponents.includes("")) options.push(writeExponent(builder));
+    }
+    if (options.length > 0) return builder.choice(options).expression;
+    if (syntax.isComplete) return undefined;
+    throw new UnsupportedConstructError("leaves only numbers of more digits than are produced");
+  });
+}
+
+/** Whether a number meets all constraints; multiples are of the decimals as they are printed. */
+export function allowsNumber(constraints: NumberConstraints, value: number): boolean {
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = constraints;
+  if (!Number.isFinite(value)) return false;
+  if (constraints.integer && !Number.isInteger(value)) return false;
+  if (minimum !== undefined && value < minimum) return false;
+  if (maximum !== undefined && value > maximum) return false;
+  if (exclusiveMinimum !== undefined && value <= exclusiveMinimum) return false;
+  if (exclusiveMaximum !== undefined && value >= exclusiveMaximum) return false;
+  return multipleOf === undefined || isMultipleOf(value, multipleOf);
+}
+
+const automatonCache = new Recent<Automaton>(100);
+
+/** Writes the numbers on one side of zero. */
+class SignedRangeWriter {
+  private readonly syntax: NumberSyntax;
+  private readonly builder: ExpressionBuilder;
+  private readonly sink: RuleSink;
+  private readonly budget = new Budget();
+
+  constructor(syntax: NumberSyntax, builder: ExpressionBuilder, sink: RuleSink) {
+    this.syntax = syntax;
+    this.builder = builder;
+    this.sink = sink;
+  }
+
+  /** Numbers without a sign, both ends included; undefined where there is none. */
+  write(from: bigint, to: bigint): InternedExpression | undefined {
+    const { builder: builder } = this;
+    if (from > to || (from > 0n && this.syntax.modulus > to)) return undefined;
+    const { places, modulus } = this.syntax;
+    const automaton = automatonCache.get(`${from} ${to} ${places} ${modulus}`, () =>
+      this.buildAutomaton(from, to),
+    );
+    if (isEmptyAutomaton(automaton)) return undefined;
+    const digit = (points: CodePoints): InternedExpression => builder.characterClass(points);
+    const graph = StateGraph.fromAutomaton(automaton, builder, digit, builder.empty);
+    return writeGraph(graph, builder, this.sink, "digits");
+  }
+
+  private buildAutomaton(from: bigint, to: bigint): Automaton {
+    const { modulus, places } = this.syntax;
+    const { budget } = this;
+    if (modulus === 1n) return minimise(buildRangeAutomaton({ from, to, places }, budget));
+    // Below the first multiple there is only zero.
+    if (modulus > to) return minimise(buildRangeAutomaton({ from, to: 0n, places }, budget));
+    if ((to - from) / modulus < LISTED_MAX) {
+      return buildLiteralAutomaton(listMultiples(from, to, modulus, places), budget);
+    }
+    const multiples = minimise(buildMultiplesAutomaton(Number(modulus), places, budget));
+    // A state for each remainder after each number of digits; past some digits it is not worth it.
+    const digits = Math.max(
+      String(modulus).length + 2,
+      String(from).length + 2,
+      Math.floor(MULTIPLE_STATES / multiples.size),
+    );
+    const most = powerOfTen(digits) - 1n;
+    const range = buildRangeAutomaton({ from, to: to < most ? to : most, places }, budget);
+    return minimise(combineAutomata(minimise(range), multiples, "and", budget));
+  }
+}
+
+function listMultiples(from: bigint, to: bigint, modulus: bigint, places: number): string[] {
+  const texts: string[] = [];
+  for (let units = ((from + modulus - 1n) / modulus) * modulus; units <= to; units += modulus) {
+    const digits = String(units).padStart(places + 1, "0");
+    const whole = digits.slice(0, digits.length - places);
+    const fraction = digits.slice(digits.length - places).replace(/0+$/, "");
+    texts.push(fraction === "" ? whole : `${whole}.${fraction}`);
+  }
+  return texts;
+}
+
+/** What is far away or very small, as JSON.stringify writes it: `1.5e+21`, `1e-7`. Never zero or infinite. */
+function writeExponent(builder: ExpressionBuilder): InternedExpression {
+  const digit = builder.characterClass([[0x30, 0x39]]);
+  const leading = builder.characterClass([[0x31, 0x39]]);
+  const fraction = builder.sequence([builder.literal("."), builder.repeat(digit, 1, 16)]);
+  const letter = builder.characterClass([
+    [0x45, 0x45],
+    [0x65, 0x65],
+  ]);
+  const plusOrMinus = builder.characterClass([
+    [0x2b, 0x2b],
+    [0x2d, 0x2d],
+  ]);
+  return builder.sequence([
+    leading,
+    builder.repeat(fraction, 0, 1),
+    letter,
+    builder.repeat(plusOrMinus, 0, 1),
+    builder.repeat(digit, 1, 2),
+  ]);
+}

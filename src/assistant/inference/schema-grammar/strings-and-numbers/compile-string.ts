@@ -1,0 +1,88 @@
+import type { Expression, RuleSink } from "../expression.ts";
+import type { StringConstraints } from "../scalar-constraints.ts";
+import type { CodePoints } from "./code-points.ts";
+import { getExpressionBuilder } from "./compile-json-string.ts";
+import type { FormatBreadth } from "./format-automaton.ts";
+import { compileJsonCharacter } from "./json-character.ts";
+import { Recent } from "./recent.ts";
+import { refuseOnError } from "./refuse-on-error.ts";
+import { TextLanguage } from "./text-language.ts";
+
+/** Longer strings are not produced: no context is as long. */
+const LENGTH_MAX = 1_000_000;
+
+/** A JSON string, quotes included, that meets all constraints; undefined where none does. */
+export function compileString(
+  constraints: StringConstraints,
+  sink: RuleSink,
+): Expression | undefined {
+  const { minLength = 0, maxLength } = constraints;
+  if (minLength > (maxLength ?? minLength)) return undefined;
+  return refuseOnError(constraints, () => {
+    const anyLength = getLanguage(constraints, "produced");
+    const characters = findCharacterSet(anyLength);
+    if (characters !== undefined && minLength <= LENGTH_MAX) {
+      const builder = getExpressionBuilder(sink);
+      const quote = builder.literal('"');
+      const max = maxLength === undefined ? undefined : Math.min(maxLength, LENGTH_MAX);
+      const content = builder.repeat(compileJsonCharacter(characters, builder), minLength, max);
+      return builder.sequence([quote, content, quote]).expression;
+    }
+    const language = anyLength.restrictLength({ min: minLength, max: maxLength });
+    return language.isEmpty() ? undefined : language.compileJsonString(sink);
+  });
+}
+
+/** Whether a text meets all constraints. Formats are read as widely as Ajv reads them. */
+export function allowsString(constraints: StringConstraints, text: string): boolean {
+  const { minLength = 0, maxLength = Number.POSITIVE_INFINITY } = constraints;
+  const length = Array.from(text).length;
+  if (length < minLength || length > maxLength) return false;
+  return refuseOnError(constraints, () => getLanguage(constraints, "accepted").accepts(text));
+}
+
+/** True only where certainly no string meets the constraints. */
+export function matchesNoString(constraints: StringConstraints): boolean {
+  const { minLength = 0, maxLength } = constraints;
+  if (minLength > (maxLength ?? minLength)) return true;
+  return refuseOnError(constraints, () =>
+    getLanguage(constraints, "accepted")
+      .restrictLength({ min: minLength, max: maxLength })
+      .isEmpty(),
+  );
+}
+
+/** What all constraints but those of length allow. */
+function getLanguage(constraints: StringConstraints, breadth: FormatBreadth): TextLanguage {
+  const { patterns, forbiddenPatterns, formats, excluded } = constraints;
+  const sources = [patterns, forbiddenPatterns, formats].map((all) => all.map((one) => one.source));
+  const name = JSON.stringify([breadth, ...sources, excluded]);
+  return languageCache.get(name, () => buildLanguage(constraints, breadth));
+}
+
+const languageCache = new Recent<TextLanguage>(100);
+
+function buildLanguage(constraints: StringConstraints, breadth: FormatBreadth): TextLanguage {
+  let language = TextLanguage.universal();
+  for (const format of constraints.formats) {
+    const one = refuseOnError(format, () => TextLanguage.fromFormat(format.source, breadth));
+    language = language.intersect(one);
+  }
+  for (const pattern of constraints.patterns) {
+    const one = refuseOnError(pattern, () => TextLanguage.fromPattern(pattern.source));
+    language = language.intersect(one);
+  }
+  for (const pattern of constraints.forbiddenPatterns) {
+    const one = refuseOnError(pattern, () => TextLanguage.fromPattern(pattern.source));
+    language = language.subtract(one);
+  }
+  if (constraints.excluded.length === 0) return language;
+  return language.subtract(TextLanguage.fromTexts(constraints.excluded));
+}
+
+/** The set of characters, where the language is all texts of these. */
+function findCharacterSet({ automaton }: TextLanguage): CodePoints | undefined {
+  if (automaton.size !== 1 || automaton.accepting[0] !== 1) return undefined;
+  const symbol = automaton.next.indexOf(0);
+  return symbol < 0 ? undefined : automaton.alphabet[symbol];
+}

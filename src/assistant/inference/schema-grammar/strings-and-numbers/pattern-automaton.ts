@@ -1,0 +1,48 @@
+import { buildAlphabet, mapSymbols } from "./alphabet.ts";
+import { type Automaton, exploreStates, nextState } from "./automaton.ts";
+import type { Budget } from "./budget.ts";
+import { supplementaryCodePoints } from "./code-points.ts";
+import { minimise } from "./minimise.ts";
+import { parseRegex } from "./parse-regex.ts";
+import { Recent } from "./recent.ts";
+import { buildRegexAutomaton } from "./regex-automaton.ts";
+
+/**
+ * The texts in which an ECMA-262 pattern is found somewhere. Throws UnsupportedTextError and
+ * TooLargeError.
+ */
+export function getPatternAutomaton(source: string, budget: Budget): Automaton {
+  return automatonCache.get(source, () => {
+    const { root, unicode } = parseRegex(source);
+    const found = buildRegexAutomaton(root, budget);
+    return unicode ? found : readSurrogatePairs(found, budget);
+  });
+}
+
+const automatonCache = new Recent<Automaton>(200);
+
+/**
+ * Without the flag `u`, a pattern reads units of UTF-16. No set of such a pattern tells surrogates apart
+ * (the parser sees to it), so in its automaton the characters past U+FFFF stand for one surrogate, and a
+ * real character of that kind is read in two steps.
+ */
+function readSurrogatePairs(units: Automaton, budget: Budget): Automaton {
+  const alphabet = buildAlphabet([...units.alphabet, supplementaryCodePoints]);
+  const within = mapSymbols(alphabet, units.alphabet);
+  return minimise(
+    exploreStates<number>({
+      alphabet,
+      budget,
+      start: 0,
+      key: (state) => state,
+      step: (state, symbol) => {
+        const column = within[symbol] ?? -1;
+        const once = nextState(units, state, column);
+        const isPair = (alphabet[symbol]?.[0]?.[0] ?? 0) > 0xffff;
+        const target = isPair ? nextState(units, once, column) : once;
+        return target < 0 ? undefined : target;
+      },
+      accepts: (state) => units.accepting[state] === 1,
+    }),
+  );
+}

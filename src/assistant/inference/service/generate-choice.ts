@@ -1,0 +1,127 @@
+import { AssistantError } from "../../assistant-error.ts";
+import type { LoadedModel } from "../inference-engine.ts";
+import type { ToolCall } from "../runner.ts";
+import { type AnswerEvent, DEFAULT_TOKENS_MAX, type GenerateRequest } from "../service-port.ts";
+import type { AnswerPlan } from "./answer-plan.ts";
+import { completeSampling } from "./sampling-params.ts";
+
+/** The contract's one re-sample of a guided answer. */
+const ATTEMPTS = 2;
+
+interface ChoiceOptions {
+  readonly request: GenerateRequest;
+  readonly plan: AnswerPlan;
+  readonly model: LoadedModel;
+  /** Counted over all prompts: prompt by prompt, `n` each. */
+  readonly choice: number;
+  readonly random: () => number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The events of one choice. A guided answer that is not streamed is given out when it has been found
+ * valid, after a second attempt if need be; a streamed one ends with `invalid_output` where it is not.
+ */
+export async function* generateChoice(
+  options: ChoiceOptions,
+): AsyncGenerator<AnswerEvent, void, void> {
+  const { request, plan } = options;
+  if (!plan.check) {
+    yield* runAttempt(options, 0, () => {});
+    return;
+  }
+  for (let tried = 0; tried < ATTEMPTS; tried++) {
+    const held: AnswerEvent[] = [];
+    let content = "";
+    let calls: readonly ToolCall[] = [];
+    const keepCalls = (made: readonly ToolCall[]) => {
+      calls = made;
+    };
+    for await (const event of runAttempt(options, tried, keepCalls)) {
+      if (event.type === "text") content += event.text;
+      if (event.type === "end") {
+        const problem = event.reason === "length" ? undefined : await plan.check(content, calls);
+        if (problem !== undefined) {
+          if (request.isStreamed || tried + 1 === ATTEMPTS)
+            throw invalidOutputError(problem, request);
+          break;
+        }
+        yield* held;
+        yield event;
+        return;
+      }
+      // Told once, and early: a second attempt reads the same prompt.
+      if (event.type === "started") {
+        if (tried === 0) yield event;
+      } else if (request.isStreamed) yield event;
+      else held.push(event);
+    }
+  }
+}
+
+function invalidOutputError(problem: string, { stop }: GenerateRequest): AssistantError {
+  const hint =
+    stop.length > 0
+      ? "A stop text may have cut it: leave stop out, as an answer with a schema ends by itself"
+      : "Ask again, or use a larger model";
+  return new AssistantError(
+    "invalid_output",
+    `the model's answer does not fit the schema: ${problem}. ${hint}`,
+  );
+}
+
+/** One run of the engine, read by the plan's reader. */
+async function* runAttempt(
+  { request, plan, model, choice, random, signal }: ChoiceOptions,
+  tried: number,
+  onCalls: (calls: readonly ToolCall[]) => void,
+): AsyncGenerator<AnswerEvent, void, void> {
+  const prompt = Math.floor(choice / request.n);
+  const reader = plan.reader();
+  const events = model.generate(
+    {
+      prompt: plan.prompts[prompt] ?? request.prompts[prompt] ?? { kind: "text", text: "" },
+      priority: request.priority,
+      sampling: completeSampling(request.sampling, {
+        choice: choice % request.n,
+        attempt: tried,
+        grammar: plan.grammar,
+        showControlTokens: plan.showControlTokens,
+        random,
+      }),
+      maxTokens: getMaxTokens(request),
+      stop: plan.stop,
+    },
+    signal,
+  );
+  for await (const event of events) {
+    if (event.type === "started") {
+      if (choice % request.n === 0)
+        yield {
+          type: "started",
+          prompt,
+          promptTokens: event.promptTokens,
+          cachedTokens: event.cachedTokens,
+        };
+    } else if (event.type === "text") {
+      for (const delta of reader.push(event.text, event.logprobs)) yield { ...delta, choice };
+    } else {
+      const { deltas, calledTools, reasoningTokens, calls } = reader.end();
+      onCalls(calls);
+      for (const delta of deltas) yield { ...delta, choice };
+      yield {
+        type: "end",
+        choice,
+        reason: calledTools && event.reason === "stop" ? "tool_calls" : event.reason,
+        completionTokens: event.completionTokens,
+        reasoningTokens,
+      };
+    }
+  }
+}
+
+function getMaxTokens(request: GenerateRequest): number | undefined {
+  return request.maxTokens === Number.POSITIVE_INFINITY
+    ? undefined
+    : (request.maxTokens ?? DEFAULT_TOKENS_MAX);
+}

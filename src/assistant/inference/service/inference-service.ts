@@ -1,0 +1,226 @@
+import { withAcceptedFirst } from "../../../base/accepted-first.ts";
+import type { Clock } from "../../../base/clock.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import type { Ledger } from "../../ledger/port.ts";
+import type { InferenceEngine, ModelFacts } from "../inference-engine.ts";
+import type { KnownModel } from "../models/known-models.ts";
+import { toLoadError } from "../models/load-failures.ts";
+import type { ModelFactsCache } from "../models/model-facts-cache.ts";
+import type { Residency, ResidencyState } from "../models/residency.ts";
+import type { EmbeddingResult } from "../runner.ts";
+import type {
+  AnswerEvent,
+  EmbedAnswer,
+  EmbedRequest,
+  GenerateRequest,
+  InferenceHealth,
+  InferenceService,
+  ModelInfo,
+} from "../service-port.ts";
+import { type AnswerPlan, AnswerPlanner } from "./answer-plan.ts";
+import { generateChoice } from "./generate-choice.ts";
+import { createEmbedEntry, createGenerateEntry } from "./ledger-entries.ts";
+import { mergeConcurrently } from "./merge-concurrently.ts";
+import type { ModelCapacity } from "./model-capacity.ts";
+
+/** By then a client hears that its request was taken, so that it does not think the line is dead. */
+const ACCEPTED_MS_MAX = 5_000;
+
+export interface LocalInferenceServiceOptions {
+  readonly engine: InferenceEngine;
+  readonly residency: Residency;
+  readonly facts: ModelFactsCache;
+  readonly planner: AnswerPlanner;
+  readonly capacity: ModelCapacity;
+  readonly ledger: Ledger;
+  readonly ledgerOk: () => boolean;
+  /** Requests that a model answers side by side before its own number is known. */
+  readonly sequences: number;
+  readonly requestTimeoutMs: number;
+  readonly clock: Clock;
+  readonly random: () => number;
+}
+
+/**
+ * Takes a request from its arrival to its answer: who answers, may it come in, can it be done as asked,
+ * is it in the ledger; and only then the engine sees it.
+ */
+export class LocalInferenceService implements InferenceService {
+  readonly #options: LocalInferenceServiceOptions;
+
+  constructor(options: LocalInferenceServiceOptions) {
+    this.#options = options;
+  }
+
+  async *generate(
+    request: GenerateRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<AnswerEvent, void, void> {
+    using limit = createTimeLimit(signal, this.#options.requestTimeoutMs);
+    const leaving = new AbortController();
+    const onEnd = () => leaving.abort(limit.signal.reason);
+    limit.signal.addEventListener("abort", onEnd, { once: true });
+    try {
+      limit.signal.throwIfAborted();
+      yield* this.#generate(request, leaving);
+    } catch (error) {
+      throw this.#explainError(error, signal, limit.signal);
+    } finally {
+      leaving.abort();
+      limit.signal.removeEventListener("abort", onEnd);
+    }
+  }
+
+  async *#generate(
+    request: GenerateRequest,
+    leaving: AbortController,
+  ): AsyncGenerator<AnswerEvent, void, void> {
+    const startedAt = this.#options.clock.now();
+    const { signal } = leaving;
+    const known = await this.#options.residency.resolve(request.model, "generate");
+    const facts = await this.#options.residency.facts(known);
+    if (facts.kind === "embedding")
+      throw new AssistantError(
+        "model_unsuitable",
+        `model ${known.id} embeds texts and does not generate; use it with /v1/embeddings`,
+        { param: "model" },
+      );
+    const leave = this.#acquireSlot(known);
+    try {
+      const plan = await this.#options.planner.plan(request, facts, signal);
+      const receipt = await this.#options.ledger.append(createGenerateEntry(request, known.id));
+      const accepted = { type: "accepted", model: known.id, ledgerSeq: receipt.seq } as const;
+      const answer = this.#answer(request, plan, known, leaving);
+      const soonest = Math.max(0, ACCEPTED_MS_MAX - (this.#options.clock.now() - startedAt));
+      yield* withAcceptedFirst(accepted, answer, this.#options.clock, soonest, leaving);
+    } finally {
+      leave();
+    }
+  }
+
+  async *#answer(
+    request: GenerateRequest,
+    plan: AnswerPlan,
+    known: KnownModel,
+    leaving: AbortController,
+  ): AsyncGenerator<AnswerEvent, void, void> {
+    const lease = await this.#options.residency.acquire(
+      known,
+      { keepAliveMs: request.keepAliveMs },
+      leaving.signal,
+    );
+    try {
+      const { model } = lease;
+      yield* mergeConcurrently(
+        request.prompts.length * request.n,
+        Math.max(1, model.sequences),
+        (choice) =>
+          generateChoice({
+            request,
+            plan,
+            model,
+            choice,
+            random: this.#options.random,
+            signal: leaving.signal,
+          }),
+        () => leaving.abort(),
+      );
+    } finally {
+      lease.release();
+    }
+  }
+
+  async embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedAnswer> {
+    using limit = createTimeLimit(signal, this.#options.requestTimeoutMs);
+    try {
+      const known = await this.#options.residency.resolve(request.model, "embed");
+      const leave = this.#acquireSlot(known);
+      try {
+        const receipt = await this.#options.ledger.append(createEmbedEntry(request, known.id));
+        const embedded = await this.#embed(known, request, limit.signal);
+        return { model: known.id, ledgerSeq: receipt.seq, ...embedded };
+      } finally {
+        leave();
+      }
+    } catch (error) {
+      throw this.#explainError(error, signal, limit.signal);
+    }
+  }
+
+  async #embed(
+    known: KnownModel,
+    request: EmbedRequest,
+    signal: AbortSignal,
+  ): Promise<EmbeddingResult> {
+    const { keepAliveMs, texts, priority } = request;
+    const lease = await this.#options.residency.acquire(known, { keepAliveMs }, signal);
+    try {
+      return await lease.model.embed(texts, { priority }, signal);
+    } finally {
+      lease.release();
+    }
+  }
+
+  async models(): Promise<readonly ModelInfo[]> {
+    const states = await this.#options.residency.states();
+    const standard = await this.#options.residency
+      .resolve(undefined, "generate")
+      .catch(() => undefined);
+    const infos = await Promise.all(states.map((state) => this.#describeModel(state)));
+    return infos.toSorted(
+      (one, other) => Number(other.id === standard?.id) - Number(one.id === standard?.id),
+    );
+  }
+
+  async model(name: string): Promise<ModelInfo | undefined> {
+    return (await this.models()).find(({ id, aliases }) => id === name || aliases.includes(name));
+  }
+
+  health(): InferenceHealth {
+    return { engine: this.#options.engine.name, ledgerOk: this.#options.ledgerOk() };
+  }
+
+  #acquireSlot(known: KnownModel): () => void {
+    const resident = this.#options.residency.residentModels.find(({ id }) => id === known.id);
+    const places = resident?.sequences ?? known.sequences ?? this.#options.sequences;
+    return this.#options.capacity.acquire(known.id, places);
+  }
+
+  async #describeModel(state: ResidencyState & { readonly known: KnownModel }): Promise<ModelInfo> {
+    const facts: ModelFacts | AssistantError =
+      state.model?.facts ??
+      (await this.#options.facts
+        .get(state.known)
+        .catch((error: unknown) => toLoadError(error, state.id)));
+    const isReadable = !(facts instanceof AssistantError);
+    return {
+      id: state.id,
+      aliases: state.known.aliases,
+      createdSeconds: Math.floor(state.known.modifiedMs / 1000),
+      // A file that cannot be read is listed as failed: somebody put it there, and looks for it.
+      kind: isReadable ? facts.kind : "completion",
+      state: isReadable ? stateNames[state.state] : "failed",
+      failure: isReadable ? state.error?.message : facts.message,
+      contextTokens: state.model?.contextTokens,
+      embeddingLength: isReadable ? facts.embeddingLength : undefined,
+    };
+  }
+
+  /** A time that ran out, said as such; everything else as it is. */
+  #explainError(error: unknown, callers: AbortSignal, limited: AbortSignal): unknown {
+    if (!limited.aborted || callers.aborted) return error;
+    const seconds = Math.round(this.#options.requestTimeoutMs / 1000);
+    return new AssistantError("timeout", `the request took longer than ${seconds} s`, {
+      cause: error,
+    });
+  }
+}
+
+const stateNames = {
+  unloaded: "idle",
+  loading: "loading",
+  resident: "resident",
+  unloading: "idle",
+  failed: "failed",
+} as const satisfies Record<ResidencyState["state"], ModelInfo["state"]>;

@@ -1,0 +1,110 @@
+import type { AnswerEvent, GenerateRequest } from "../service-port.ts";
+import { ChoiceReader } from "../wire/choice-reader.ts";
+import {
+  getArrayMember,
+  getCountMember,
+  getMember,
+  getStringMember,
+} from "../wire/json-members.ts";
+import { parseJson } from "../wire/response-errors.ts";
+import { createEndEvent, type EndEvent, parseUsage } from "../wire/usage.ts";
+import { malformedResponseError, parseErrorEnvelope, upstreamErrors } from "./upstream-errors.ts";
+
+/**
+ * Turns the events of a stream into those of the port. The system instance tells counts as they become
+ * known; from one that does not (an older one), they come with the usage at the end: then `started`
+ * comes last but for the ends, and the first prompt and the last choice have the counts of all.
+ */
+export class UpstreamAnswerReader {
+  readonly #choices: readonly ChoiceReader[];
+  /** Ends that came without counts wait for the usage. */
+  readonly #pendingEnds: EndEvent[] = [];
+  readonly #ended = new Set<number>();
+  #hasStarted = false;
+  #model = "";
+  #isDone = false;
+
+  constructor(request: GenerateRequest) {
+    const count = request.prompts.length * request.n;
+    this.#choices = Array.from({ length: count }, (_, choice) => new ChoiceReader(choice));
+  }
+
+  /** The stream has come to its end, as opposed to having been cut. */
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  /** As the stream names it; "" before anything was read. */
+  get model(): string {
+    return this.#model;
+  }
+
+  /** Throws what the stream says went wrong, and `engine_failed` for what is not understood. */
+  read(data: string): AnswerEvent[] {
+    if (this.#isDone) return [];
+    if (data === "[DONE]") return this.#done();
+    const chunk = parseJson(data, "an event that is no JSON", upstreamErrors);
+    const error = getMember(chunk, "error");
+    if (error !== undefined) throw parseErrorEnvelope(error);
+    this.#model ||= getStringMember(chunk, "model") ?? "";
+    const started = getMember(chunk, "svc_started");
+    if (started !== undefined) return [this.#started(started)];
+    const choices = getArrayMember(chunk, "choices");
+    if (!choices) throw malformedResponseError("a chunk without choices");
+    const events = choices.flatMap((choice) => this.#choice(choice));
+    const usage = getMember(chunk, "usage");
+    return usage === undefined || usage === null ? events : [...events, ...this.#usage(usage)];
+  }
+
+  #started(value: unknown): AnswerEvent {
+    this.#hasStarted = true;
+    return {
+      type: "started",
+      prompt: getCountMember(value, "prompt") ?? 0,
+      promptTokens: getCountMember(value, "prompt_tokens") ?? 0,
+      cachedTokens: getCountMember(value, "cached_tokens") ?? 0,
+    };
+  }
+
+  #choice(value: unknown): AnswerEvent[] {
+    const choice = getCountMember(value, "index");
+    const reader = choice === undefined ? undefined : this.#choices[choice];
+    if (choice === undefined || !reader || this.#ended.has(choice))
+      throw malformedResponseError("a choice that nobody asked for");
+    const events = [...reader.read(value)];
+    const reason = getMember(value, "finish_reason");
+    if (reason === null || reason === undefined) return events;
+    if (reason !== "stop" && reason !== "length" && reason !== "tool_calls")
+      throw malformedResponseError("an unknown finish_reason");
+    this.#ended.add(choice);
+    events.push(...reader.end());
+    const counts = getMember(value, "svc_tokens");
+    const end = createEndEvent(choice, reason, {
+      completionTokens: getCountMember(counts, "completion_tokens"),
+      reasoningTokens: getCountMember(counts, "reasoning_tokens"),
+    });
+    if (counts !== undefined) return [...events, end];
+    this.#pendingEnds.push(end);
+    return events;
+  }
+
+  *#usage(value: unknown): Generator<AnswerEvent> {
+    const usage = parseUsage(value);
+    if (!this.#hasStarted)
+      yield this.#started({
+        prompt_tokens: usage.promptTokens,
+        cached_tokens: usage.cachedTokens,
+      });
+    for (const [index, end] of this.#pendingEnds.splice(0).entries()) {
+      const isLast = index + 1 === this.#ended.size;
+      yield isLast ? createEndEvent(end.choice, end.reason, usage) : end;
+    }
+  }
+
+  #done(): AnswerEvent[] {
+    if (this.#ended.size < this.#choices.length)
+      throw malformedResponseError("an end without all choices");
+    this.#isDone = true;
+    return this.#pendingEnds.splice(0);
+  }
+}

@@ -1,0 +1,237 @@
+import { once, setMaxListeners } from "node:events";
+import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
+import type { Clock } from "../../../base/clock.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import {
+  connectionLostError,
+  malformedResponseError,
+  parseErrorResponse,
+  silenceTimeoutError,
+  unreachableUpstreamError,
+} from "./upstream-errors.ts";
+
+/** An embedding of 2,048 texts is far below; nothing else comes near it. */
+const ANSWER_BYTES_MAX = 256 * 2 ** 20;
+const SOCKETS_IDLE_MAX = 16;
+
+export interface UpstreamCall {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly body?: unknown;
+  /** For how long the other side may be silent; undefined: for as long as the caller waits. */
+  readonly silentMsMax: number | undefined;
+}
+
+/** Requests to one address, on connections that are kept. */
+export class UpstreamHttpClient implements Disposable {
+  readonly #url: URL;
+  readonly #clock: Clock;
+  readonly #agent = new Agent({ keepAlive: true, maxFreeSockets: SOCKETS_IDLE_MAX });
+  readonly #closing = new AbortController();
+
+  constructor(options: { readonly url: URL; readonly clock: Clock }) {
+    this.#url = options.url;
+    this.#clock = options.clock;
+    // Every call under way listens: many of them are no leak.
+    setMaxListeners(0, this.#closing.signal);
+  }
+
+  /**
+   * Resolves to an answer of 200 whose body is still to be read. Rejects with the AssistantError that
+   * another answer tells; `no_model` where nobody listens; the signal's reason.
+   */
+  async open(call: UpstreamCall, signal: AbortSignal): Promise<OpenResponse> {
+    const answer = await this.#sendWithRetry(call, signal);
+    const { response } = answer;
+    if (response.statusCode === 200) return answer;
+    const text = await readText(answer);
+    throw parseErrorResponse(
+      response.statusCode ?? 0,
+      tryParseJson(text),
+      response.headers["retry-after"],
+    );
+  }
+
+  /** The whole answer, as JSON. Rejects as `open`, and with `engine_failed` for one that is cut or no JSON. */
+  async getJson(call: UpstreamCall, signal: AbortSignal): Promise<unknown> {
+    const value = tryParseJson(await readText(await this.open(call, signal)));
+    if (value === undefined) throw malformedResponseError("an answer that is no JSON");
+    return value;
+  }
+
+  /** Calls under way end with `shutting_down`. */
+  [Symbol.dispose](): void {
+    this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
+    this.#agent.destroy();
+  }
+
+  async #sendWithRetry(call: UpstreamCall, signal: AbortSignal): Promise<OpenResponse> {
+    for (let tried = 0; ; tried++) {
+      const outcome = await this.#send(call, signal);
+      if (outcome.kind === "answer") return outcome.answer;
+      // A kept connection that the other side was just closing: nothing of the request was read there.
+      if (tried === 0 && outcome.wasKept && isConnectionLost(outcome.error)) continue;
+      throw toAssistantError(outcome.error, this.#url);
+    }
+  }
+
+  async #send(call: UpstreamCall, signal: AbortSignal): Promise<Outcome> {
+    const signals = [signal, this.#closing.signal];
+    throwIfAnyAborted(signals);
+    const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
+    const request = httpRequest(new URL(call.path, this.#url), {
+      agent: this.#agent,
+      method: call.method,
+      headers: {
+        accept: "application/json, text/event-stream",
+        ...(body && { "content-type": "application/json", "content-length": body.length }),
+      },
+    });
+    const watch = new SilenceWatchdog(this.#clock, call.silentMsMax, signals, () =>
+      request.destroy(),
+    );
+    // Also once the answer has come: its own listeners tell then.
+    request.on("error", () => {});
+    try {
+      request.end(body);
+      watch.startTimer();
+      const [response]: IncomingMessage[] = await once(request, "response");
+      if (!response) throw new Error("an answer without an answer");
+      watch.stopTimer();
+      return { kind: "answer", answer: new OpenResponse(response, watch) };
+    } catch (error) {
+      watch.close();
+      watch.throwIfEnded();
+      return { kind: "failed", error, wasKept: request.reusedSocket };
+    }
+  }
+}
+
+type Outcome =
+  | { readonly kind: "answer"; readonly answer: OpenResponse }
+  | { readonly kind: "failed"; readonly error: unknown; readonly wasKept: boolean };
+
+/**
+ * An answer whose head has come. Whoever does not pull its body stops reading from the connection; whoever
+ * leaves early ends it.
+ */
+export class OpenResponse {
+  readonly response: IncomingMessage;
+  readonly #watch: SilenceWatchdog;
+
+  constructor(response: IncomingMessage, watch: SilenceWatchdog) {
+    this.response = response;
+    this.#watch = watch;
+  }
+
+  /** Rejects with `engine_failed` where it is cut off, `timeout` where nothing comes, the signal's reason. */
+  async *body(): AsyncGenerator<Buffer, void, void> {
+    const watch = this.#watch;
+    try {
+      watch.startTimer();
+      // Leaving the loop early ends the connection.
+      for await (const chunk of this.response) {
+        watch.stopTimer();
+        yield chunk;
+        watch.startTimer();
+      }
+    } catch (error) {
+      watch.throwIfEnded();
+      throw connectionLostError(error);
+    } finally {
+      watch.close();
+    }
+  }
+}
+
+/** Ends a request when its caller has gone, and when nothing comes while somebody waits for it. */
+class SilenceWatchdog {
+  readonly #signals: readonly AbortSignal[];
+  #timeoutError: AssistantError | undefined;
+  readonly #clock: Clock;
+  readonly #silentMsMax: number | undefined;
+  readonly #destroy: () => void;
+  #stop: (() => void) | undefined;
+
+  constructor(
+    clock: Clock,
+    silentMsMax: number | undefined,
+    signals: readonly AbortSignal[],
+    destroy: () => void,
+  ) {
+    this.#clock = clock;
+    this.#silentMsMax = silentMsMax;
+    this.#signals = signals;
+    this.#destroy = destroy;
+    for (const signal of signals) signal.addEventListener("abort", destroy, { once: true });
+  }
+
+  /** Throws why the request was ended from this side, where it was. */
+  throwIfEnded(): void {
+    throwIfAnyAborted(this.#signals);
+    if (this.#timeoutError) throw this.#timeoutError;
+  }
+
+  startTimer(): void {
+    const limitMs = this.#silentMsMax;
+    if (limitMs === undefined) return;
+    this.#stop = this.#clock.setTimer(limitMs, () => {
+      this.#timeoutError = silenceTimeoutError(Math.round(limitMs / 1000));
+      this.#destroy();
+    });
+  }
+
+  stopTimer(): void {
+    this.#stop?.();
+    this.#stop = undefined;
+  }
+
+  close(): void {
+    this.stopTimer();
+    for (const signal of this.#signals) signal.removeEventListener("abort", this.#destroy);
+  }
+}
+
+function throwIfAnyAborted(signals: readonly AbortSignal[]): void {
+  for (const signal of signals) signal.throwIfAborted();
+}
+
+async function readText(answer: OpenResponse): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of answer.body()) {
+    bytes += chunk.length;
+    if (bytes > ANSWER_BYTES_MAX) throw malformedResponseError("an answer that is too long");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+const lostCodes: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE"]);
+
+function isConnectionLost(error: unknown): boolean {
+  return lostCodes.has(getErrorCode(error));
+}
+
+function toAssistantError(error: unknown, url: URL): AssistantError {
+  if (error instanceof AssistantError) return error;
+  if (isConnectionLost(error)) return connectionLostError(error);
+  // Everything that the HTTP parser throws; the rest is what connecting fails with.
+  return getErrorCode(error).startsWith("HPE_")
+    ? malformedResponseError("no HTTP", error)
+    : unreachableUpstreamError(url, error);
+}
+
+function getErrorCode(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string"
+    ? error.code
+    : "";
+}

@@ -1,0 +1,69 @@
+import type { Migration, SqliteDatabase } from "../../base/sqlite.ts";
+import type { TreeHashes } from "./merkle-proof.ts";
+import { HASH_BYTES } from "./merkle-tree.ts";
+
+/** Every column is either hashed into the tree, or can be worked out from what is: verify checks each. */
+export const ledgerMigrations: readonly Migration[] = [
+  `
+  -- The log itself. body is the text that the leaf is the hash of.
+  CREATE TABLE entry (
+    seq  INTEGER PRIMARY KEY,
+    body TEXT NOT NULL,
+    leaf BLOB NOT NULL
+  ) STRICT;
+
+  -- Roots of full subtrees of 256 ** level leaves, level 1 and up.
+  CREATE TABLE node (
+    level INTEGER NOT NULL,
+    ix    INTEGER NOT NULL,
+    hash  BLOB NOT NULL,
+    PRIMARY KEY (level, ix)
+  ) STRICT, WITHOUT ROWID;
+
+  -- What entries commit to. A row that is gone was erased by a ledger.erased entry.
+  CREATE TABLE sealed (
+    seq   INTEGER PRIMARY KEY,
+    salt  BLOB NOT NULL,
+    plain TEXT NOT NULL
+  ) STRICT;
+
+  -- The newest, and older ones at least 1,024 entries apart.
+  CREATE TABLE checkpoint (
+    size INTEGER PRIMARY KEY,
+    note TEXT NOT NULL
+  ) STRICT;
+
+  -- Dispatch entries that have no result yet.
+  CREATE TABLE open_dispatch (
+    seq INTEGER PRIMARY KEY
+  ) STRICT;
+  `,
+];
+
+/** The tree's hashes as the database has them. Throws RangeError where a row is missing. */
+export function storedHashes(db: SqliteDatabase): TreeHashes {
+  const leaves = db
+    .prepare<[number, number], Buffer>(
+      "SELECT leaf FROM entry WHERE seq >= ? AND seq < ? ORDER BY seq",
+    )
+    .pluck();
+  const nodes = db
+    .prepare<[number, number, number], Buffer>(
+      "SELECT hash FROM node WHERE level = ? AND ix >= ? AND ix < ? ORDER BY ix",
+    )
+    .pluck();
+  return {
+    read(level, from, to) {
+      const hashes = level === 0 ? leaves.all(from, to) : nodes.all(level, from, to);
+      if (hashes.length !== to - from || hashes.some((hash) => hash.length !== HASH_BYTES))
+        throw new RangeError(`hashes ${from} to ${to} of level ${level} are not all there`);
+      return hashes;
+    },
+  };
+}
+
+/** Entries that are there; a gap counts as none. */
+export function storedSize(db: SqliteDatabase): number {
+  const last = db.prepare<[], number | null>("SELECT max(seq) FROM entry").pluck().get();
+  return (last ?? -1) + 1;
+}

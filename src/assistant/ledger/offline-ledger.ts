@@ -1,0 +1,288 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import Database from "better-sqlite3";
+import { readSchemaVersion, type SqliteDatabase } from "../../base/sqlite.ts";
+import { type Checkpoint, faultDescriptions, openCheckpoint } from "./checkpoint.ts";
+import { readFileIfExists } from "./durable-file.ts";
+import { type EntryBody, parseBody } from "./ledger-entry.ts";
+import { LedgerFailure, toLedgerFailure } from "./ledger-failure.ts";
+import { type LedgerPaths, resolveLedgerPaths } from "./ledger-paths.ts";
+import { ledgerMigrations, storedHashes } from "./ledger-schema.ts";
+import { proveConsistency, proveInclusion, verifyInclusion } from "./merkle-proof.ts";
+import { hashLeaf } from "./merkle-tree.ts";
+import { type NoteVerifier, parseVerifier } from "./signed-note.ts";
+import { readVerifier } from "./signing-key.ts";
+import { entryTiles, hashTiles } from "./tiles.ts";
+import { type LedgerVerdict, verifyLedger } from "./verify-ledger.ts";
+
+const BUSY_TIMEOUT_MS = 5_000;
+
+export interface InclusionProof {
+  readonly seq: number;
+  /** The entry's text, as it was hashed. */
+  readonly body: string;
+  readonly leaf: string;
+  readonly size: number;
+  /** From the leaf's sibling up. */
+  readonly path: readonly Buffer[];
+  /** The signed note that the path leads to. */
+  readonly checkpoint: string;
+}
+
+export interface TailEntry {
+  readonly body: EntryBody;
+  readonly leaf: string;
+  /** The sealed text as JSON; undefined where nothing is sealed, or it was erased. */
+  readonly plain: string | undefined;
+}
+
+/**
+ * A ledger without its daemon, read only; also while a daemon writes it. Everything throws LedgerFailure:
+ * `io` where it cannot be read, `key`, and `tampered` where a proof does not come out.
+ */
+export class OfflineLedger implements Disposable {
+  readonly #db: SqliteDatabase;
+  readonly #savedCheckpoint: string | undefined;
+  readonly verifier: NoteVerifier;
+
+  /** `verifierKey` is a public key that the caller trusts more than the one beside the ledger. */
+  static open(stateDir: string, verifierKey?: string): OfflineLedger {
+    const files = resolveLedgerPaths(stateDir);
+    return withLedgerFailures(() => {
+      // Before the database, which only grows: a daemon may write both meanwhile.
+      const saved = readFileIfExists(files.checkpoint);
+      const db = openForReading(files);
+      try {
+        return new OfflineLedger(db, saved, chooseVerifier(files, verifierKey));
+      } catch (error) {
+        db.close();
+        throw error;
+      }
+    });
+  }
+
+  private constructor(db: SqliteDatabase, saved: string | undefined, verifier: NoteVerifier) {
+    this.#db = db;
+    this.#savedCheckpoint = saved;
+    this.verifier = verifier;
+  }
+
+  verify(trustedCheckpoints: readonly string[] = []): LedgerVerdict {
+    const { verifier } = this;
+    return withLedgerFailures(() =>
+      verifyLedger({
+        db: this.#db,
+        verifier,
+        savedCheckpoint: this.#savedCheckpoint,
+        trustedCheckpoints: trustedCheckpoints,
+      }),
+    );
+  }
+
+  /** The newest checkpoint, signed. */
+  readCheckpoint(): { readonly note: string } & Checkpoint {
+    return this.#readInSnapshot(() => this.#readNewestCheckpoint());
+  }
+
+  /** Undefined where there is no such entry. */
+  proveInclusion(seq: number): InclusionProof | undefined {
+    return this.#readInSnapshot(() => {
+      const head = this.#readNewestCheckpoint();
+      const body = this.#readBodies(seq, seq + 1)[0];
+      if (body === undefined || seq >= head.size) return undefined;
+      const [path, leaf] = [
+        this.#computeProof((hashes) => proveInclusion(hashes, seq, head.size)),
+        hashLeaf(body),
+      ];
+      if (!verifyInclusion({ leaf, seq, size: head.size, proof: path, root: head.root }))
+        throw tamperedFailure(`entry ${seq} is not the one that was signed`);
+      return {
+        seq,
+        body,
+        leaf: leaf.toString("hex"),
+        size: head.size,
+        path,
+        checkpoint: head.note,
+      };
+    });
+  }
+
+  /** That today's ledger begins with what it was at `size`. Undefined where it was never that large. */
+  proveConsistency(
+    size: number,
+  ): { path: readonly Buffer[]; checkpoint: string; size: number } | undefined {
+    return this.#readInSnapshot(() => {
+      const head = this.#readNewestCheckpoint();
+      if (size > head.size) return undefined;
+      const path = this.#computeProof((hashes) => proveConsistency(hashes, size, head.size));
+      return { path, checkpoint: head.note, size: head.size };
+    });
+  }
+
+  /** The last entries, the oldest first. Nothing is verified. */
+  tail(limit: number, name?: string): TailEntry[] {
+    const rows = withLedgerFailures(() =>
+      this.#db
+        .prepare<[{ limit: number; name: string | null }], [string, string | null]>(
+          `SELECT e.body, s.plain FROM entry e LEFT JOIN sealed s ON s.seq = e.seq
+           WHERE :name IS NULL OR json_extract(e.body, '$.name') = :name
+           ORDER BY e.seq DESC LIMIT :limit`,
+        )
+        .raw()
+        .all({ limit, name: name ?? null }),
+    );
+    return rows.toReversed().map(([text, plain]) => {
+      const body = parseBody(text);
+      if (!body) throw tamperedFailure("one of the last entries is no entry");
+      return { body, leaf: hashLeaf(text).toString("hex"), plain: plain ?? undefined };
+    });
+  }
+
+  /**
+   * Writes the ledger as files that other tools verify: tiles, entries, checkpoint, and the public key.
+   * `directory` must be empty, or not there. Sealed texts are not part of it. Answers its size.
+   */
+  export(directory: string): { readonly size: number; readonly files: number } {
+    return this.#readInSnapshot(() => {
+      mkdirSync(directory, { recursive: true });
+      if (readdirSync(directory).length > 0)
+        throw new LedgerFailure("io", "the folder to export to is not empty");
+      const { note, size } = this.#readNewestCheckpoint();
+      let count = 2;
+      const write = (path: string, content: string | Buffer) => {
+        mkdirSync(dirname(join(directory, path)), { recursive: true });
+        writeFileSync(join(directory, path), content);
+      };
+      this.#computeProof((hashes) => {
+        for (const tile of hashTiles(hashes, size)) {
+          write(tile.path, tile.bytes);
+          count += 1;
+        }
+        return [];
+      });
+      for (const tile of entryTiles((from, to) => this.#readBodies(from, to), size)) {
+        write(tile.path, tile.bytes);
+        count += 1;
+      }
+      write("ledger.vkey", `${this.verifier.text}\n`);
+      // Last: with it the export is whole.
+      write("checkpoint", note);
+      return { size, files: count };
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#db.close();
+  }
+
+  #readNewestCheckpoint(): { readonly note: string } & Checkpoint {
+    const note = this.#db
+      .prepare<[], string>("SELECT note FROM checkpoint ORDER BY size DESC LIMIT 1")
+      .pluck()
+      .get();
+    if (note === undefined) throw new LedgerFailure("io", "the ledger has no entries yet");
+    const opened = openCheckpoint(note, this.verifier);
+    if (opened.fault === undefined) return { ...opened, note };
+    const words = `the newest checkpoint ${faultDescriptions[opened.fault]}`;
+    throw opened.fault === "unknown" ? new LedgerFailure("key", words) : tamperedFailure(words);
+  }
+
+  #readBodies(from: number, to: number): string[] {
+    return this.#db
+      .prepare<[number, number], string>(
+        "SELECT body FROM entry WHERE seq >= ? AND seq < ? ORDER BY seq",
+      )
+      .pluck()
+      .all(from, to);
+  }
+
+  #computeProof(make: (hashes: ReturnType<typeof storedHashes>) => Buffer[]): Buffer[] {
+    try {
+      return make(storedHashes(this.#db));
+    } catch (error) {
+      if (error instanceof RangeError) throw tamperedFailure("hashes or entries are missing");
+      throw error;
+    }
+  }
+
+  #readInSnapshot<T>(read: () => T): T {
+    return withLedgerFailures(() => this.#db.transaction(read)());
+  }
+}
+
+function openForReading(files: LedgerPaths): SqliteDatabase {
+  if (readdirIfExists(files.dir)?.includes("ledger.db") !== true)
+    throw new LedgerFailure("io", "there is no ledger in this data directory", {
+      hint: "name the assistant's data directory with --data-dir",
+    });
+  const db = new Database(files.db, {
+    readonly: true,
+    fileMustExist: true,
+    timeout: BUSY_TIMEOUT_MS,
+  });
+  try {
+    // The first that it reads: where the disk is full, this may be what fails.
+    const version = readSchemaVersion(db);
+    if (version === ledgerMigrations.length) return db;
+    throw new LedgerFailure("io", `the ledger has schema ${version}, which this Berth cannot read`);
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function readdirIfExists(directory: string): string[] | undefined {
+  try {
+    return readdirSync(directory);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function chooseVerifier(files: LedgerPaths, text: string | undefined): NoteVerifier {
+  if (text === undefined) return readVerifier(files);
+  const verifier = parseVerifier(text);
+  if (!verifier)
+    throw new LedgerFailure("key", "what was given is no public key", {
+      hint: "it is one line: NAME+HASH+BASE64, as in the file ledger.vkey",
+    });
+  return verifier;
+}
+
+export interface OfflineFailure {
+  readonly status: "tampered" | "unreadable" | "key";
+  readonly message: string;
+  readonly hint: string | undefined;
+}
+
+/** What this room has thrown, in the words of a verdict; undefined for anything else. */
+export function toOfflineFailure(error: unknown): OfflineFailure | undefined {
+  if (!(error instanceof LedgerFailure)) return undefined;
+  const { kind, message, hint } = error;
+  const status = kind === "tampered" || kind === "key" ? kind : "unreadable";
+  return { status, message, hint };
+}
+
+/** For the command line, which takes paths. */
+export function readTextFile(file: string, what: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new LedgerFailure("io", `${what} cannot be read`, { cause: error });
+  }
+}
+
+function tamperedFailure(message: string): LedgerFailure {
+  return new LedgerFailure("tampered", message, {
+    hint: "run `berth ledger verify`, which names what is wrong",
+  });
+}
+
+function withLedgerFailures<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw toLedgerFailure(error);
+  }
+}

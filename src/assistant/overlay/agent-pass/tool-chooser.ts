@@ -1,0 +1,126 @@
+import type { JsonObject } from "../../agent/port.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import type { GenerateRequest, InferenceService } from "../../inference/service-port.ts";
+import { buildChoiceGuide, NO_TOOL } from "./choice-guide.ts";
+import {
+  buildChoiceMessages,
+  type ChoicePrompt,
+  type PromptSizes,
+  promptSizes,
+} from "./choice-prompt.ts";
+import { EnforceableSchemas } from "./enforceable-schemas.ts";
+import type { ToolCandidate } from "./tool-candidates.ts";
+
+/** Of an answer: arguments with a long text among them. */
+const CHOICE_TOKENS_MAX = 1_024;
+
+export type Choice =
+  | { readonly kind: "none" }
+  | { readonly kind: "call"; readonly candidate: ToolCandidate; readonly args: JsonObject }
+  /** What the model wrote is no choice; `why` is told to it. */
+  | { readonly kind: "unreadable"; readonly why: string };
+
+/** Has a local model choose the next call. */
+export class ToolChooser {
+  readonly #inference: InferenceService;
+  readonly #schemas = new EnforceableSchemas();
+
+  constructor(options: { readonly inference: InferenceService }) {
+    this.#inference = options.inference;
+  }
+
+  /**
+   * What the model chooses: always one of the candidates. Where all of it is too long for the model, it is shown less.
+   * Rejects as `InferenceService.generate` does, and with the signal's reason.
+   */
+  async choose(
+    prompt: ChoicePrompt,
+    model: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Choice> {
+    for (const [index, sizes] of promptSizes.entries()) {
+      try {
+        return await this.#choose(prompt, sizes, model, signal);
+      } catch (error) {
+        if (index + 1 === promptSizes.length || !isTooLong(error)) throw error;
+      }
+    }
+    throw new Error("unreachable: the last size throws");
+  }
+
+  async #choose(
+    prompt: ChoicePrompt,
+    sizes: PromptSizes,
+    model: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Choice> {
+    const candidates = prompt.candidates.slice(0, sizes.tools);
+    const messages = buildChoiceMessages({ ...prompt, candidates }, sizes);
+    return await this.#schemas.ask(candidates, async (enforced) => {
+      const request: GenerateRequest = {
+        model,
+        prompts: [{ kind: "chat", messages, tools: [], variables: {} }],
+        n: 1,
+        sampling: { temperature: 0 },
+        maxTokens: CHOICE_TOKENS_MAX,
+        stop: [],
+        priority: "interactive",
+        guide: buildChoiceGuide(candidates, enforced),
+        toolChoice: { kind: "none" },
+        parallelToolCalls: false,
+        isStreamed: false,
+        keepAliveMs: undefined,
+      };
+      return await this.#generateChoice(request, candidates, signal);
+    });
+  }
+
+  async #generateChoice(
+    request: GenerateRequest,
+    candidates: readonly ToolCandidate[],
+    signal: AbortSignal,
+  ): Promise<Choice> {
+    let text = "";
+    let isCut = false;
+    try {
+      for await (const event of this.#inference.generate(request, signal)) {
+        if (event.type === "text") text += event.text;
+        if (event.type === "end") isCut = event.reason === "length";
+      }
+    } catch (error) {
+      if (!(error instanceof AssistantError) || error.code !== "invalid_output") throw error;
+      return { kind: "unreadable", why: "the answer was none of the objects that were asked for" };
+    }
+    // Whoever leaves hears of it by the end of the events alone.
+    signal.throwIfAborted();
+    if (isCut) return { kind: "unreadable", why: "the answer was too long; use shorter arguments" };
+    return readChoice(text, candidates);
+  }
+}
+
+/** An engine may take a guide for less than it is, so nothing is believed. */
+function readChoice(text: string, candidates: readonly ToolCandidate[]): Choice {
+  const answer = tryParseJson(text);
+  const [tool, args] = isObject(answer) ? [answer["tool"], answer["args"]] : [];
+  if (tool === NO_TOOL) return { kind: "none" };
+  const candidate = candidates.find(({ name }) => name === tool);
+  if (!candidate) return { kind: "unreadable", why: "the answer names none of the tools" };
+  if (!isObject(args)) return { kind: "unreadable", why: "args was no object" };
+  return { kind: "call", candidate, args };
+}
+
+function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isTooLong(error: unknown): boolean {
+  return error instanceof AssistantError && error.code === "context_length_exceeded";
+}

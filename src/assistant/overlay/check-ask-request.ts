@@ -1,0 +1,31 @@
+import { AssistantError } from "../assistant-error.ts";
+import type { AskRequest } from "./port.ts";
+import { checkModelHint } from "./turn-route.ts";
+
+/** As large as the history may be; beyond what any model here reads. */
+const PROMPT_BYTES_MAX = 1_024 * 1_024;
+const MODEL_LENGTH_MAX = 256;
+
+/** Throws `invalid_request` or `payload_too_large`, with `param`. */
+export function checkAskRequest({ prompt, lane, modelHint, history }: AskRequest): void {
+  if (prompt.trim() === "") throw invalidParameter("prompt", "is empty");
+  const bytes = Buffer.byteLength(prompt);
+  if (bytes > PROMPT_BYTES_MAX)
+    throw new AssistantError(
+      "payload_too_large",
+      `prompt has ${bytes} bytes; at most ${PROMPT_BYTES_MAX} are possible`,
+      { param: "prompt" },
+    );
+  if (lane === "agent" && history.length > 0)
+    throw invalidParameter(
+      "history_json",
+      "belongs to the chat lane: set lane to chat, or leave it out",
+    );
+  if ((modelHint?.length ?? 0) > MODEL_LENGTH_MAX)
+    throw invalidParameter("model_hint", `may have at most ${MODEL_LENGTH_MAX} characters`);
+  checkModelHint(modelHint);
+}
+
+function invalidParameter(param: string, why: string): AssistantError {
+  return new AssistantError("invalid_request", `${param} ${why}`, { param });
+}

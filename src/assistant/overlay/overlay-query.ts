@@ -1,0 +1,49 @@
+import type { Caller } from "../caller.ts";
+import type { AskRequest } from "./port.ts";
+import type { QueryProgress } from "./query-end.ts";
+import type { UserQuestion } from "./question.ts";
+
+/**
+ * One query, from Ask to Finished:
+ *
+ *   waiting   has its id and no place       -> running; ended
+ *   running   its turn goes on              -> asked; ended
+ *   asked     a person is asked, `question` -> running; ended
+ *   ended     Finished has been told; nothing more is
+ */
+export class OverlayQuery {
+  readonly id: number;
+  readonly request: AskRequest;
+  readonly caller: Caller;
+  readonly #controller = new AbortController();
+  hasBegun = false;
+  isEnded = false;
+  question: UserQuestion | undefined;
+  /** That have been asked, the open one included. */
+  questionCount = 0;
+  progress: QueryProgress = { usage: null, finishReason: null, model: null, calls: [], note: "" };
+
+  constructor(id: number, request: AskRequest, caller: Caller) {
+    this.id = id;
+    this.request = request;
+    this.caller = caller;
+  }
+
+  get connection(): string {
+    return this.caller.connection;
+  }
+
+  /** Aborts when the query has ended, whatever still runs for it. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get isWaitingForAnswer(): boolean {
+    return this.question?.isOpen ?? false;
+  }
+
+  end(reason: Error): void {
+    this.isEnded = true;
+    this.#controller.abort(reason);
+  }
+}

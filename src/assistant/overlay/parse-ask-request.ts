@@ -1,0 +1,99 @@
+import { InvalidJsonError, parseStrictJson } from "../../base/strict-json.ts";
+import type { BusValue } from "../../dbus/port.ts";
+import { AssistantError } from "../assistant-error.ts";
+import { readOptions } from "../bus/read-options.ts";
+import type { AskRequest, HistoryTurn, Lane } from "./port.ts";
+
+const askOptions = {
+  my_stuff: "b",
+  window: "b",
+  selection: "b",
+  model_hint: "s",
+  lane: "s",
+  history_json: "s",
+} as const;
+
+const HISTORY_BYTES_MAX = 1_024 * 1_024;
+const HISTORY_TURNS_MAX = 256;
+/** An array of objects of strings. */
+const HISTORY_DEPTH_MAX = 2;
+
+/** What Ask asks for. Throws `invalid_request`, with the option's name as its parameter and in its text. */
+export function parseAskRequest(prompt: string, options: BusValue | undefined): AskRequest {
+  const given = readOptions(askOptions, options);
+  const lane = parseLane(given.lane);
+  if (lane === "agent" && given.history_json !== undefined)
+    throw invalidOption(
+      "history_json",
+      "belongs to the chat lane: set lane to chat, or leave it out",
+    );
+  return {
+    prompt,
+    lane,
+    myStuff: given.my_stuff ?? false,
+    window: given.window ?? false,
+    selection: given.selection ?? false,
+    modelHint: given.model_hint === "" ? undefined : given.model_hint,
+    history: given.history_json === undefined ? [] : parseHistory(given.history_json),
+  };
+}
+
+function parseLane(lane: string | undefined): Lane {
+  if (lane === undefined || lane === "agent") return "agent";
+  if (lane === "chat") return "chat";
+  throw invalidOption("lane", "has to be agent or chat");
+}
+
+function parseHistory(text: string): readonly HistoryTurn[] {
+  const bytes = Buffer.from(text);
+  if (bytes.length > HISTORY_BYTES_MAX)
+    throw invalidOption(
+      HISTORY_OPTION,
+      `has ${bytes.length} bytes, and may have ${HISTORY_BYTES_MAX}`,
+    );
+  const turns = parseHistoryJson(bytes);
+  if (!Array.isArray(turns))
+    throw invalidOption(HISTORY_OPTION, "has to be an array of {role, content}");
+  if (turns.length > HISTORY_TURNS_MAX)
+    throw invalidOption(
+      HISTORY_OPTION,
+      `has ${turns.length} turns, and may have ${HISTORY_TURNS_MAX}`,
+    );
+  return turns.map((turn: unknown, index) => parseHistoryTurn(turn, `${HISTORY_OPTION}[${index}]`));
+}
+
+const HISTORY_OPTION = "history_json";
+
+function parseHistoryJson(bytes: Buffer): unknown {
+  const forbiddenKeys = new Set(["__proto__"]);
+  try {
+    return parseStrictJson(bytes, {
+      depthMax: HISTORY_DEPTH_MAX,
+      forbiddenKeys,
+      subject: HISTORY_OPTION,
+    });
+  } catch (error) {
+    if (!(error instanceof InvalidJsonError)) throw error;
+    throw new AssistantError("invalid_request", error.message, { param: HISTORY_OPTION });
+  }
+}
+
+function parseHistoryTurn(turn: unknown, at: string): HistoryTurn {
+  if (typeof turn !== "object" || turn === null || Array.isArray(turn))
+    throw invalidHistory(at, "has to be an object {role, content}");
+  const { role, content, ...others }: Readonly<Record<string, unknown>> = { ...turn };
+  if (role !== "system" && role !== "user" && role !== "assistant")
+    throw invalidHistory(`${at}.role`, "has to be system, user or assistant");
+  if (typeof content !== "string") throw invalidHistory(`${at}.content`, "has to be a string");
+  if (Object.keys(others).length > 0)
+    throw invalidHistory(at, "may have role and content, and nothing else");
+  return { role, content };
+}
+
+function invalidHistory(at: string, why: string): AssistantError {
+  return new AssistantError("invalid_request", `${at} ${why}`, { param: HISTORY_OPTION });
+}
+
+function invalidOption(param: string, why: string): AssistantError {
+  return new AssistantError("invalid_request", `${param} ${why}`, { param });
+}

@@ -1,0 +1,123 @@
+/**
+ * So many queries run at a time. Of those that wait, the next one is of the connection that has the fewest
+ * running, so that a program with many queries cannot keep another one's single query from its turn.
+ */
+export class QuerySlots {
+  readonly #capacity: number;
+  readonly #running = new Map<string, number>();
+  /** In the order in which they came. */
+  readonly #waiting: WaitingQuery[] = [];
+  #used = 0;
+
+  constructor(count: number) {
+    this.#capacity = count;
+  }
+
+  get waitingCount(): number {
+    return this.#waiting.length;
+  }
+
+  get usedCount(): number {
+    return this.#used;
+  }
+
+  /** Resolves when there is a place; rejects with the signal's reason. */
+  async acquire(connection: string, signal: AbortSignal): Promise<QuerySlot> {
+    await this.#waitForSlot(connection, false, signal);
+    return new QuerySlot({
+      enter: () => this.#waitForSlot(connection, true, signal),
+      leave: () => this.#release(connection),
+    });
+  }
+
+  #waitForSlot(connection: string, hasBegun: boolean, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const onAbort = () => {
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+        reject(signal.reason);
+      };
+      const enter = () => {
+        signal.removeEventListener("abort", onAbort);
+        resolve();
+      };
+      const waiting: WaitingQuery = { connection, hasBegun, start: enter };
+      signal.addEventListener("abort", onAbort, { once: true });
+      this.#waiting.push(waiting);
+      this.#startWaiting();
+    });
+  }
+
+  #release(connection: string): void {
+    this.#used -= 1;
+    const running = this.#countRunning(connection) - 1;
+    if (running === 0) this.#running.delete(connection);
+    else this.#running.set(connection, running);
+    this.#startWaiting();
+  }
+
+  #startWaiting(): void {
+    while (this.#used < this.#capacity) {
+      const next = this.#next();
+      if (!next) return;
+      this.#waiting.splice(this.#waiting.indexOf(next), 1);
+      this.#used += 1;
+      this.#running.set(next.connection, this.#countRunning(next.connection) + 1);
+      next.start();
+    }
+  }
+
+  #next(): WaitingQuery | undefined {
+    let best: WaitingQuery | undefined;
+    for (const waiting of this.#waiting) if (!best || this.#isBefore(waiting, best)) best = waiting;
+    return best;
+  }
+
+  /** A query that has begun, and for which a person has just been asked, does not line up again. */
+  #isBefore(one: WaitingQuery, other: WaitingQuery): boolean {
+    if (one.hasBegun !== other.hasBegun) return one.hasBegun;
+    return this.#countRunning(one.connection) < this.#countRunning(other.connection);
+  }
+
+  #countRunning(connection: string): number {
+    return this.#running.get(connection) ?? 0;
+  }
+}
+
+interface WaitingQuery {
+  readonly connection: string;
+  readonly hasBegun: boolean;
+  readonly start: () => void;
+}
+
+/** One query's place. It is given back for as long as a person is asked, who may take minutes. */
+export class QuerySlot implements Disposable {
+  readonly #enter: () => Promise<void>;
+  readonly #leave: () => void;
+  #isHeld = true;
+
+  constructor({ enter, leave }: { enter: () => Promise<void>; leave: () => void }) {
+    this.#enter = enter;
+    this.#leave = leave;
+  }
+
+  suspend(): void {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    this.#leave();
+  }
+
+  /** Rejects with the reason of the query's signal. */
+  async resume(): Promise<void> {
+    if (this.#isHeld) return;
+    await this.#enter();
+    this.#isHeld = true;
+  }
+
+  [Symbol.dispose](): void {
+    this.suspend();
+  }
+}

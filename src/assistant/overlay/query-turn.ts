@@ -1,0 +1,273 @@
+import { timestamp } from "../../base/clock.ts";
+import { AssistantError } from "../assistant-error.ts";
+import { type Caller, sandboxedApp } from "../caller.ts";
+import type { SearchHit } from "../context/port.ts";
+import type { DataClass } from "../data-class.ts";
+import { formatRemoteModelName } from "../inference/routing/port.ts";
+import { escapeLine } from "./agent-pass/escape-text.ts";
+import type { PassResult } from "./agent-pass/port.ts";
+import { findLocalModel } from "./default-local-model.ts";
+import { defaultOverlayLimits, type OverlayDependencies } from "./overlay-dependencies.ts";
+import type { OverlayQuery } from "./overlay-query.ts";
+import type { ConfirmationRequest, SourceMeta, TurnMeta } from "./port.ts";
+import { getDataClasses } from "./request-data-classes.ts";
+import { streamAnswer } from "./stream-answer.ts";
+import { truncateSearchQuery } from "./truncate-search-query.ts";
+import { buildTurnMessages, formatContext } from "./turn-messages.ts";
+import { resolveTurnRoute, type TurnRoute } from "./turn-route.ts";
+
+/** Passages that a small model reads along with a question. */
+const HITS_MAX = 5;
+
+/** Characters of a prompt, for whoever decides whether it leaves. */
+const PROMPT_CHARS_SHOWN = 400;
+
+/** Found out only after Started: a model was there, and does not fit into memory, or the tools not into it. */
+const NO_TOOLS = "answered without tools: the local model could not choose any";
+
+/** What a turn tells, and how it asks. */
+export interface TurnCallbacks {
+  started(meta: TurnMeta): void;
+  /** Whole code points, never "". */
+  token(text: string): void;
+  /** Who said yes. Rejects with DeniedError, and with the reason of a signal that takes the question back. */
+  ask(request: ConfirmationRequest, signal: AbortSignal): Promise<Caller>;
+}
+
+/** What was found before anything else happened. */
+interface SearchOutcome {
+  readonly hits: readonly SearchHit[];
+  readonly hasSearched: boolean;
+}
+
+/**
+ * One turn: find what the question is about, ask for what would leave the machine, let the local model use tools,
+ * ask again for what they brought in, answer. A person is asked as early as it is known for what, so that
+ * nothing is done in vain. Rejects with what ended it.
+ */
+export class QueryTurn {
+  readonly #dependencies: OverlayDependencies;
+  readonly #query: OverlayQuery;
+  readonly #callbacks: TurnCallbacks;
+  readonly #route: TurnRoute;
+  readonly #allowedOnce = new Set<DataClass>();
+  /** Where what was allowed once may go: the provider of that name may be another one by then. */
+  #allowedAddress: string | undefined;
+  #sources: readonly SourceMeta[] = [];
+
+  constructor(options: OverlayDependencies, query: OverlayQuery, voice: TurnCallbacks) {
+    this.#dependencies = options;
+    this.#query = query;
+    this.#callbacks = voice;
+    this.#route = resolveTurnRoute(options.routes, query.request.modelHint);
+  }
+
+  async run(): Promise<void> {
+    const { signal } = this.#query;
+    if (this.#route.kind === "remote") this.#checkProvider();
+    const [found, hasTools] = await Promise.all([this.#search(), this.#hasTools()]);
+    signal.throwIfAborted();
+    this.#sources = found.hits.map(toSourceMeta);
+    this.#callbacks.started(this.#buildMeta(found, hasTools));
+
+    const provenance = [...new Set(found.hits.map((hit) => hit.provenance))];
+    if (this.#route.kind === "remote")
+      await this.#requestConsent(getDataClasses(provenance, false));
+    const context = formatContext(found.hits);
+    const results = hasTools === true ? await this.#useTools(context, provenance) : [];
+    const classes = getDataClasses(provenance, results.length > 0);
+    if (this.#route.kind === "remote") await this.#requestConsent(classes);
+    await this.#answer(context, results, classes);
+  }
+
+  /** Before a person is asked about somebody who is not there. */
+  #checkProvider(): void {
+    const { remote } = this.#route;
+    if (remote && this.#dependencies.remote.addressOf(remote.provider) !== undefined) return;
+    throw new AssistantError(
+      "model_not_found",
+      remote
+        ? `there is no provider ${remote.provider}: add it, or ask another model`
+        : "the model's name begins with remote: and has to be remote:<provider>:<model>",
+    );
+  }
+
+  async #search(): Promise<SearchOutcome> {
+    const { request, caller, signal } = this.#query;
+    if (!request.myStuff) return { hits: [], hasSearched: false };
+    const search = {
+      query: truncateSearchQuery(request.prompt),
+      limit: HITS_MAX,
+      isHybrid: true,
+      scopes: undefined,
+    };
+    try {
+      const hits = await this.#dependencies.context.search(search, caller, signal);
+      return { hits, hasSearched: true };
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof AssistantError && error.code === "ledger_unavailable") throw error;
+      this.#dependencies.logger.warn(
+        { err: error, query: this.#query.id },
+        "a query goes on without context",
+      );
+      return { hits: [], hasSearched: false };
+    }
+  }
+
+  /** Undefined: none are wanted. Where nobody can tell, they are tried. */
+  async #hasTools(): Promise<boolean | undefined> {
+    const { request, signal } = this.#query;
+    if (request.lane === "chat") return undefined;
+    try {
+      return (await findLocalModel(this.#dependencies.facts, signal)) !== undefined;
+    } catch {
+      signal.throwIfAborted();
+      return true;
+    }
+  }
+
+  #buildMeta({ hasSearched }: SearchOutcome, hasTools: boolean | undefined): TurnMeta {
+    const { lane, modelHint, myStuff, window, selection } = this.#query.request;
+    return {
+      v: 1,
+      lane,
+      model: modelHint ?? null,
+      route: this.#route.kind,
+      options: hasSearched ? ["my_stuff"] : [],
+      unavailable: [
+        ...(myStuff && !hasSearched ? ["my_stuff"] : []),
+        ...(window ? ["window"] : []),
+        ...(selection ? ["selection"] : []),
+        ...(hasTools === false ? ["tools"] : []),
+      ],
+      sources: this.#sources,
+    };
+  }
+
+  async #useTools(context: string, provenance: readonly string[]): Promise<readonly PassResult[]> {
+    const { request, caller, signal } = this.#query;
+    const { isAvailable, calls, results } = await this.#dependencies.agentPass.run(
+      {
+        prompt: request.prompt,
+        context,
+        provenance: ["user", ...provenance],
+        caller,
+        model: this.#route.localModel,
+        ask: (spec, withdrawn) => this.#callbacks.ask({ ...spec, kind: "call" }, withdrawn),
+        onCall: (call) => {
+          const { progress } = this.#query;
+          this.#query.progress = { ...progress, calls: [...progress.calls, call] };
+        },
+      },
+      signal,
+    );
+    const note = isAvailable ? "" : NO_TOOLS;
+    this.#query.progress = { ...this.#query.progress, calls, note };
+    return results;
+  }
+
+  /** Throws `consent_required` where the provider that a person said yes to has become another one. */
+  #checkAddress(): void {
+    const { remote } = this.#route;
+    if (!remote || this.#allowedAddress === undefined) return;
+    if (this.#dependencies.remote.addressOf(remote.provider) === this.#allowedAddress) return;
+    throw new AssistantError(
+      "consent_required",
+      `the provider ${remote.provider} is not where it was when you were asked: ask again`,
+    );
+  }
+
+  /** Returns when all of these may leave; they are asked for together, those alone that are missing. */
+  async #requestConsent(classes: readonly DataClass[]): Promise<void> {
+    const { remote, clock, ledger, limits = defaultOverlayLimits } = this.#dependencies;
+    const scopes = remote.missing(classes).filter((scope) => !this.#allowedOnce.has(scope));
+    const to = this.#route.remote;
+    if (scopes.length === 0 || !to) return;
+    this.#checkAddress();
+    const { id, signal, request, caller, progress } = this.#query;
+    const address = remote.addressOf(to.provider) ?? "";
+    const consentRequest: ConfirmationRequest = {
+      v: 1,
+      kind: "consent",
+      provider: to.provider,
+      address,
+      model: to.model,
+      scopes,
+      sources: this.#sources,
+      calls: progress.calls,
+      prompt: escapeLine(request.prompt, PROMPT_CHARS_SHOWN),
+      caller: { app: caller.app?.id ?? null, verified: sandboxedApp(caller) !== undefined },
+      expires_at: timestamp(clock.now() + limits.answerTimeoutMs),
+    };
+    await this.#callbacks.ask(consentRequest, signal);
+    this.#allowedAddress ??= address;
+    this.#checkAddress();
+    const fields = {
+      scopes,
+      once: true,
+      query: id,
+      provider: to.provider,
+      address,
+      model: to.model,
+    };
+    await ledger.append({ name: "remote.consent", fields });
+    signal.throwIfAborted();
+    for (const scope of scopes) this.#allowedOnce.add(scope);
+  }
+
+  async #answer(
+    context: string,
+    results: readonly PassResult[],
+    classes: readonly DataClass[],
+  ): Promise<void> {
+    const messages = buildTurnMessages(this.#query.request, context, results);
+    this.#checkAddress();
+    const attempt = () =>
+      streamAnswer(this.#query, {
+        inference: this.#dependencies.inference,
+        model: this.#selectModel(),
+        messages,
+        egress: { classes, allowedOnce: [...this.#allowedOnce] },
+        onText: (text) => this.#callbacks.token(text),
+      });
+    try {
+      await attempt();
+    } catch (error) {
+      // A local model failed, and a remote one stands behind it. Where the remote one came first, consent was there
+      // and has been taken back: whoever has just said no is not asked again.
+      const isAskable =
+        error instanceof AssistantError &&
+        error.code === "consent_required" &&
+        this.#route.kind === "local" &&
+        !this.#hasAnswered;
+      if (!isAskable || !this.#isMissing(classes)) throw error;
+      this.#checkProvider();
+      await this.#requestConsent(classes);
+      await attempt();
+    }
+  }
+
+  get #hasAnswered(): boolean {
+    return this.#query.progress.model !== null;
+  }
+
+  #isMissing(classes: readonly DataClass[]): boolean {
+    const missing = this.#dependencies.remote.missing(classes);
+    return (
+      this.#route.remote !== undefined && missing.some((scope) => !this.#allowedOnce.has(scope))
+    );
+  }
+
+  /** What was allowed once was allowed for one provider: no other one is tried then. */
+  #selectModel(): string | undefined {
+    const { remote } = this.#route;
+    return remote && this.#allowedOnce.size > 0
+      ? formatRemoteModelName(remote)
+      : this.#query.request.modelHint;
+  }
+}
+
+function toSourceMeta({ source, provenance, title, uri, score }: SearchHit): SourceMeta {
+  return { source, provenance, title, uri, score };
+}

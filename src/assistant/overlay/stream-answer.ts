@@ -1,0 +1,67 @@
+import type { Egress } from "../data-class.ts";
+import type { ChatMessage } from "../inference/runner.ts";
+import type { AnswerEvent, GenerateRequest, InferenceService } from "../inference/service-port.ts";
+import { BusTextSplitter } from "./bus-text-splitter.ts";
+import type { OverlayQuery } from "./overlay-query.ts";
+
+export interface AnswerOptions {
+  readonly inference: InferenceService;
+  readonly model: string | undefined;
+  readonly messages: readonly ChatMessage[];
+  readonly egress: Egress;
+  /** Whole code points, never "". */
+  readonly onText: (text: string) => void;
+}
+
+type EndEvent = Extract<AnswerEvent, { readonly type: "end" }>;
+
+/**
+ * Streams the answer; what the model thinks before it is not told. Who answered, and what it took, goes into the
+ * query's progress as it becomes known. Rejects with the error of the model, or with the query's end.
+ */
+export async function streamAnswer(query: OverlayQuery, options: AnswerOptions): Promise<void> {
+  const { signal } = query;
+  const text = new BusTextSplitter();
+  const emitPieces = (pieces: Iterable<string>) => {
+    for (const piece of pieces) options.onText(piece);
+  };
+  let promptTokens = 0;
+  let end: EndEvent | undefined;
+  for await (const event of options.inference.generate(toGenerateRequest(options), signal)) {
+    if (event.type === "accepted") query.progress = { ...query.progress, model: event.model };
+    if (event.type === "started") promptTokens = event.promptTokens;
+    if (event.type === "text") emitPieces(text.push(event.text));
+    if (event.type === "end") end = event;
+  }
+  emitPieces(text.flush());
+  signal.throwIfAborted();
+  if (!end) throw new Error("the answer has no end");
+  const { completionTokens, reason } = end;
+  query.progress = {
+    ...query.progress,
+    finishReason: reason === "length" ? "length" : "stop",
+    usage: {
+      prompt_tokens: promptTokens,
+      completion_tokens: completionTokens,
+      total_tokens: promptTokens + completionTokens,
+    },
+  };
+}
+
+function toGenerateRequest({ model, messages, egress }: AnswerOptions): GenerateRequest {
+  return {
+    model,
+    prompts: [{ kind: "chat", messages, tools: [], variables: {} }],
+    n: 1,
+    sampling: {},
+    maxTokens: undefined,
+    stop: [],
+    priority: "interactive",
+    guide: { kind: "none" },
+    toolChoice: { kind: "none" },
+    parallelToolCalls: false,
+    isStreamed: true,
+    keepAliveMs: undefined,
+    egress,
+  };
+}

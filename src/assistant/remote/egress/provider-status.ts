@@ -1,0 +1,23 @@
+import { AssistantError } from "../../assistant-error.ts";
+import type { ProviderStatus } from "../port.ts";
+
+/** What an answer, or one that did not come, tells of its provider. A refusal of the request alone says that it is well. */
+export function getStatusAfter(error: unknown): ProviderStatus {
+  if (error === undefined) return "ok";
+  if (!(error instanceof AssistantError)) return "failed";
+  switch (error.code) {
+    case "unauthorized":
+      return "unauthorized";
+    case "rate_limited":
+      return "rate_limited";
+    case "unreachable":
+    case "timeout":
+      return "unreachable";
+    case "provider_failed":
+    case "cut_off":
+    case "bad_response":
+      return "failed";
+    default:
+      return "ok";
+  }
+}

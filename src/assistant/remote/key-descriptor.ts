@@ -1,0 +1,85 @@
+import { close, createReadStream, fstat, type Stats } from "node:fs";
+import { Socket } from "node:net";
+import { promisify } from "node:util";
+import { createTimeLimit } from "../../base/time-limit.ts";
+import { AssistantError } from "../assistant-error.ts";
+
+const BYTES_MAX = 16 * 1024;
+const READ_MS_MAX = 10_000;
+
+/** A key that comes over a descriptor, which is closed whether or not somebody reads it. */
+export class KeyDescriptor implements Disposable {
+  readonly #fd: number;
+  #isConsumed = false;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  /**
+   * What comes over a pipe, a socket or a file, up to its end; once. Throws `invalid_request` for other
+   * descriptors, for more than 16 KiB and for no end within 10 s.
+   */
+  read(signal: AbortSignal): Promise<string> {
+    this.#isConsumed = true;
+    return readKey(this.#fd, signal);
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#isConsumed) close(this.#fd, () => {});
+  }
+}
+
+async function readKey(fd: number, signal: AbortSignal): Promise<string> {
+  const found = await promisify(fstat)(fd).catch(() => undefined);
+  const stream = found && openStream(fd, found);
+  if (!stream) {
+    close(fd, () => {});
+    throw invalidKeyError("the key has to come over a pipe, a socket or a file");
+  }
+  using limit = createTimeLimit(signal, READ_MS_MAX);
+  const stop = () => stream.destroy(new Error("it took too long"));
+  // Whoever sends it may have gone while its descriptor was looked at.
+  if (limit.signal.aborted) stop();
+  limit.signal.addEventListener("abort", stop, { once: true });
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of stream) {
+      if (!Buffer.isBuffer(chunk)) continue;
+      bytes += chunk.length;
+      if (bytes > BYTES_MAX) throw invalidKeyError(`the key is longer than ${BYTES_MAX} bytes`);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    if (limit.signal.aborted)
+      throw invalidKeyError(
+        `the key did not end within ${READ_MS_MAX / 1000} s: close the pipe behind it`,
+      );
+    throw error instanceof AssistantError ? error : invalidKeyError("the key cannot be read");
+  } finally {
+    limit.signal.removeEventListener("abort", stop);
+    stream.destroy();
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Reading a pipe as a file would hold a thread for as long as nobody writes. */
+function openStream(fd: number, found: Stats) {
+  if (found.isFIFO() || found.isSocket()) return openSocket(fd);
+  return found.isFile() ? createReadStream("", { fd, end: BYTES_MAX }) : undefined;
+}
+
+/** Undefined for one of datagrams, which has no end. */
+function openSocket(fd: number): Socket | undefined {
+  try {
+    return new Socket({ fd, readable: true, writable: false });
+  } catch {
+    return undefined;
+  }
+}
+
+function invalidKeyError(message: string): AssistantError {
+  return new AssistantError("invalid_request", message, { param: "key" });
+}

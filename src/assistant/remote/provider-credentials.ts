@@ -1,0 +1,163 @@
+import type { Clock } from "../../base/clock.ts";
+import { Mutex } from "../../base/mutex.ts";
+import { raceWithAbort } from "../../base/race-with-abort.ts";
+import { createTimeLimit } from "../../base/time-limit.ts";
+import { AssistantError } from "../assistant-error.ts";
+import type { Ledger } from "../ledger/port.ts";
+import { findBuiltInId } from "./built-in-providers.ts";
+import type { BuiltInProvider, Provider } from "./port.ts";
+import type { SignIns } from "./sign-in/port.ts";
+import type { Credential, OAuthSession, Vault } from "./vault/port.ts";
+
+/** A session that lasts no longer than this is renewed before it is used. */
+const RENEW_MS = 60_000;
+const RENEWAL_MS_MAX = 30_000;
+const KEY_CHARACTERS_MAX = 16 * 1024;
+
+interface ClearedCredential {
+  readonly wasThere: boolean;
+  readonly session: OAuthSession | undefined;
+}
+
+/** Credentials as they are changed and used: the ledger first, then the vault, one change after the other. */
+export class ProviderCredentials implements AsyncDisposable {
+  readonly #vault: Vault;
+  readonly #ledger: Ledger;
+  readonly #clock: Clock;
+  readonly #renewer: Pick<SignIns, "refresh" | "revoke">;
+  readonly #changes = new Mutex();
+  readonly #renewing = new Map<string, Promise<Credential | undefined>>();
+  readonly #closing = new AbortController();
+
+  constructor(options: {
+    readonly vault: Vault;
+    readonly ledger: Ledger;
+    readonly clock: Clock;
+    readonly renewer: Pick<SignIns, "refresh" | "revoke">;
+  }) {
+    this.#vault = options.vault;
+    this.#ledger = options.ledger;
+    this.#clock = options.clock;
+    this.#renewer = options.renewer;
+  }
+
+  /** Throws `invalid_request` for what could be in no header. */
+  async setKey(provider: Provider, text: string): Promise<void> {
+    const key = text.trim();
+    if (key === "")
+      throw new AssistantError("invalid_request", "the key is empty", { param: "key" });
+    if (key.length > KEY_CHARACTERS_MAX)
+      throw new AssistantError(
+        "invalid_request",
+        `the key is longer than ${KEY_CHARACTERS_MAX} characters`,
+        { param: "key" },
+      );
+    if (!/^[\x21-\x7e]+$/.test(key))
+      throw new AssistantError(
+        "invalid_request",
+        "the key holds blanks, line ends or characters outside ASCII, which no key does",
+        { param: "key" },
+      );
+    await this.keep(provider, { kind: "key", key });
+  }
+
+  keep(provider: Provider, credential: Credential): Promise<void> {
+    return this.#changes.runExclusive(() => this.#put(provider, credential));
+  }
+
+  /** Resolves to whether there was one, and to it where it was a session. */
+  clear(provider: Provider): Promise<ClearedCredential> {
+    const { id } = provider;
+    return this.#changes.runExclusive(async () => {
+      const { kind, present } = this.#vault.describe(id);
+      await this.#ledger.append({ name: "remote.key.clear", fields: { provider: id } });
+      // What cannot be read any more can still be removed.
+      const former =
+        kind === "oauth"
+          ? await this.#vault.get(getCredentialOwner(provider)).catch(() => undefined)
+          : undefined;
+      await this.#vault.remove(id);
+      return { wasThere: present, session: former?.kind === "oauth" ? former : undefined };
+    });
+  }
+
+  /** What goes into the Authorization header; undefined: there is no credential. */
+  async bearer(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
+    const credential = await this.#vault.get(getCredentialOwner(provider));
+    if (credential?.kind !== "oauth") return getBearerToken(credential);
+    const builtIn = findBuiltInId(provider.id);
+    const leftMs = (credential.expiresAtMs ?? Number.POSITIVE_INFINITY) - this.#clock.now();
+    // What cannot be renewed is good to its end.
+    const isGood = leftMs > (credential.refreshToken === undefined ? 0 : RENEW_MS);
+    if (builtIn === undefined || isGood) return getBearerToken(credential);
+    return getBearerToken(
+      await raceWithAbort(this.#renewOnce(provider, builtIn, credential), signal),
+    );
+  }
+
+  /** Ends renewals, and waits for changes that are under way. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
+    await this.#changes.waitUntilIdle();
+  }
+
+  /**
+   * Once for all who ask meanwhile, and whoever of them leaves: a second use of a refresh token ends the session at
+   * many providers.
+   */
+  #renewOnce(
+    provider: Provider,
+    builtIn: BuiltInProvider,
+    session: OAuthSession,
+  ): Promise<Credential | undefined> {
+    const running = this.#renewing.get(provider.id);
+    if (running) return running;
+    const renewing = this.#renew(provider, builtIn, session).finally(() =>
+      this.#renewing.delete(provider.id),
+    );
+    this.#renewing.set(provider.id, renewing);
+    return renewing;
+  }
+
+  /** Resolves to what there is then: somebody may have signed out meanwhile, or in as another. */
+  async #renew(
+    provider: Provider,
+    builtIn: BuiltInProvider,
+    session: OAuthSession,
+  ): Promise<Credential | undefined> {
+    const fields = { provider: provider.id, step: "renew" };
+    await this.#ledger.append({ name: "remote.login", fields });
+    using limit = createTimeLimit(this.#closing.signal, RENEWAL_MS_MAX);
+    const renewed = await this.#renewer.refresh(builtIn, session, limit.signal);
+    const now = await this.#changes.runExclusive(async () => {
+      const found = await this.#vault.get(getCredentialOwner(provider));
+      if (found?.kind !== "oauth" || found.accessToken !== session.accessToken) return found;
+      await this.#put(provider, renewed);
+      return renewed;
+    });
+    if (now !== renewed) await this.#renewer.revoke(builtIn, renewed);
+    return now;
+  }
+
+  async #put(provider: Provider, credential: Credential): Promise<void> {
+    const fields = {
+      provider: provider.id,
+      origin: getOrigin(provider),
+      kind: credential.kind,
+    };
+    await this.#ledger.append({ name: "remote.key.set", fields });
+    await this.#vault.put(getCredentialOwner(provider), credential);
+  }
+}
+
+function getBearerToken(credential: Credential | undefined): string | undefined {
+  return credential?.kind === "oauth" ? credential.accessToken : credential?.key;
+}
+
+function getCredentialOwner(provider: Provider) {
+  return { id: provider.id, origin: getOrigin(provider) };
+}
+
+function getOrigin({ baseUrl }: Provider): string {
+  return new URL(baseUrl).origin;
+}

@@ -1,0 +1,81 @@
+import { parseRetryAfter } from "../../../base/retry-after.ts";
+import type { AssistantErrorCode } from "../../assistant-error.ts";
+import { ProviderRefusal } from "./provider-refusal.ts";
+import { redactKey } from "./redact-key.ts";
+import { sanitizeProviderMessage } from "./sanitize-provider-message.ts";
+
+/** An answer that is none of 2xx. */
+export interface RefusedResponse {
+  readonly providerId: string;
+  readonly bearer: string | undefined;
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  readonly location: string | undefined;
+  /** As far as it came. */
+  readonly body: string;
+}
+
+/** Nobody waits longer than a day, and what asks for more is no number of seconds. */
+const RETRY_AFTER_SECONDS_MAX = 86_400;
+
+export function createRefusal(refused: RefusedResponse, nowMs: number): ProviderRefusal {
+  const { status, bearer } = refused;
+  const { code, means } = interpretStatus(refused);
+  const said = sanitizeProviderMessage(refused.body, bearer);
+  const waitMs = parseRetryAfter(refused.retryAfter, nowMs);
+  return new ProviderRefusal(
+    code,
+    `the provider ${refused.providerId} ${means} (${status})${said === undefined ? "" : `. It says: ${said}`}`,
+    {
+      status,
+      retryAfterSeconds:
+        waitMs === undefined
+          ? undefined
+          : Math.min(RETRY_AFTER_SECONDS_MAX, Math.ceil(waitMs / 1000)),
+    },
+  );
+}
+
+interface Meaning {
+  readonly code: AssistantErrorCode;
+  readonly means: string;
+}
+
+function interpretStatus(refused: RefusedResponse): Meaning {
+  const { status } = refused;
+  const exact = meanings[status];
+  if (exact) return exact;
+  if (status >= 300 && status < 400)
+    return { code: "bad_response", means: describeRedirect(refused) };
+  if (status >= 400 && status < 500)
+    return { code: "invalid_request", means: "does not accept the request" };
+  if (status >= 500 && status < 600)
+    return { code: "provider_failed", means: "has failed; try again later" };
+  return { code: "bad_response", means: "answers what is no HTTP status" };
+}
+
+const keyRejected = "does not accept the key that it was sent; set another, or sign in again";
+
+const meanings: Readonly<Record<number, Meaning>> = {
+  401: { code: "unauthorized", means: keyRejected },
+  // Not `unauthorized`: another key of the same account would not help.
+  402: { code: "rate_limited", means: "wants to be paid before it goes on" },
+  403: { code: "unauthorized", means: "does not allow this to the key that it was sent" },
+  404: { code: "model_not_found", means: "has no such model, or nothing at its base_url" },
+  408: { code: "timeout", means: "took too long by its own measure" },
+  429: { code: "rate_limited", means: "takes no more requests for now" },
+  503: { code: "provider_failed", means: "is not available now; try again later" },
+  529: { code: "provider_failed", means: "has too much to do; try again later" },
+};
+
+/** Only the origin: the rest of an address may hold anything. */
+function describeRedirect({ location, bearer }: RefusedResponse): string {
+  const to = (location !== undefined && URL.parse(location)?.origin) || "null";
+  // Names of hosts are in small letters, so the key in one is too.
+  const clean = redactKey(redactKey(to, bearer), bearer?.toLowerCase());
+  const where = to === "null" ? "elsewhere" : `to ${clean.slice(0, 200)}`;
+  return (
+    `redirects ${where}, where Berth does not follow with a key. Where that is right, remove the provider ` +
+    "and add it again with the base_url that it has now"
+  );
+}

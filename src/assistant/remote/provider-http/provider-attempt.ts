@@ -1,0 +1,139 @@
+import type { Dispatcher } from "undici";
+import type { Clock } from "../../../base/clock.ts";
+import { AssistantError } from "../../assistant-error.ts";
+import {
+  badResponseError,
+  connectError,
+  cutOffError,
+  LostConnectionError,
+  noResponseError,
+  type ProviderEndpoint,
+} from "./connection-errors.ts";
+import type { ProviderLimits } from "./port.ts";
+import type { ProviderConnection } from "./provider-connection.ts";
+import { ProviderExchange, type ResponseHead } from "./provider-exchange.ts";
+
+/** Of an answer that tells what went wrong. */
+const REFUSAL_BYTES_MAX = 65_536;
+const REFUSAL_MS_MAX = 5_000;
+/** A connection that is lost later than this may well have been read from: the request is not sent twice. */
+const LOST_MS_MAX = 1_000;
+
+export interface ProviderAttemptOptions {
+  readonly named: ProviderEndpoint;
+  readonly request: Dispatcher.DispatchOptions;
+  readonly limits: ProviderLimits;
+  readonly clock: Clock;
+  /** Called once: whole, the connection is free for the next request; else it is of no more use. */
+  readonly onEnd: (isWhole: boolean) => void;
+}
+
+/** One request on one connection. Ends it when its caller's signal aborts, and when nothing comes for too long. */
+export class ProviderAttempt {
+  readonly #named: ProviderEndpoint;
+  readonly #limits: ProviderLimits;
+  readonly #clock: Clock;
+  readonly #signal: AbortSignal;
+  readonly #exchange: ProviderExchange;
+  readonly #start: () => void;
+
+  constructor(
+    connection: ProviderConnection,
+    options: ProviderAttemptOptions,
+    signal: AbortSignal,
+  ) {
+    const { named, limits, clock } = options;
+    this.#named = named;
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#signal = signal;
+    const sentMs = clock.now();
+    const onAbort = () => this.end(signal.reason);
+    this.#exchange = new ProviderExchange({
+      clock,
+      bytesMax: limits.bytesMax,
+      tooLong: () => badResponseError(named, `more than ${limits.bytesMax} bytes`),
+      failureOf: (error, hasHead) => {
+        if (hasHead) return cutOffError(named, error);
+        if (!connection.isConnected) return connectError(named, error);
+        if (connection.isLost && clock.now() - sentMs <= LOST_MS_MAX)
+          return new LostConnectionError();
+        return noResponseError(named, error, connection.answerBytes);
+      },
+      onEnd: (isWhole) => {
+        signal.removeEventListener("abort", onAbort);
+        options.onEnd(isWhole);
+      },
+    });
+    this.#start = () => {
+      signal.addEventListener("abort", onAbort, { once: true });
+      connection.send(options.request, this.#exchange);
+    };
+  }
+
+  /** Sends the request. */
+  start(): void {
+    this.#start();
+  }
+
+  /** Rejects with AssistantError, LostConnection, and the signal's reason. */
+  head(): Promise<ResponseHead> {
+    return this.#exchange.head(this.#limits.headMs, () => this.#silenceError(this.#limits.headMs));
+  }
+
+  body(): AsyncIterable<Uint8Array> {
+    // No generator: one that is left before its first step would run nothing, and so free nothing.
+    const iterator: AsyncIterator<Uint8Array> = {
+      next: async () => {
+        const value = await this.#next();
+        return value === undefined ? { done: true, value } : { done: false, value };
+      },
+      return: async () => {
+        this.end(new Error("nobody reads this answer any more"));
+        return { done: true, value: undefined };
+      },
+    };
+    return { [Symbol.asyncIterator]: () => iterator };
+  }
+
+  /** The body of a refusal as far as it comes, soon and in reason. Rejects with the signal's reason. */
+  async readRefusal(): Promise<string> {
+    const stop = this.#clock.setTimer(REFUSAL_MS_MAX, () =>
+      this.end(this.#silenceError(REFUSAL_MS_MAX)),
+    );
+    const pieces: Uint8Array[] = [];
+    let bytes = 0;
+    try {
+      for await (const piece of this.body()) {
+        pieces.push(piece);
+        bytes += piece.length;
+        if (bytes > REFUSAL_BYTES_MAX) break;
+      }
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      if (error instanceof AssistantError && error.code === "shutting_down") throw error;
+      // The status says enough.
+    } finally {
+      stop();
+    }
+    return new TextDecoder().decode(Buffer.concat(pieces).subarray(0, REFUSAL_BYTES_MAX));
+  }
+
+  /** With this for whoever waits; frees the connection at once. After the end of the answer, nothing more of it is given out. */
+  end(reason: unknown): void {
+    this.#exchange.fail(reason);
+  }
+
+  async #next(): Promise<Uint8Array | undefined> {
+    this.#signal.throwIfAborted();
+    const { silentMs } = this.#limits;
+    return await this.#exchange.next(silentMs, () => this.#silenceError(silentMs));
+  }
+
+  #silenceError(limitMs: number): AssistantError {
+    return new AssistantError(
+      "timeout",
+      `the provider ${this.#named.providerId} has said nothing for ${limitMs / 1000} s`,
+    );
+  }
+}

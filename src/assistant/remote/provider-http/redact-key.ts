@@ -1,0 +1,45 @@
+/** Shorter parts of a key are words that occur anyway, and help nobody to guess the rest. */
+const PART_CHARACTERS = 8;
+const MARK = "[key]";
+
+/**
+ * `text` without the key: providers echo it in their errors. Neither it nor a part of it of 8 characters or more
+ * is left, as it is or as URLs, Base64 and JSON write it.
+ */
+export function redactKey(text: string, key: string | undefined): string {
+  if (key === undefined || key === "") return text;
+  const forms = listEncodings(key);
+  const parts = new Set(forms.flatMap(listParts));
+  const hidden = new Uint8Array(text.length);
+  for (const length of new Set([...parts].map((part) => part.length))) {
+    for (let at = 0; at + length <= text.length; at++)
+      if (parts.has(text.slice(at, at + length))) hidden.fill(1, at, at + length);
+  }
+  return applyMask(text, hidden);
+}
+
+function listEncodings(key: string): readonly string[] {
+  const bytes = Buffer.from(key);
+  return [
+    key,
+    encodeURIComponent(key),
+    JSON.stringify(key).slice(1, -1),
+    bytes.toString("base64").replace(/=+$/, ""),
+    bytes.toString("base64url"),
+  ];
+}
+
+/** Every part of eight characters; a key that is shorter, whole. */
+function listParts(form: string): readonly string[] {
+  const length = Math.min(PART_CHARACTERS, form.length);
+  return Array.from({ length: form.length - length + 1 }, (_, at) => form.slice(at, at + length));
+}
+
+function applyMask(text: string, hidden: Uint8Array): string {
+  let result = "";
+  for (let at = 0; at < text.length; at++) {
+    if (hidden[at] === 0) result += text[at];
+    else if (hidden[at - 1] !== 1) result += MARK;
+  }
+  return result;
+}

@@ -1,0 +1,84 @@
+import type { BusValue } from "../../dbus/port.ts";
+import type { Bus, ServedInterface } from "../bus/port.ts";
+import { KeyDescriptor } from "./key-descriptor.ts";
+import type { RemoteService } from "./port.ts";
+
+const PATH = "/dev/assistant/Remote1";
+const INTERFACE = "dev.assistant.Remote1";
+const INTERFACE_VERSION = 1;
+
+export interface RemoteBusOptions {
+  readonly bus: Bus;
+  readonly service: RemoteService;
+  /** What Ping answers: `berth 0.1.0`. */
+  readonly daemon: string;
+}
+
+/** Puts the broker on the bus. The function that it returns takes it off. */
+export function serveRemote(options: RemoteBusOptions): () => void {
+  const { bus, service } = options;
+  const remove = bus.serve(PATH, remoteInterface(options));
+  const unsubscribe = service.subscribe({
+    // To whoever listens: the window that began it may be gone, and the settings be open. It tells no token.
+    loginCompleted: (...end) =>
+      bus.emit({ path: PATH, interface: INTERFACE, name: "LoginCompleted", args: end }, undefined),
+  });
+  return () => {
+    unsubscribe();
+    remove();
+  };
+}
+
+function remoteInterface({ service, daemon }: RemoteBusOptions): ServedInterface {
+  return {
+    name: INTERFACE,
+    methods: {
+      Ping: () => [daemon],
+      State: () => [JSON.stringify(service.state())],
+      AddProvider: async ({ args: [id, displayName, baseUrl], caller }) => {
+        const wanted = {
+          id: asText(id),
+          displayName: asText(displayName),
+          baseUrl: asText(baseUrl),
+        };
+        await service.addProvider(wanted, caller);
+        return [];
+      },
+      RemoveProvider: async ({ args: [id], caller }) => {
+        await service.removeProvider(asText(id), caller);
+        return [];
+      },
+      SetKey: async ({ args: [id, key], caller }) => {
+        await service.setKey(asText(id), asText(key), caller);
+        return [];
+      },
+      SetKeyFd: async ({ args: [id, fd], caller, signal }) => {
+        using descriptor = new KeyDescriptor(Number(fd));
+        await service.setKey(asText(id), () => descriptor.read(signal), caller);
+        return [];
+      },
+      ClearKey: async ({ args: [id], caller }) => {
+        await service.clearKey(asText(id), caller);
+        return [];
+      },
+      SetConsent: async ({ args: [scope, isAllowed], caller }) => {
+        await service.setConsent(asText(scope), isAllowed === true, caller);
+        return [];
+      },
+      BeginLogin: async ({ args: [id], caller }) => [await service.beginLogin(asText(id), caller)],
+      Logout: async ({ args: [id], caller }) => {
+        await service.logout(asText(id), caller);
+        return [];
+      },
+      ListModels: async ({ args: [id], signal }) => [
+        JSON.stringify(await service.listModels(asText(id), signal)),
+      ],
+    },
+    properties: { Version: () => INTERFACE_VERSION },
+  };
+}
+
+/** The bus has checked the types. */
+function asText(value: BusValue | undefined): string {
+  return typeof value === "string" ? value : "";
+}

@@ -1,0 +1,93 @@
+import type { LoginDetail } from "../port.ts";
+
+export interface CallbackPage {
+  readonly status: number;
+  readonly title: string;
+  readonly text: string;
+}
+
+const CLOSE = "You can close this window.";
+const TRY_AGAIN = "Nothing was kept. You can close this window and sign in again.";
+
+/** What the browser shows for each end. */
+export const endPages: Readonly<Record<LoginDetail, CallbackPage>> = {
+  ok: { status: 200, title: "You are signed in", text: CLOSE },
+  denied_by_user: {
+    status: 200,
+    title: "You declined to sign in",
+    text: `Nothing was kept. ${CLOSE}`,
+  },
+  state_mismatch: {
+    status: 400,
+    title: "This sign-in was stopped",
+    text: `The answer does not belong to the sign-in that was begun here. ${TRY_AGAIN}`,
+  },
+  issuer_mismatch: {
+    status: 400,
+    title: "This sign-in was stopped",
+    text: `The answer comes from another place than the one you signed in at. ${TRY_AGAIN}`,
+  },
+  exchange_failed: {
+    status: 502,
+    title: "Signing in failed",
+    text: `The provider did not complete it. ${TRY_AGAIN}`,
+  },
+  timeout: { status: 410, title: "This sign-in took too long", text: TRY_AGAIN },
+  superseded: {
+    status: 410,
+    title: "A newer sign-in was begun",
+    text: `This one is over. ${CLOSE}`,
+  },
+  cancelled: { status: 410, title: "This sign-in was cancelled", text: TRY_AGAIN },
+  storage_failed: {
+    status: 500,
+    title: "Signing in failed",
+    text: `The session could not be kept on this machine. ${TRY_AGAIN}`,
+  },
+};
+
+export const usedCallbackPage: CallbackPage = {
+  status: 410,
+  title: "This sign-in is over",
+  text: `It was used before. ${CLOSE}`,
+};
+
+export const wrongHostPage: CallbackPage = {
+  status: 400,
+  title: "This request was refused",
+  text: `It was sent to another name than the one that was given out. ${TRY_AGAIN}`,
+};
+
+export const notFoundPage: CallbackPage = {
+  status: 404,
+  title: "There is nothing here",
+  text: "This address is for signing in, and for nothing else.",
+};
+
+export const wrongMethodPage: CallbackPage = {
+  status: 405,
+  title: "This request was refused",
+  text: "This address is only ever read.",
+};
+
+/** No page holds anything that came with a request. */
+export const pageHeaders: Readonly<Record<string, string>> = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy":
+    "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  "cache-control": "no-store",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  connection: "close",
+};
+
+export function renderPage({ title, text }: CallbackPage): string {
+  return `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title></head>
+<body><h1>${title}</h1><p>${text}</p></body>
+</html>
+`;
+}

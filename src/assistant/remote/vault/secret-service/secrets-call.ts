@@ -1,0 +1,53 @@
+import type { BusMethodCall, BusValue, SessionBus } from "../../../../dbus/port.ts";
+
+/** A call to the Secret Service, or to the bus itself. Rejects as SessionBus.call does. */
+export type SecretsCall = (
+  path: string,
+  member: string,
+  signature: string,
+  ...args: readonly BusValue[]
+) => Promise<readonly BusValue[]>;
+
+export const SECRETS_NAME = "org.freedesktop.secrets";
+const BUS_NAME = "org.freedesktop.DBus";
+/** Starting a keyring included; the caller's signal bounds all calls together. */
+const CALL_MS = 5_000;
+
+/** `member` with its interface: `org.freedesktop.Secret.Service.OpenSession`. */
+export function createSecretsCall(bus: SessionBus, signal: AbortSignal): SecretsCall {
+  return createCall(bus, SECRETS_NAME, signal);
+}
+
+/**
+ * Whether the Secret Service answers, started by the bus where it can be: desktops leave a keyring that was
+ * unlocked at login unstarted on the bus until somebody asks for it. Rejects as SessionBus.call does.
+ */
+export async function isSecretServiceAvailable(
+  bus: SessionBus,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const callBus = createCall(bus, BUS_NAME, signal);
+  const ask = (member: string, signature: string, ...args: readonly BusValue[]) =>
+    callBus("/org/freedesktop/DBus", `${BUS_NAME}.${member}`, signature, ...args);
+  const [isOwned] = await ask("NameHasOwner", "s", SECRETS_NAME);
+  if (isOwned === true) return true;
+  const [activatable] = await ask("ListActivatableNames", "");
+  if (!Array.isArray(activatable) || !activatable.includes(SECRETS_NAME)) return false;
+  await ask("StartServiceByName", "su", SECRETS_NAME, 0);
+  return true;
+}
+
+function createCall(bus: SessionBus, destination: string, signal: AbortSignal): SecretsCall {
+  return (path, fullMember, signature, ...args) => {
+    const dot = fullMember.lastIndexOf(".");
+    const method: BusMethodCall = {
+      destination,
+      path,
+      interface: fullMember.slice(0, dot),
+      member: fullMember.slice(dot + 1),
+      signature,
+      args,
+    };
+    return bus.call(method, { signal, timeoutMs: CALL_MS });
+  };
+}

@@ -1,0 +1,100 @@
+import { chmod, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { collectDefaultMetrics, Registry } from "prom-client";
+import { getAssistantControlSocket } from "../base/assistant-paths.ts";
+import { Cleanup } from "../base/cleanup.ts";
+import { systemClock } from "../base/clock.ts";
+import { createLogger } from "../base/logger.ts";
+import { readPackageVersion } from "../base/package-version.ts";
+import { writeReadyFile } from "../base/ready-file.ts";
+import type { AssistantConfig } from "../config/assistant-config.ts";
+import { createRunningDaemon, listenOnLoopback, type RunningDaemon } from "./daemon-lifetime.ts";
+import { ControlServer } from "./inference/control/control-server.ts";
+import { ContainerListeners } from "./inference/http/container-listeners.ts";
+import { buildInferenceServer } from "./inference/http/inference-server.ts";
+import { openLedger } from "./ledger/ledger.ts";
+import { openLocalInference } from "./local-inference.ts";
+
+/** What the ready line and `run/assistant.json` say. */
+export interface AssistantReady {
+  /** http://127.0.0.1:port, as bound. */
+  readonly url: string;
+  readonly instance: "system";
+  readonly data_dir: string;
+  readonly control_socket: string;
+  readonly engine: string;
+  readonly pid: number;
+  readonly version: string;
+}
+
+/**
+ * The system instance: local models on 127.0.0.1:7777, and the control socket by which the control plane
+ * drives it. The ledger is opened first, since nothing may happen without it, and keeps a second daemon
+ * off the data directory.
+ */
+export async function runSystemInstance(
+  config: AssistantConfig,
+): Promise<RunningDaemon<AssistantReady>> {
+  const logger = createLogger({ format: config.logFormat, level: config.logLevel });
+  const clock = systemClock;
+  const version = readPackageVersion();
+  await using starting = new Cleanup();
+  const runDir = join(config.dataDir, "run");
+  await mkdir(runDir, { recursive: true, mode: 0o700 });
+  await mkdir(join(config.dataDir, "models"), { recursive: true, mode: 0o700 });
+  await chmod(config.dataDir, 0o700).catch(() => {});
+
+  const ledger = starting.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
+  const { service, engine, known, facts, residency } = await openLocalInference(
+    config,
+    { ledger, clock, logger },
+    starting,
+  );
+  const metrics = new Registry();
+  collectDefaultMetrics({ register: metrics });
+  const listeners = new ContainerListeners({ logger });
+  const http = buildInferenceServer({
+    service,
+    logger,
+    clock,
+    metrics,
+    version,
+    listeners: listeners,
+  });
+  starting.defer(() => http.close());
+  starting.use(listeners);
+  const url = await listenOnLoopback(http, config.port);
+  const control = starting.use(
+    new ControlServer({
+      known,
+      facts,
+      residency,
+      logger,
+      openListeners: (list) => listeners.replace(list),
+      state: () => ({
+        version,
+        pid: process.pid,
+        engine: engine.name,
+        url,
+        memory_bytes_max: config.memoryBytesMax,
+        started_by: config.startedBy ?? null,
+        ledger: { ok: ledger.state.ok, size: ledger.state.size },
+      }),
+    }),
+  );
+  const controlSocket = getAssistantControlSocket(config.dataDir);
+  await control.listen(controlSocket);
+  const ready: AssistantReady = {
+    url,
+    instance: "system",
+    data_dir: config.dataDir,
+    control_socket: controlSocket,
+    engine: engine.name,
+    pid: process.pid,
+    version,
+  };
+  await writeReadyFile(join(runDir, "assistant.json"), ready);
+  logger.info({ url, engine: engine.name }, "the assistant is up");
+  void residency.loadPinned();
+  return createRunningDaemon(ready, starting.move(), logger);
+}

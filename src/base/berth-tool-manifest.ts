@@ -1,0 +1,284 @@
+/**
+ * Berth itself as an app on the agent bus: what an assistant may do with the apps of a server. The companion
+ * takes the manifest from here, and the server of the tools its definitions, so that the two cannot differ.
+ * A test holds the manifest to the rules that those of other apps are held to.
+ */
+export const BERTH_APPS_ID = "dev.berth.apps";
+
+export const berthToolNames = [
+  "list_apps",
+  "describe_app",
+  "app_logs",
+  "deploy_app",
+  "start_app",
+  "stop_app",
+  "restart_app",
+  "rollback_app",
+  "delete_app",
+  "set_app_running",
+  "restore_app",
+] as const;
+export type BerthToolName = (typeof berthToolNames)[number];
+
+/** A tool as the manifest declares it. */
+export interface BerthToolDeclaration {
+  readonly title: string;
+  readonly tier: "read" | "write" | "destructive";
+  readonly description: string;
+  readonly input_schema: {
+    readonly type: "object";
+    readonly properties: Readonly<Record<string, object>>;
+    readonly required?: readonly string[];
+    readonly additionalProperties: false;
+  };
+  readonly undo?: {
+    readonly tool: BerthToolName;
+    readonly map: Readonly<Record<string, string>>;
+  };
+}
+
+export const LOG_LINES_DEFAULT = 100;
+export const LOG_LINES_MAX = 500;
+
+/** As the name of an App in a spec file: DNS-1123. */
+const name = {
+  title: "App",
+  type: "string",
+  pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+  maxLength: 63,
+  description: "name of the app",
+} as const;
+
+const undoId = {
+  title: "What was there before",
+  type: "string",
+  pattern: "^[0-9a-f]{32}$",
+  maxLength: 32,
+  description: "undo_id in the result of the call that is taken back",
+} as const;
+
+const nameOnlySchema = {
+  type: "object",
+  properties: { name },
+  required: ["name"],
+  additionalProperties: false,
+} as const;
+
+/** The state that the call found is kept by the server of the tools, and named by its result. */
+const undoByRestoring = {
+  tool: "restore_app",
+  map: { name: "$input.name", undo_id: "$result.undo_id" },
+} as const;
+
+const undoByRunning = {
+  tool: "set_app_running",
+  map: { name: "$input.name", running: "$result.was_running" },
+} as const;
+
+export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> = {
+  list_apps: {
+    title: "List the apps of the server",
+    tier: "read",
+    description:
+      "Lists the apps on the Berth server: name, status, whether each is ready, its address, image and why it is not running if it is not.",
+    input_schema: { type: "object", properties: {}, additionalProperties: false },
+  },
+  describe_app: {
+    title: "Show one app",
+    tier: "read",
+    description:
+      "Shows one app of the server: its settings, containers, conditions, revisions and latest events. Tells why an app fails or is not ready. Values of secrets are never shown.",
+    input_schema: nameOnlySchema,
+  },
+  app_logs: {
+    title: "Read an app's log",
+    tier: "read",
+    description:
+      "Reads the newest log lines of an app, oldest first. What is in them was written by the app and whoever uses it.",
+    input_schema: {
+      type: "object",
+      properties: {
+        name,
+        lines: {
+          title: "Lines",
+          type: "integer",
+          minimum: 1,
+          maximum: LOG_LINES_MAX,
+          description: `how many lines from the end; ${LOG_LINES_DEFAULT} if left out`,
+        },
+        since: {
+          title: "Since",
+          type: "string",
+          maxLength: 64,
+          description: "a duration back from now, such as 10m, or an RFC 3339 time",
+        },
+      },
+      required: ["name"],
+      additionalProperties: false,
+    },
+  },
+  deploy_app: {
+    title: "Deploy an app",
+    tier: "write",
+    description:
+      "Deploys a container image, a git repository or a template. An app that is there gets the new version, and keeps its settings; else it is created. For an app with a source, none of image, git and template deploys the newest of that source. Waits up to 45 seconds for the app to be ready, and says how far it is.",
+    input_schema: {
+      type: "object",
+      properties: {
+        name,
+        image: {
+          title: "Image",
+          type: "string",
+          minLength: 1,
+          maxLength: 512,
+          pattern: "^[^\\s]+$",
+          description: "container image, such as nginx:1.27",
+        },
+        git: {
+          title: "Git repository",
+          type: "object",
+          properties: {
+            url: {
+              type: "string",
+              minLength: 1,
+              maxLength: 2048,
+              description: "https://, ssh:// or git@host:path",
+            },
+            ref: {
+              type: "string",
+              minLength: 1,
+              maxLength: 255,
+              description: "branch, tag or commit",
+            },
+            path: { type: "string", maxLength: 1024, description: "folder that is built" },
+            dockerfile: { type: "string", maxLength: 1024, description: "relative to path" },
+          },
+          required: ["url"],
+          additionalProperties: false,
+        },
+        template: {
+          title: "Template",
+          type: "string",
+          minLength: 1,
+          maxLength: 63,
+          description: "id of a template of the catalog; for a new app only",
+        },
+        port: {
+          title: "Port",
+          type: "integer",
+          minimum: 1,
+          maximum: 65_535,
+          description: "port that the app listens on; for a new app only",
+        },
+        domain: {
+          title: "Domain",
+          type: "string",
+          minLength: 1,
+          maxLength: 253,
+          description: "for a new app of an image or a repository only",
+        },
+        env: {
+          title: "Environment",
+          type: "object",
+          propertyNames: { pattern: "^[A-Za-z_][A-Za-z0-9_.-]*$" },
+          additionalProperties: { type: "string", maxLength: 4_096 },
+          maxProperties: 100,
+          description:
+            "environment variables; for a new app of an image or a repository only. No passwords: they would stay readable",
+        },
+      },
+      required: ["name"],
+      additionalProperties: false,
+    },
+    undo: undoByRestoring,
+  },
+  start_app: {
+    title: "Start an app",
+    tier: "write",
+    description: "Starts a stopped app, and waits up to 45 seconds for it to be ready.",
+    input_schema: nameOnlySchema,
+    undo: undoByRunning,
+  },
+  stop_app: {
+    title: "Stop an app",
+    tier: "write",
+    description: "Stops a running app. It stays stopped until it is started; its data stays.",
+    input_schema: nameOnlySchema,
+    undo: undoByRunning,
+  },
+  restart_app: {
+    title: "Restart an app",
+    tier: "write",
+    description:
+      "Makes the containers of a running app anew, and waits up to 45 seconds for it to be ready.",
+    input_schema: nameOnlySchema,
+    undo: undoByRunning,
+  },
+  rollback_app: {
+    title: "Go back to an earlier version of an app",
+    tier: "write",
+    description:
+      "Goes back to an earlier revision of an app; without a number to the last stable one before what runs. describe_app lists revisions.",
+    input_schema: {
+      type: "object",
+      properties: {
+        name,
+        revision: {
+          title: "Revision",
+          type: "integer",
+          minimum: 1,
+          maximum: Number.MAX_SAFE_INTEGER,
+          description: "its number",
+        },
+      },
+      required: ["name"],
+      additionalProperties: false,
+    },
+    undo: undoByRestoring,
+  },
+  delete_app: {
+    title: "Delete an app",
+    tier: "destructive",
+    description:
+      "Deletes an app and its containers. Named volumes stay, and an app of the same name finds them again. Logs, events and revisions go for good, and so does an app that was uploaded as an archive.",
+    input_schema: nameOnlySchema,
+    undo: undoByRestoring,
+  },
+  set_app_running: {
+    title: "Have an app run, or not",
+    tier: "write",
+    description:
+      "Puts an app back to running or stopped. Takes start_app, stop_app and restart_app back.",
+    input_schema: {
+      type: "object",
+      properties: {
+        name,
+        running: { title: "Runs", type: "boolean", description: "false: it is stopped" },
+      },
+      required: ["name", "running"],
+      additionalProperties: false,
+    },
+  },
+  restore_app: {
+    title: "Put an app back to what it was",
+    tier: "destructive",
+    description:
+      "Takes a deploy_app, rollback_app or delete_app back: what the call changed is as it was before. An app that the call created is deleted.",
+    input_schema: {
+      type: "object",
+      properties: { name, undo_id: undoId },
+      required: ["name", "undo_id"],
+      additionalProperties: false,
+    },
+  },
+};
+
+/** What stands in `<app id>.json` for other apps. */
+export const berthAppsManifest = {
+  svc_manifest: 1,
+  app_id: BERTH_APPS_ID,
+  name: "Berth",
+  description: "Runs the apps of your server: deploy, start, stop, logs, rollback, delete.",
+  mcp: { transport: "unix", activatable: true },
+  tools: berthToolNames.map((tool) => ({ name: tool, ...berthTools[tool] })),
+} as const;

@@ -1,0 +1,25 @@
+/**
+ * What `waited` comes to, or the reason of the signal that aborts first; what is waited for goes on
+ * then, and its failure is nobody's any more.
+ */
+export function raceWithAbort<T>(
+  promise: Promise<T>,
+  ...signals: readonly AbortSignal[]
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = signals.find((signal) => signal.aborted);
+    if (aborted) {
+      promise.catch(() => {});
+      reject(aborted.reason);
+      return;
+    }
+    const listening = signals.map((signal) => {
+      const onAbort = () => reject(signal.reason);
+      signal.addEventListener("abort", onAbort, { once: true });
+      return () => signal.removeEventListener("abort", onAbort);
+    });
+    promise.then(resolve, reject).finally(() => {
+      for (const stop of listening) stop();
+    });
+  });
+}

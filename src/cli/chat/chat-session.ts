@@ -1,0 +1,202 @@
+import type { ChatMessage, ServedModel } from "../../client/rest/chat-client.ts";
+import type { Cli } from "../cli.ts";
+import { formatError } from "../cli-errors.ts";
+import { formatTable } from "../output/table.ts";
+import type { ChatBackend } from "./chat-backend.ts";
+import { addChatHint } from "./chat-error-hints.ts";
+import { type ChatSettings, createChatRequest } from "./chat-settings.ts";
+import type { LineReader } from "./line-reader.ts";
+import { MessageLines } from "./message-lines.ts";
+import { describeCutOff } from "./one-shot.ts";
+import { printAnswer } from "./print-answer.ts";
+
+const PROMPT = ">>> ";
+const CONTINUATION_PROMPT = "... ";
+
+const help = [
+  ["/clear", "forget what was said, and begin anew"],
+  [
+    "/system TEXT",
+    "tell the model how to be, from now on; without TEXT: shows it; `/system -` takes it away",
+  ],
+  ["/model NAME", "talk to another model, about the same; without NAME: shows which one it is"],
+  ["/models", "the models that there are"],
+  ["/exit", "leave; so does Ctrl-D"],
+  [
+    '"""',
+    "begins and ends a message of several lines; so does a \\ at the end of each line but the last",
+  ],
+  ["Ctrl-C", "stops an answer; at the prompt, twice: leaves"],
+] as const;
+
+/** A talk at a terminal, until a person leaves. What was said goes along with each message. */
+export class ChatSession {
+  readonly #cli: Cli;
+  readonly #backend: ChatBackend;
+  readonly #reader: LineReader;
+  readonly #settings: ChatSettings;
+  readonly #messages: ChatMessage[] = [];
+  #model: ServedModel;
+  #system: string | undefined;
+
+  constructor(options: {
+    readonly cli: Cli;
+    readonly talk: ChatBackend;
+    readonly reader: LineReader;
+    readonly settings: ChatSettings;
+    readonly model: ServedModel;
+  }) {
+    this.#cli = options.cli;
+    this.#backend = options.talk;
+    this.#reader = options.reader;
+    this.#settings = options.settings;
+    this.#model = options.model;
+    this.#system = options.settings.system;
+  }
+
+  async run(): Promise<void> {
+    const lines = new MessageLines();
+    let isLeaving = false;
+    this.#remark(`${this.#aboutModel()}. /help lists commands, Ctrl-D leaves.`);
+    for (;;) {
+      const typed = await this.#reader.next(lines.isOpen ? CONTINUATION_PROMPT : PROMPT);
+      if (typed.type === "end") {
+        this.#cli.io.writeError("\n");
+        return;
+      }
+      if (typed.type === "interrupt") {
+        this.#cli.io.writeError("\n");
+        const hadText = typed.hadText || lines.isOpen;
+        lines.clear();
+        if (isLeaving && !hadText) return;
+        isLeaving = !hadText;
+        if (isLeaving) this.#remark("(Ctrl-C once more, or Ctrl-D, leaves)");
+        continue;
+      }
+      isLeaving = false;
+      const message = lines.add(typed.text, typed.isPasted);
+      if (message === undefined || message.trim() === "") continue;
+      const command = /^\/([a-z?]*)(?:\s+(.*))?$/is.exec(message.trim());
+      if (command === null) isLeaving = await this.#sendMessage(message);
+      else if ((await this.#runCommand(command[1] ?? "", (command[2] ?? "").trim())) === "leave")
+        return;
+    }
+  }
+
+  /** True where a person stopped the answer: another Ctrl-C leaves then. */
+  async #sendMessage(message: string): Promise<boolean> {
+    const stopping = new AbortController();
+    const done = this.#reader.onInterrupt(() => stopping.abort());
+    const messages = [...this.#messages, { role: "user", content: message } as const];
+    try {
+      const request = createChatRequest(this.#model.id, messages, this.#system, this.#settings);
+      const { text, end, denied } = await printAnswer(
+        this.#cli,
+        this.#backend.answer(request, stopping.signal),
+        {
+          shouldShowThoughts: this.#settings.shouldShowThoughts,
+          isSilent: false,
+          waitingText: this.#model.state === "resident" ? "..." : `loading ${this.#model.id} ...`,
+        },
+        stopping.signal,
+      );
+      // What came of a stopped answer was said too: the next message may go on from there.
+      if (text !== "")
+        this.#messages.push(...messages.slice(-1), { role: "assistant", content: text });
+      if (denied !== undefined) this.#remark(`(${denied})`);
+      else if (end === undefined) this.#remark("(stopped)");
+      else if (end.finishReason === "length") this.#remark(describeCutOff(this.#settings));
+      if (end !== undefined) this.#model = { ...this.#model, state: "resident" };
+      return end === undefined && denied === undefined;
+    } catch (error) {
+      // The message is not part of the talk, so that it can be sent again.
+      this.#explain(addChatHint(error, true));
+      return false;
+    } finally {
+      done();
+    }
+  }
+
+  async #runCommand(command: string, rest: string): Promise<"leave" | "stay"> {
+    switch (command.toLowerCase()) {
+      case "exit":
+      case "bye":
+      case "quit":
+        return "leave";
+      case "help":
+      case "?": {
+        const width = Math.max(...help.map(([name]) => name.length));
+        await this.#cli.print(
+          help.map(([name, meaning]) => `  ${name.padEnd(width)}  ${meaning}`).join("\n"),
+        );
+        return "stay";
+      }
+      case "clear":
+        this.#messages.length = 0;
+        this.#remark("what was said is forgotten");
+        return "stay";
+      case "system":
+        if (rest === "") this.#remark(this.#system ?? "there is no system text");
+        else {
+          this.#system = rest === "-" ? undefined : rest;
+          this.#remark(rest === "-" ? "the system text is gone" : "the system text is set");
+        }
+        return "stay";
+      case "model":
+        if (rest === "") this.#remark(this.#aboutModel());
+        else await this.#changeModel(rest);
+        return "stay";
+      case "models":
+        await this.#listModels();
+        return "stay";
+      default:
+        this.#cli.note(`there is no /${command}; /help lists what there is`);
+        return "stay";
+    }
+  }
+
+  async #changeModel(name: string): Promise<void> {
+    try {
+      this.#model = await this.#backend.chooseModel(name);
+      this.#remark(this.#aboutModel());
+    } catch (error) {
+      this.#explain(addChatHint(error, true));
+    }
+  }
+
+  async #listModels(): Promise<void> {
+    try {
+      const models = await this.#backend.listModels();
+      await this.#cli.print(
+        formatTable(
+          models,
+          [
+            { header: "", value: ({ id }) => (id === this.#model.id ? "*" : " ") },
+            { header: "MODEL", value: ({ id }) => id },
+            { header: "ALIASES", value: ({ aliases }) => aliases.join(", "), canShrink: true },
+            { header: "KIND", value: ({ kind }) => kind },
+            { header: "STATE", value: ({ state }) => state },
+            { header: "CONTEXT", value: (model) => String(model.context_length ?? "") },
+          ],
+          { width: this.#cli.io.columns },
+        ),
+      );
+    } catch (error) {
+      this.#explain(addChatHint(error, true));
+    }
+  }
+
+  #aboutModel(): string {
+    const { id, context_length: tokens } = this.#model;
+    return tokens === null ? id : `${id}, up to ${tokens} tokens`;
+  }
+
+  #remark(text: string): void {
+    this.#cli.note(this.#cli.errorColours.dim(text));
+  }
+
+  #explain(error: unknown): void {
+    const { io, errorColours, globals } = this.#cli;
+    io.writeError(formatError(error, errorColours, globals.verbose === true));
+  }
+}

@@ -1,0 +1,73 @@
+import { BerthError, getErrorMessage, NotFoundError } from "../../../base/errors.ts";
+import { parseOverlayModels } from "../../../client/bus/overlay-wire.ts";
+import { parseModelIds } from "../../../client/bus/remote-wire.ts";
+import type { ServedModel } from "../../../client/rest/chat-client.ts";
+import type { Cli } from "../../cli.ts";
+import type { Companion } from "../../companion/connect-companion.ts";
+import { sanitizeLine } from "../../companion/untrusted-text.ts";
+import { type ChatBackend, isRemote } from "../chat-backend.ts";
+import type { Prompter } from "./answer-question.ts";
+import { runTurn } from "./run-turn.ts";
+
+/** 256 of a history, and the one that is new. */
+const MESSAGES_MAX = 257;
+
+/** A talk with the companion, over the session bus: the chat lane, with consent inside the turn. */
+export function createBusChatBackend(
+  cli: Cli,
+  { overlay, remote }: Companion,
+  prompter: Prompter,
+  signal: AbortSignal,
+): ChatBackend {
+  const readModels = async () => parseOverlayModels(await overlay.status(signal));
+  return {
+    listModels: async () => {
+      const { standard: local, providers } = await readModels();
+      const found = local === "" ? [] : [toServedModel(local)];
+      for (const provider of providers) {
+        try {
+          const ids = parseModelIds(await remote.listModels(provider, signal));
+          found.push(...ids.map((id) => toServedModel(sanitizeLine(`remote:${provider}:${id}`))));
+        } catch (error) {
+          // One that does not answer is no reason to hide the others.
+          if (!(error instanceof BerthError)) throw error;
+          cli.note(`${sanitizeLine(provider)}: ${sanitizeLine(getErrorMessage(error))}`);
+        }
+      }
+      return found;
+    },
+    chooseModel: async (name) => {
+      if (name !== undefined) return toServedModel(name);
+      const { standard: local } = await readModels();
+      if (local === "")
+        throw new NotFoundError(
+          "the companion has no model of this machine to talk to",
+          "`berth models start NAME` starts one; -m remote:PROVIDER:MODEL takes one of a provider",
+        );
+      return toServedModel(local);
+    },
+    answer: ({ model: name, messages }, stopping) => {
+      if (messages.length > MESSAGES_MAX)
+        throw new BerthError(
+          "invalid_request",
+          `this talk is longer than the ${MESSAGES_MAX} messages that the companion takes`,
+          { hint: "/clear begins anew" },
+        );
+      const last = messages.at(-1);
+      const request = {
+        prompt: last?.content ?? "",
+        lane: "chat",
+        myStuff: false,
+        model: name,
+        history: messages.slice(0, -1),
+      } as const;
+      return runTurn(cli, overlay, request, prompter, {}, stopping);
+    },
+  };
+}
+
+/** Whether it is there, and how large it is, shows when it is asked. */
+function toServedModel(id: string): ServedModel {
+  const kind = isRemote(id) ? "remote" : "local";
+  return { id, aliases: [], kind, state: "resident", context_length: null };
+}

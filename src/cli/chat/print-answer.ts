@@ -1,0 +1,146 @@
+import { isAbortError } from "../../base/errors.ts";
+import { stripControlCharacters } from "../../base/strip-control-characters.ts";
+import type { ChatEndEvent } from "../../client/rest/chat-client.ts";
+import type { Cli } from "../cli.ts";
+import type { ChatBackendEvent } from "./chat-backend.ts";
+
+/** An answer as far as it came. */
+export interface PrintedAnswer {
+  readonly text: string;
+  readonly thoughts: string;
+  /** Undefined where a person stopped it, or did not allow what it needed. */
+  readonly end: ChatEndEvent | undefined;
+  /** What a person did not allow, in words. */
+  readonly denied: string | undefined;
+}
+
+export interface PrintAnswerOptions {
+  /** Shown where thoughts are; hidden otherwise. */
+  readonly shouldShowThoughts: boolean;
+  /** Nothing is printed: the caller does so with all of it. */
+  readonly isSilent: boolean;
+  /** What a terminal shows until the first word comes. */
+  readonly waitingText: string;
+}
+
+/**
+ * Prints an answer as it comes: its text to standard output, thoughts and what it waits for, which are no part of
+ * it, to standard error; and has a person asked where it needs that. Rejects as the answer does; the signal ends it early.
+ */
+export async function printAnswer(
+  cli: Cli,
+  events: AsyncIterable<ChatBackendEvent>,
+  options: PrintAnswerOptions,
+  signal: AbortSignal,
+): Promise<PrintedAnswer> {
+  let text = "";
+  let thoughts = "";
+  let end: ChatEndEvent | undefined;
+  let denied: string | undefined;
+  const statusLine = new StatusLine(cli);
+  if (!options.isSilent) statusLine.show(options.waitingText);
+  const writer = new AnswerWriter(cli, options.isSilent);
+  try {
+    for await (const piece of events) {
+      if (piece.type === "end") end = piece;
+      else if (piece.type === "denied") denied = piece.message;
+      else if (piece.type === "question") {
+        statusLine.clear();
+        await writer.close();
+        await piece.ask();
+        if (!options.isSilent) statusLine.show(options.waitingText);
+      } else if (piece.type === "thought") {
+        thoughts += piece.text;
+        if (options.isSilent) continue;
+        if (options.shouldShowThoughts) {
+          statusLine.clear();
+          writer.writeThought(piece.text);
+        } else statusLine.show("thinking ...");
+      } else {
+        text += piece.text;
+        statusLine.clear();
+        await writer.writeText(piece.text);
+      }
+    }
+  } catch (error) {
+    if (!signal.aborted || !isAbortError(error)) throw error;
+  } finally {
+    statusLine.clear();
+    await writer.close();
+  }
+  return { text, thoughts, end, denied };
+}
+
+/** Where the answer and the thoughts are written, each beginning on a line of its own. */
+class AnswerWriter {
+  readonly #cli: Cli;
+  readonly #isSilent: boolean;
+  /** What has been written last, and whether that has ended its line. */
+  #last: "nothing" | "thought" | "text" = "nothing";
+  #isLineOpen = false;
+
+  constructor(cli: Cli, isSilent: boolean) {
+    this.#cli = cli;
+    this.#isSilent = isSilent;
+  }
+
+  writeThought(piece: string): void {
+    const text = stripControlCharacters(piece);
+    if (text === "") return;
+    this.#cli.io.writeError(this.#cli.errorColours.dim(text));
+    this.#recordWritten("thought", text);
+  }
+
+  async writeText(piece: string): Promise<void> {
+    if (this.#isSilent) return;
+    if (this.#last === "thought") this.#endThoughts();
+    // Templates leave line breaks between thoughts and answer.
+    const text =
+      this.#last === "text"
+        ? stripControlCharacters(piece)
+        : stripControlCharacters(piece).trimStart();
+    if (text === "") return;
+    await this.#cli.io.write(text);
+    this.#recordWritten("text", text);
+  }
+
+  async close(): Promise<void> {
+    if (this.#last === "thought") this.#endThoughts();
+    else if (this.#isLineOpen) await this.#cli.io.write("\n");
+    this.#isLineOpen = false;
+  }
+
+  #endThoughts(): void {
+    this.#cli.io.writeError(this.#isLineOpen ? "\n\n" : "\n");
+    this.#last = "nothing";
+    this.#isLineOpen = false;
+  }
+
+  #recordWritten(what: "thought" | "text", text: string): void {
+    this.#last = what;
+    this.#isLineOpen = !text.endsWith("\n");
+  }
+}
+
+/** A remark that is wiped away when there is something to read; only where a person sees both. */
+class StatusLine {
+  readonly #cli: Cli;
+  #shown = "";
+
+  constructor(cli: Cli) {
+    this.#cli = cli;
+  }
+
+  show(text: string): void {
+    const { io, errorColours } = this.#cli;
+    if (!io.errorIsTerminal || !io.outputIsTerminal || text === this.#shown) return;
+    this.clear();
+    io.writeError(errorColours.dim(text));
+    this.#shown = text;
+  }
+
+  clear(): void {
+    if (this.#shown !== "") this.#cli.io.writeError("\r\u001b[K");
+    this.#shown = "";
+  }
+}

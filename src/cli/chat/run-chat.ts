@@ -1,0 +1,47 @@
+import type { ServedModel } from "../../client/rest/chat-client.ts";
+import type { Cli } from "../cli.ts";
+import { askDecision } from "../companion/decision-prompt.ts";
+import { canPrompt } from "../prompt.ts";
+import { askInChat } from "./ask-in-chat.ts";
+import type { ChatBackend } from "./chat-backend.ts";
+import { ChatSession } from "./chat-session.ts";
+import type { ChatSettings } from "./chat-settings.ts";
+import { LineReader } from "./line-reader.ts";
+import { askOnce } from "./one-shot.ts";
+import type { Prompter } from "./overlay/answer-question.ts";
+
+export interface RunChatOptions {
+  /** `person`: whoever can be asked while an answer comes. */
+  readonly openBackend: (person: Prompter) => ChatBackend;
+  readonly chooseModel: (talk: ChatBackend) => Promise<ServedModel>;
+  /** One message; undefined: a person types. */
+  readonly message: string | undefined;
+  readonly settings: ChatSettings;
+  readonly isJson: boolean;
+}
+
+/** One message and its answer, or a talk at the terminal. */
+export async function runChat(cli: Cli, options: RunChatOptions): Promise<void> {
+  const { message, settings, isJson } = options;
+  if (message !== undefined) {
+    const talk = options.openBackend(createTerminalPrompter(cli));
+    return askOnce(cli, talk, await options.chooseModel(talk), message, settings, isJson);
+  }
+  let opened: LineReader | undefined;
+  const talk = options.openBackend(async (question, signal) =>
+    opened === undefined ? "interrupted" : askInChat(cli, opened, question, signal),
+  );
+  const model = await options.chooseModel(talk);
+  using reader = new LineReader({
+    input: cli.io.input,
+    write: (shown) => cli.io.writeError(shown),
+    columns: () => cli.io.columns,
+  });
+  opened = reader;
+  await new ChatSession({ cli, talk, reader, settings, model }).run();
+}
+
+/** Whoever sits at the terminal that nobody else reads from; undefined where nobody does. */
+export function createTerminalPrompter(cli: Cli): Prompter {
+  return canPrompt(cli) ? (question, signal) => askDecision(cli, question, signal) : undefined;
+}

@@ -1,0 +1,63 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { BerthError } from "../base/errors.ts";
+import { parseDuration } from "../base/units.ts";
+
+const outputFormats = ["json", "yaml", "wide", "name"] as const;
+export type OutputFormat = (typeof outputFormats)[number];
+
+export function outputOption(): Option {
+  return new Option("-o, --output <format>", "print in another form").choices(outputFormats);
+}
+
+/** A duration such as 90s or 5m; a plain number means seconds. The value is in milliseconds. */
+export function durationOption(flags: string, description: string, defaultValue?: string): Option {
+  const option = new Option(flags, description).argParser(parseDurationMs);
+  return defaultValue === undefined
+    ? option
+    : option.default(parseDurationMs(defaultValue), defaultValue);
+}
+
+function parseDurationMs(text: string): number {
+  try {
+    return parseDuration(/^\d+$/.test(text) ? `${text}s` : text);
+  } catch (error) {
+    const hint = error instanceof BerthError ? error.hint : undefined;
+    throw new InvalidArgumentError(hint ?? "it is not a duration");
+  }
+}
+
+export function integerBetween(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < min || value > max)
+      throw new InvalidArgumentError(`it must be a whole number from ${min} to ${max}`);
+    return value;
+  };
+}
+
+/** For options that can be given several times. */
+export function collectValues(value: string, previous: readonly string[] | undefined): string[] {
+  return [...(previous ?? []), value];
+}
+
+/** What --wait and --timeout of the verbs that change an app come to. */
+export interface WaitFlags {
+  readonly wait?: boolean;
+  readonly timeout: number;
+}
+
+export function addWaitOptions(command: Command): Command {
+  return command
+    .option("--wait", "return once it is done, or has failed")
+    .addOption(durationOption("--timeout <duration>", "how long --wait waits", "5m"));
+}
+
+/** Examples under the help of a verb: each a command line with what it does. */
+export function addExamples(
+  command: Command,
+  examples: readonly (readonly [string, string])[],
+): Command {
+  const width = Math.max(...examples.map(([line]) => line.length));
+  const lines = examples.map(([line, meaning]) => `  ${line.padEnd(width)}  ${meaning}`);
+  return command.addHelpText("after", `\nExamples:\n${lines.join("\n")}`);
+}

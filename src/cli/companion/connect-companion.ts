@@ -1,0 +1,92 @@
+import { BerthError, isAbortError } from "../../base/errors.ts";
+import type { AgentClient } from "../../client/bus/agent-client.ts";
+import type { ContextClient } from "../../client/bus/context-client.ts";
+import type { OverlayClient } from "../../client/bus/overlay-client.ts";
+import type { RemoteClient } from "../../client/bus/remote-client.ts";
+import { BusCallError, type SessionBus } from "../../dbus/port.ts";
+import type { Cli } from "../cli.ts";
+import { exitCodes, UsageError } from "../cli-errors.ts";
+
+/** The companion of this user, over the session bus. Nobody has been asked yet whether it runs. */
+export interface Companion {
+  readonly bus: SessionBus;
+  readonly agent: AgentClient;
+  readonly context: ContextClient;
+  readonly remote: RemoteClient;
+  readonly overlay: OverlayClient;
+}
+
+interface CompanionConnectOptions {
+  /** File descriptors are to be sent over the bus. */
+  readonly canPassFds?: boolean;
+}
+
+/**
+ * Works with the companion, and leaves the bus again. Ctrl-C aborts the signal and ends the verb with 130;
+ * what was asked of the companion may be done all the same, and `whenLeft` says so.
+ */
+export async function withCompanion(
+  cli: Cli,
+  work: (companion: Companion, signal: AbortSignal) => Promise<void>,
+  interruptedMessage = "interrupted",
+  options: CompanionConnectOptions = {},
+): Promise<void> {
+  if (cli.globals.url !== undefined)
+    throw new UsageError(
+      "this verb talks to your own companion over the session bus; --url names a server elsewhere",
+      "leave --url out",
+    );
+  const interruption = new AbortController();
+  const stopListening = cli.io.onInterrupt(() => interruption.abort());
+  try {
+    const companion = await connectCompanion(cli, interruption.signal, options);
+    await using _ = companion.bus;
+    await work(companion, interruption.signal);
+  } catch (error) {
+    if (!interruption.signal.aborted || !isAbortError(error)) throw error;
+    cli.note(interruptedMessage);
+    cli.exitCode = exitCodes.interrupted;
+  } finally {
+    stopListening();
+  }
+}
+
+/**
+ * Rejects with `assistant_unreachable` where there is no session bus, and with `not_implemented` where descriptors
+ * are wanted and cannot be passed. Whoever gets it closes `bus`.
+ */
+export async function connectCompanion(
+  cli: Cli,
+  signal: AbortSignal,
+  { canPassFds = false }: CompanionConnectOptions = {},
+): Promise<Companion> {
+  const { sessionBusAddress } = await import("../../dbus/session-bus-address.ts");
+  const { sessionBusUnavailable, describeConnectFailure } = await import(
+    "../../client/bus/connection-errors.ts"
+  );
+  const { AgentClient } = await import("../../client/bus/agent-client.ts");
+  const { ContextClient } = await import("../../client/bus/context-client.ts");
+  const { OverlayClient } = await import("../../client/bus/overlay-client.ts");
+  const { RemoteClient } = await import("../../client/bus/remote-client.ts");
+  const { environment } = cli.io;
+  const address = sessionBusAddress(environment);
+  if (address === undefined)
+    throw sessionBusUnavailable("neither DBUS_SESSION_BUS_ADDRESS nor XDG_RUNTIME_DIR is set");
+  let bus: SessionBus;
+  try {
+    bus = await cli.io.openSessionBus(address, signal, canPassFds);
+  } catch (error) {
+    if (signal.aborted || error instanceof BerthError) throw error;
+    if (error instanceof BusCallError && error.busName.endsWith(".NotSupported"))
+      throw new BerthError("not_implemented", error.message, { cause: error });
+    const isNamed = Boolean(environment["DBUS_SESSION_BUS_ADDRESS"]);
+    throw sessionBusUnavailable(describeConnectFailure(error, isNamed), error);
+  }
+  return {
+    bus,
+    agent: new AgentClient(bus),
+    context: new ContextClient(bus),
+    remote: new RemoteClient(bus),
+    overlay: new OverlayClient(bus),
+  };
+}

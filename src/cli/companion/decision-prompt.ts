@@ -1,0 +1,68 @@
+import { createInterface } from "node:readline";
+import { Writable } from "node:stream";
+import type { Cli } from "../cli.ts";
+
+/** `interrupted`: Ctrl-C, Ctrl-D, or the terminal has gone. `overtaken`: the signal aborted. */
+export type DecisionOutcome = "approve" | "decline" | "interrupted" | "overtaken";
+
+export interface DecisionPrompt {
+  readonly text: string;
+  /** What a line comes to; a remark: the line is no answer, and the question is asked again. */
+  readonly parseAnswer: (line: string) => "approve" | "decline" | { readonly remark: string };
+  /** So long nothing that is typed counts. */
+  readonly holdMs: number;
+}
+
+/** What was typed before the question could be read is no answer to it. */
+const HOLD_MS_MIN = 100;
+
+/** Asks on standard error, until a person decides or the signal says that it is too late. */
+export function askDecision(
+  cli: Cli,
+  prompt: DecisionPrompt,
+  signal: AbortSignal,
+): Promise<DecisionOutcome> {
+  return new Promise((resolve) => {
+    let isHeld = true;
+    let isDecided = false;
+    const output = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        if (!isHeld) cli.io.writeError(chunk.toString());
+        done();
+      },
+    });
+    const reader = createInterface({ input: cli.io.input, output, terminal: true });
+    const holdTimer = setTimeout(
+      () => {
+        // What stands on the line was typed too early.
+        reader.write("", { ctrl: true, name: "e" });
+        reader.write("", { ctrl: true, name: "u" });
+        isHeld = false;
+        reader.setPrompt(prompt.text);
+        reader.prompt();
+      },
+      Math.max(HOLD_MS_MIN, prompt.holdMs),
+    );
+    const decide = (decision: DecisionOutcome, isLineOpen: boolean) => {
+      if (isDecided) return;
+      isDecided = true;
+      clearTimeout(holdTimer);
+      signal.removeEventListener("abort", onAbort);
+      reader.close();
+      if (isLineOpen) cli.io.writeError("\n");
+      resolve(decision);
+    };
+    const onAbort = () => decide("overtaken", !isHeld);
+    reader.on("line", (line) => {
+      if (isHeld || isDecided) return;
+      const verdict = prompt.parseAnswer(line.trim());
+      if (typeof verdict === "string") return decide(verdict, false);
+      cli.note(verdict.remark);
+      reader.prompt();
+    });
+    reader.on("SIGINT", () => decide("interrupted", true));
+    reader.on("close", () => decide("interrupted", true));
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+  });
+}

@@ -1,0 +1,111 @@
+import type { AgentClient } from "../../client/bus/agent-client.ts";
+import {
+  type ConfirmationSpec,
+  parseConfirmationSpec,
+  parseParkedCalls,
+} from "../../client/bus/agent-wire.ts";
+
+/** Of each kind; the oldest are forgotten, whoever floods the bus. */
+const KEPT_MAX = 1000;
+/** The signal comes before the answer to the call, unless somebody is slow to pass it on. */
+const SPEC_MS_MAX = 2000;
+
+/**
+ * Calls that wait for a person, and how they ended, as the companion announces it from now on; with
+ * `catchUp` also those that wait already.
+ */
+export class ParkedCallWatcher implements Disposable {
+  readonly #specs = new Map<bigint, ConfirmationSpec>();
+  readonly #ended = new Map<bigint, string>();
+  readonly #listeners = new Set<() => void>();
+  #unsubscribe: () => void = () => {};
+
+  static async watch(agent: AgentClient): Promise<ParkedCallWatcher> {
+    const calls = new ParkedCallWatcher();
+    calls.#unsubscribe = await agent.subscribe({
+      confirmationRequested: (callId, spec) =>
+        calls.#remember(calls.#specs, callId, parseConfirmationSpec(spec)),
+      callResolved: (callId, status) => calls.#remember(calls.#ended, callId, status),
+    });
+    return calls;
+  }
+
+  /** Resolves with how many wait. */
+  async catchUp(agent: AgentClient, signal: AbortSignal): Promise<number> {
+    for (const { callId, spec } of parseParkedCalls(await agent.listParked(signal)))
+      this.#remember(this.#specs, callId, spec);
+    return this.#listParked().length;
+  }
+
+  /** Undefined where no such call waits, as far as is known. */
+  find(callId: bigint): ConfirmationSpec | undefined {
+    return this.#ended.has(callId) ? undefined : this.#specs.get(callId);
+  }
+
+  /** Undefined where the companion does not tell, for two seconds. */
+  async waitForSpec(callId: bigint, signal: AbortSignal): Promise<ConfirmationSpec | undefined> {
+    const late = AbortSignal.timeout(SPEC_MS_MAX);
+    try {
+      return await this.#waitFor(() => this.#specs.get(callId), AbortSignal.any([signal, late]));
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return undefined;
+    }
+  }
+
+  /** Resolves with the status when the call waits no more. */
+  waitForEnd(callId: bigint, signal: AbortSignal): Promise<string> {
+    return this.#waitFor(() => this.#ended.get(callId), signal);
+  }
+
+  /** The oldest one that waits, and takes it out. */
+  async takeNext(signal: AbortSignal): Promise<readonly [bigint, ConfirmationSpec]> {
+    const [callId, spec] = await this.#waitFor(() => this.#listParked()[0], signal);
+    this.#specs.delete(callId);
+    return [callId, spec];
+  }
+
+  [Symbol.dispose](): void {
+    this.#unsubscribe();
+  }
+
+  /** In the order of their numbers: one that came while the list was fetched may stand before it. */
+  #listParked(): (readonly [bigint, ConfirmationSpec])[] {
+    return [...this.#specs]
+      .filter(([id]) => !this.#ended.has(id))
+      .toSorted(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  #remember<T>(kept: Map<bigint, T>, callId: bigint, value: T): void {
+    kept.set(callId, value);
+    const [oldest] = kept.keys();
+    if (kept.size > KEPT_MAX && oldest !== undefined) kept.delete(oldest);
+    for (const listener of this.#listeners) listener();
+  }
+
+  #waitFor<T>(read: () => T | undefined, signal: AbortSignal): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const done = () => {
+        this.#listeners.delete(listener);
+        signal.removeEventListener("abort", onAbort);
+      };
+      const onAbort = () => {
+        done();
+        reject(signal.reason);
+      };
+      const listener = () => {
+        const found = read();
+        if (found === undefined) return;
+        done();
+        resolve(found);
+      };
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      signal.addEventListener("abort", onAbort, { once: true });
+      this.#listeners.add(listener);
+      listener();
+    });
+  }
+}

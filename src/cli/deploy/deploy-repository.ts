@@ -1,0 +1,51 @@
+import type { GitDeploy } from "../../resources/wire/apps.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../cli-errors.ts";
+import { parseVariables } from "../key-value-pairs.ts";
+import type { DeployFlags } from "./deploy-flags.ts";
+import { appNameFromRepository } from "./derive-app-name.ts";
+import { finishDeploy, readBaseline } from "./finish-deploy.ts";
+
+/** Has the server build from a repository: of an app that is there, or of a new one. */
+export async function deployRepository(
+  cli: Cli,
+  named: string | undefined,
+  flags: DeployFlags,
+): Promise<void> {
+  const url = flags.git ?? "";
+  const name = named ?? appNameFromRepository(url);
+  const git: GitDeploy = {
+    url,
+    ...(flags.ref === undefined ? {} : { ref: flags.ref }),
+    ...(flags.path === undefined ? {} : { path: flags.path }),
+    ...(flags.credential === undefined ? {} : { credential: flags.credential }),
+  };
+  const fields = {
+    ...(flags.port === undefined ? {} : { port: flags.port }),
+    ...(flags.domain === undefined ? {} : { domain: flags.domain }),
+    ...(flags.env === undefined ? {} : { env: parseVariables(flags.env) }),
+  };
+  const client = await cli.connect();
+  const baseline = await readBaseline(client, name);
+  const options = { dryRun: flags.dryRun === true, force: flags.force === true };
+  if (baseline.app === undefined) {
+    if (flags.port === undefined)
+      throw new UsageError(
+        `app "${name}" is new, and its port is not known`,
+        `say on which port it listens: berth deploy ${name} --git ${url} --port PORT`,
+      );
+    const body = { name, ...fields, source: { git } };
+    return finishDeploy(
+      cli,
+      client,
+      name,
+      await client.apps.create(body, options),
+      baseline,
+      flags,
+    );
+  }
+  if (Object.keys(fields).length > 0 && !options.dryRun)
+    await client.apps.patch(name, fields, options);
+  const write = await client.apps.deploy(name, { git }, options);
+  return finishDeploy(cli, client, name, write, baseline, flags);
+}

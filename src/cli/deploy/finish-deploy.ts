@@ -1,0 +1,73 @@
+import { ApiError } from "../../client/rest/api-error.ts";
+import type { AppWriteResult } from "../../client/rest/app-calls.ts";
+import type { Client } from "../../client/rest/client.ts";
+import type { AppDetails } from "../../resources/wire/apps.ts";
+import type { Cli } from "../cli.ts";
+import { printDocument } from "../output/print.ts";
+import type { DeployFlags } from "./deploy-flags.ts";
+import { followDeploy } from "./follow-deploy.ts";
+import { reportAppWrite } from "./report-app-write.ts";
+
+/** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
+const INTERRUPTED = 130;
+
+/** The app as it is now, and its newest build; both unknown where there is no such app yet. */
+export interface DeployBaseline {
+  readonly app: AppDetails | undefined;
+  readonly lastBuild: number;
+}
+
+export async function readBaseline(client: Client, name: string): Promise<DeployBaseline> {
+  try {
+    const app = await client.apps.get(name);
+    return { app, lastBuild: app.build?.id ?? 0 };
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return { app: undefined, lastBuild: 0 };
+    throw error;
+  }
+}
+
+/**
+ * Follows a deploy to its end unless it is not to be waited for, and tells where the app is. A Ctrl-C
+ * ends the following, and not the deploy.
+ */
+export async function finishDeploy(
+  cli: Cli,
+  client: Client,
+  name: string,
+  write: AppWriteResult,
+  baseline: DeployBaseline,
+  flags: DeployFlags,
+): Promise<void> {
+  if (write.dryRun || flags.wait === false) {
+    const words = { done: "is deployed", already: "is as it should be already" };
+    return reportAppWrite(cli, client, name, write, words, { ...flags, wait: false });
+  }
+  const interruption = new AbortController();
+  const removeInterruptListener = cli.io.onInterrupt(() => interruption.abort());
+  let ready: AppDetails;
+  try {
+    ready = await followDeploy(cli, client, {
+      name,
+      generation: write.app.generation,
+      lastBuild: baseline.lastBuild,
+      timeoutMs: flags.timeout,
+      isQuiet: flags.quiet === true,
+      signal: interruption.signal,
+    });
+  } catch (error) {
+    if (!interruption.signal.aborted) throw error;
+    cli.note(
+      `the deploy goes on: \`berth builds ${name} -f\` follows it, \`berth builds ${name} --cancel\` ends its build`,
+    );
+    cli.exitCode = INTERRUPTED;
+    return;
+  } finally {
+    removeInterruptListener();
+  }
+  if (flags.output === "json" || flags.output === "yaml")
+    return printDocument(cli, ready, flags.output);
+  if (flags.output === "name") return cli.print(`app/${name}`);
+  const address = ready.url === null || ready.status !== "running" ? "" : ` at ${ready.url}`;
+  await cli.print(`app/${name} is ${cli.colours.green(ready.status)}${address}`);
+}

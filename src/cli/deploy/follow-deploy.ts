@@ -1,0 +1,129 @@
+import { getErrorMessage } from "../../base/errors.ts";
+import type { Client } from "../../client/rest/client.ts";
+import type { AppDetails } from "../../resources/wire/apps.ts";
+import type { BuildView } from "../../resources/wire/builds.ts";
+import type { Cli } from "../cli.ts";
+import { formatDurationMs } from "../format-time.ts";
+import { waitForAppReady } from "./wait-for-app-ready.ts";
+
+/** What is still on its way of a log when the app's fate is known already. */
+const LAST_LINES_MS = 2000;
+
+export interface FollowDeployOptions {
+  readonly name: string;
+  readonly generation: number;
+  /** The newest build before the deploy; 0 where there was none. */
+  readonly lastBuild: number;
+  readonly timeoutMs: number;
+  readonly isQuiet: boolean;
+  /** Of the person who follows it. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Shows the build of a deploy as it goes on, then the rollout, until the app is Ready. Throws as
+ * `waitForReady` does, with the way to the build's log where the build has failed.
+ */
+export async function followDeploy(
+  cli: Cli,
+  client: Client,
+  options: FollowDeployOptions,
+): Promise<AppDetails> {
+  const { name, generation, timeoutMs, isQuiet, signal } = options;
+  const logAbort = new AbortController();
+  signal.addEventListener("abort", () => logAbort.abort(), { once: true });
+  const log = isQuiet ? Promise.resolve() : showBuilds(cli, client, options, logAbort.signal);
+  try {
+    return await waitForAppReady(cli, client, name, {
+      timeoutMs,
+      generation,
+      signal,
+      // The log tells more of a build than its state does.
+      silentWhile: isQuiet ? "always" : "building",
+      onFailure: () => findBuildHint(client, options),
+    });
+  } finally {
+    const cancelTimer = setTimeout(() => logAbort.abort(), LAST_LINES_MS);
+    await Promise.race([log, untilAborted(logAbort.signal)]);
+    clearTimeout(cancelTimer);
+    logAbort.abort();
+    await log;
+  }
+}
+
+/** Waits for a build that is newer than the last one, and shows its log to its end. */
+async function showBuilds(
+  cli: Cli,
+  client: Client,
+  { name, lastBuild }: FollowDeployOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const changes = client.events.watch({ kind: "App", name, signal });
+    let next = requestNext(changes);
+    for (;;) {
+      const { builds } = await client.builds.list(name, { limit: 1, signal });
+      const [build] = builds;
+      if (build !== undefined && build.id > lastBuild)
+        return await showLog(cli, client, build, signal);
+      if ((await next).done === true) return;
+      next = requestNext(changes);
+    }
+  } catch (error) {
+    // The wait itself reports what matters; but a log that broke off is to be known as such.
+    if (!signal.aborted)
+      cli.note(cli.errorColours.dim(`the log is cut off: ${getErrorMessage(error)}`));
+  }
+}
+
+/** Begun before what it is compared with is asked for; whoever leaves in between never gets to wait for it. */
+function requestNext<T>(changes: AsyncIterator<T>): Promise<IteratorResult<T>> {
+  const next = changes.next();
+  next.catch(() => {});
+  return next;
+}
+
+async function showLog(
+  cli: Cli,
+  client: Client,
+  build: BuildView,
+  signal: AbortSignal,
+): Promise<void> {
+  const { dim } = cli.errorColours;
+  const prefix = dim(`#${build.id}`);
+  cli.note(`${prefix} build ${build.id} of ${build.source} at ${build.revision.slice(0, 12)}`);
+  const log = client.builds.followLog(build.app, build.id, signal);
+  for (;;) {
+    const line = await log.next();
+    if (line.done !== true) {
+      cli.note(`${prefix} ${line.value}`);
+      continue;
+    }
+    const ended = line.value;
+    if (ended !== undefined) cli.note(`${prefix} ${ended.state}${durationText(ended)}`);
+    return;
+  }
+}
+
+function durationText({ started_at, finished_at }: BuildView): string {
+  if (started_at === null || finished_at === null) return "";
+  return ` after ${formatDurationMs(Date.parse(finished_at) - Date.parse(started_at))}`;
+}
+
+async function findBuildHint(
+  client: Client,
+  options: FollowDeployOptions,
+): Promise<string | undefined> {
+  const { builds } = await client.builds.list(options.name, { limit: 1 });
+  const [build] = builds;
+  if (build === undefined || build.id <= options.lastBuild || build.state === "succeeded")
+    return undefined;
+  return `\`berth builds ${options.name} ${build.id} --log\` shows all of it; mend it and deploy again`;
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

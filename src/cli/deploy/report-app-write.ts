@@ -1,0 +1,51 @@
+import type { AppWriteResult } from "../../client/rest/app-calls.ts";
+import type { Client } from "../../client/rest/client.ts";
+import type { Cli } from "../cli.ts";
+import type { OutputFormat, WaitFlags } from "../command-options.ts";
+import { formatChanges, formatPlan } from "../output/change-lines.ts";
+import { printDocument } from "../output/print.ts";
+import { waitForAppReady } from "./wait-for-app-ready.ts";
+
+export interface AppWriteFlags extends WaitFlags {
+  readonly output?: OutputFormat;
+}
+
+/** Says what a write of an app came to and, with --wait, what became of it. */
+export async function reportAppWrite(
+  cli: Cli,
+  client: Client,
+  name: string,
+  write: AppWriteResult,
+  phrases: { readonly done: string; readonly already: string },
+  flags: AppWriteFlags,
+): Promise<void> {
+  const { colours } = cli;
+  if (write.dryRun) {
+    const { report } = write;
+    if (flags.output === "json" || flags.output === "yaml")
+      return printDocument(cli, report, flags.output);
+    const lines = [`app/${name}: ${report.message}`];
+    lines.push(...formatChanges(report.changes, colours).map((line) => `  ${line}`));
+    if (report.plan !== null)
+      lines.push("  plan:", ...formatPlan(report.plan, colours).map((line) => `    ${line}`));
+    return cli.print(lines.join("\n"));
+  }
+  const isQuiet = flags.output !== undefined && flags.output !== "wide";
+  if (!isQuiet) await cli.print(`app/${name} ${write.accepted ? phrases.done : phrases.already}`);
+  const app =
+    flags.wait === true
+      ? await waitForAppReady(cli, client, name, {
+          timeoutMs: flags.timeout,
+          generation: write.app.generation,
+        })
+      : write.app;
+  if (flags.output === "json" || flags.output === "yaml")
+    return printDocument(cli, app, flags.output);
+  if (flags.output === "name") return cli.print(`app/${name}`);
+  if (flags.wait === true)
+    return cli.print(
+      `app/${name} is ${colours.green(app.status)}${app.url === null || app.status !== "running" ? "" : ` at ${app.url}`}`,
+    );
+  if (write.accepted && cli.io.errorIsTerminal)
+    cli.note(cli.errorColours.dim(`follow it with \`berth get app ${name} -w\`, or use --wait`));
+}

@@ -1,0 +1,51 @@
+import { chooseDockerfile } from "../../resources/recipe/choose-dockerfile.ts";
+import type { SourceTree } from "../../source-tree/list-source.ts";
+import { TreeReader } from "../../source-tree/tree-reader.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../cli-errors.ts";
+import { parseVariables } from "../key-value-pairs.ts";
+import { askLine, canPrompt } from "../prompt.ts";
+import type { DeployFlags } from "./deploy-flags.ts";
+import { parseExposedPort } from "./exposed-port.ts";
+import type { DeployBaseline } from "./finish-deploy.ts";
+
+/**
+ * The port that the app listens on: as given, as it was, as the Dockerfile says (for a source without one,
+ * that which would be generated), or as a person says when asked. Throws UsageError where nobody knows,
+ * and as `chooseDockerfile` does for a source that cannot be built.
+ */
+export async function resolvePort(
+  cli: Cli,
+  tree: SourceTree,
+  { app }: DeployBaseline,
+  flags: DeployFlags,
+): Promise<number> {
+  const known = flags.port ?? app?.port ?? undefined;
+  if (known !== undefined) return known;
+  const chosen = await chooseDockerfile(new TreeReader(tree), app?.spec.build ?? {});
+  if (chosen.type === "generated") {
+    const port = portFromVariables(flags.env) ?? chosen.port;
+    if (flags.quiet !== true)
+      cli.note(
+        cli.errorColours.dim(`${chosen.description}, on port ${port}; --port names another`),
+      );
+    return port;
+  }
+  const exposed = parseExposedPort(chosen.text);
+  if (exposed !== undefined) return exposed;
+  if (canPrompt(cli)) {
+    const answer = Number(await askLine(cli, "On which port does the app listen? "));
+    if (Number.isInteger(answer) && answer >= 1 && answer <= 65_535) return answer;
+    throw new UsageError("that is no port: it is a number from 1 to 65535");
+  }
+  throw new UsageError(
+    `it is not known on which port the app listens: ${chosen.path} has no EXPOSE line`,
+    "berth deploy DIR --port PORT",
+  );
+}
+
+/** Generated Dockerfiles have the app listen on PORT. */
+function portFromVariables(variables: readonly string[] = []): number | undefined {
+  const port = Number(parseVariables(variables)["PORT"]);
+  return Number.isInteger(port) && port >= 1 && port <= 65_535 ? port : undefined;
+}

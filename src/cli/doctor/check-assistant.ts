@@ -1,0 +1,141 @@
+import { request } from "node:http";
+import { getAssistantControlSocket } from "../../base/assistant-paths.ts";
+import { isMusl, MUSL_NOTICE } from "../../base/c-library.ts";
+import { getErrorMessage } from "../../base/errors.ts";
+import type { SystemInfo } from "../../resources/wire/system.ts";
+import {
+  createFinding,
+  type DoctorContext,
+  type DoctorFinding,
+  systemErrorCode,
+} from "./finding.ts";
+import { findPortHolder, tryToListen } from "./port-probe.ts";
+
+const CHECK = "assistant";
+const WITH_GLIBC =
+  "for models use a system with glibc, such as Debian or Ubuntu; --assistant off leaves the assistant out";
+const ANSWER_MS_MAX = 2_000;
+/** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
+const SOCKET_PATH_BYTES_MAX = 103;
+
+/** What a server that runs says of its assistant. */
+export function createAssistantFinding({
+  state,
+  url,
+  pid,
+  message,
+}: SystemInfo["assistant"]): DoctorFinding {
+  const where = `${url} (process ${pid})`;
+  if (state === "up")
+    return message === null
+      ? createFinding(CHECK, "ok", where)
+      : createFinding(CHECK, "warn", `${where}; ${message}`, WITH_GLIBC);
+  if (state === "foreign")
+    return createFinding(CHECK, "ok", `${where}; somebody else started it, and Berth uses it`);
+  if (state === "off") return createFinding(CHECK, "ok", message ?? "off");
+  return createFinding(
+    CHECK,
+    "warn",
+    message ?? "it is being started",
+    "see the server's log; apps go on without it, models do not",
+  );
+}
+
+/** What a server that runs says of the companion that it starts; what the bus says is looked at elsewhere. */
+export function createCompanionFindings({
+  state,
+  starts,
+  message,
+}: SystemInfo["companion"]): DoctorFinding[] {
+  // In the moment of another try it is no better.
+  const isRetrying = state === "starting" && starts > 1;
+  if (state !== "waiting" && !isRetrying) return [];
+  return [
+    createFinding(
+      "companion",
+      "warn",
+      `the server could not start it: ${message ?? "its log says why"}`,
+      "the server goes on without it; --companion off leaves it out",
+    ),
+  ];
+}
+
+/** Without a server: whether one could start its assistant. */
+export async function checkAssistantStart({ config }: DoctorContext): Promise<DoctorFinding[]> {
+  const { assistant } = config;
+  if (assistant && isMusl()) return [createFinding(CHECK, "warn", MUSL_NOTICE, WITH_GLIBC)];
+  if (!assistant) return [createFinding(CHECK, "ok", "off: no model is run")];
+  const socket = getAssistantControlSocket(assistant.dataDir);
+  if (Buffer.byteLength(socket) > SOCKET_PATH_BYTES_MAX)
+    return [
+      createFinding(
+        CHECK,
+        "fail",
+        `the path of its control socket is too long for a socket: ${socket}`,
+        "choose a shorter one with --assistant-data-dir",
+      ),
+    ];
+  try {
+    await requestState(socket);
+    return [
+      createFinding(
+        CHECK,
+        "ok",
+        `one runs already in ${assistant.dataDir}; \`berth up\` finds it there`,
+      ),
+    ];
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code === "EACCES" || code === "EPERM")
+      return [
+        createFinding(
+          CHECK,
+          "fail",
+          `this user may not open its control socket ${socket}`,
+          "run Berth as the user who runs the assistant, or choose another --assistant-data-dir",
+        ),
+      ];
+    if (code !== "ENOENT" && code !== "ENOTDIR" && code !== "ECONNREFUSED")
+      return [
+        createFinding(
+          CHECK,
+          "warn",
+          `something listens at its control socket ${socket}, and does not answer: ${getErrorMessage(error)}`,
+          "see its log; if it hangs, end it: `berth up` starts another",
+        ),
+      ];
+  }
+  return [await checkPort(assistant.port)];
+}
+
+async function checkPort(port: number): Promise<DoctorFinding> {
+  if (port === 0) return createFinding(CHECK, "ok", "`berth up` starts it, on a free port");
+  try {
+    await tryToListen("127.0.0.1", port);
+    return createFinding(CHECK, "ok", `\`berth up\` starts it; 127.0.0.1:${port} is free`);
+  } catch (error) {
+    const holder = systemErrorCode(error) === "EADDRINUSE" ? findPortHolder(port) : undefined;
+    return createFinding(
+      CHECK,
+      "warn",
+      `127.0.0.1:${port} cannot be had${holder === undefined ? "" : `: it is taken by ${holder}`}; the assistant waits until it can`,
+      "stop that program, choose another port with --assistant-port, or --assistant off",
+    );
+  }
+}
+
+/** Rejects with the system's error, or with what is odd about the answer. */
+function requestState(socketPath: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      { socketPath, path: "/state", signal: AbortSignal.timeout(ANSWER_MS_MAX) },
+      (response) => {
+        response.resume();
+        if (response.statusCode === 200) resolve();
+        else reject(new Error(`it answers with status ${response.statusCode}`));
+      },
+    );
+    outgoing.once("error", reject);
+    outgoing.end();
+  });
+}

@@ -1,0 +1,142 @@
+import { accessSync, constants, readFileSync } from "node:fs";
+import { delimiter, isAbsolute, join } from "node:path";
+import { getErrorMessage } from "../../base/errors.ts";
+import { getProgramSearchPath } from "../../config/config.ts";
+import type { SystemInfo } from "../../resources/wire/system.ts";
+import { isProcessRunning } from "../process-running.ts";
+import {
+  createFinding,
+  type DoctorContext,
+  type DoctorFinding,
+  systemErrorCode,
+} from "./finding.ts";
+import { findPortHolder, tryToListen } from "./port-probe.ts";
+
+const CHECK = "ingress";
+
+/** What a server that runs says of its ingress. */
+export function createIngressFinding(
+  ingress: SystemInfo["ingress"],
+  { config }: DoctorContext,
+): DoctorFinding {
+  const { mode, ready, message } = ingress;
+  if (ready) return createFinding(CHECK, "ok", message);
+  if (mode !== "off") return createFinding(CHECK, "fail", message);
+  return createFinding(CHECK, config.ingress === "off" ? "ok" : "warn", message);
+}
+
+/** Without a server: whether it could have the ingress that it is set to. */
+export async function checkIngressStart(context: DoctorContext): Promise<DoctorFinding[]> {
+  const { config, environment } = context;
+  if (config.ingress === "off")
+    return [createFinding(CHECK, "ok", "off: apps are published on loopback ports")];
+  const ports = [
+    ...(config.httpPort === undefined ? [] : [["--http-port", config.httpPort] as const]),
+    ...(config.httpsPort === undefined ? [] : [["--https-port", config.httpsPort] as const]),
+  ];
+  const running = findRunningCaddy(config.dataDir);
+  if (running !== undefined)
+    return [
+      createFinding(CHECK, "ok", `its Caddy (process ${running}) runs on, and serves the apps`),
+    ];
+  return [
+    createCaddyFinding(context, findProgram("caddy", getProgramSearchPath(environment))),
+    ...(await Promise.all(ports.map(([flag, port]) => checkIngressPort(flag, port)))),
+  ];
+}
+
+/** Repositories over https need none; those over ssh do. */
+export function checkGit({ environment }: DoctorContext): DoctorFinding {
+  const searchPath = getProgramSearchPath(environment);
+  const missing = ["git", "ssh"].filter((name) => findProgram(name, searchPath) === undefined);
+  return missing.length === 0
+    ? createFinding("git", "ok", "git and ssh are there, for repositories over ssh")
+    : createFinding(
+        "git",
+        "warn",
+        `there is no ${missing.join(" and no ")}: repositories over https can be built, those over ssh cannot`,
+        "sudo apt-get install git openssh-client",
+      );
+}
+
+function createCaddyFinding({ config }: DoctorContext, program: string | undefined): DoctorFinding {
+  const image = `in a container of ${config.ingressImage}`;
+  if (config.ingress === "container") return createFinding(CHECK, "ok", `Caddy runs ${image}`);
+  if (program !== undefined) return createFinding(CHECK, "ok", `Caddy is there: ${program}`);
+  return config.ingress === "process"
+    ? createFinding(
+        CHECK,
+        "fail",
+        "there is no caddy on this machine",
+        "sudo apt-get install caddy, or --ingress container",
+      )
+    : createFinding(
+        CHECK,
+        "warn",
+        `there is no caddy on this machine; it runs ${image} where that can be pulled`,
+        "sudo apt-get install caddy; without either, apps are published on loopback ports",
+      );
+}
+
+async function checkIngressPort(flag: string, port: number): Promise<DoctorFinding> {
+  const check = flag.slice(2).replace("-", " ");
+  try {
+    await tryToListen(undefined, port);
+    return createFinding(check, "ok", `${port} is free`);
+  } catch (error) {
+    const code = systemErrorCode(error);
+    const other = port === 443 ? 8443 : 8080;
+    if (code === "EACCES")
+      return createFinding(
+        check,
+        "fail",
+        `this user may not listen on ${port}`,
+        `another one: ${flag} ${other}; or run Berth as root`,
+      );
+    if (code !== "EADDRINUSE")
+      return createFinding(check, "fail", `cannot listen on ${port}: ${getErrorMessage(error)}`);
+    const holder = findPortHolder(port);
+    const text = `${port} is taken${holder === undefined ? "" : ` by ${holder}`}`;
+    // Ports of containers are held by the engine, those of Berth's own Caddy too.
+    return holder?.startsWith("docker-proxy") === true
+      ? createFinding(
+          check,
+          "warn",
+          text,
+          "`docker ps` tells by which container; Berth's own is fine",
+        )
+      : createFinding(
+          check,
+          "fail",
+          text,
+          `stop that program, or choose another port: ${flag} ${other}`,
+        );
+  }
+}
+
+/** The process that an earlier server has left running for its apps. */
+function findRunningCaddy(dataDir: string): number | undefined {
+  try {
+    const pid = Number(readFileSync(join(dataDir, "ingress/caddy.pid"), "utf8"));
+    return Number.isSafeInteger(pid) && pid > 1 && isProcessRunning(pid) ? pid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function findProgram(name: string, searchPath: string): string | undefined {
+  return searchPath
+    .split(delimiter)
+    .filter((folder) => isAbsolute(folder))
+    .map((folder) => join(folder, name))
+    .find((file) => isRunnable(file));
+}
+
+function isRunnable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

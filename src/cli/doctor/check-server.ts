@@ -1,0 +1,133 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { getErrorMessage } from "../../base/errors.ts";
+import { createClient } from "../../client/rest/client.ts";
+import { formatDurationMs } from "../format-time.ts";
+import { isProcessRunning } from "../process-running.ts";
+import { readLocalToken, readReadyFile } from "../server-target.ts";
+import {
+  checkAssistantStart,
+  createAssistantFinding,
+  createCompanionFindings,
+} from "./check-assistant.ts";
+import { checkIngressStart, createIngressFinding } from "./check-ingress.ts";
+import {
+  createFinding,
+  type DoctorContext,
+  type DoctorFinding,
+  systemErrorCode,
+} from "./finding.ts";
+import { findPortHolder, tryToListen } from "./port-probe.ts";
+
+const ANSWER_MS_MAX = 5000;
+
+/** The server of this data directory where one runs; otherwise whether one could start. */
+export async function checkServer(context: DoctorContext): Promise<DoctorFinding[]> {
+  const { dataDir } = context.config;
+  const ready = readReadyFile(dataDir);
+  if (ready === undefined) {
+    const holder = readLockHolder(dataDir);
+    if (holder !== undefined && isProcessRunning(holder))
+      return [
+        createFinding(
+          "server",
+          "warn",
+          `process ${holder} holds the data directory, but has not said that it is ready`,
+          `wait a moment; if it stays so: kill ${holder}`,
+        ),
+      ];
+    return [
+      createFinding("server", "ok", "none runs here now; `berth up` starts one"),
+      await checkPort(context),
+      ...(await checkIngressStart(context)),
+      ...(await checkAssistantStart(context)),
+    ];
+  }
+  if (!isProcessRunning(ready.pid))
+    return [
+      createFinding(
+        "server",
+        "warn",
+        `none runs here now; the last one was process ${ready.pid}. Apps go on, and nobody looks after them`,
+        "start it again: berth up",
+      ),
+      await checkPort(context),
+      ...(await checkIngressStart(context)),
+      ...(await checkAssistantStart(context)),
+    ];
+  try {
+    const client = createClient({ baseUrl: ready.api, token: readLocalToken(dataDir) });
+    const health = await client.health(AbortSignal.timeout(ANSWER_MS_MAX));
+    const text = `${ready.api}, Berth ${health.version}, process ${ready.pid}, up ${formatDurationMs(health.uptime_seconds * 1000)}`;
+    const info = await client.system.info();
+    return [
+      health.status === "ok"
+        ? createFinding("server", "ok", text)
+        : createFinding(
+            "server",
+            "warn",
+            `${text}: ${health.status}, the engine is ${health.runtime}`,
+            "mend the engine (see above); the server finds it by itself",
+          ),
+      createIngressFinding(info.ingress, context),
+      createAssistantFinding(info.assistant),
+      ...createCompanionFindings(info.companion),
+    ];
+  } catch (error) {
+    return [
+      createFinding(
+        "server",
+        "fail",
+        `process ${ready.pid} is there, but does not answer at ${ready.api}: ${getErrorMessage(error)}`,
+        `see its log; if it hangs: kill ${ready.pid}, then berth up`,
+      ),
+    ];
+  }
+}
+
+async function checkPort({ config }: DoctorContext): Promise<DoctorFinding> {
+  const { host, port } = config.listen;
+  const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  if (port === 0) return createFinding("port", "ok", `a free one is picked on ${host}`);
+  try {
+    await tryToListen(host, port);
+    return createFinding("port", "ok", `${address} is free`);
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code === "EADDRINUSE") {
+      const holder = findPortHolder(port);
+      return createFinding(
+        "port",
+        "fail",
+        `${address} is taken${holder === undefined ? "" : ` by ${holder}`}`,
+        "stop that program, or choose another port: berth up --listen 127.0.0.1:7780",
+      );
+    }
+    if (code === "EACCES")
+      return createFinding(
+        "port",
+        "fail",
+        `this user may not listen on ${address}`,
+        "choose a port above 1023, or run Berth as root",
+      );
+    if (code === "EADDRNOTAVAIL")
+      return createFinding(
+        "port",
+        "fail",
+        `this machine has no address ${host}`,
+        "choose one that it has: --listen 127.0.0.1:7776",
+      );
+    return createFinding("port", "fail", `cannot listen on ${address}: ${getErrorMessage(error)}`);
+  }
+}
+
+function readLockHolder(dataDir: string): number | undefined {
+  try {
+    const value: unknown = JSON.parse(readFileSync(join(dataDir, "run/lock.json"), "utf8"));
+    return typeof value === "object" && value !== null && "pid" in value
+      ? Number(value.pid)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,87 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import type { ComposeFileReader, FileText } from "../compose/load-project.ts";
+import { SPEC_FILE_BYTES_MAX } from "../resources/parse-manifests.ts";
+import type { Cli } from "./cli.ts";
+import { UsageError } from "./cli-errors.ts";
+import { readAll } from "./read-input.ts";
+
+/** What Compose looks for where no file is named, and what it lays over the one that it finds. */
+const standardNames = [
+  "compose.yaml",
+  "compose.yml",
+  "docker-compose.yaml",
+  "docker-compose.yml",
+] as const;
+const overrideNames = [
+  "compose.override.yaml",
+  "compose.override.yml",
+  "docker-compose.override.yaml",
+  "docker-compose.override.yml",
+] as const;
+
+/** Absolute paths of the files to lay over each other. Throws UsageError where there is none. */
+export function findComposeFiles(cli: Cli, namedPaths: readonly string[]): string[] {
+  const folder = cli.io.workingDirectory;
+  if (namedPaths.length > 0) {
+    return namedPaths.map((path) => {
+      const absolute = resolve(folder, path);
+      if (path === "-") return absolute;
+      const status = statSync(absolute, { throwIfNoEntry: false });
+      if (status === undefined) throw new UsageError(`there is no file ${path}`);
+      if (status.isDirectory()) throw new UsageError(`${path} is a folder; name the file in it`);
+      return absolute;
+    });
+  }
+  const standard = standardNames.find((name) => existsSync(join(folder, name)));
+  if (standard === undefined) {
+    throw new UsageError(
+      "there is no Compose file here",
+      "berth import FILE, or berth import - for standard input",
+    );
+  }
+  const override = overrideNames.find((name) => existsSync(join(folder, name)));
+  return [standard, ...(override === undefined ? [] : [override])].map((name) =>
+    join(folder, name),
+  );
+}
+
+/** Files of this machine; `-` in the working directory is standard input, read once and beforehand. */
+export async function createComposeFileReader(
+  cli: Cli,
+  paths: readonly string[],
+): Promise<ComposeFileReader> {
+  const folder = cli.io.workingDirectory;
+  const standardInput = resolve(folder, "-");
+  const input = paths.includes(standardInput)
+    ? decodeUtf8(await readAll(cli.io.input, SPEC_FILE_BYTES_MAX))
+    : undefined;
+  return {
+    read: (path) => (path === standardInput && input ? input : readText(path)),
+    displayPath: (path) => {
+      const below = relative(folder, path);
+      return below.startsWith("..") ? path : below;
+    },
+  };
+}
+
+function readText(path: string): FileText {
+  try {
+    const status = statSync(path);
+    if (!status.isFile()) return { problem: "it is not a file" };
+    if (status.size > SPEC_FILE_BYTES_MAX) return { problem: "it is larger than 1 MiB" };
+    return decodeUtf8(readFileSync(path));
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code === "ENOENT" || code === "ENOTDIR") return { problem: "there is no such file" };
+    return { problem: code === "EACCES" ? "it may not be read" : "it cannot be opened" };
+  }
+}
+
+function decodeUtf8(bytes: Uint8Array): FileText {
+  try {
+    return { text: new TextDecoder("utf-8", { fatal: true }).decode(bytes) };
+  } catch {
+    return { problem: "it is not UTF-8 text" };
+  }
+}

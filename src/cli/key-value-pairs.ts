@@ -1,0 +1,79 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { BerthError, getErrorMessage } from "../base/errors.ts";
+import type { AppSpec, EnvValue } from "../resources/app-spec.ts";
+import type { Cli } from "./cli.ts";
+import { UsageError } from "./cli-errors.ts";
+import { readAll } from "./read-input.ts";
+
+/** What a Secret's value may hold, with room to spare. */
+const VALUE_BYTES_MAX = 8 * 1024 * 1024;
+
+/** `key=value`; the value may hold further equals signs. Throws UsageError. */
+export function splitPair(text: string, example: string): [key: string, value: string] {
+  const at = text.indexOf("=");
+  if (at < 1) throw new UsageError(`"${text}" is not KEY=VALUE`, `write it as ${example}`);
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
+export function pairsToObject(texts: readonly string[], example: string): Record<string, string> {
+  return Object.fromEntries(texts.map((text) => splitPair(text, example)));
+}
+
+/** `NAME=value`, or `NAME=secret:SECRET/KEY` for a value of a Secret. */
+export function parseVariables(texts: readonly string[]): NonNullable<AppSpec["env"]> {
+  return Object.fromEntries(texts.map((text) => parseVariable(text)));
+}
+
+function parseVariable(text: string): [string, EnvValue] {
+  const [name, value] = splitPair(text, "-e NAME=value");
+  const match = /^secret:([^/]+)(?:\/(.+))?$/.exec(value);
+  if (match?.[1] === undefined) return [name, value];
+  return [
+    name,
+    match[2] === undefined ? { secret: match[1] } : { secret: match[1], key: match[2] },
+  ];
+}
+
+/**
+ * As pairsToObject, where `key=@file` takes a file as it is and `key=-` takes standard input without
+ * its last line break: so a value need not stand in the shell's history or in a list of processes.
+ */
+export async function readPairs(
+  cli: Cli,
+  texts: readonly string[],
+): Promise<Record<string, string>> {
+  const data: Record<string, string> = {};
+  for (const text of texts) {
+    const [key, value] = splitPair(text, "key=value, key=@file or key=-");
+    if (value === "-") {
+      const bytes = await readAll(cli.io.input, VALUE_BYTES_MAX);
+      data[key] = decodeUtf8(bytes, "standard input").replace(/\r?\n$/, "");
+    } else if (value.startsWith("@")) {
+      data[key] = decodeUtf8(readValueFile(cli, value.slice(1)), value.slice(1));
+    } else {
+      data[key] = value;
+    }
+  }
+  return data;
+}
+
+function readValueFile(cli: Cli, path: string): Buffer {
+  try {
+    return readFileSync(resolve(cli.io.workingDirectory, path));
+  } catch (error) {
+    throw new BerthError("invalid_request", `cannot read ${path}: ${getErrorMessage(error)}`, {
+      hint: "a value that starts with @ names a file; use key=- for text that does",
+    });
+  }
+}
+
+function decodeUtf8(bytes: Buffer, origin: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new BerthError("invalid_request", `${origin} is not UTF-8 text`, {
+      hint: "encode binary values first, for example with base64",
+    });
+  }
+}

@@ -1,0 +1,165 @@
+import { basename, resolve } from "node:path";
+import { ApiError } from "../../client/rest/api-error.ts";
+import type { Client } from "../../client/rest/client.ts";
+import { NAME_LENGTH_MAX } from "../../resources/field-schemas.ts";
+import type { Manifest } from "../../resources/kinds.ts";
+import type { ModelSpec } from "../../resources/model-spec.ts";
+import type { ModelDetails } from "../../resources/wire/models.ts";
+import { UsageError } from "../cli-errors.ts";
+import { exportManifest } from "../output/export-manifest.ts";
+
+/** What flags say of a model, beside where it comes from. */
+export type ModelFields = Partial<
+  Pick<
+    ModelSpec,
+    "file" | "quantization" | "revision" | "sha256" | "credential" | "contextSize" | "parallel"
+  >
+>;
+
+/** What a person wrote for a model. */
+export type ModelArgument =
+  /** The name of a Model, of a catalog entry, or a repository, maybe with `:QUANTIZATION`. */
+  | { readonly type: "id"; readonly id: string }
+  /** A URL, or the path of a file, which only a Model's source can name. */
+  | { readonly type: "source"; readonly source: string };
+
+/** Pure. A page of a hub, `https://HOST/org/name`, is left to the server, which knows its hub. */
+export function parseModelArgument(word: string, workingDirectory: string): ModelArgument {
+  const isUrl = /^[a-z][a-z0-9+.-]*:\/\//i.test(word);
+  const isPage = /^https:\/\/[^/]+\/[^/]+\/[^/?#]+$/i.test(word) && !/\.gguf$/i.test(word);
+  if (isUrl && !isPage) return { type: "source", source: word };
+  const isPath = /^(\/|\.{1,2}\/)/.test(word) || (/\.gguf$/i.test(word) && !word.includes("/"));
+  if (isPath) return { type: "source", source: resolve(workingDirectory, word) };
+  return { type: "id", id: word };
+}
+
+/** `org/name:Q8_0`, taken apart where it has a colon. */
+export function splitModelId(id: string): { repository: string; quantization: string | undefined } {
+  const [, repository = id, quantization] = /^(.+\/[^:]+):([\w.-]+)$/.exec(id) ?? [];
+  return { repository, quantization };
+}
+
+type ModelManifest = Pick<Manifest<"Model">, "metadata" | "spec">;
+
+/** A Model that has been declared. */
+export interface DeclaredModel {
+  readonly name: string;
+  /** False where it was there already, just so. */
+  readonly hasChanged: boolean;
+}
+
+/**
+ * Makes the Model that the word and the fields describe, or gives the one that is there these fields; what
+ * they do not name stays as it is. Throws ApiError as `apply` does, UsageError where an existing Model would
+ * become another one.
+ */
+export async function declareModel(
+  client: Client,
+  word: ModelArgument,
+  fields: ModelFields,
+  options: { readonly name?: string | undefined; readonly force?: boolean } = {},
+): Promise<DeclaredModel> {
+  const { name, spec, quantization } = await resolveModel(client, word, fields, options.name);
+  const wanted: ModelFields = {
+    ...fields,
+    ...(quantization === undefined ? {} : { quantization }),
+  };
+  const before = await fetchManifest(client, name);
+  if (before !== undefined) assertSameModel(before, { ...wanted, source: spec.source });
+  const { results } = await client.apply({
+    manifests: [
+      {
+        apiVersion: "berth.dev/v1",
+        kind: "Model",
+        metadata: before?.metadata ?? { name },
+        spec: { ...(before?.spec ?? spec), ...wanted },
+      },
+    ],
+    manager: "cli",
+    ...(options.force === true ? { force: true } : {}),
+  });
+  return { name, hasChanged: results[0]?.action !== "unchanged" };
+}
+
+/** What the Model is called, and what it is made of where it is not there yet. */
+async function resolveModel(
+  client: Client,
+  word: ModelArgument,
+  fields: ModelFields,
+  givenName: string | undefined,
+): Promise<{ name: string; spec: ModelSpec; quantization: string | undefined }> {
+  if (word.type === "source")
+    return {
+      name: givenName ?? nameFromSource(word.source),
+      spec: { source: word.source },
+      quantization: undefined,
+    };
+  const { repository, quantization = fields.quantization } = splitModelId(word.id);
+  const id = quantization === undefined ? repository : `${repository}:${quantization}`;
+  const known = await fetchModel(client, id);
+  const isKnown = known?.spec != null && (givenName === undefined || givenName === known.name);
+  return {
+    name: givenName ?? known?.name ?? (await chooseFreeName(client, id)),
+    spec:
+      isKnown && known.spec !== null ? known.spec : { source: known?.spec?.source ?? repository },
+    quantization,
+  };
+}
+
+/** The server chooses; nothing is written. Throws ApiError 404 for what can be no repository. */
+async function chooseFreeName(client: Client, id: string): Promise<string> {
+  const preview = await client.models.download(id, { dryRun: true });
+  return preview.dryRun ? preview.report.name : preview.model.name;
+}
+
+/** A Model, an entry of the catalog or a file of the assistant; undefined where there is none, or more than one. */
+async function fetchModel(client: Client, id: string): Promise<ModelDetails | undefined> {
+  try {
+    return await client.models.get(id);
+  } catch (error) {
+    if (error instanceof ApiError && (error.status === 404 || error.status === 409))
+      return undefined;
+    throw error;
+  }
+}
+
+async function fetchManifest(client: Client, name: string): Promise<ModelManifest | undefined> {
+  try {
+    const [resource, { spec }] = await Promise.all([
+      client.resources.get("Model", name),
+      client.models.get(name),
+    ]);
+    return spec === null ? undefined : { metadata: exportManifest(resource).metadata, spec };
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+/** A model that is in use does not silently become another one. */
+function assertSameModel(
+  { metadata, spec }: ModelManifest,
+  wanted: Pick<ModelSpec, "source" | "file" | "quantization">,
+): void {
+  for (const field of ["source", "file", "quantization"] as const) {
+    const has = spec[field];
+    if (wanted[field] === undefined || wanted[field] === has) continue;
+    throw new UsageError(
+      `there is a model "${metadata.name}" already, with ${has === undefined ? `no ${field}` : `the ${field} ${has}`}`,
+      `give this one a name of its own: --name NAME; or change that one: \`berth edit model ${metadata.name}\``,
+    );
+  }
+}
+
+/** Of a file: its name, as far as it can be one. */
+function nameFromSource(source: string): string {
+  const path = URL.parse(source)?.pathname ?? source;
+  const name = basename(path)
+    .replace(/\.gguf$/i, "")
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .slice(0, NAME_LENGTH_MAX)
+    .replaceAll(/^-|-$/g, "");
+  if (name !== "") return name;
+  throw new UsageError(`no name can be made of "${source}"`, "give it one: --name NAME");
+}

@@ -1,0 +1,66 @@
+import { isAbortError } from "../../base/errors.ts";
+import type { Client } from "../../client/rest/client.ts";
+import type { ModelDetails } from "../../resources/wire/models.ts";
+import type { Cli } from "../cli.ts";
+import type { OutputFormat } from "../command-options.ts";
+import { printDocument } from "../output/print.ts";
+import { type FollowOptions, followModel } from "./follow-model.ts";
+
+/** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
+const INTERRUPTED = 130;
+
+export interface FinishFlags {
+  readonly wait?: boolean;
+  readonly timeout?: number;
+  readonly quiet?: boolean;
+  readonly output?: OutputFormat;
+}
+
+/** The short form of the result with -o; undefined where it is to be told in words. */
+export function isDocumentFormat(format: OutputFormat | undefined): format is "json" | "yaml" {
+  return format === "json" || format === "yaml";
+}
+
+/**
+ * Follows a model to where it is to be, and returns it; a Ctrl-C ends the following and nothing else, and
+ * returns undefined.
+ */
+export async function waitForModelState(
+  cli: Cli,
+  client: Client,
+  name: string,
+  until: FollowOptions["until"],
+  flags: FinishFlags,
+): Promise<ModelDetails | undefined> {
+  const interruption = new AbortController();
+  const removeInterruptListener = cli.io.onInterrupt(() => interruption.abort());
+  try {
+    return await followModel(cli, client, name, {
+      until,
+      timeoutMs: flags.timeout ?? Number.POSITIVE_INFINITY,
+      isQuiet: flags.quiet === true,
+      signal: interruption.signal,
+    });
+  } catch (error) {
+    if (!interruption.signal.aborted || !isAbortError(error)) throw error;
+    cli.note(
+      `the server goes on with it: \`berth models ls\` shows how far it is, \`berth models rm ${name}\` ends it`,
+    );
+    cli.exitCode = INTERRUPTED;
+    return undefined;
+  } finally {
+    removeInterruptListener();
+  }
+}
+
+/** The result in the form that -o asks for; true where that is all there is to say. */
+export async function printFormatted(
+  cli: Cli,
+  model: ModelDetails,
+  format: OutputFormat | undefined,
+): Promise<boolean> {
+  if (isDocumentFormat(format)) await printDocument(cli, model, format);
+  else if (format === "name") await cli.print(`model/${model.name}`);
+  else return false;
+  return true;
+}

@@ -1,0 +1,29 @@
+import type { Kind, Manifest } from "../../resources/kinds.ts";
+import type { ResourceView } from "../../resources/wire/resources.ts";
+
+/** As a file has it. */
+export interface ExportedManifest {
+  readonly apiVersion: string;
+  readonly kind: Kind;
+  readonly metadata: Manifest["metadata"];
+  readonly spec: ResourceView["spec"];
+}
+
+/** The manifest that would make this resource: without status and without what the server adds. */
+export function exportManifest(resource: ResourceView): ExportedManifest {
+  const { name, labels, annotations } = resource.metadata;
+  const own = Object.fromEntries(
+    // Berth's own annotations are wishes of a moment, such as a restart.
+    Object.entries(annotations).filter(([key]) => !key.startsWith("berth.dev/")),
+  );
+  return {
+    apiVersion: resource.apiVersion,
+    kind: resource.kind,
+    metadata: {
+      name,
+      ...(Object.keys(labels).length > 0 ? { labels } : {}),
+      ...(Object.keys(own).length > 0 ? { annotations: own } : {}),
+    },
+    spec: resource.spec,
+  };
+}

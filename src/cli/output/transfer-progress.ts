@@ -1,0 +1,129 @@
+import { formatBytes } from "../../base/units.ts";
+import { formatDurationMs } from "../format-time.ts";
+import { displayWidth, toSingleLine, truncateToWidth } from "./display-width.ts";
+
+/** How far bytes are on their way, or being read. */
+export interface TransferState {
+  /** What it is of: the name of a model. */
+  readonly label: string;
+  /** Said instead of numbers where there are none yet: "asks the hub". */
+  readonly activity: string;
+  readonly doneBytes: number;
+  /** Null where nobody has told it. */
+  readonly totalBytes: number | null;
+  readonly bytesPerSecond: number | null;
+}
+
+const BAR_WIDTHS = [24, 12] as const;
+/** Of a terminal that does not tell. */
+const COLUMNS_STANDARD = 80;
+/** Where lines stay, one every few seconds is enough. */
+const PLAIN_MS = 5_000;
+
+/** `small  [########----------------]  34 %  1.2 GiB of 3.5 GiB  45.3 MiB/s  52s left`, as far as that fits. */
+export function formatTransferLine(transfer: TransferState, columns: number): string {
+  const { label } = transfer;
+  const { percent, fraction, amount, speed, left } = transferTexts(transfer);
+  const bars = fraction === undefined ? [] : BAR_WIDTHS.map((width) => bar(fraction, width));
+  const small = bars.slice(-1);
+  const lines = [
+    ...bars.map((drawn) => [label, drawn, percent, amount, speed, left]),
+    ...small.map((drawn) => [label, drawn, percent, speed, left]),
+    ...small.map((drawn) => [label, drawn, percent, left]),
+    [label, percent, left],
+    [label, percent],
+  ].map((parts) => parts.filter((part) => part !== "").join("  "));
+  const fitting = lines.find((line) => displayWidth(line) < columns);
+  return fitting ?? truncateToWidth(lines.at(-1) ?? label, Math.max(1, columns - 1));
+}
+
+/** The same where lines stay: `small: 34 %, 1.2 GiB of 3.5 GiB, 45.3 MiB/s, 52s left`. */
+export function formatPlainTransferLine(transfer: TransferState): string {
+  const { percent, amount, speed, left } = transferTexts(transfer);
+  return `${transfer.label}: ${[percent.trim(), amount, speed, left].filter((part) => part !== "").join(", ")}`;
+}
+
+function transferTexts({ activity, doneBytes, totalBytes, bytesPerSecond }: TransferState) {
+  const fraction =
+    totalBytes === null || totalBytes === 0 ? undefined : Math.min(1, doneBytes / totalBytes);
+  const isMoving = fraction !== undefined || doneBytes > 0;
+  const hasSpeed = bytesPerSecond !== null && bytesPerSecond > 0;
+  const leftBytes = totalBytes === null ? 0 : totalBytes - doneBytes;
+  const done = isMoving ? formatBytes(doneBytes) : "";
+  return {
+    fraction,
+    percent:
+      fraction === undefined ? activity : `${String(Math.floor(fraction * 100)).padStart(3)} %`,
+    amount: totalBytes === null ? done : isMoving ? `${done} of ${formatBytes(totalBytes)}` : "",
+    speed: hasSpeed ? `${formatBytes(Math.round(bytesPerSecond))}/s` : "",
+    left:
+      hasSpeed && leftBytes > 0
+        ? `${formatDurationMs((leftBytes / bytesPerSecond) * 1000 + 999)} left`
+        : "",
+  };
+}
+
+function bar(fraction: number, width: number): string {
+  const full = Math.round(fraction * width);
+  return `[${"#".repeat(full)}${"-".repeat(width - full)}]`;
+}
+
+export interface TransferProgressOptions {
+  readonly write: (text: string) => void;
+  /** A line that is painted over again and again; otherwise lines that stay. */
+  readonly isTerminal: boolean;
+  readonly columns: () => number | undefined;
+  readonly nowMs: () => number;
+  readonly dim: (text: string) => string;
+}
+
+/** Shows one transfer after another; whoever began it ends it, so that what follows has a line of its own. */
+export class TransferProgress {
+  readonly #options: TransferProgressOptions;
+  #isOpen = false;
+  #last = "";
+  #lastActivity = "";
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: TransferProgressOptions) {
+    this.#options = options;
+  }
+
+  show(transfer: TransferState): void {
+    const { isTerminal, columns, nowMs, write, dim } = this.#options;
+    const safe = { ...transfer, activity: toSingleLine(transfer.activity) };
+    if (!isTerminal) {
+      const hasChangedActivity = safe.activity !== this.#lastActivity;
+      if (!hasChangedActivity && nowMs() - this.#lastMs < PLAIN_MS) return;
+      this.#lastActivity = safe.activity;
+      this.#lastMs = nowMs();
+      this.#printPlain(formatPlainTransferLine(safe));
+      return;
+    }
+    const line = formatTransferLine(safe, columns() ?? COLUMNS_STANDARD);
+    if (this.#isOpen && line === this.#last) return;
+    write(`${this.#isOpen ? "\r\u001b[K" : ""}${dim(line)}`);
+    this.#last = line;
+    this.#isOpen = true;
+  }
+
+  /** A line that stays, above the transfer. */
+  printLine(text: string): void {
+    const { write, dim } = this.#options;
+    if (this.#isOpen) write("\r\u001b[K");
+    this.#isOpen = false;
+    write(`${dim(toSingleLine(text))}\n`);
+  }
+
+  /** Ends the line; with `isWiped`, nothing of it stays. */
+  end(shouldErase = false): void {
+    if (this.#isOpen) this.#options.write(shouldErase ? "\r\u001b[K" : "\n");
+    this.#isOpen = false;
+  }
+
+  #printPlain(line: string): void {
+    if (line === this.#last) return;
+    this.#last = line;
+    this.#options.write(`${line}\n`);
+  }
+}

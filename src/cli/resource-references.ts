@@ -1,0 +1,72 @@
+import { formatSuggestion } from "../base/spelling-suggestions.ts";
+import type { Kind } from "../resources/kinds.ts";
+import { UsageError } from "./cli-errors.ts";
+
+/** As in `plurals` of the resources, which load every schema with them; a test compares the two. */
+const kindWordForms: Readonly<Record<Kind, { readonly plural: string; readonly short: string }>> = {
+  App: { plural: "apps", short: "a" },
+  Model: { plural: "models", short: "m" },
+  Template: { plural: "templates", short: "tpl" },
+  Secret: { plural: "secrets", short: "sec" },
+};
+
+/** Every word that means a kind, in lower case. */
+export const kindsByWord: ReadonlyMap<string, Kind> = new Map(
+  (["App", "Model", "Template", "Secret"] as const).flatMap((kind) =>
+    [kind.toLowerCase(), kindWordForms[kind].plural, kindWordForms[kind].short].map(
+      (word): [string, Kind] => [word, kind],
+    ),
+  ),
+);
+
+/** app, apps, App and a all mean App. Throws UsageError with the nearest word. */
+function parseKind(word: string): Kind {
+  const kind = findKind(word);
+  if (kind !== undefined) return kind;
+  const known = Object.values(kindWordForms).map(({ plural, short }) => `${plural} (${short})`);
+  throw new UsageError(
+    `there is no kind "${word}"${formatSuggestion(word, kindsByWord.keys())}`,
+    `kinds: ${known.join(", ")}`,
+  );
+}
+
+export function findKind(word: string): Kind | undefined {
+  return kindsByWord.get(word.toLowerCase());
+}
+
+/** `app/hello`, as -o name prints it and as every verb that takes a name reads it. */
+export function formatReference(kind: string, name: string): string {
+  return `${kind.toLowerCase()}/${name}`;
+}
+
+/**
+ * What people write behind get, describe and delete: `app hello`, `app hello world`, `app/hello secret/db`.
+ * A single bare word that is no kind is the name of an app where `bareIsApp` says so.
+ */
+export function parseReferences(
+  words: readonly string[],
+  isBareWordApp = false,
+): { kind: Kind; names: string[] }[] {
+  const [first, ...rest] = words;
+  if (first === undefined) return [];
+  if (words.some((word) => word.includes("/"))) {
+    return words.map((word) => {
+      const [kind, name, ...more] = word.split("/");
+      if (!kind || !name || more.length > 0)
+        throw new UsageError(`"${word}" is not KIND/NAME`, "write all of them as app/hello");
+      return { kind: parseKind(kind), names: [name] };
+    });
+  }
+  if (isBareWordApp && (rest.length === 0 || findKind(first) === undefined))
+    return [{ kind: "App", names: [...words] }];
+  return [{ kind: parseKind(first), names: rest }];
+}
+
+/** The name of an app, also where it is written as `app/hello`. */
+export function parseAppName(word: string): string {
+  const [kind, name, ...rest] = word.split("/");
+  if (name === undefined) return word;
+  if (rest.length > 0 || name === "" || findKind(kind ?? "") !== "App")
+    throw new UsageError(`"${word}" does not name an app`, "write NAME or app/NAME");
+  return name;
+}

@@ -1,0 +1,61 @@
+import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, isAbsolute, join } from "node:path";
+import { type Static, Type } from "typebox";
+import { BerthError } from "../base/errors.ts";
+import { LazyValidator } from "../base/json-validator.ts";
+import type { Environment } from "../base/process-environment.ts";
+
+const SavedLoginSchema = Type.Object({
+  token: Type.String({ minLength: 1 }),
+  /** A session ends with `berth logout`; a named token is only forgotten. */
+  kind: Type.Union([Type.Literal("session"), Type.Literal("named")]),
+  expires_at: Type.Optional(Type.String()),
+});
+const SavedLogins = Type.Object({
+  /** The server that verbs talk to when nothing else names one. */
+  current: Type.Optional(Type.String()),
+  servers: Type.Record(Type.String(), SavedLoginSchema),
+});
+export type SavedLogin = Static<typeof SavedLoginSchema>;
+export type SavedLogins = Static<typeof SavedLogins>;
+
+const savedLoginsValidator = new LazyValidator<SavedLogins>(SavedLogins);
+
+/** $XDG_CONFIG_HOME/berth/credentials.json: servers by origin, as `berth login` saved them. */
+export function credentialsFile(environment: Environment): string {
+  const configured = environment["XDG_CONFIG_HOME"];
+  const home = environment["HOME"] || homedir();
+  const base = configured && isAbsolute(configured) ? configured : join(home, ".config");
+  return join(base, "berth", "credentials.json");
+}
+
+export function readSavedLogins(environment: Environment): SavedLogins {
+  const file = credentialsFile(environment);
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch {
+    return { servers: {} };
+  }
+  try {
+    const value: unknown = JSON.parse(text);
+    if (savedLoginsValidator.isValid(value)) return value;
+  } catch {
+    // Said below, for both ways of being wrong.
+  }
+  throw new BerthError("invalid_request", `${file} is not what \`berth login\` writes`, {
+    hint: `delete it, then \`berth login URL\``,
+  });
+}
+
+/** Written beside and renamed, so that no other process ever reads half a file; mode 0600. */
+export function writeSavedLogins(environment: Environment, credentials: SavedLogins): string {
+  const file = credentialsFile(environment);
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const temporary = `${file}.${process.pid}`;
+  writeFileSync(temporary, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600 });
+  chmodSync(temporary, 0o600);
+  renameSync(temporary, file);
+  return file;
+}

@@ -1,0 +1,268 @@
+import { BerthError, type ErrorCode, isAbortError } from "../../base/errors.ts";
+import { readEvents } from "./server-sent-events.ts";
+
+export interface ChatMessage {
+  readonly role: "system" | "user" | "assistant";
+  readonly content: string;
+}
+
+export interface ChatRequest {
+  /** Without it, the assistant's default. */
+  readonly model: string | undefined;
+  readonly messages: readonly ChatMessage[];
+  readonly temperature?: number | undefined;
+  /** -1: as many as the context holds. */
+  readonly maxTokens?: number | undefined;
+}
+
+/** What comes of an answer, in its order; `end` is the last one. */
+export type ChatEvent = { readonly type: "text" | "thought"; readonly text: string } | ChatEndEvent;
+
+export interface ChatEndEvent {
+  readonly type: "end";
+  /** As the assistant names it. */
+  readonly model: string | null;
+  /** stop; length: a limit cut it off. */
+  readonly finishReason: string;
+  readonly usage: ChatUsage | null;
+}
+
+export interface ChatUsage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+}
+
+/** Of GET /v1/models, as far as it is shown. */
+export interface ServedModel {
+  readonly id: string;
+  readonly aliases: readonly string[];
+  readonly kind: string;
+  readonly state: string;
+  readonly context_length: number | null;
+  /** Why it has failed. */
+  readonly error?: string;
+}
+
+/** An error that the assistant answered, also in the middle of a stream. */
+export class ChatError extends BerthError {
+  /** As in docs/assistant-errors.md, such as `no_model`; "" where it gave none. */
+  readonly reason: string;
+
+  constructor(reason: string, message: string, options: { cause?: unknown } = {}) {
+    super(codes[reason] ?? "internal", message, options);
+    this.reason = reason;
+  }
+}
+
+const codes: Readonly<Record<string, ErrorCode>> = {
+  invalid_request: "invalid_request",
+  unsupported_parameter: "invalid_request",
+  context_length_exceeded: "invalid_request",
+  model_unsuitable: "invalid_request",
+  model_not_found: "not_found",
+  no_model: "not_found",
+  model_unusable: "model_unusable",
+  insufficient_memory: "insufficient_memory",
+  queue_full: "too_many_requests",
+  timeout: "timeout",
+  payload_too_large: "payload_too_large",
+  forbidden: "forbidden",
+  not_found: "not_found",
+  shutting_down: "assistant_unreachable",
+  consent_required: "consent_required",
+  unauthorized: "provider_denied",
+  unreachable: "provider_unreachable",
+  rate_limited: "too_many_requests",
+  limits_exceeded: "too_many_requests",
+  provider_failed: "provider_failed",
+  cut_off: "provider_failed",
+  bad_response: "provider_failed",
+  cancelled: "wrong_state",
+};
+
+/** The assistant's chat over HTTP, as any client of the convention would use it. */
+export class ChatClient {
+  readonly #url: string;
+  readonly #fetch: typeof globalThis.fetch;
+
+  /** `url` as http://127.0.0.1:7777, with or without `/v1`. Throws `invalid_request` for anything else. */
+  constructor(options: { readonly url: string; readonly fetch?: typeof globalThis.fetch }) {
+    this.#url = parseBaseUrl(options.url);
+    this.#fetch = options.fetch ?? globalThis.fetch;
+  }
+
+  /** Without `/v1`. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** The default one first. Throws ChatError, and BerthError `assistant_unreachable`. */
+  async listModels(signal?: AbortSignal): Promise<readonly ServedModel[]> {
+    const response = await this.#send("/v1/models", { signal: signal ?? null });
+    const body = parseJson(await response.text());
+    const data = getField(body, "data");
+    if (!Array.isArray(data)) throw unexpectedServer(this.#url);
+    return data.map((model: unknown) => parseServedModel(model));
+  }
+
+  /**
+   * One answer, as it comes. Throws ChatError where it is refused, or breaks off with a reason; BerthError
+   * `assistant_unreachable` where nobody answers, or the connection is lost; the abort of the signal.
+   */
+  async *chat(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent> {
+    const response = await this.#send("/v1/chat/completions", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        model: request.model,
+        messages: request.messages,
+        temperature: request.temperature,
+        max_tokens: request.maxTokens,
+        stream: true,
+        stream_options: { include_usage: true },
+      }),
+      signal,
+    });
+    let end: ChatEndEvent = { type: "end", model: null, finishReason: "", usage: null };
+    try {
+      for await (const { data } of readEvents(response)) {
+        if (data === "[DONE]") {
+          yield end;
+          return;
+        }
+        const chunk = parseJson(data);
+        const failure = readError(chunk);
+        if (failure !== undefined) throw failure;
+        end = { ...end, ...mergeEnd(chunk, end) };
+        yield* readChunkEvents(chunk);
+      }
+    } catch (error) {
+      if (error instanceof BerthError || isAbortError(error) || signal.aborted) throw error;
+      throw connectionLost(this.#url, error);
+    }
+    throw connectionLost(this.#url, undefined);
+  }
+
+  async #send(path: string, init: RequestInit): Promise<Response> {
+    let response: Response;
+    try {
+      response = await this.#fetch(`${this.#url}${path}`, init);
+    } catch (error) {
+      if (isAbortError(error) || init.signal?.aborted === true) throw error;
+      throw new BerthError("assistant_unreachable", `no assistant answers at ${this.#url}`, {
+        hint: "`berth up` starts it; `berth status` tells how it is",
+        cause: error,
+      });
+    }
+    if (response.ok) return response;
+    const text = await response.text().catch(() => "");
+    throw readError(parseJsonOrUndefined(text)) ?? unexpectedServer(this.#url, response.status);
+  }
+}
+
+function parseBaseUrl(url: string): string {
+  const base = URL.parse(url) ?? undefined;
+  if (base === undefined || (base.protocol !== "http:" && base.protocol !== "https:"))
+    throw new BerthError("invalid_request", `"${url}" is not the URL of an assistant`, {
+      hint: "write it as http://127.0.0.1:7777",
+    });
+  return `${base.origin}${base.pathname.replace(/\/(v1\/?)?$/, "")}`;
+}
+
+function unexpectedServer(url: string, status?: number): BerthError {
+  const what = status === undefined ? "something else" : `with ${status}`;
+  return new BerthError("assistant_unreachable", `what answers at ${url} answers ${what}`, {
+    hint: "check that the URL is that of Berth's assistant, such as http://127.0.0.1:7777",
+  });
+}
+
+function connectionLost(url: string, cause: unknown): BerthError {
+  return new BerthError("assistant_unreachable", `the assistant at ${url} broke off`, {
+    hint: "ask again in a moment; `berth status` tells how it is",
+    cause,
+  });
+}
+
+function readError(body: unknown): ChatError | undefined {
+  const error = getField(body, "error");
+  const message = getField(error, "message");
+  if (typeof message !== "string") return undefined;
+  const code = getField(error, "code");
+  return new ChatError(typeof code === "string" ? code : "", message);
+}
+
+function mergeEnd(chunk: unknown, before: ChatEndEvent): Partial<ChatEndEvent> {
+  const model = getField(chunk, "model");
+  const reason = getField(getFirstChoice(chunk), "finish_reason");
+  const usage = getField(chunk, "usage");
+  return {
+    model: typeof model === "string" ? model : before.model,
+    finishReason: typeof reason === "string" ? reason : before.finishReason,
+    usage: isUsage(usage) ? usage : before.usage,
+  };
+}
+
+function isUsage(value: unknown): value is ChatUsage {
+  return (
+    typeof getField(value, "prompt_tokens") === "number" &&
+    typeof getField(value, "completion_tokens") === "number" &&
+    typeof getField(value, "total_tokens") === "number"
+  );
+}
+
+function* readChunkEvents(chunk: unknown): Generator<ChatEvent> {
+  const delta = getField(getFirstChoice(chunk), "delta");
+  const thought = getField(delta, "reasoning_content");
+  if (typeof thought === "string" && thought !== "") yield { type: "thought", text: thought };
+  const text = getField(delta, "content");
+  if (typeof text === "string" && text !== "") yield { type: "text", text };
+}
+
+function getFirstChoice(chunk: unknown): unknown {
+  const choices = getField(chunk, "choices");
+  return Array.isArray(choices) ? choices[0] : undefined;
+}
+
+function parseServedModel(value: unknown): ServedModel {
+  const text = (name: string) => {
+    const found = getField(value, name);
+    return typeof found === "string" ? found : "";
+  };
+  const aliases = getField(value, "aliases");
+  const context = getField(value, "context_length");
+  const error = text("error");
+  return {
+    id: text("id"),
+    aliases: Array.isArray(aliases) ? aliases.filter((alias) => typeof alias === "string") : [],
+    kind: text("kind"),
+    state: text("state"),
+    context_length: typeof context === "number" ? context : null,
+    ...(error === "" ? {} : { error }),
+  };
+}
+
+function getField(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null
+    ? Object.getOwnPropertyDescriptor(value, name)?.value
+    : undefined;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new BerthError("assistant_unreachable", "what answers is not JSON", {
+      hint: "check that the URL is that of Berth's assistant, such as http://127.0.0.1:7777",
+      cause: error,
+    });
+  }
+}
+
+function parseJsonOrUndefined(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,112 @@
+import { posix, relative, resolve } from "node:path";
+import { isInsidePath } from "../resources/field-checks.ts";
+import { type ComposeNode, getValue, isNull, listEntries, type Scalar } from "./compose-tree.ts";
+import { asMapping } from "./merge-services.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
+
+/** Keys that make a build faster or name its result, and change nothing of what is in it. */
+const ignoredBuildKeys: readonly string[] = [
+  "cache_from",
+  "cache_to",
+  "labels",
+  "no_cache",
+  "pull",
+  "tags",
+  "provenance",
+  "sbom",
+];
+
+/** `build` as a source: a folder beside the spec file, or a git repository. */
+export function convertBuild(conversion: ServiceConversion, node: ComposeNode): void {
+  const image = conversion.getNode("image");
+  if (image) {
+    conversion.addNote(
+      image,
+      "the image is built from source, and Berth names it: the name is left out",
+    );
+  }
+  const context = node.kind === "map" ? getValue(node, "context") : node;
+  const text = conversion.readText(context) ?? ".";
+  const folder = (context ?? node).place.source.folder;
+  const dockerfile = getValue(node, "dockerfile");
+  const file = conversion.readText(dockerfile);
+  if (/^(https?|git|ssh):\/\/|^git@|^github\.com\//.test(text)) {
+    convertGit(conversion, text);
+  } else {
+    const path = relative(conversion.options.specFolder, resolve(folder, text));
+    conversion.spec.source = { local: path === "" ? "." : path };
+    if (context && path.startsWith("..")) {
+      conversion.addNote(
+        context,
+        `the source is ${path}, outside of the folder of the spec file`,
+        "keep both where they are to each other, or write the spec files beside the source",
+      );
+    }
+  }
+  if (dockerfile && file !== undefined) convertDockerfile(conversion, dockerfile, file);
+  const target = getValue(node, "target");
+  const stage = conversion.readText(target);
+  if (stage) conversion.spec.build = { ...conversion.spec.build, target: stage };
+  convertArguments(conversion, getValue(node, "args"));
+  for (const entry of conversion.listEntries(node.kind === "map" ? node : undefined)) {
+    const { key } = entry;
+    if (["context", "dockerfile", "target", "args"].includes(key)) continue;
+    if (key === "dockerfile_inline") {
+      conversion.addLoss(
+        entry,
+        "a Dockerfile cannot stand in a spec",
+        "save it as Dockerfile in the folder that is built",
+      );
+    } else if (ignoredBuildKeys.includes(key))
+      conversion.addNote(entry, `build.${key} is Berth's own business`);
+    else conversion.addLoss(entry, `a build has no ${key}`);
+  }
+}
+
+/** `https://host/repository.git#ref:folder`. */
+function convertGit(conversion: ServiceConversion, text: string): void {
+  const [address = "", fragment = ""] = text.split("#", 2);
+  const [ref = "", path = ""] = fragment.split(":", 2);
+  const url = address
+    .replace(/^github\.com\//, "https://github.com/")
+    .replace(/^git:\/\//, "https://");
+  conversion.spec.source = {
+    git: { url, ...(ref === "" ? {} : { ref }), ...(path === "" ? {} : { path }) },
+  };
+}
+
+function convertDockerfile(conversion: ServiceConversion, node: ComposeNode, file: string): void {
+  const path = posix.normalize(file);
+  if (file !== "" && isInsidePath(path))
+    conversion.spec.build = { ...conversion.spec.build, dockerfile: path };
+  else {
+    conversion.addLoss(
+      node,
+      `"${file}" is outside of the folder that is built, where a build sees nothing`,
+      "copy it into that folder, and set build.dockerfile",
+    );
+  }
+}
+
+function convertArguments(conversion: ServiceConversion, node: ComposeNode | undefined): void {
+  if (!node || isNull(node)) return;
+  conversion.markHandled(node);
+  const args: Record<string, string> = {};
+  for (const { key, value } of listEntries(asMapping(node))) {
+    const given = resolveArgument(conversion, key, value);
+    if (given === undefined || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(key)) {
+      conversion.addLoss(value, `the build argument ${key} has no value that can be carried over`);
+    } else args[key] = given;
+  }
+  if (Object.keys(args).length > 0) conversion.spec.build = { ...conversion.spec.build, args };
+}
+
+function resolveArgument(
+  conversion: ServiceConversion,
+  key: string,
+  value: ComposeNode,
+): string | undefined {
+  if (value.kind !== "scalar") return undefined;
+  const scalar: Scalar = value;
+  return isNull(scalar) ? conversion.project.variables.get(key) : scalar.text;
+}

@@ -1,0 +1,144 @@
+import { type ComposeNode, type Entry, getValue, isNull, listEntries } from "./compose-tree.ts";
+import { asMapping } from "./merge-services.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
+
+/** `depends_on` and `links`: what must be Ready before. */
+export function convertDependencies(conversion: ServiceConversion): void {
+  const node = conversion.getNode("depends_on");
+  if (node) {
+    for (const item of node.kind === "list" ? node.items : []) conversion.markHandled(item);
+    for (const entry of listEntries(asMapping(node))) convertDependency(conversion, entry);
+  }
+  for (const item of conversion.readTexts(conversion.getNode("links"))) {
+    conversion.markHandled(item);
+    const [service = "", alias] = item.text.split(":");
+    addDependency(conversion, item, service);
+    const app = conversion.apps.get(service);
+    if (alias !== undefined && app !== undefined && alias !== app) {
+      conversion.addLoss(
+        item,
+        `the other name "${alias}" is left out: the app is reached as "${app}" only`,
+        `write ${app} wherever ${alias} is named`,
+      );
+    }
+  }
+}
+
+function convertDependency(scope: ServiceConversion, { key, value, place }: Entry): void {
+  const condition = getValue(value, "condition");
+  const text = condition && scope.readText(condition);
+  const required = getValue(value, "required");
+  const isOptional = required !== undefined && !scope.isTrue(required);
+  const restart = getValue(value, "restart");
+  if (restart && scope.isTrue(restart)) {
+    scope.addLoss(restart, `the app does not start again when "${key}" does`);
+  }
+  if (text === "service_completed_successfully") {
+    scope.addLoss(
+      condition ?? value,
+      `nothing can wait for "${key}" to end: an app keeps running, and one that does a job once cannot be expressed`,
+      `do the job of "${key}" by hand, or at the start of this app`,
+    );
+    return;
+  }
+  if (condition && text !== "service_started" && text !== "service_healthy") {
+    scope.addLoss(condition, `there is no condition "${text}"`);
+  }
+  if (isOptional && !scope.apps.has(key)) {
+    scope.addNote({ key, value, place }, `"${key}" is not part of this import, and need not be`);
+  } else addDependency(scope, value, key);
+}
+
+function addDependency(conversion: ServiceConversion, node: ComposeNode, service: string): void {
+  const app = conversion.apps.get(service);
+  if (app === undefined) {
+    conversion.addLoss(
+      node,
+      `"${service}" is not part of this import, so nothing waits for it`,
+      conversion.project.services.entries.has(service)
+        ? "take its profile in with --profile"
+        : "is its name written right?",
+    );
+    return;
+  }
+  if (node.kind === "scalar") conversion.markHandled(node);
+  if (app === conversion.app || conversion.spec.dependsOn?.includes(app)) return;
+  conversion.spec.dependsOn = [...(conversion.spec.dependsOn ?? []), app];
+}
+
+/** Whether some service waits for this one to end: then it is a job, not an app. */
+export function isJob(service: string, services: ComposeNode): boolean {
+  return listEntries(services).some(({ value }) => {
+    const condition = getValue(getValue(getValue(value, "depends_on"), service), "condition");
+    return condition?.kind === "scalar" && condition.text === "service_completed_successfully";
+  });
+}
+
+/** `networks`, `network_mode` and the names by which a container is known on them. */
+export function convertNetworks(conversion: ServiceConversion): void {
+  const node = conversion.getNode("networks");
+  if (node) {
+    for (const item of node.kind === "list" ? node.items : []) {
+      conversion.addNote(item, "all apps share one network, and reach each other by name");
+    }
+    for (const entry of node.kind === "map" ? listEntries(node) : [])
+      convertNetwork(conversion, entry);
+  }
+  const mode = conversion.getEntry("network_mode");
+  if (mode) convertNetworkMode(conversion, mode, conversion.readText(mode.value) ?? "");
+  const containerName = conversion.getNode("container_name");
+  if (containerName && conversion.readText(containerName) !== conversion.app) {
+    conversion.addNote(
+      containerName,
+      `Berth names containers itself; other apps reach this one as "${conversion.app}"`,
+    );
+  }
+  const hostname = conversion.getNode("hostname");
+  if (hostname && conversion.readText(hostname) !== conversion.app) {
+    conversion.addLoss(
+      hostname,
+      `the container has a host name of its own; other apps reach it as "${conversion.app}"`,
+    );
+  }
+}
+
+function convertNetwork(conversion: ServiceConversion, entry: Entry): void {
+  for (const option of conversion.listEntries(entry.value)) {
+    const names = option.key === "aliases" ? conversion.readTexts(option.value) : [];
+    for (const name of names) {
+      if (name.text === conversion.app) conversion.markHandled(name);
+      else {
+        conversion.addLoss(
+          name,
+          `the other name "${name.text}" is left out: the app is reached as "${conversion.app}" only`,
+          `write ${conversion.app} wherever ${name.text} is named`,
+        );
+      }
+    }
+    if (option.key !== "aliases")
+      conversion.addLoss(option, `a container's network has no ${option.key}`);
+  }
+  if (entry.value.kind !== "map" || entry.value.entries.size === 0 || isNull(entry.value)) {
+    conversion.addNote(entry, "all apps share one network, and reach each other by name");
+  }
+}
+
+function convertNetworkMode(conversion: ServiceConversion, entry: Entry, mode: string): void {
+  if (mode === "bridge" || mode === "default") {
+    conversion.addNote(entry, "all apps share one network, and reach each other by name");
+  } else if (mode === "host") {
+    conversion.addLoss(
+      entry,
+      "an App is not on the network of the machine: what it listens on, and what it finds there, is not there",
+      "set port to the one that serves HTTP, and ports to the others; host.docker.internal is the machine",
+    );
+  } else if (mode === "none") {
+    conversion.addLoss(entry, "an App is always on the network of all apps");
+  } else {
+    conversion.addLoss(
+      entry,
+      `"${mode}": an App has a network of its own`,
+      "reach the other app by its name",
+    );
+  }
+}

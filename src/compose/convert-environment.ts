@@ -1,0 +1,151 @@
+import { resolve } from "node:path";
+import { type ComposeNode, getValue, isNull, listEntries, type Scalar } from "./compose-tree.ts";
+import { parseEnvFile } from "./env-file.ts";
+import { asMapping } from "./merge-services.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
+
+/** Variables of `env_file`, and over them those of `environment`. */
+export function convertEnvironment(conversion: ServiceConversion): void {
+  const files = conversion.getNode("env_file");
+  for (const item of files?.kind === "list" ? files.items : files ? [files] : []) {
+    readEnvFileItem(conversion, item);
+  }
+  const environment = conversion.getNode("environment");
+  if (environment) readVariables(conversion, environment);
+}
+
+/** Fills `env` of the spec, once the other parts have had their look at the variables. */
+export function writeEnvironment(conversion: ServiceConversion): void {
+  const env: NonNullable<typeof conversion.spec.env> = {};
+  for (const { name, value, node } of conversion.env.values()) {
+    if (!looksLikeSecret(name, value)) env[name] = value;
+    else if (conversion.options.secrets === "secret") {
+      const secret = getSecretName(conversion.app);
+      env[name] = { secret, key: name };
+      conversion.secretValues.push({ secret, key: name });
+      conversion.addNote(
+        node,
+        `${name} looks like a secret, so the app takes it from the Secret "${secret}"`,
+        `berth secrets set ${secret} ${name}=VALUE, with the value of this place`,
+      );
+    } else {
+      env[name] = value;
+      conversion.addNote(
+        node,
+        `${name} looks like a secret, and its value stands in the spec file`,
+        "--secrets secret makes references to Secrets of such variables",
+      );
+    }
+  }
+  for (const [name, reference] of conversion.secretReferences) env[name] = reference;
+  if (Object.keys(env).length > 0) conversion.spec.env = env;
+}
+
+export function getSecretName(app: string): string {
+  return `${app.slice(0, 55).replace(/-+$/, "")}-secrets`;
+}
+
+function readVariables(conversion: ServiceConversion, environment: ComposeNode): void {
+  if (environment.kind === "scalar") {
+    conversion.addLoss(
+      environment,
+      "is left out: a mapping or a list of NAME=value was expected here",
+    );
+    return;
+  }
+  for (const item of environment.kind === "list" ? environment.items : []) {
+    if (item.kind !== "scalar")
+      conversion.addLoss(item, "is left out: NAME=value was expected here");
+    else conversion.markHandled(item);
+  }
+  for (const { key, value } of listEntries(asMapping(environment))) {
+    if (value.kind !== "scalar") {
+      conversion.addLoss(value, `the value of ${key} is left out: it is no single value`);
+      continue;
+    }
+    conversion.markHandled(value);
+    const text = isNull(value) ? conversion.project.variables.get(key) : value.text;
+    if (text !== undefined) setVariable(conversion, key, text, value);
+    else {
+      conversion.addLoss(
+        value,
+        `${key} takes its value from the environment of Compose, and it is not set`,
+        "give it with --env-file, or add it to env",
+      );
+    }
+  }
+}
+
+function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void {
+  const path = item.kind === "map" ? getValue(item, "path") : item;
+  const written = conversion.readText(path);
+  if (path?.kind !== "scalar" || written === undefined) {
+    conversion.addLoss(item, "is left out: it names no file");
+    return;
+  }
+  const isRequired = getValue(item, "required");
+  const isOptional = isRequired !== undefined && !conversion.isTrue(isRequired);
+  const isRaw = conversion.readText(getValue(item, "format")) === "raw";
+  const absolute = resolve(path.place.source.folder, written);
+  const content = conversion.options.files.read(absolute);
+  const file = conversion.options.files.displayPath(absolute);
+  if ("problem" in content) {
+    const message = `the variables of ${file} are missing: ${content.problem}`;
+    if (isOptional) conversion.addNote(path, message);
+    else conversion.addLoss(path, message, "import again where the file is, or add them to env");
+    return;
+  }
+  const read = parseEnvFile(content.text, conversion.project.variables, isRaw);
+  const at = (line: number): Scalar => ({
+    kind: "scalar",
+    path: path.path,
+    place: { source: { file, folder: path.place.source.folder }, line, column: 1 },
+    value: null,
+    text: "",
+  });
+  for (const { line, message } of read.problems) conversion.addLoss(at(line), message);
+  for (const entry of read.entries) {
+    const value = entry.value ?? conversion.project.variables.get(entry.key);
+    if (value !== undefined) setVariable(conversion, entry.key, value, at(entry.line));
+    else
+      conversion.addLoss(
+        at(entry.line),
+        `${entry.key} has no value here, and is not set elsewhere`,
+      );
+    for (const name of entry.unsetVariables) {
+      conversion.addLoss(
+        at(entry.line),
+        `the variable ${name} is not set, so ${entry.key} lacks it`,
+      );
+    }
+  }
+  conversion.addNote(
+    path,
+    `the variables of ${file} are copied into env`,
+    "Berth does not follow the file: change them in the spec",
+  );
+}
+
+function setVariable(
+  conversion: ServiceConversion,
+  name: string,
+  value: string,
+  node: ComposeNode,
+): void {
+  if (/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(name)) conversion.env.set(name, { name, value, node });
+  else conversion.addLoss(node, `"${name}" is not the name of a variable that an App can have`);
+}
+
+const secretNamePattern =
+  /(^|_)(PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PW|SECRET|SECRETS|TOKEN|TOKENS|CREDENTIAL|CREDENTIALS|APIKEY|SALT)(_|\d*$)|PASSWORD|SECRET|TOKEN|(^|_)KEY(_BASE)?\d*$/i;
+/** Names of things that are said about a secret, or lie beside it. */
+const nonSecretNamePattern =
+  /(_FILE|_PATH|_DIR|_TTL|_EXPIRY|_EXPIRATION|_EXPIRES(_IN)?|_LIFETIME|_LENGTH|_TIMEOUT|_ENABLED?|_ALGORITHM|_URL|_HEADER|_NAME|_HOST|_ID)$|PUBLIC_KEY|^PWD$|^OLDPWD$/i;
+
+/** A URL with a password in it is one, too, whatever its name. */
+function looksLikeSecret(name: string, value: string): boolean {
+  if (value === "") return false;
+  if (/^[a-z][a-z0-9+.-]*:\/\/[^/\s@]*:[^/\s@]+@/i.test(value)) return true;
+  if (/^(true|false|yes|no|on|off|\d{1,5})$/i.test(value) && !/PASS|PWD/i.test(name)) return false;
+  return secretNamePattern.test(name) && !nonSecretNamePattern.test(name);
+}

@@ -1,0 +1,92 @@
+import { resolve } from "node:path";
+import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
+import { getSecretName } from "./convert-environment.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
+
+/** `secrets` and `configs`: files of the machine are mounted as before; the rest is reported. */
+export function convertMountedFiles(conversion: ServiceConversion): void {
+  for (const section of ["secrets", "configs"] as const) {
+    const node = conversion.getNode(section);
+    for (const item of node?.kind === "list" ? node.items : []) {
+      if (!isNull(item)) convertMountedFile(conversion, section, item);
+    }
+  }
+}
+
+function convertMountedFile(
+  conversion: ServiceConversion,
+  section: "secrets" | "configs",
+  item: ComposeNode,
+): void {
+  const name = conversion.readText(item.kind === "map" ? getValue(item, "source") : item);
+  const given = conversion.readText(getValue(item, "target"));
+  if (name === undefined) {
+    conversion.addLoss(item, "is left out: it names no source");
+    return;
+  }
+  const folder = section === "secrets" ? "/run/secrets" : "";
+  const target = given?.startsWith("/") ? given : `${folder}/${given ?? name}`;
+  for (const entry of conversion.listEntries(item)) {
+    if (["source", "target"].includes(entry.key)) continue;
+    conversion.addLoss(entry, `${entry.key} is left out: the file is what it is on the machine`);
+  }
+  const declared = getValue(conversion.project[section], name);
+  const file = getValue(declared, "file");
+  if (file?.kind === "scalar" && file.text !== "") {
+    const hostPath = resolve(file.place.source.folder, file.text);
+    conversion.spec.volumes = [
+      ...(conversion.spec.volumes ?? []),
+      { hostPath, path: target, readOnly: true },
+    ];
+    conversion.addNote(
+      item,
+      `${target} is the file ${hostPath} of the machine that Berth runs on`,
+      section === "secrets"
+        ? "to keep it encrypted: `berth secrets set`, and a variable that refers to it"
+        : undefined,
+    );
+    return;
+  }
+  if (!declared || isNull(declared)) {
+    conversion.addLoss(item, `there is no ${section.slice(0, -1)} "${name}" in the file`);
+    return;
+  }
+  if (section === "secrets" && replaceFileVariables(conversion, item, target)) return;
+  conversion.addLoss(
+    item,
+    `${target} is missing: what it holds is not in a file of this machine`,
+    `save it as a file, and mount that: volumes: [{ hostPath: /PATH, path: ${target}, readOnly: true }]`,
+  );
+}
+
+/**
+ * Images that read `NAME_FILE` read `NAME` as well, by custom. Where a variable names the file of a
+ * secret that is no file, the value comes from a Secret in place of it.
+ */
+function replaceFileVariables(
+  conversion: ServiceConversion,
+  item: ComposeNode,
+  target: string,
+): boolean {
+  const readers = [...conversion.env.values()].filter(
+    ({ name, value }) => value === target && name.endsWith("_FILE"),
+  );
+  for (const { name, node } of readers) {
+    const plain = name.slice(0, -"_FILE".length);
+    const secret = getSecretName(conversion.app);
+    conversion.env.delete(name);
+    conversion.secretReferences.set(plain, { secret, key: plain });
+    conversion.secretValues.push({ secret, key: plain });
+    conversion.addNote(
+      node,
+      `${name} has become ${plain}, taken from the Secret "${secret}": images that know the one know the other by custom`,
+      `berth secrets set ${secret} ${plain}=VALUE`,
+    );
+  }
+  if (readers.length === 0) return false;
+  conversion.addNote(
+    item,
+    `${target} is not mounted; the variables that named it take the value itself`,
+  );
+  return true;
+}

@@ -1,0 +1,114 @@
+import { findDomainProblem } from "../resources/field-checks.ts";
+import { domainPattern } from "../resources/field-schemas.ts";
+import { type ComposeNode, type Entry, isNull, listEntries } from "./compose-tree.ts";
+import { convertCaddyLabel } from "./convert-caddy-labels.ts";
+import { convertTraefikLabels } from "./convert-traefik-labels.ts";
+import type { HttpHints } from "./http-hints.ts";
+import { asMapping } from "./merge-services.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
+
+/** Reads `labels`, `deploy.labels` and the variables of nginx-proxy. */
+export function readRoutes(
+  conversion: ServiceConversion,
+  deployLabels: ComposeNode | undefined,
+): HttpHints {
+  const hints: HttpHints = { domains: [], prefixes: new Map() };
+  const traefik: Entry[] = [];
+  for (const labels of [conversion.getNode("labels"), deployLabels]) {
+    if (!labels || isNull(labels)) continue;
+    for (const entry of listEntries(asMapping(labels))) {
+      // A label of a list has a copy of the list's item, and that item is what counts.
+      const item = labels.kind === "list" ? findLabelItem(labels, entry) : entry.value;
+      conversion.markHandled(item);
+      if (entry.key.startsWith("traefik.")) traefik.push(entry);
+      else if (/^caddy(_\d+)?(\.|$)/.test(entry.key)) convertCaddyLabel(conversion, entry, hints);
+      else {
+        conversion.addLoss(
+          entry.value,
+          `the label ${entry.key} is left out: containers carry the labels of Berth only`,
+          "metadata.labels and metadata.annotations are for your own marks",
+        );
+      }
+    }
+  }
+  convertTraefikLabels(conversion, traefik, hints);
+  readNginxProxy(conversion, hints);
+  return hints;
+}
+
+function findLabelItem(labels: ComposeNode & { kind: "list" }, entry: Entry): ComposeNode {
+  return labels.items.find((item) => item.place === entry.place) ?? labels;
+}
+
+/** Fills `domain` and `ingress`, which need `port`. */
+export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): void {
+  const { spec } = conversion;
+  const domains: string[] = [];
+  for (const { domain, node } of hints.domains) {
+    const problem = findRouteDomainProblem(domain);
+    if (problem !== undefined) {
+      conversion.addLoss(node, `"${domain}" ${problem}, so it becomes no domain of the app`);
+    } else if (!domains.includes(domain)) domains.push(domain);
+  }
+  const [prefix, ...otherPrefixes] = [...hints.prefixes];
+  const first = hints.domains[0]?.node ?? prefix?.[1];
+  if (spec.port === undefined) {
+    if (first) {
+      conversion.addLoss(
+        first,
+        "the app is to be reached by HTTP, and nothing says on which port it listens",
+        domains.length > 0
+          ? `add port: PORT and domain: ${domains[0]} to the spec`
+          : "add port: PORT to the spec",
+      );
+    }
+    return;
+  }
+  // A domain with a star cannot be the app's address; another one can.
+  const own = domains.find((domain) => !domain.startsWith("*."));
+  if (own !== undefined) spec.domain = own;
+  const further = domains.filter((domain) => domain !== own);
+  const ingress: NonNullable<typeof spec.ingress> = {};
+  if (further.length > 0) ingress.domains = further;
+  if (prefix) {
+    for (const [path, node] of otherPrefixes) {
+      conversion.addLoss(
+        node,
+        `an app has one path prefix, and has ${prefix[0]} already: ${path} is left out`,
+      );
+    }
+    const path = prefix[0].replace(/\/+$/, "");
+    if (path !== "" && !/^\/[^\s?#*%\\]+$/.test(path)) {
+      conversion.addLoss(
+        prefix[1],
+        `"${prefix[0]}" is not a path that an app can have below its domain`,
+      );
+    } else if (path !== "") {
+      ingress.pathPrefix = path;
+      if (hints.stripPrefix === true) ingress.stripPrefix = true;
+    }
+  }
+  if (Object.keys(ingress).length > 0) spec.ingress = ingress;
+}
+
+function findRouteDomainProblem(domain: string): string | undefined {
+  if (!new RegExp(domainPattern).test(domain)) return "is not a host name in lower case";
+  return findDomainProblem(domain);
+}
+
+/** Variables that nginx-proxy reads; they stay in `env`, where they do nothing. */
+function readNginxProxy(conversion: ServiceConversion, hints: HttpHints): void {
+  const host = conversion.env.get("VIRTUAL_HOST");
+  if (!host) return;
+  for (const domain of host.value.split(",").map((part) => part.trim())) {
+    if (domain !== "") hints.domains.push({ domain, node: host.node });
+  }
+  conversion.addNote(
+    host.node,
+    "VIRTUAL_HOST has become the domain of the app; nothing reads the variable now",
+  );
+  const port = conversion.env.get("VIRTUAL_PORT");
+  if (port && /^\d{1,5}$/.test(port.value)) hints.port ??= Number(port.value);
+  const path = conversion.env.get("VIRTUAL_PATH");
+  if (path && path.value !== "/") hints.prefixes.set(path.value, path.node);
+}

@@ -1,0 +1,237 @@
+import { basename, posix } from "node:path";
+import type { Volume } from "../resources/app-spec.ts";
+import { toDnsLabel } from "./assign-app-names.ts";
+import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
+import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
+
+/** Options of mounts that say nothing on Linux, or what Berth does anyhow. */
+const ignoredMountOptions: readonly string[] = [
+  "cached",
+  "delegated",
+  "consistent",
+  "default",
+  "nocopy",
+];
+
+/** Named volumes and folders of the machine; the rest is reported. `usersOf` counts a volume's services. */
+export function convertVolumes(
+  conversion: ServiceConversion,
+  getVolumeUsers: (volume: string) => readonly string[],
+): void {
+  const node = conversion.getNode("volumes");
+  for (const item of node?.kind === "list" ? node.items : node ? [node] : []) {
+    if (isNull(item)) continue;
+    const mount = readMount(conversion, item);
+    if (mount) convertMount(conversion, item, mount, getVolumeUsers);
+    else conversion.addLoss(item, "is left out: it is not a volume");
+  }
+  for (const item of conversion.readTexts(conversion.getNode("tmpfs"))) {
+    conversion.addLoss(
+      item,
+      `${item.text.split(":")[0]} is not kept in memory but in the container`,
+    );
+  }
+}
+
+function convertMount(
+  conversion: ServiceConversion,
+  item: ComposeNode,
+  mount: Mount,
+  getVolumeUsers: (volume: string) => readonly string[],
+): void {
+  const { target, source } = mount;
+  if (!target.startsWith("/") || target.split("/").includes("..")) {
+    conversion.addLoss(item, `"${target}" is not an absolute path in the container`);
+    return;
+  }
+  if (mount.type === "tmpfs") {
+    conversion.addLoss(item, `${target} is not kept in memory but in the container`);
+    return;
+  }
+  if (mount.type === "other") {
+    conversion.addLoss(item, `${target} is mounted in a way that an App does not have`);
+    return;
+  }
+  if (
+    conversion.spec.volumes?.some((other) => posix.resolve(other.path) === posix.resolve(target))
+  ) {
+    conversion.addLoss(item, `something else is mounted at ${target} already`);
+    return;
+  }
+  if (mount.type === "bind") convertBindMount(conversion, item, mount, source ?? "");
+  else if (source === undefined || source === "") {
+    conversion.addLoss(
+      item,
+      `what is in ${target} is kept for as long as the container only: the volume has no name`,
+      `add { name: NAME, path: ${target} } to volumes to keep it for longer`,
+    );
+  } else convertNamedVolume(conversion, item, mount, source, getVolumeUsers(source));
+  for (const mode of mount.modes) reportMountOption(conversion, item, mode);
+  if (item.kind === "scalar") conversion.markHandled(item);
+  else {
+    conversion.markHandled(getValue(item, "consistency"));
+    conversion.markHandled(getValue(getValue(item, "volume"), "nocopy"));
+    conversion.markHandled(getValue(getValue(item, "bind"), "create_host_path"));
+  }
+}
+
+function addVolume(conversion: ServiceConversion, volume: Volume): void {
+  conversion.spec.volumes = [...(conversion.spec.volumes ?? []), volume];
+}
+
+function convertBindMount(
+  conversion: ServiceConversion,
+  item: ComposeNode,
+  mount: Mount,
+  source: string,
+): void {
+  const hostPath = source === "" ? undefined : resolveHostPath(conversion, item, source);
+  if (hostPath === undefined || hostPath.split("/").includes("..")) {
+    conversion.addLoss(
+      item,
+      `"${source}" is not a folder that can be named here`,
+      "set hostPath yourself",
+    );
+    return;
+  }
+  addVolume(conversion, {
+    hostPath,
+    path: mount.target,
+    ...(mount.readOnly ? { readOnly: true } : {}),
+  });
+  if (/^\/(var\/)?run\/docker\.sock$/.test(hostPath)) {
+    conversion.addUnhandledFinding(
+      "note",
+      item,
+      "whoever reaches the socket of the engine rules the machine, and all apps of Berth",
+    );
+  } else {
+    conversion.addUnhandledFinding(
+      "note",
+      item,
+      `mounts ${hostPath} of the machine that Berth runs on`,
+      "it has to be there before the app starts: Berth does not make it",
+    );
+  }
+}
+
+function convertNamedVolume(
+  conversion: ServiceConversion,
+  item: ComposeNode,
+  mount: Mount,
+  source: string,
+  users: readonly string[],
+): void {
+  const declared = getValue(conversion.project.volumes, source);
+  const device = findBoundFolder(declared);
+  if (device !== undefined) {
+    addVolume(conversion, {
+      hostPath: device,
+      path: mount.target,
+      ...(mount.readOnly ? { readOnly: true } : {}),
+    });
+    conversion.addUnhandledFinding(
+      "note",
+      item,
+      `the volume "${source}" is the folder ${device}, and is mounted as that`,
+    );
+    return;
+  }
+  const taken = (conversion.spec.volumes ?? []).flatMap((volume) =>
+    "name" in volume ? [volume.name] : [],
+  );
+  const name = toDnsLabel(source, taken);
+  if (name === undefined) {
+    conversion.addLoss(item, `no name of a volume can be made of "${source}"`);
+    return;
+  }
+  const mounted = listNamedVolumes(conversion.body).filter((other) => other === source).length;
+  if (mounted > 1 && taken.includes(toDnsLabel(source, []) ?? "")) {
+    conversion.addUnhandledFinding(
+      "lost",
+      item,
+      `an App mounts a volume once, so ${mount.target} has the volume "${name}" of its own`,
+      "mount a folder of the machine (hostPath) in both places",
+    );
+  }
+  addVolume(conversion, {
+    name,
+    path: mount.target,
+    ...(mount.readOnly ? { readOnly: true } : {}),
+  });
+  const others = users.filter((user) => user !== conversion.service);
+  if (others.length > 0) {
+    conversion.addUnhandledFinding(
+      "lost",
+      item,
+      `the volume "${source}" is shared with ${others.join(", ")}; a volume of Berth belongs to one app, so each has one of its own`,
+      "mount the same folder of the machine (hostPath) in all of them",
+    );
+  }
+  const external = getValue(declared, "external");
+  const isExternal = external !== undefined && !isNull(external) && !isFalse(external);
+  conversion.addUnhandledFinding(
+    "note",
+    item,
+    `the volume "${name}" of the app is new and empty${isExternal ? `, and "${source}" is not made by this project but exists already` : ""}`,
+    createCopyHint(conversion, source, name, declared),
+  );
+}
+
+function isFalse(node: ComposeNode): boolean {
+  return node.kind === "scalar" && /^(false|no|off)$/i.test(node.text);
+}
+
+/** One line that copies what the old volume holds, run while neither side is. */
+function createCopyHint(
+  conversion: ServiceConversion,
+  source: string,
+  name: string,
+  declared: ComposeNode | undefined,
+): string {
+  const external = getValue(declared, "external");
+  const named = getValue(declared, "name") ?? getValue(external, "name");
+  const own = named?.kind === "scalar" && named.text !== "" ? named.text : undefined;
+  const isExternal = external !== undefined && !isNull(external) && !isFalse(external);
+  const old = own ?? (isExternal ? source : `${getProjectName(conversion)}_${source}`);
+  const filters = `--filter label=dev.berth.app=${conversion.app} --filter label=dev.berth.volume=${name}`;
+  return `to bring the data along: \`berth stop ${conversion.app}\`, then docker run --rm -v ${old}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
+}
+
+/** As Compose names a project: by `name`, or by the folder. */
+function getProjectName({ project }: ServiceConversion): string {
+  const given = project.name?.text ?? "";
+  const name = given === "" ? basename(project.folder) : given;
+  return name
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9_-]/g, "")
+    .replace(/^[_-]+/, "");
+}
+
+/** A volume of the driver "local" that is a folder of the machine in truth. */
+function findBoundFolder(declared: ComposeNode | undefined): string | undefined {
+  const options = getValue(declared, "driver_opts");
+  const text = (key: string) => {
+    const node = getValue(options, key);
+    return node?.kind === "scalar" ? node.text : "";
+  };
+  const device = text("device");
+  const isBind = text("o")
+    .split(",")
+    .some((option) => option === "bind" || option === "rbind");
+  return isBind && device.startsWith("/") && !device.split("/").includes("..") ? device : undefined;
+}
+
+function reportMountOption(conversion: ServiceConversion, item: ComposeNode, mode: string): void {
+  if (ignoredMountOptions.includes(mode)) return;
+  if (mode === "z" || mode === "Z") {
+    conversion.addLoss(
+      item,
+      "the folder gets no SELinux label",
+      "label it with chcon -t container_file_t",
+    );
+  } else {
+    conversion.addLoss(item, `the mount option "${mode}" is left out`);
+  }
+}

@@ -1,0 +1,151 @@
+import type { Manifest } from "../resources/kinds.ts";
+import { assignAppNames } from "./assign-app-names.ts";
+import { copyTree, type Entry, getValue, isNull, listEntries } from "./compose-tree.ts";
+import { convertService } from "./convert-service.ts";
+import { FindingList, type ImportFinding } from "./import-findings.ts";
+import {
+  type ComposeFileReader,
+  type ComposeProject,
+  type LoadProjectOptions,
+  loadProject,
+} from "./load-project.ts";
+import { listNamedVolumes } from "./mount.ts";
+import { reportReferences } from "./report-references.ts";
+import { reportTopLevel } from "./report-top-level.ts";
+import { type SecretValue, ServiceConversion } from "./service-conversion.ts";
+
+export interface ImportOptions extends LoadProjectOptions {
+  /** Services with profiles are taken in where one of theirs is here; `*` is all. */
+  readonly profiles?: readonly string[];
+  readonly namePrefix?: string;
+  /** `env` leaves values that look secret where they are, `secret` makes references to Secrets of them. */
+  readonly secrets?: "env" | "secret";
+  /** The folder in which the spec files will be; sources are written relative to it. */
+  readonly specFolder: string;
+  /** What `~` stands for. */
+  readonly home?: string | undefined;
+}
+
+export interface ImportedApp {
+  readonly service: string;
+  readonly manifest: Manifest<"App">;
+}
+
+export interface ComposeImport {
+  readonly apps: readonly ImportedApp[];
+  /** In the order of the files and their lines. */
+  readonly findings: readonly ImportFinding[];
+  /** Values that the apps need and that are in no file: a person sets them. */
+  readonly secretValues: readonly SecretValue[];
+}
+
+/**
+ * Compose files as Apps, and all that there is to say about it. Never throws for anything that a
+ * file can hold: what is wrong is a finding of the level `failed`.
+ */
+export function importCompose(options: ImportOptions, files: ComposeFileReader): ComposeImport {
+  const project = loadProject(options, files);
+  const findings = new FindingList();
+  findings.addProblems(project.problems);
+  const selected = selectServices(project, options.profiles ?? [], findings);
+  const names = assignAppNames(
+    selected.map(({ key }) => key),
+    options.namePrefix ?? "",
+  );
+  const conversions: ServiceConversion[] = [];
+  for (const entry of selected) {
+    const { key, value } = entry;
+    const app = names.get(key);
+    const body = copyTree(value, value.path);
+    if (app === undefined || body.kind !== "map") {
+      const message =
+        app === undefined ? "no name of an app can be made of it" : "has to be a mapping of keys";
+      findings.add("failed", key, entry, message);
+      continue;
+    }
+    conversions.push(
+      new ServiceConversion({
+        service: key,
+        place: entry.place,
+        app,
+        body,
+        project,
+        apps: names,
+        findings,
+        options: {
+          files,
+          specFolder: options.specFolder,
+          home: options.home,
+          secrets: options.secrets ?? "env",
+        },
+      }),
+    );
+  }
+  if (selected.length === 0 && project.problems.length === 0) {
+    findings.add("failed", undefined, project.services, "no service is declared here");
+  }
+
+  const bodies = conversions.map(({ body }) => body);
+  const users = mapVolumeUsers(conversions);
+  const apps: ImportedApp[] = [];
+  for (const scope of conversions) {
+    if (project.failed.has(scope.service)) scope.isFailed = true;
+    if (scope.app !== scope.service) {
+      scope.addServiceFinding(
+        "note",
+        `becomes the app "${scope.app}": other apps reach it under that name`,
+      );
+    }
+    const manifest = convertService(scope, findings, (volume) => users.get(volume) ?? []);
+    if (manifest) apps.push({ service: scope.service, manifest });
+  }
+  for (const scope of conversions) reportReferences(scope, conversions);
+  reportTopLevel(project, bodies, findings);
+  return {
+    apps,
+    findings: sortFindings(findings.findings),
+    secretValues: conversions.flatMap((scope) => (scope.isFailed ? [] : scope.secretValues)),
+  };
+}
+
+function selectServices(
+  project: ComposeProject,
+  profiles: readonly string[],
+  findings: FindingList,
+): Entry[] {
+  return listEntries(project.services).filter((entry) => {
+    const { key, value } = entry;
+    const node = getValue(value, "profiles");
+    if (!node || isNull(node) || profiles.includes("*")) return true;
+    const own = (node.kind === "list" ? node.items : [node]).flatMap((item) =>
+      item.kind === "scalar" ? [item.text] : [],
+    );
+    if (own.length === 0 || own.some((profile) => profiles.includes(profile))) return true;
+    findings.add(
+      "note",
+      key,
+      { key, place: entry.place, value: { ...node, path: value.path } },
+      `is left out: it belongs to the ${own.length === 1 ? "profile" : "profiles"} ${own.join(", ")} only`,
+      `--profile ${own[0]} takes it in`,
+    );
+    return false;
+  });
+}
+
+function mapVolumeUsers(conversions: readonly ServiceConversion[]): Map<string, string[]> {
+  const users = new Map<string, string[]>();
+  for (const { service, body } of conversions) {
+    for (const volume of new Set(listNamedVolumes(body))) {
+      users.set(volume, [...(users.get(volume) ?? []), service]);
+    }
+  }
+  return users;
+}
+
+/** Files in the order in which something was found in them. */
+function sortFindings(findings: readonly ImportFinding[]): ImportFinding[] {
+  const order = new Map<string, number>();
+  for (const { file } of findings) if (!order.has(file)) order.set(file, order.size);
+  const rank = ({ file }: ImportFinding) => order.get(file) ?? 0;
+  return findings.toSorted((a, b) => rank(a) - rank(b) || a.line - b.line || a.column - b.column);
+}

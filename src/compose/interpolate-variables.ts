@@ -1,0 +1,128 @@
+import type { Scalar } from "./compose-tree.ts";
+
+export type Variables = ReadonlyMap<string, string>;
+
+export interface Interpolated {
+  readonly text: string;
+  /** Names that are set nowhere and have no default: they became nothing. */
+  readonly unsetVariables: readonly string[];
+  /** Why there is no text, such as a `${NAME:?message}` that is not set. Never a value. */
+  readonly failure?: string;
+}
+
+/** Deeper than anybody nests defaults. */
+const DEPTH_MAX = 20;
+
+/**
+ * Fills in variables as Compose does: `$NAME`, `${NAME}`, the operators `:-`, `-`, `:?`, `?`, `:+` and
+ * `+`, whose right side may hold variables again, and `$$` for a dollar sign. Never throws.
+ */
+export function interpolate(text: string, variables: Variables): Interpolated {
+  if (!text.includes("$")) return { text, unsetVariables: [] };
+  const unset = new Set<string>();
+  const result = interpolateText(text, variables, unset, 0);
+  return typeof result === "string"
+    ? { text: result, unsetVariables: [...unset] }
+    : { text: "", unsetVariables: [...unset], failure: result.failure };
+}
+
+/** A scalar with its variables filled in; what it lacks is noted on it for whoever reads it. */
+export function interpolateScalar(scalar: Scalar, variables: Variables): Scalar {
+  if (typeof scalar.value !== "string" || !scalar.text.includes("$")) return scalar;
+  const { text, unsetVariables: unset, failure } = interpolate(scalar.text, variables);
+  return {
+    ...scalar,
+    value: text,
+    text,
+    ...(unset.length === 0 ? {} : { unsetVariables: unset }),
+    ...(failure === undefined ? {} : { failure }),
+  };
+}
+
+interface Failure {
+  readonly failure: string;
+}
+
+const namePattern = /^[A-Za-z_][A-Za-z0-9_]*/;
+
+function interpolateText(
+  text: string,
+  variables: Variables,
+  unset: Set<string>,
+  depth: number,
+): string | Failure {
+  if (depth > DEPTH_MAX) return { failure: "its variables are nested too deeply" };
+  let result = "";
+  let at = 0;
+  for (;;) {
+    const dollar = text.indexOf("$", at);
+    if (dollar === -1) return result + text.slice(at);
+    result += text.slice(at, dollar);
+    const next = text[dollar + 1];
+    if (next === "$") {
+      result += "$";
+      at = dollar + 2;
+      continue;
+    }
+    const name = namePattern.exec(text.slice(dollar + 1, dollar + 1 + 256))?.[0];
+    if (name !== undefined) {
+      const value = variables.get(name);
+      if (value === undefined) unset.add(name);
+      result += value ?? "";
+      at = dollar + 1 + name.length;
+      continue;
+    }
+    const end = next === "{" ? findClosingBrace(text, dollar + 2) : -1;
+    if (end === -1) {
+      return {
+        failure: 'a "$" begins no variable here; write "$$" for a dollar sign that is meant as one',
+      };
+    }
+    const value = expandVariable(text.slice(dollar + 2, end), variables, unset, depth);
+    if (typeof value !== "string") return value;
+    result += value;
+    at = end + 1;
+  }
+}
+
+/** Where the brace of `${` is closed, counted over braces of variables inside it. */
+function findClosingBrace(text: string, from: number): number {
+  let open = 1;
+  for (let at = from; at < text.length; at += 1) {
+    if (text[at] === "$" && text[at + 1] === "$") at += 1;
+    else if (text[at] === "$" && text[at + 1] === "{") open += 1;
+    else if (text[at] === "}") open -= 1;
+    if (open === 0) return at;
+  }
+  return -1;
+}
+
+/** What stands between the braces. */
+function expandVariable(
+  body: string,
+  variables: Variables,
+  unset: Set<string>,
+  depth: number,
+): string | Failure {
+  const name = namePattern.exec(body)?.[0];
+  if (name === undefined) return { failure: "${...} holds no name of a variable" };
+  const rest = body.slice(name.length);
+  const value = variables.get(name);
+  if (rest === "") {
+    if (value === undefined) unset.add(name);
+    return value ?? "";
+  }
+  const operator = /^:?[-?+]/.exec(rest)?.[0];
+  if (operator === undefined) {
+    return { failure: `\${${name}...} is not written as Compose has it` };
+  }
+  const isThere = value !== undefined && (value !== "" || !operator.startsWith(":"));
+  const argument = rest.slice(operator.length);
+  if (operator.endsWith("+"))
+    return isThere ? interpolateText(argument, variables, unset, depth + 1) : "";
+  if (isThere) return value;
+  if (operator.endsWith("-")) return interpolateText(argument, variables, unset, depth + 1);
+  const why = interpolateText(argument, variables, new Set(), depth + 1);
+  const detail = typeof why === "string" && why.trim() !== "" ? `: ${why}` : "";
+  return { failure: `the variable ${name} has to be set${detail}` };
+}

@@ -1,0 +1,303 @@
+import { dirname, join, resolve } from "node:path";
+import {
+  type ComposeNode,
+  type ComposeSource,
+  copyTree,
+  type Entry,
+  emptyMapping,
+  getValue,
+  isNull,
+  listEntries,
+  type Mapping,
+  type Scalar,
+  type SourceLocation,
+} from "./compose-tree.ts";
+import { parseEnvFile } from "./env-file.ts";
+import { createFailedFinding, type ImportFinding } from "./import-findings.ts";
+import { interpolateScalar, type Variables } from "./interpolate-variables.ts";
+import { mergeMappings, mergeServices } from "./merge-services.ts";
+import { parseComposeText } from "./parse-compose.ts";
+import { resolveExtends } from "./resolve-extends.ts";
+
+export type FileText = { readonly text: string } | { readonly problem: string };
+
+/** How files are reached: paths are absolute. What is too large or not text is a problem, too. */
+export interface ComposeFileReader {
+  read(path: string): FileText;
+  /** A path as a person names it. */
+  displayPath(path: string): string;
+}
+
+/** The sections of a project, all files of it laid over each other. */
+export interface ComposeProject {
+  readonly folder: string;
+  readonly name: Scalar | undefined;
+  readonly services: Mapping;
+  readonly volumes: Mapping;
+  readonly networks: Mapping;
+  readonly secrets: Mapping;
+  readonly configs: Mapping;
+  /** Top-level keys that are none of these. */
+  readonly others: readonly Entry[];
+  readonly variables: Variables;
+  /** Services of which a part is missing. */
+  readonly failed: ReadonlySet<string>;
+  readonly problems: readonly ImportFinding[];
+}
+
+export interface LoadProjectOptions {
+  /** Laid over each other in this order; the project's folder is that of the first. */
+  readonly files: readonly string[];
+  /** In place of the `.env` beside the first file. */
+  readonly envFiles?: readonly string[] | undefined;
+  /** Goes before the env files. */
+  readonly environment?: Variables | undefined;
+}
+
+const sections = ["services", "volumes", "networks", "secrets", "configs"] as const;
+type Section = (typeof sections)[number];
+/** As many as one project could sensibly have; includes of includes reach it. */
+const FILES_MAX = 100;
+const DEPTH_MAX = 10;
+
+/** Reads a project and everything that it includes and extends. Never throws. */
+export function loadProject(options: LoadProjectOptions, files: ComposeFileReader): ComposeProject {
+  return new ProjectLoader(files).load(options, options.environment ?? new Map(), []);
+}
+
+class ProjectLoader {
+  readonly #files: ComposeFileReader;
+  readonly #problems: ImportFinding[] = [];
+  readonly #failed = new Set<string>();
+  #openedCount = 0;
+
+  constructor(files: ComposeFileReader) {
+    this.#files = files;
+  }
+
+  load(
+    options: LoadProjectOptions,
+    outerVariables: Variables,
+    ancestors: readonly string[],
+    includedFrom?: { readonly place: SourceLocation; readonly folder: string | undefined },
+  ): ComposeProject {
+    const [first = "."] = options.files;
+    const folder = includedFrom?.folder ?? dirname(first);
+    const variables = this.#readVariables(
+      options.envFiles ?? [],
+      folder,
+      outerVariables,
+      !options.envFiles,
+    );
+    const parts: Record<Section, Mapping> = {
+      services: emptyMapping(fileStart(this.#files, first, folder), "services"),
+      volumes: emptyMapping(fileStart(this.#files, first, folder), "volumes"),
+      networks: emptyMapping(fileStart(this.#files, first, folder), "networks"),
+      secrets: emptyMapping(fileStart(this.#files, first, folder), "secrets"),
+      configs: emptyMapping(fileStart(this.#files, first, folder), "configs"),
+    };
+    const others: Entry[] = [];
+    let name: Scalar | undefined;
+    for (const path of options.files) {
+      const root = this.#parseFile(path, folder, includedFrom);
+      if (!root) continue;
+      const filled = interpolateMapping(root, variables);
+      for (const included of this.#loadIncludes(getValue(filled, "include"), variables, [
+        ...ancestors,
+        ...options.files,
+      ])) {
+        for (const section of sections) this.#addIncluded(parts, section, included[section]);
+      }
+      const written = getValue(filled, "name");
+      if (written?.kind === "scalar") name = written;
+      for (const entry of listEntries(filled)) {
+        const section = sections.find((candidate) => candidate === entry.key);
+        if (!section) {
+          if (!["include", "name"].includes(entry.key)) others.push(entry);
+          continue;
+        }
+        if (entry.value.kind !== "map") {
+          if (!isNull(entry.value)) {
+            this.#addProblem(entry.place, `${entry.key} has to be a mapping of names`);
+          }
+          continue;
+        }
+        parts[section] =
+          section === "services"
+            ? this.#addServices(parts.services, entry.value, variables)
+            : mergeMappings(parts[section], entry.value, section);
+      }
+    }
+    return {
+      folder,
+      name,
+      ...parts,
+      others,
+      variables,
+      failed: this.#failed,
+      problems: this.#problems,
+    };
+  }
+
+  #addServices(before: Mapping, added: Mapping, variables: Variables): Mapping {
+    const among = { ...added, entries: new Map([...before.entries, ...added.entries]) };
+    const extended = resolveExtends(among, (file) => this.#readServices(file, variables));
+    this.#problems.push(...extended.problems);
+    for (const name of extended.failed) this.#failed.add(name);
+    const entries = new Map(before.entries);
+    for (const name of added.entries.keys()) {
+      const entry = extended.services.entries.get(name);
+      const earlier = before.entries.get(name);
+      if (!entry) continue;
+      const value =
+        earlier?.value.kind === "map" && entry.value.kind === "map"
+          ? mergeServices(earlier.value, entry.value)
+          : entry.value;
+      entries.set(name, { ...entry, value });
+    }
+    return { ...before, entries };
+  }
+
+  /** The services of the file that an `extends` names; its relative paths start beside it. */
+  #readServices(file: Scalar, variables: Variables): Mapping | undefined {
+    const path = resolve(file.place.source.folder, file.text);
+    const root = this.#parseFile(path, dirname(path), file);
+    const services = root ? getValue(interpolateMapping(root, variables), "services") : undefined;
+    return services?.kind === "map" ? services : undefined;
+  }
+
+  #loadIncludes(
+    include: ComposeNode | undefined,
+    variables: Variables,
+    trail: readonly string[],
+  ): ComposeProject[] {
+    if (!include) return [];
+    const projects: ComposeProject[] = [];
+    for (const item of include.kind === "list" ? include.items : [include]) {
+      const path = item.kind === "map" ? getValue(item, "path") : item;
+      const texts = listScalars(path);
+      const files = texts.map((text) => resolve(text.place.source.folder, text.text));
+      const remote = texts.find(({ text }) => /^(oci|https?|git|ssh):\/\/|^git@/.test(text));
+      if (files.length === 0) this.#addProblem(item.place, "include names no file");
+      else if (remote) {
+        this.#addProblem(
+          remote.place,
+          "files of other machines are not included",
+          "download it, and include the local file",
+        );
+      } else if (files.some((file) => trail.includes(file))) {
+        this.#addProblem(item.place, "include goes in a circle");
+      } else if (trail.length > DEPTH_MAX) {
+        this.#addProblem(item.place, `include is more than ${DEPTH_MAX} files deep`);
+      } else {
+        const [folder] = listScalars(getValue(item, "project_directory"));
+        const envFiles = listScalars(getValue(item, "env_file"));
+        projects.push(
+          this.load(
+            {
+              files,
+              envFiles:
+                envFiles.length === 0
+                  ? undefined
+                  : envFiles.map((file) => resolve(file.place.source.folder, file.text)),
+            },
+            variables,
+            trail,
+            {
+              place: item.place,
+              folder: folder && resolve(folder.place.source.folder, folder.text),
+            },
+          ),
+        );
+      }
+    }
+    return projects;
+  }
+
+  #addIncluded(parts: Record<Section, Mapping>, section: Section, included: Mapping): void {
+    const entries = new Map(parts[section].entries);
+    for (const entry of included.entries.values()) {
+      const earlier = entries.get(entry.key);
+      if (earlier && section === "services") {
+        this.#addProblem(
+          entry.place,
+          `the service "${entry.key}" is declared already in ${earlier.place.source.file}:${earlier.place.line}`,
+        );
+      }
+      entries.set(entry.key, entry);
+    }
+    parts[section] = { ...parts[section], entries };
+  }
+
+  #parseFile(
+    path: string,
+    folder: string,
+    from?: { readonly place: SourceLocation },
+  ): Mapping | undefined {
+    const source: ComposeSource = { file: this.#files.displayPath(path), folder };
+    const place = from?.place ?? { source, line: 1, column: 1 };
+    this.#openedCount += 1;
+    if (this.#openedCount > FILES_MAX) {
+      this.#addProblem(place, `more than ${FILES_MAX} files belong to this project`);
+      return undefined;
+    }
+    const content = this.#files.read(path);
+    if ("problem" in content) {
+      this.#addProblem(place, `cannot read ${source.file}: ${content.problem}`);
+      return undefined;
+    }
+    const read = parseComposeText(content.text, source);
+    this.#problems.push(...read.problems);
+    return read.root;
+  }
+
+  /** What `${NAME}` may name: what is set above goes first, then the env files, the last one first. */
+  #readVariables(
+    paths: readonly string[],
+    folder: string,
+    above: Variables,
+    standard: boolean,
+  ): Variables {
+    const variables = new Map<string, string>();
+    for (const path of standard ? [join(folder, ".env")] : paths) {
+      const content = this.#files.read(path);
+      const source: ComposeSource = { file: this.#files.displayPath(path), folder };
+      if ("problem" in content) {
+        if (!standard)
+          this.#addProblem({ source, line: 1, column: 1 }, `cannot read it: ${content.problem}`);
+        continue;
+      }
+      const file = parseEnvFile(content.text, new Map([...variables, ...above]));
+      for (const { key, value } of file.entries) if (value !== undefined) variables.set(key, value);
+      for (const { line, message } of file.problems) {
+        const found = createFailedFinding({ source, line, column: 1 }, message);
+        this.#problems.push({ ...found, level: "lost" });
+      }
+    }
+    return new Map([...variables, ...above]);
+  }
+
+  #addProblem(place: SourceLocation, message: string, hint?: string): void {
+    this.#problems.push(createFailedFinding(place, message, hint));
+  }
+}
+
+/** Extension fields stay as they are: what is used of them has come in through aliases. */
+function interpolateMapping(root: Mapping, variables: Variables): Mapping {
+  const entries = [...root.entries].map(([key, entry]) => {
+    const value = key.startsWith("x-")
+      ? entry.value
+      : copyTree(entry.value, entry.value.path, (scalar) => interpolateScalar(scalar, variables));
+    return [key, { ...entry, value }] as const;
+  });
+  return { ...root, entries: new Map(entries) };
+}
+
+function listScalars(node: ComposeNode | undefined): Scalar[] {
+  const nodes = node?.kind === "list" ? node.items : node ? [node] : [];
+  return nodes.flatMap((item) => (item.kind === "scalar" && item.text !== "" ? [item] : []));
+}
+
+function fileStart(files: ComposeFileReader, path: string, folder: string): SourceLocation {
+  return { source: { file: files.displayPath(path), folder }, line: 1, column: 1 };
+}

@@ -1,0 +1,138 @@
+import { isAlias, isMap, isScalar, isSeq, type Node, type Pair, type Scalar } from "yaml";
+import { forbiddenKeys } from "../resources/plain-value.ts";
+import { readYaml } from "../resources/yaml-documents.ts";
+import {
+  appendPath,
+  type ComposeNode,
+  type ComposeSource,
+  type Entry,
+  type Mapping,
+  type Tag,
+} from "./compose-tree.ts";
+import { createFailedFinding, type FailedFinding } from "./import-findings.ts";
+
+export interface ParsedComposeFile {
+  /** Undefined where nothing of the file can be used. */
+  readonly root: Mapping | undefined;
+  readonly problems: readonly FailedFinding[];
+}
+
+/** Far beyond what a project has; aliases of aliases reach it with a few lines. */
+const NODES_MAX = 100_000;
+
+/** The text of a Compose file as a tree, with anchors, aliases and `<<` carried out. Never throws. */
+export function parseComposeText(text: string, source: ComposeSource): ParsedComposeFile {
+  const yaml = readYaml(text.replace(/^\uFEFF/, ""), 1);
+  const at = (offset: number) => {
+    const { line, col } = yaml.lines.linePos(offset);
+    return { source, line: Math.max(1, line), column: Math.max(1, col) };
+  };
+  const problems: FailedFinding[] = [];
+  const problem = (offset: number, message: string) => {
+    problems.push(createFailedFinding(at(offset), message));
+  };
+  if (yaml.stopped) {
+    problem(yaml.stopped.offset, yaml.stopped.message);
+    return { root: undefined, problems };
+  }
+  const [document] = yaml.documents;
+  for (const error of document?.errors ?? [])
+    problem(error.pos[0], `not valid YAML: ${error.message}`);
+  if (!document || problems.length > 0) {
+    if (!document) problem(0, "the file is empty");
+    return { root: undefined, problems };
+  }
+
+  const anchors = new Map<string, { node: ComposeNode | undefined; size: number }>();
+  let nodes = 0;
+
+  const read = (node: Node | null, path: string, parent: number): ComposeNode => {
+    nodes += 1;
+    const offset = node?.range?.[0] ?? parent;
+    const nothing: ComposeNode = { kind: "scalar", place: at(offset), path, value: null, text: "" };
+    if (node === null || nodes > NODES_MAX) return nothing;
+    if (isAlias(node)) {
+      const anchor = anchors.get(node.source);
+      if (!anchor) problem(offset, `there is no anchor &${node.source} before this alias`);
+      else if (!anchor.node) problem(offset, `the alias *${node.source} would hold itself`);
+      nodes += anchor?.size ?? 0;
+      return anchor?.node ?? nothing;
+    }
+    const before = nodes;
+    const anchor: { node: ComposeNode | undefined; size: number } = { node: undefined, size: 0 };
+    if ("anchor" in node && node.anchor !== undefined) anchors.set(node.anchor, anchor);
+    const tag = parseTag(node.tag);
+    if (tag === "unknown") problem(offset, `the tag ${node.tag} is not one of Compose`);
+    const common = {
+      place: at(offset),
+      path,
+      ...(tag === "reset" || tag === "override" ? { tag } : {}),
+    };
+    let result: ComposeNode = { ...common, kind: "scalar", value: null, text: "" };
+    if (isMap<Node, Node | null>(node)) {
+      result = { ...common, kind: "map", entries: readEntries(node.items, path) };
+    } else if (isSeq<Node | null>(node)) {
+      const items = node.items.map((item, index) => read(item, appendPath(path, index), offset));
+      result = { ...common, kind: "list", items };
+    } else if (isScalar(node)) {
+      const value = getScalarValue(node);
+      result = { ...common, kind: "scalar", value, text: getScalarText(node, value) };
+    }
+    anchor.node = result;
+    anchor.size = nodes - before;
+    return result;
+  };
+
+  const readEntries = (items: readonly Pair<Node, Node | null>[], path: string) => {
+    const own = new Map<string, Entry>();
+    const merged = new Map<string, Entry>();
+    for (const { key, value } of items) {
+      const offset = key.range?.[0] ?? 0;
+      const name = isScalar(key) ? getScalarText(key, getScalarValue(key)) : undefined;
+      if (name === undefined || forbiddenKeys.has(name)) {
+        problem(
+          offset,
+          name === undefined ? "a key has to be plain text" : `the key "${name}" is not allowed`,
+        );
+        continue;
+      }
+      if (name === "<<") {
+        const merge = read(value, path, offset);
+        for (const part of merge.kind === "list" ? merge.items : [merge]) {
+          if (part.kind !== "map") problem(offset, "<< takes a mapping, or a list of them");
+          else
+            for (const entry of part.entries.values())
+              if (!merged.has(entry.key)) merged.set(entry.key, entry);
+        }
+        continue;
+      }
+      if (own.has(name)) problem(offset, `the key "${name}" is there twice`);
+      const place = at(offset);
+      own.set(name, { key: name, place, value: read(value, appendPath(path, name), offset) });
+    }
+    return new Map([...[...merged].filter(([name]) => !own.has(name)), ...own]);
+  };
+
+  const root = read(document.contents, "", 0);
+  if (nodes > NODES_MAX) problem(0, "too large once its aliases are expanded");
+  else if (root.kind !== "map") problem(0, "a Compose file is a mapping with the key services");
+  return { root: root.kind === "map" && problems.length === 0 ? root : undefined, problems };
+}
+
+function parseTag(tag: string | undefined): Tag | "standard" | "unknown" | undefined {
+  if (tag === undefined || tag === "!") return undefined;
+  if (tag === "!reset") return "reset";
+  if (tag === "!override") return "override";
+  return tag.startsWith("tag:yaml.org,2002:") ? "standard" : "unknown";
+}
+
+function getScalarValue(node: Scalar): string | number | boolean | null {
+  const { value } = node;
+  if (value === null || typeof value === "string" || typeof value === "boolean") return value;
+  return typeof value === "number" ? value : (node.source ?? null);
+}
+
+function getScalarText(node: Scalar, value: string | number | boolean | null): string {
+  if (value === null) return "";
+  return typeof value === "string" ? value : (node.source ?? String(value));
+}

@@ -1,0 +1,88 @@
+import { type ComposeNode, type Entry, getValue, isNull, listEntries } from "./compose-tree.ts";
+import type { FindingList } from "./import-findings.ts";
+import type { ComposeProject } from "./load-project.ts";
+import { listNamedVolumes } from "./mount.ts";
+
+/** What stands outside the services, where it means something. `used` are the services that are taken in. */
+export function reportTopLevel(
+  project: ComposeProject,
+  used: readonly ComposeNode[],
+  findings: FindingList,
+): void {
+  const note = (target: ComposeNode | Entry, message: string, hint?: string) =>
+    findings.add("note", undefined, target, message, hint);
+  const lost = (target: ComposeNode | Entry, message: string, hint?: string) =>
+    findings.add("lost", undefined, target, message, hint);
+
+  if (project.name) {
+    note(
+      project.name,
+      "Berth has no projects: all apps stand beside each other",
+      "--name-prefix tells them apart",
+    );
+  }
+  for (const entry of listEntries(project.networks)) {
+    const options = listEntries(entry.value).filter(({ value }) => !isNull(value));
+    for (const option of options) {
+      const text = option.value.kind === "scalar" ? option.value.text : "";
+      if (option.key === "internal" && /^true$/i.test(text)) {
+        lost(option, "apps of this network reach the outside world: all apps share one network");
+      } else if (option.key === "external" && !/^false$/i.test(text)) {
+        lost(
+          option,
+          "containers on this network that are not Berth's are not reached",
+          "publish a port of them",
+        );
+      } else if (
+        !["name", "external", "internal", "attachable"].includes(option.key) &&
+        text !== "bridge"
+      ) {
+        lost(option, `all apps share one network, which has no ${option.key} of yours`);
+      }
+    }
+    note(entry, "all apps share one network, and reach each other by name");
+  }
+  const mounted = new Set(used.flatMap((service) => listNamedVolumes(service)));
+  for (const entry of listEntries(project.volumes)) reportVolume(entry, mounted, note, lost);
+  for (const section of ["secrets", "configs"] as const) {
+    const names = new Set(used.flatMap((service) => listSourceNames(getValue(service, section))));
+    for (const entry of listEntries(project[section])) {
+      if (!names.has(entry.key)) note(entry, `no service that is taken in uses "${entry.key}"`);
+    }
+  }
+  for (const entry of project.others) {
+    if (entry.key === "version" || entry.key.startsWith("x-")) continue;
+    lost(entry, `"${entry.key}" has no counterpart in Berth`);
+  }
+}
+
+type AddFinding = (target: ComposeNode | Entry, message: string) => void;
+
+function reportVolume(
+  entry: Entry,
+  mounted: ReadonlySet<string>,
+  note: AddFinding,
+  lost: AddFinding,
+): void {
+  if (!mounted.has(entry.key)) {
+    note(entry, `no service that is taken in uses the volume "${entry.key}"`);
+    return;
+  }
+  const device = getValue(getValue(entry.value, "driver_opts"), "device");
+  const isFolder = device?.kind === "scalar" && device.text.startsWith("/");
+  for (const option of listEntries(entry.value)) {
+    if (isNull(option.value) || ["name", "external"].includes(option.key)) continue;
+    const isLocal = option.value.kind === "scalar" && option.value.text === "local";
+    if (option.key === "labels") note(option, "volumes carry the labels of Berth only");
+    else if (option.key === "driver" && isLocal) continue;
+    else if (option.key === "driver_opts" && isFolder) continue;
+    else lost(option, `volumes of Berth are folders of the engine: there is no ${option.key}`);
+  }
+}
+
+function listSourceNames(node: ComposeNode | undefined): string[] {
+  return (node?.kind === "list" ? node.items : []).flatMap((item) => {
+    const source = item.kind === "map" ? getValue(item, "source") : item;
+    return source?.kind === "scalar" ? [source.text] : [];
+  });
+}

@@ -1,0 +1,191 @@
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { TaskGroup } from "../../base/task-group.ts";
+import { findCondition } from "../../resources/app-status.ts";
+import type { Store, StoreChange } from "../../store/store.ts";
+import type { AppBuilds } from "../builds/port.ts";
+import type { Ingress } from "../ingress/port.ts";
+import type { LogArchive } from "../logs/log-archive.ts";
+import type { ControllerMetrics } from "../metrics/controller-metrics.ts";
+import type { ContainerListenerStatus } from "../models/container-listener.ts";
+import { ReconcileLoop } from "../reconcile-loop.ts";
+import type { ContainerRuntime } from "../runtime/port.ts";
+import { AppReconciler } from "./app-reconciler.ts";
+import { AppReferences } from "./app-references.ts";
+import { BackgroundStops } from "./background-stops.ts";
+import { EngineMonitor } from "./engine-monitor.ts";
+import { HealthMonitor } from "./health-monitor.ts";
+import { ImagePuller } from "./image-puller.ts";
+import { explainPendingModel } from "./model-inputs.ts";
+
+/** Apps reconciled at once; the engine creates and starts hardly more than this side by side. */
+const WORKERS = 8;
+
+export interface AppControllerOptions {
+  readonly store: Store;
+  readonly runtime: ContainerRuntime;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tasks: TaskGroup;
+  readonly archive: LogArchive;
+  readonly builds: AppBuilds;
+  readonly ingress: Ingress;
+  readonly baseDomain: string;
+  /** When the machine that the engine runs on came up, in epoch milliseconds; undefined where nobody knows. */
+  readonly bootedAtMs?: (() => number | undefined) | undefined;
+  /** The way from containers to the models; without it, the usual one. */
+  readonly containerListener?: ContainerListenerStatus;
+  readonly metrics: ControllerMetrics;
+  readonly random: () => number;
+  readonly workers?: number;
+}
+
+/** What makes an App worth a look: itself, what it refers to, its containers, its image, its health. */
+export class AppController {
+  readonly engine: EngineMonitor;
+  readonly #store: Store;
+  readonly #tasks: TaskGroup;
+  readonly #loop: ReconcileLoop;
+  readonly #reconciler: AppReconciler;
+  readonly #references = new AppReferences();
+  readonly #lastReadyConditions = new Map<string, string>();
+  /** What Apps that use a Model were last woken to be told of it. */
+  readonly #lastModelReasons = new Map<string, string>();
+
+  constructor(options: AppControllerOptions) {
+    const { store, runtime, clock, logger, tasks } = options;
+    this.#store = store;
+    this.#tasks = tasks;
+    const wakeByEvent = (app: string) => this.#loop.add(app, "event");
+    this.#loop = new ReconcileLoop({
+      ...options,
+      kind: "App",
+      name: "app",
+      workers: options.workers ?? WORKERS,
+      reconcile: (name, signal) => this.#reconciler.reconcile(name, signal),
+    });
+    this.#reconciler = new AppReconciler({
+      ...options,
+      health: new HealthMonitor({ runtime, clock, tasks, onChange: wakeByEvent }),
+      puller: new ImagePuller({ runtime, clock, tasks, onSettled: wakeByEvent }),
+      stops: new BackgroundStops({ runtime, tasks, logger, onEnded: wakeByEvent }),
+      withReplacementWorker: (call) => this.#loop.withReplacementWorker(call),
+      onObserved: (app, containers) => this.engine.recordObservation(app, containers),
+    });
+    this.engine = new EngineMonitor({
+      runtime,
+      clock,
+      logger,
+      instance: store.instanceId,
+      onContainer: wakeByEvent,
+      onConnectionChange: (connected) => this.#onConnection(connected),
+      onSweep: (apps) => {
+        for (const app of apps) this.#loop.add(app, "resync");
+      },
+      listApps: () => store.list("App").map((app) => app.metadata.name),
+    });
+  }
+
+  /** The first look at every App is queued before this returns. */
+  start(): void {
+    for (const app of this.#store.list("App")) {
+      this.#references.update(app);
+      this.#loop.add(app.metadata.name, "spec");
+    }
+    this.#loop.start();
+    this.#tasks.run("engine monitor", (signal) => this.engine.run(signal));
+  }
+
+  close(): void {
+    this.#loop.close();
+  }
+
+  get isIdle(): boolean {
+    return this.#loop.isIdle;
+  }
+
+  /** A build, a source or the ingress has something new to say about an App. */
+  enqueue(app: string): void {
+    this.#loop.add(app, "event");
+  }
+
+  /** The engine does not hold this image any more. */
+  handleImageRemoved(reference: string): void {
+    this.#reconciler.handleImageRemoved(reference);
+  }
+
+  /** Ahead of everything else, whatever the back-off says. */
+  wake(name: string): void {
+    this.#loop.resetBackoffAndAdd(name, "user");
+  }
+
+  onChange(change: StoreChange): void {
+    if (change.kind === "Secret") this.#onSecret(change);
+    else if (change.kind === "Model") this.#onModel(change);
+    else if (change.kind === "App") this.#onApp(change);
+  }
+
+  #onSecret({ type, name }: StoreChange): void {
+    if (type === "status" || type === "event") return;
+    for (const app of this.#references.usersOfSecret(name)) this.#loop.add(app, "spec");
+    // A registry's credentials may be what any stalled pull waits for.
+    for (const app of this.#stalledApps()) this.#loop.add(app, "spec");
+  }
+
+  #onApp({ type, name }: StoreChange): void {
+    if (type === "added" || type === "modified") this.#onSpec(name);
+    else if (type === "status") this.#onStatus(name);
+    else if (type === "deleted") {
+      this.#references.remove(name);
+      this.#lastReadyConditions.delete(name);
+      this.#loop.add(name, "spec");
+      this.#wakeDependents(name);
+    }
+  }
+
+  #onSpec(name: string): void {
+    const app = this.#store.get("App", name);
+    if (app) this.#references.update(app);
+    this.#loop.resetBackoffAndAdd(name, "spec");
+    if (!app?.status) this.#wakeDependents(name);
+  }
+
+  /** Dependents look again when an App's Ready condition turns. */
+  #onStatus(name: string): void {
+    if (this.#references.dependentsOf(name).length === 0) return;
+    const app = this.#store.get("App", name);
+    const ready = findCondition(app?.status?.conditions ?? [], "Ready");
+    const now = `${ready?.status} ${ready?.message}`;
+    if (this.#lastReadyConditions.get(name) === now) return;
+    this.#lastReadyConditions.set(name, now);
+    this.#wakeDependents(name);
+  }
+
+  #wakeDependents(name: string): void {
+    for (const dependent of this.#references.dependentsOf(name)) this.#loop.add(dependent, "event");
+  }
+
+  /** Apps that talk to a Model look again when it begins, or ceases, to answer, and when why it does not changes. */
+  #onModel({ name }: StoreChange): void {
+    const apps = this.#references.usersOfModel(name);
+    if (apps.length === 0) return;
+    const now = explainPendingModel(name, this.#store.get("Model", name))?.message ?? "";
+    if (this.#lastModelReasons.get(name) === now) return;
+    this.#lastModelReasons.set(name, now);
+    for (const app of apps) this.#loop.add(app, "event");
+  }
+
+  #stalledApps(): readonly string[] {
+    return this.#store
+      .list("App")
+      .filter((app) => app.status?.memory.stalled || app.status?.memory.quarantine)
+      .map((app) => app.metadata.name);
+  }
+
+  #onConnection(connected: boolean): void {
+    this.#reconciler.resetEngineState();
+    if (!connected) this.#reconciler.markEngineLost();
+    for (const app of this.#store.list("App"))
+      this.#loop.resetBackoffAndAdd(app.metadata.name, connected ? "event" : "resync");
+  }
+}

@@ -1,0 +1,110 @@
+import { resolveAppDefaults } from "../../resources/app-defaults.ts";
+import {
+  APP_FINALIZER,
+  type Resource,
+  VOLUME_POLICY_ANNOTATION,
+} from "../../resources/resource.ts";
+import { networkName } from "../engine-names.ts";
+import { planRemoval } from "./plan/plan-app.ts";
+import { groupConcurrentStops } from "./plan-executor.ts";
+import type { ReconcilerContext } from "./reconciler-context.ts";
+
+/** How long a container that nobody wants any more gets to end by itself; Docker's own default. */
+const ORPHAN_GRACE_MS = 10_000;
+
+/**
+ * The finalizer: containers, images that only this App had, then volumes where the person asked for
+ * it. Every step can be repeated; the resource goes away after the last one.
+ */
+export async function finalizeApp(
+  context: ReconcilerContext,
+  resource: Resource<"App">,
+  signal: AbortSignal,
+): Promise<void> {
+  const { store, runtime } = context;
+  const { name, uid } = resource.metadata;
+  if (resource.status && resource.status.phase !== "deleting") {
+    store.setStatus("App", name, uid, { ...resource.status, phase: "deleting" });
+  }
+  await context.ingress.table.remove(name);
+  await context.builds.forget(name);
+  await removeContainers(
+    context,
+    name,
+    resolveAppDefaults(resource.spec).stopGraceMs,
+    "the app was deleted",
+    signal,
+  );
+  for (const image of store.ownedImages.list(name)) {
+    if (!store.ownedImages.isUsedByOthers(image, name)) {
+      await runtime.removeImage(image, signal);
+      context.images.markAbsent(image);
+    }
+    store.ownedImages.remove(image, name);
+  }
+  if (resource.metadata.annotations[VOLUME_POLICY_ANNOTATION] === "delete") {
+    for (const volume of await runtime.listVolumes(
+      { instance: store.instanceId, app: name },
+      signal,
+    )) {
+      await runtime.removeVolume(volume.name, signal);
+    }
+  }
+  if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null)) {
+    // The last App takes the network with it, also of several that go at once: nothing of Berth's is
+    // left on the engine then.
+    await runtime.removeNetwork(networkName(store.instanceId), signal);
+    context.executor.forgetEnsured();
+  }
+  await context.archive.drop(name);
+  store.ports.release(name);
+  store.events.record({
+    kind: "App",
+    name,
+    type: "Normal",
+    reason: "Deleted",
+    message: "its containers are gone",
+  });
+  store.removeFinalizer("App", name, APP_FINALIZER);
+}
+
+/** Containers with this instance's label whose App is not in the store: a crash or a restored store left them. */
+export async function removeOrphanedContainers(
+  context: ReconcilerContext,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const removed = await removeContainers(context, name, ORPHAN_GRACE_MS, "no such app", signal);
+  if (removed > 0) {
+    // An App that is given the name later has nothing to do with these.
+    await context.archive.drop(name);
+    context.store.events.record({
+      kind: "App",
+      name,
+      type: "Normal",
+      reason: "OrphanRemoved",
+      message: `${removed} containers of an app that is not there were removed`,
+    });
+  }
+}
+
+async function removeContainers(
+  context: ReconcilerContext,
+  name: string,
+  graceMs: number,
+  cause: string,
+  signal: AbortSignal,
+): Promise<number> {
+  const { runtime, store, executor, health, observedApps: looked } = context;
+  health.forget(name);
+  looked.delete(name);
+  context.inputsOfFailedSources.delete(name);
+  context.firstSeenTimes.forget(name);
+  const containers = await runtime.listContainers(
+    { instance: store.instanceId, app: name },
+    signal,
+  );
+  for (const operations of groupConcurrentStops(planRemoval(containers, graceMs, cause)))
+    await executor.executeAll(operations, name, new Map(), signal);
+  return containers.length;
+}

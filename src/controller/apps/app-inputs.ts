@@ -1,0 +1,155 @@
+import { hashJson } from "../../base/canonical-json.ts";
+import type { AppSpec, SecretReference } from "../../resources/app-spec.ts";
+import { findCondition } from "../../resources/app-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import type { Reason } from "../reason.ts";
+import { listReferencedSecrets } from "../secrets/secret-names.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import type { StoreReader } from "./dry-run-store.ts";
+
+/**
+ * What an App needs of other resources: the Secrets that it names, and the Apps that it depends on.
+ */
+
+/**
+ * Changes when an edit of the spec, a Secret's value, a credential or another revision of the source
+ * (null where it is not known) makes another try worth while.
+ */
+export function inputsDigest(
+  store: Store,
+  resource: Resource<"App">,
+  sourceRevision: string | null = null,
+): string {
+  const versions = listReferencedSecrets(resource.spec).map(
+    (name) => store.get("Secret", name)?.metadata.generation ?? null,
+  );
+  return hashJson([
+    resource.metadata.uid,
+    resource.metadata.generation,
+    versions,
+    listRegistryCredentials(store),
+    sourceRevision,
+  ]).slice(0, 16);
+}
+
+/**
+ * Changes when a version that failed for `reason` is worth another try: with what makes its
+ * containers, with how it is judged, and, where its image could not be had, with the credentials. Not with
+ * a restart, a stop, or a change of replicas.
+ */
+export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason: string): string {
+  const { healthCheck, rollout, restart, dependsOn, models, pullSecret } = desired.app;
+  const pulledWith = pullFailures.has(reason)
+    ? [pullSecret ?? null, listRegistryCredentials(store)]
+    : null;
+  const judged = [desired.version, healthCheck, rollout, restart, dependsOn, pulledWith];
+  // An App without models has the digest that it had before there were any.
+  return hashJson(models.length === 0 ? judged : [...judged, models]).slice(0, 16);
+}
+
+const pullFailures: ReadonlySet<string> = new Set(["ImageNotFound", "RegistryDenied"]);
+
+/** Of all registries: which of them an image needs is known only to the one that refuses. */
+function listRegistryCredentials(store: StoreReader): readonly (readonly [string, number])[] {
+  return store
+    .list("Secret")
+    .filter((secret) => secret.spec.type === "registry")
+    .map((secret) => [secret.metadata.name, secret.metadata.generation] as const);
+}
+
+/** The first reference that leads nowhere, as a reason to refuse the spec; undefined where all are there. */
+export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | undefined {
+  for (const [variable, value] of Object.entries(spec.env ?? {})) {
+    if (typeof value !== "object") continue;
+    const values = store.secrets.reveal(value.secret);
+    if (!values) {
+      return {
+        reason: "SecretNotFound",
+        message: `env ${variable} wants Secret "${value.secret}", which is not there; create it with berth secrets set ${value.secret} ${value.key ?? "value"}=VALUE`,
+      };
+    }
+    if (resolveSecretKey(values, value) === undefined) {
+      const keys = Object.keys(values).join(", ") || "none";
+      return {
+        reason: "SecretKeyNotFound",
+        message:
+          value.key === undefined
+            ? `env ${variable} names Secret "${value.secret}" without a key, and it has several (${keys})`
+            : `env ${variable} wants key "${value.key}" of Secret "${value.secret}", which has ${keys}`,
+      };
+    }
+  }
+  if (spec.pullSecret !== undefined && !store.get("Secret", spec.pullSecret)) {
+    return {
+      reason: "SecretNotFound",
+      message: `pullSecret names Secret "${spec.pullSecret}", which is not there`,
+    };
+  }
+  return undefined;
+}
+
+/** The value of a reference that `missingSecret` has found to be whole. */
+export function revealReference(store: StoreReader, reference: SecretReference): string {
+  const values = store.secrets.reveal(reference.secret) ?? {};
+  const key = resolveSecretKey(values, reference);
+  return key === undefined ? "" : (values[key] ?? "");
+}
+
+function resolveSecretKey(
+  values: Readonly<Record<string, string>>,
+  reference: SecretReference,
+): string | undefined {
+  if (reference.key !== undefined) return reference.key in values ? reference.key : undefined;
+  const keys = Object.keys(values);
+  return keys.length === 1 ? keys[0] : undefined;
+}
+
+/** A chain of dependencies that leads back to the App, in order; undefined where there is none. */
+export function findDependencyCycle(
+  store: StoreReader,
+  name: string,
+  spec: AppSpec,
+): readonly string[] | undefined {
+  const visit = (
+    current: string,
+    dependsOn: readonly string[],
+    path: readonly string[],
+    seen: Set<string>,
+  ): readonly string[] | undefined => {
+    for (const next of dependsOn) {
+      if (next === name) return [...path, name];
+      if (seen.has(next)) continue;
+      seen.add(next);
+      const found = visit(
+        next,
+        store.get("App", next)?.spec.dependsOn ?? [],
+        [...path, next],
+        seen,
+      );
+      if (found) return found;
+    }
+    return undefined;
+  };
+  return visit(name, spec.dependsOn ?? [], [name], new Set());
+}
+
+/** The first dependency that is not Ready; undefined where all are. */
+export function findPendingDependency(store: StoreReader, spec: AppSpec): Reason | undefined {
+  for (const name of spec.dependsOn ?? []) {
+    const dependency = store.get("App", name);
+    if (!dependency)
+      return {
+        reason: "DependencyNotFound",
+        message: `depends on app "${name}", which is not there`,
+      };
+    const ready = findCondition(dependency.status?.conditions ?? [], "Ready");
+    if (ready?.status !== "True") {
+      return {
+        reason: "DependencyNotReady",
+        message: `waits for app "${name}": ${ready?.message ?? "not looked at yet"}`,
+      };
+    }
+  }
+  return undefined;
+}

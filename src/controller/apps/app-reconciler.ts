@@ -1,0 +1,91 @@
+import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { ReconcileResult } from "../reconcile-loop.ts";
+import { finalizeApp, removeOrphanedContainers } from "./app-deletion.ts";
+import { AppRun } from "./app-run.ts";
+import { FirstSeenTimes } from "./first-seen.ts";
+import { ImagePresence } from "./image-presence.ts";
+import { PlanExecutor } from "./plan-executor.ts";
+import type { ReconcilerContext, ReconcilerDependencies } from "./reconciler-context.ts";
+
+/**
+ * Brings one App towards its spec. Level-triggered: a run reads everything, compares, acts and
+ * writes the status; it can be repeated and cut off at any point.
+ */
+export class AppReconciler {
+  readonly #context: ReconcilerContext;
+
+  constructor(deps: ReconcilerDependencies) {
+    this.#context = {
+      ...deps,
+      executor: new PlanExecutor(deps),
+      images: new ImagePresence(deps.runtime, deps.clock),
+      firstSeenTimes: new FirstSeenTimes(),
+      inputsOfFailedSources: new Map(),
+      observedApps: new Set(),
+      appsEndedWithEngine: new Set(),
+    };
+  }
+
+  /** Throws what the engine throws, after it has written that into the status; the caller backs off. */
+  async reconcile(name: string, signal: AbortSignal): Promise<ReconcileResult> {
+    const resource = this.#context.store.get("App", name);
+    if (!resource) {
+      await removeOrphanedContainers(this.#context, name, signal);
+      return { isSettled: true, requeueAfterMs: null };
+    }
+    const run = new AppRun(this.#context, resource);
+    try {
+      if (resource.metadata.deletionTimestamp !== null) {
+        await finalizeApp(this.#context, resource, signal);
+        return { isSettled: true, requeueAfterMs: null };
+      }
+      return await run.run(signal);
+    } catch (error) {
+      if (isAbortError(error) && signal.aborted) throw error;
+      if (isEngineUnreachableError(error)) this.#context.appsEndedWithEngine.add(name);
+      this.#writeFailure(run, resource, error);
+      throw error;
+    }
+  }
+
+  /** The engine went or came back, perhaps another one: nothing that was seen before is taken for granted. */
+  resetEngineState(): void {
+    this.#context.executor.forgetEnsured();
+    this.#context.images.clear();
+    this.#context.observedApps.clear();
+  }
+
+  markEngineLost(): void {
+    for (const { metadata } of this.#context.store.list("App"))
+      this.#context.appsEndedWithEngine.add(metadata.name);
+  }
+
+  handleImageRemoved(reference: string): void {
+    this.#context.images.markAbsent(reference);
+  }
+
+  #writeFailure(run: AppRun, resource: Resource<"App">, error: unknown): void {
+    const isEngineUnreachable = isEngineUnreachableError(error);
+    const message =
+      error instanceof BerthError
+        ? [error.message, error.hint].filter(Boolean).join("; ")
+        : "an error of Berth's own; see its log";
+    if (!(error instanceof BerthError)) {
+      this.#context.logger.error(
+        { kind: "App", name: resource.metadata.name, err: error },
+        "reconcile failed unexpectedly",
+      );
+    }
+    run.writeStatus({
+      unknown: isEngineUnreachable
+        ? `the container engine cannot be reached: ${getErrorMessage(error)}`
+        : null,
+      progress: isEngineUnreachable ? null : { reason: "WillRetry", message },
+    });
+  }
+}
+
+function isEngineUnreachableError(error: unknown): boolean {
+  return error instanceof BerthError && error.code === "engine_unreachable";
+}

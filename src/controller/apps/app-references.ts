@@ -1,0 +1,43 @@
+import type { Resource } from "../../resources/resource.ts";
+import { listReferencedSecrets } from "../secrets/secret-names.ts";
+
+/**
+ * Which Apps look at which other resources, so that a change of one wakes the others. Follows the
+ * store's changes; an App's own entry is replaced whenever it changes.
+ */
+export class AppReferences {
+  readonly #dependencies = new Map<string, readonly string[]>();
+  readonly #secrets = new Map<string, readonly string[]>();
+  readonly #models = new Map<string, readonly string[]>();
+
+  update(app: Resource<"App">): void {
+    this.#dependencies.set(app.metadata.name, app.spec.dependsOn ?? []);
+    this.#secrets.set(app.metadata.name, listReferencedSecrets(app.spec));
+    this.#models.set(app.metadata.name, app.spec.models ?? []);
+  }
+
+  remove(app: string): void {
+    this.#dependencies.delete(app);
+    this.#secrets.delete(app);
+    this.#models.delete(app);
+  }
+
+  dependentsOf(app: string): readonly string[] {
+    return findReferrers(this.#dependencies, app);
+  }
+
+  usersOfSecret(secret: string): readonly string[] {
+    return findReferrers(this.#secrets, secret);
+  }
+
+  usersOfModel(model: string): readonly string[] {
+    return findReferrers(this.#models, model);
+  }
+}
+
+function findReferrers(
+  map: ReadonlyMap<string, readonly string[]>,
+  wanted: string,
+): readonly string[] {
+  return [...map].filter(([, names]) => names.includes(wanted)).map(([name]) => name);
+}

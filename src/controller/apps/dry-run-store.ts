@@ -1,0 +1,34 @@
+import type { Kind } from "../../resources/kinds.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import type { PlannedResource } from "../port.ts";
+
+/** What an App's spec is resolved against: the store, or the store as a request would leave it. */
+export type StoreReader = Pick<
+  Store,
+  "instanceId" | "get" | "list" | "secrets" | "revisions" | "ports"
+>;
+
+/** The store with what a dry run would write together with the App on top. */
+export function overlayPlannedResources(
+  store: Store,
+  planned: readonly PlannedResource[],
+): StoreReader {
+  const find = (kind: Kind, name: string) =>
+    planned.find(({ resource }) => resource.kind === kind && resource.metadata.name === name);
+  return {
+    instanceId: store.instanceId,
+    revisions: store.revisions,
+    ports: store.ports,
+    get: <K extends Kind>(kind: K, name: string) => {
+      const resource = find(kind, name)?.resource;
+      return resource && hasKind(resource, kind) ? resource : store.get(kind, name);
+    },
+    list: (kind, filter) => store.list(kind, filter),
+    secrets: { reveal: (name) => find("Secret", name)?.values ?? store.secrets.reveal(name) },
+  };
+}
+
+function hasKind<K extends Kind>(resource: Resource, kind: K): resource is Resource<K> {
+  return resource.kind === kind;
+}

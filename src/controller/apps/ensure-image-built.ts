@@ -1,0 +1,49 @@
+import { BerthError, type ErrorCode } from "../../base/errors.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { Reason } from "../reason.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import type { ReconcilerContext } from "./reconciler-context.ts";
+
+export type ImageBuildResult =
+  | { readonly type: "waiting"; readonly progress: Reason }
+  | { readonly type: "done" }
+  /** Trying again cannot help until the source is another. */
+  | { readonly type: "refused"; readonly failure: Reason };
+
+/**
+ * Looks after the build of a version's image. `resource` has the spec that the version comes from,
+ * which may be one that is held. Throws what is to be waited out, such as a git server that is away.
+ */
+export function ensureImageBuilt(
+  context: ReconcilerContext,
+  resource: Resource<"App">,
+  desired: DesiredApp,
+  revision: string,
+): ImageBuildResult {
+  const { builds, images, store } = context;
+  const { name } = desired;
+  const state = builds.ensure(resource, { image: desired.image, revision });
+  if (state.type === "queued" || state.type === "running") {
+    const reason = state.type === "queued" ? "BuildQueued" : "Building";
+    return { type: "waiting", progress: { reason, message: state.message } };
+  }
+  builds.clearResult(name);
+  if (state.type === "succeeded") {
+    images.markAbsent(desired.image);
+    const what = revision.slice(0, 12);
+    const message = `build ${state.id} made ${desired.image} from ${what}`;
+    store.events.record({ kind: "App", name, type: "Normal", reason: "Built", message });
+    return { type: "done" };
+  }
+  const { reason, message } = state;
+  if (state.terminal) return { type: "refused", failure: { reason, message } };
+  store.events.record({ kind: "App", name, type: "Warning", reason, message });
+  throw new BerthError(errorCodesByBuildReason[reason] ?? "build_failed", message);
+}
+
+/** What the reasons of builds, and of sources, are in the terms of errors. */
+export const errorCodesByBuildReason: Readonly<Record<string, ErrorCode>> = {
+  EngineUnreachable: "engine_unreachable",
+  DiskFull: "disk_full",
+  GitUnreachable: "git_unreachable",
+};

@@ -1,0 +1,84 @@
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
+import { formatBytes } from "../../base/units.ts";
+import type { Reason } from "../reason.ts";
+import { findRegistryAuth } from "../secrets/registry-auth.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import type { ReconcilerContext } from "./reconciler-context.ts";
+
+export type ImagePullResult =
+  | { readonly type: "waiting"; readonly progress: Reason }
+  | { readonly type: "done" }
+  /** Trying again cannot help until the spec or a credential is another. */
+  | { readonly type: "refused"; readonly failure: Reason };
+
+/** Looks after the pull of a version's image. Throws what is to be waited out, such as a registry that is away. */
+export function ensureImagePulled(
+  context: ReconcilerContext,
+  image: string,
+  desired: DesiredApp,
+): ImagePullResult {
+  const { puller, store } = context;
+  const auth = findRegistryAuth(store, image, desired.app.pullSecret);
+  const state = puller.ensure(desired.name, image, auth);
+  if (state.type === "pulling") {
+    const { progress } = state;
+    const bytes =
+      progress && progress.totalBytes > 0
+        ? ` (${formatBytes(progress.currentBytes)} of ${formatBytes(progress.totalBytes)})`
+        : "";
+    return {
+      type: "waiting",
+      progress: { reason: "PullingImage", message: `pulling ${image}${bytes}` },
+    };
+  }
+  puller.collect(desired.name, image, auth);
+  const recordEvent = (type: "Normal" | "Warning", reason: string, message: string) =>
+    store.events.record({ kind: "App", name: desired.name, type, reason, message });
+  if (state.type === "done") {
+    recordPulledImage(context, image, desired);
+    return { type: "done" };
+  }
+  const { error } = state;
+  if (
+    error instanceof BerthError &&
+    (error.code === "image_not_found" || error.code === "registry_denied")
+  ) {
+    const reason = error.code === "image_not_found" ? "ImageNotFound" : "RegistryDenied";
+    return {
+      type: "refused",
+      failure: { reason, message: [error.message, error.hint].filter(Boolean).join("; ") },
+    };
+  }
+  recordEvent("Warning", "PullFailed", getErrorMessage(error));
+  throw error;
+}
+
+/**
+ * Notes a pull of this version that has ended since the last run; true where there was one. The
+ * creation that follows finds the image there, and would never ask for the pull again.
+ */
+export function collectFinishedPull(context: ReconcilerContext, desired: DesiredApp): boolean {
+  const { puller, store } = context;
+  const auth = findRegistryAuth(store, desired.image, desired.app.pullSecret);
+  if (puller.state(desired.name, desired.image, auth)?.type !== "done") return false;
+  puller.collect(desired.name, desired.image, auth);
+  recordPulledImage(context, desired.image, desired);
+  return true;
+}
+
+/** An image that came for an app goes with it. */
+function recordPulledImage(
+  { store, images }: ReconcilerContext,
+  image: string,
+  desired: DesiredApp,
+): void {
+  images.markRefreshed(`${desired.name} ${desired.hash}`);
+  store.ownedImages.add(image, desired.name);
+  store.events.record({
+    kind: "App",
+    name: desired.name,
+    type: "Normal",
+    reason: "ImagePulled",
+    message: image,
+  });
+}

@@ -1,0 +1,60 @@
+import { BerthError } from "../../base/errors.ts";
+import { RETRIED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
+import type { SourceState } from "../builds/port.ts";
+import type { Reason } from "../reason.ts";
+import { inputsDigest } from "./app-inputs.ts";
+import { errorCodesByBuildReason } from "./ensure-image-built.ts";
+import type { ReconcilerContext } from "./reconciler-context.ts";
+
+/**
+ * What the source of an App's spec stands for; null for a spec that names an image. A source that
+ * leads nowhere is asked again when the spec, a Secret or a person's wish has changed since.
+ */
+export function observeSource(
+  context: ReconcilerContext,
+  resource: Resource<"App">,
+): SourceState | null {
+  if (resource.spec.source === undefined) return null;
+  const { builds, inputsOfFailedSources: sourceFailures, store } = context;
+  const { name, annotations } = resource.metadata;
+  const state = builds.source(resource);
+  if (state.type !== "failed") {
+    sourceFailures.delete(name);
+    return state;
+  }
+  if (!state.terminal) return state;
+  const inputs = `${inputsDigest(store, resource)} ${annotations[RETRIED_AT_ANNOTATION] ?? ""}`;
+  const known = sourceFailures.get(name);
+  sourceFailures.set(name, inputs);
+  if (known === undefined || known === inputs) return state;
+  builds.clearResult(name);
+  return builds.source(resource);
+}
+
+/** Why nothing more can be done about a source; null where something can. */
+export function findTerminalSourceFailure(state: SourceState | null): Reason | null {
+  return state?.type === "failed" && state.terminal
+    ? { reason: state.reason, message: state.message }
+    : null;
+}
+
+/** Throws, to back off, what may be better at the next try: a git server that does not answer. */
+export function throwIfTransient(
+  context: ReconcilerContext,
+  resource: Resource<"App">,
+  state: SourceState | null,
+): void {
+  if (state?.type !== "failed" || state.terminal) return;
+  context.builds.clearResult(resource.metadata.name);
+  throw new BerthError(errorCodesByBuildReason[state.reason] ?? "git_unreachable", state.message);
+}
+
+/** The commit or digest that an image is, or will be, made of; of a version that is held, its build knows. */
+export function findImageRevision(
+  { store }: Pick<ReconcilerContext, "store">,
+  source: SourceState | null,
+  image: string,
+): string {
+  if (source?.type === "resolved" && source.image === image) return source.revision;
+  return store.builds.findByImage(image)?.revision ?? "";
+}

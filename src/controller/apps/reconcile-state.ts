@@ -1,0 +1,184 @@
+import type { ReconcileState } from "../../resources/app-status.ts";
+import type { ObservedContainer } from "../runtime/port.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import { recentDrifts } from "./drift-history.ts";
+import { getSpecHash, isHealthy } from "./plan/observed-containers.ts";
+import type { ContainerHealth } from "./plan/plan-types.ts";
+import { recentRestarts } from "./restart-budget.ts";
+
+/** What the reconciler remembers of an App, and how each thing that happens changes it. All pure. */
+
+/**
+ * A version must have been Ready this long to count as good: some answer a first probe and die of
+ * what comes next. Ready itself does not wait for it.
+ */
+export const MIN_READY_MS = 10_000;
+
+/**
+ * A retry that a person asked for wipes out everything that went wrong; other inputs (a new spec, a
+ * rotated secret) end a stall.
+ */
+export function applyInputs(
+  memory: ReconcileState,
+  retriedAt: string | null,
+  inputs: string,
+): ReconcileState {
+  if (retriedAt !== memory.retriedAt && retriedAt !== null) {
+    return {
+      ...memory,
+      retriedAt,
+      quarantine: null,
+      stalled: null,
+      restarts: [],
+      drifts: [],
+      attempt: null,
+    };
+  }
+  // Nobody asks for anything by taking the annotation away, as a file does that never had it.
+  const known = retriedAt === memory.retriedAt ? memory : { ...memory, retriedAt };
+  const isOver = known.stalled !== null && known.stalled.inputs !== inputs;
+  return isOver ? { ...known, stalled: null, restarts: [], attempt: null } : known;
+}
+
+/** A clock that was set back leaves times to come behind, which would hold things up until then. */
+export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileState {
+  const { attempt } = memory;
+  const isPast = ({ at }: { readonly at: number }) => at <= nowMs;
+  const isFine =
+    memory.restarts.every(isPast) &&
+    memory.drifts.every(isPast) &&
+    (attempt === null || Math.max(attempt.progressAt, attempt.readySince ?? 0) <= nowMs);
+  if (isFine) return memory;
+  return {
+    ...memory,
+    restarts: memory.restarts.filter(isPast),
+    drifts: memory.drifts.filter(isPast),
+    attempt: attempt && {
+      ...attempt,
+      progressAt: Math.min(attempt.progressAt, nowMs),
+      readySince: attempt.readySince === null ? null : Math.min(attempt.readySince, nowMs),
+    },
+  };
+}
+
+/** A version that is new here gets a full restart budget and a deadline of its own. */
+export function beginAttempt(
+  memory: ReconcileState,
+  hash: string,
+  nowMs: number,
+  steps: number,
+): ReconcileState {
+  return {
+    ...memory,
+    attempt: { hash, progressAt: nowMs, steps, readySince: null },
+    restarts: [],
+    stable: memory.stable?.hash === hash ? memory.stable : null,
+  };
+}
+
+/** Counts how far a version is: each container made, running and healthy is a step. */
+export function countSteps(
+  desired: DesiredApp,
+  containers: readonly ObservedContainer[],
+  health: ReadonlyMap<string, ContainerHealth>,
+): number {
+  const own = containers.filter((container) => getSpecHash(container) === desired.hash);
+  const running = own.filter((container) => container.state === "running");
+  return (
+    own.length + running.length + own.filter((container) => isHealthy(container, health)).length
+  );
+}
+
+/** True while a running container of the version has not answered its first probe. */
+export function isUnprobed(
+  desired: DesiredApp,
+  containers: readonly ObservedContainer[],
+  health: ReadonlyMap<string, ContainerHealth>,
+): boolean {
+  return containers.some(
+    (container) =>
+      container.state === "running" &&
+      getSpecHash(container) === desired.hash &&
+      (health.get(container.id)?.healthy ?? null) === null,
+  );
+}
+
+/** The deadline counts from the last step, and does not run while something else is waited for. */
+export function noteProgress(
+  memory: ReconcileState,
+  nowMs: number,
+  steps: number,
+  isWaiting: boolean,
+): ReconcileState {
+  const { attempt } = memory;
+  if (!attempt) return memory;
+  // Once a second is enough for a deadline, and spares the store a write for each look.
+  const isDue = isWaiting && nowMs - attempt.progressAt > 1_000;
+  if (steps <= attempt.steps && !isDue) return memory;
+  return {
+    ...memory,
+    attempt: { ...attempt, progressAt: nowMs, steps: Math.max(steps, attempt.steps) },
+  };
+}
+
+export function noteReadySince(memory: ReconcileState, readySince: number | null): ReconcileState {
+  const { attempt } = memory;
+  if (!attempt || attempt.readySince === readySince) return memory;
+  return { ...memory, attempt: { ...attempt, readySince } };
+}
+
+export function noteRestart(
+  memory: ReconcileState,
+  desired: DesiredApp,
+  budgetKey: string,
+  nowMs: number,
+): ReconcileState {
+  return {
+    ...memory,
+    restarts: [
+      ...recentRestarts(memory.restarts, desired.app.restart, nowMs),
+      { of: budgetKey, at: nowMs },
+    ],
+  };
+}
+
+export function noteCorrections(
+  memory: ReconcileState,
+  fields: readonly string[],
+  nowMs: number,
+): ReconcileState {
+  return {
+    ...memory,
+    drifts: [
+      ...recentDrifts(memory.drifts, nowMs),
+      ...fields.map((field) => ({ field, at: nowMs })),
+    ],
+  };
+}
+
+/** When a version that gets no further is given up; null where none is being brought up. */
+export function progressDeadlineAtMs(memory: ReconcileState, desired: DesiredApp): number | null {
+  const { attempt, stable } = memory;
+  const isWanted = desired.app.running && !desired.app.suspend;
+  if (!attempt || !isWanted || stable?.hash === desired.hash) return null;
+  return (
+    attempt.progressAt +
+    desired.app.rollout.progressDeadlineMs +
+    desired.app.healthCheck.startPeriodMs
+  );
+}
+
+export function isStable(memory: ReconcileState, desired: DesiredApp): boolean {
+  return (
+    memory.stable?.hash === desired.hash && memory.stable.replicas === desired.containers.length
+  );
+}
+
+/** More than an App can have containers of at once. */
+const SERVED_KEPT_MAX = 10;
+
+export function noteServed(memory: ReconcileState, version: string): ReconcileState {
+  if (memory.served.at(-1) === version) return memory;
+  const others = memory.served.filter((known) => known !== version);
+  return { ...memory, served: [...others, version].slice(-SERVED_KEPT_MAX) };
+}

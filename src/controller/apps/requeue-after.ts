@@ -1,0 +1,39 @@
+import type { ReconcileState } from "../../resources/app-status.ts";
+import type { ObservedContainer } from "../runtime/port.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import type { Plan } from "./plan/plan-types.ts";
+import * as reconcileState from "./reconcile-state.ts";
+
+const UNFINISHED_REQUEUE_MS = 250;
+/** While the engine takes a container away, or starts it again by itself. */
+const ENGINE_BUSY_REQUEUE_MS = 500;
+/** Progress of a pull or a build is shown about once a second. */
+const PROGRESS_REQUEUE_MS = 1_000;
+
+/** In how many milliseconds an App is to be looked at again though nothing happens; null: at the next resync. */
+export function requeueAfter(input: {
+  readonly desired: DesiredApp;
+  readonly nowMs: number;
+  readonly isFinished: boolean;
+  readonly isDone: boolean;
+  readonly isStalled: boolean;
+  readonly plan: Plan | null;
+  readonly memory: ReconcileState;
+  readonly containers: readonly ObservedContainer[];
+  readonly isObtaining: boolean;
+}): number | null {
+  const { desired, nowMs, isDone, plan, memory, containers } = input;
+  const waits: number[] = input.isFinished ? [] : [nowMs + UNFINISHED_REQUEUE_MS];
+  if (plan?.restartAtMs) waits.push(plan.restartAtMs);
+  if (plan?.requeueAtMs) waits.push(plan.requeueAtMs);
+  if (containers.some(({ state }) => state === "removing" || state === "restarting"))
+    waits.push(nowMs + ENGINE_BUSY_REQUEUE_MS);
+  const readySince = memory.attempt?.readySince ?? null;
+  if (isDone && readySince !== null && !reconcileState.isStable(memory, desired))
+    waits.push(readySince + reconcileState.MIN_READY_MS);
+  const deadline =
+    isDone || input.isStalled ? null : reconcileState.progressDeadlineAtMs(memory, desired);
+  if (deadline !== null) waits.push(deadline + 1);
+  if (input.isObtaining) waits.push(nowMs + PROGRESS_REQUEUE_MS);
+  return waits.length === 0 ? null : Math.max(1, Math.min(...waits) - nowMs);
+}

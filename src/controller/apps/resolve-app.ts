@@ -1,0 +1,157 @@
+import type { AppSpec } from "../../resources/app-spec.ts";
+import type { ReconcileState } from "../../resources/app-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { Revision } from "../../store/store.ts";
+import type { SourceState } from "../builds/port.ts";
+import type { Ingress } from "../ingress/port.ts";
+import {
+  type ContainerListenerStatus,
+  defaultContainerListener,
+} from "../models/container-listener.ts";
+import type { Reason } from "../reason.ts";
+import {
+  findDependencyCycle,
+  findMissingSecret,
+  findPendingDependency,
+  quarantineDigest,
+  revealReference,
+} from "./app-inputs.ts";
+import { buildDesiredApp, type DesiredApp } from "./desired-app.ts";
+import type { StoreReader } from "./dry-run-store.ts";
+import { findPendingModel } from "./model-inputs.ts";
+
+/** What an App's spec comes to, with everything it refers to looked up. */
+export interface ResolvedApp {
+  /** Null where the spec is refused, or its source has never been found. */
+  readonly desired: DesiredApp | null;
+  /** The spec that `desired` was made from: the stored one, or that of the revision that is held. */
+  readonly spec: AppSpec;
+  readonly refused: Reason | null;
+  readonly blocked: Reason | null;
+  /** Why an earlier revision is held while the spec's own source is looked for; null where it is not. */
+  readonly held: Reason | null;
+  /** The quarantine still in force; null once the version is worth another try. */
+  readonly quarantine: ReconcileState["quarantine"];
+  /** The image of the spec itself, whatever is held; null while its source is not known. */
+  readonly ownImage: string | null;
+}
+
+export type LoopbackPortLookup = (app: string, replica: number, containerPort: number) => number;
+
+export interface ResolveAppInput {
+  readonly store: StoreReader;
+  readonly resource: Resource<"App">;
+  readonly memory: ReconcileState;
+  readonly ingress: Pick<Ingress, "mode" | "reachability">;
+  /** What the spec's source stands for; null for a spec that names an image. */
+  readonly source: SourceState | null;
+  /** The version (hash of containers) that serves now; null where none does. */
+  readonly serving: string | null;
+  /** The loopback port of a replica; a dry run gives one that leases none. */
+  readonly getLoopbackPort: LoopbackPortLookup;
+  /** The way from containers to the models; without it, the usual one. */
+  readonly containerListener?: ContainerListenerStatus | undefined;
+}
+
+export function resolveApp(input: ResolveAppInput): ResolvedApp {
+  const { store, resource, memory, source } = input;
+  const { spec } = resource;
+  const { quarantine } = memory;
+  const unresolved = { desired: null, spec, blocked: null, held: null, quarantine, ownImage: null };
+  const refused = findRefusal(store, resource);
+  if (refused) return { ...unresolved, refused };
+  const blocked =
+    findPendingDependency(store, spec) ??
+    findPendingModel(store, spec, getContainerListener(input)) ??
+    null;
+  const image = spec.image ?? (source?.type === "resolved" ? source.image : null);
+  if (image === null) {
+    const held = explainPendingSource(source);
+    const kept = findHeldRevision(input);
+    if (!kept) return { ...unresolved, refused: null, blocked: held };
+    const older = buildHeldSpec(kept.spec, spec);
+    const desired = buildVersion(input, older, kept.image ?? "");
+    return { ...unresolved, desired, spec: older, refused: null, blocked, held };
+  }
+  const own = buildVersion(input, spec, image);
+  const asked = { desired: own, spec, refused: null, blocked, held: null, ownImage: image };
+  if (quarantine === null || quarantine.inputs !== quarantineDigest(store, own, quarantine.reason))
+    return { ...asked, quarantine: null };
+  const kept = store.revisions.get(resource.metadata.name, quarantine.revertedTo);
+  if (!kept || findMissingSecret(store, kept.spec)) return { ...asked, quarantine: null };
+  const older = buildHeldSpec(kept.spec, spec);
+  const desired = buildVersion(input, older, kept.spec.image ?? kept.image ?? "");
+  return { ...asked, desired, spec: older, quarantine };
+}
+
+/** A stop, a suspension or a change of replicas is obeyed also while an older version is held. */
+function buildHeldSpec(kept: AppSpec, asked: AppSpec): AppSpec {
+  return {
+    ...kept,
+    ...(asked.running === undefined ? {} : { running: asked.running }),
+    ...(asked.suspend === undefined ? {} : { suspend: asked.suspend }),
+    ...(asked.replicas === undefined ? {} : { replicas: asked.replicas }),
+  };
+}
+
+/** What goes on while the source of the spec is looked for: what serves, otherwise the last good revision. */
+function findHeldRevision(input: ResolveAppInput): Revision | undefined {
+  const { store, resource, memory } = input;
+  const { name } = resource.metadata;
+  const isWhole = (kept: Revision) =>
+    kept.image !== null && findMissingSecret(store, kept.spec) === undefined;
+  const serving = findServingRevision(input);
+  if (serving && isWhole(serving)) return serving;
+  const known = memory.good === null ? undefined : store.revisions.get(name, memory.good);
+  const kept = known ?? store.revisions.list(name).find(({ state }) => state === "stable");
+  return kept && isWhole(kept) ? kept : undefined;
+}
+
+/** The kept revision whose containers have the version that serves; undefined where that is none of them. */
+export function findServingRevision(input: ResolveAppInput): Revision | undefined {
+  const { store, resource, serving } = input;
+  if (serving === null) return undefined;
+  return store.revisions.list(resource.metadata.name).find(({ spec, image }) => {
+    const known = spec.image ?? image;
+    if (known === null || findMissingSecret(store, spec)) return false;
+    return buildVersion(input, buildHeldSpec(spec, resource.spec), known).hash === serving;
+  });
+}
+
+function explainPendingSource(source: SourceState | null): Reason {
+  if (source?.type === "failed") return { reason: source.reason, message: source.message };
+  const message = source?.type === "resolving" ? source.message : "the source is looked for";
+  return { reason: "ResolvingSource", message };
+}
+
+function findRefusal(store: StoreReader, resource: Resource<"App">): Reason | null {
+  const { spec, metadata } = resource;
+  if (spec.image === undefined && spec.source === undefined)
+    return { reason: "NoImage", message: "the spec has no image; set spec.image or spec.source" };
+  const cycle = findDependencyCycle(store, metadata.name, spec);
+  if (cycle)
+    return {
+      reason: "DependencyCycle",
+      message: `dependsOn leads in a circle: ${cycle.join(" -> ")}`,
+    };
+  return findMissingSecret(store, spec) ?? null;
+}
+
+function buildVersion(input: ResolveAppInput, spec: AppSpec, image: string): DesiredApp {
+  const { store, resource, ingress, getLoopbackPort: portOf } = input;
+  const { name } = resource.metadata;
+  return buildDesiredApp({
+    instance: store.instanceId,
+    resource,
+    spec,
+    image,
+    ingress,
+    revealSecret: (reference) => revealReference(store, reference),
+    loopbackPort: (replica, port) => portOf(name, replica, port),
+    modelsPort: getContainerListener(input).port,
+  });
+}
+
+const getContainerListener = ({
+  containerListener: modelDoor,
+}: ResolveAppInput): ContainerListenerStatus => modelDoor ?? defaultContainerListener;

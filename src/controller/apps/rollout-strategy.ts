@@ -1,0 +1,53 @@
+import type { EffectiveApp } from "../../resources/app-defaults.ts";
+
+export interface Strategy {
+  readonly type: "recreate" | "rolling";
+  /** CamelCase, and the sentence that goes with it. */
+  readonly reason: string;
+  readonly message: string;
+}
+
+/**
+ * How a new version replaces the old one. Rolling needs something in front of the app that can
+ * switch between two versions, and nothing that only one of them may hold.
+ */
+export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy {
+  if (app.rollout.strategy === "recreate")
+    return recreateStrategy("AskedFor", "the spec asks for recreate");
+  if (app.port === undefined) {
+    return recreateStrategy(
+      "NoPort",
+      "the app takes no requests, and two versions at once might do the same work twice",
+    );
+  }
+  if (!hasIngress) {
+    return recreateStrategy(
+      "NoIngress",
+      "without an ingress a new version starts after the old one has stopped; requests in between fail",
+    );
+  }
+  const [port] = app.ports;
+  if (port) {
+    return recreateStrategy(
+      "HostPort",
+      `port ${port.host} of this machine can be held by one version at a time; requests in between fail`,
+    );
+  }
+  const volume = app.volumes.find((item) => item.readOnly !== true);
+  if (volume) {
+    const what = "name" in volume ? `volume "${volume.name}"` : `folder ${volume.hostPath}`;
+    return recreateStrategy(
+      "SharedVolume",
+      `two versions must not write to ${what} at the same time; requests in between fail`,
+    );
+  }
+  return {
+    type: "rolling",
+    reason: "Rolling",
+    message: "a new version takes over when every replica of it is healthy, and no request fails",
+  };
+}
+
+function recreateStrategy(reason: string, message: string): Strategy {
+  return { type: "recreate", reason, message };
+}

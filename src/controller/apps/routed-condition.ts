@@ -1,0 +1,101 @@
+import { findCondition } from "../../resources/app-status.ts";
+import type { Reason } from "../reason.ts";
+import type { AppFindings, SetCondition } from "./app-findings.ts";
+import { getReplicaIndex, isHealthy } from "./plan/observed-containers.ts";
+
+/** How people reach an App: the Routed condition, and the URL. */
+
+/** The domain under which an App is reached unless its spec says otherwise. */
+export function getAppDomain(findings: Pick<AppFindings, "resource" | "baseDomain">): string {
+  const { metadata, spec } = findings.resource;
+  return spec.domain ?? `${metadata.name}.${findings.baseDomain}`;
+}
+
+/**
+ * Why requests cannot reach an App that is up; null where they can, or where there is no ingress. What
+ * was so before a restart of Berth is taken to hold until the ingress has been asked.
+ */
+export function findRoutingProblem(
+  findings: Pick<AppFindings, "resource" | "desired" | "ingress">,
+): Reason | null {
+  const { ingress, desired, resource } = findings;
+  if (!desired?.isRouted) return null;
+  const verdict = ingress.verdict(resource);
+  if (verdict?.served === false) return { reason: verdict.reason, message: verdict.message };
+  if (verdict || wasRouted(findings)) return null;
+  const state = ingress.state();
+  return {
+    reason: "WaitingForIngress",
+    message: state.ready ? "the ingress is about to take up its domain" : state.message,
+  };
+}
+
+function wasRouted({ resource }: Pick<AppFindings, "resource">): boolean {
+  const previous = findCondition(resource.status?.conditions ?? [], "Routed");
+  return previous?.status === "True" && previous.reason === "Routed";
+}
+
+export function setRoutedCondition(findings: AppFindings, set: SetCondition): void {
+  const { desired, ingress } = findings;
+  const available = findings.containers.filter((container) =>
+    isHealthy(container, findings.health),
+  ).length;
+  if (desired !== null && desired.app.port === undefined) set("Routed", null, "", "");
+  else if (findings.unknown !== null)
+    set("Routed", "Unknown", "EngineUnreachable", findings.unknown);
+  else if (desired === null || !desired.isRouted) setPublishedCondition(findings, available, set);
+  else {
+    const problem = findRoutingProblem(findings);
+    const state = ingress.state();
+    const targets = findings.route?.targets.length ?? 0;
+    if (problem) set("Routed", "False", problem.reason, problem.message);
+    else if (!state.ready) set("Routed", "False", "IngressNotReady", state.message);
+    else if (targets === 0)
+      set("Routed", "False", "NoHealthyContainer", "no container can take requests");
+    else {
+      const verdict = ingress.verdict(findings.resource);
+      const note = verdict?.served && verdict.note !== undefined ? `; ${verdict.note}` : "";
+      set(
+        "Routed",
+        "True",
+        "Routed",
+        `${getAppUrl(findings) ?? getAppDomain(findings)} leads to ${targets} ${targets === 1 ? "container" : "containers"}${note}`,
+      );
+    }
+  }
+}
+
+function setPublishedCondition(findings: AppFindings, available: number, set: SetCondition): void {
+  const { domain } = findings.resource.spec;
+  if (available === 0) set("Routed", "False", "NoHealthyContainer", "no container is healthy");
+  else if (findings.ingress.mode !== "off")
+    set("Routed", "Unknown", "NotLookedAt", "not looked at yet");
+  else
+    set(
+      "Routed",
+      "True",
+      "PublishedOnLoopback",
+      `there is no ingress: the app is published on a loopback port of this machine${domain === undefined ? "" : `, and ${domain} leads nowhere yet`}`,
+    );
+}
+
+export function getAppUrl(findings: AppFindings): string | null {
+  const { desired, ingress, resource } = findings;
+  const port = desired?.app.port;
+  if (!desired || port === undefined) return null;
+  if (desired.isRouted) {
+    const verdict = ingress.verdict(resource);
+    if (verdict?.served === false) return null;
+    if (!verdict && !wasRouted(findings)) return null;
+    const prefix = resource.spec.ingress?.pathPrefix ?? "";
+    return ingress.url(getAppDomain(findings), verdict?.served === true && verdict.https, prefix);
+  }
+  const ready = findings.containers.toSorted((a, b) => getReplicaIndex(a) - getReplicaIndex(b));
+  for (const container of ready) {
+    const address = container.addresses.find(
+      (candidate) => candidate.containerPort === port,
+    )?.address;
+    if (container.state === "running" && address !== undefined) return `http://${address}`;
+  }
+  return null;
+}

@@ -1,0 +1,69 @@
+import { BerthError, isAbortError } from "../../base/errors.ts";
+import { createTimeLimit } from "../../base/time-limit.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
+import type { Resource } from "../../resources/resource.ts";
+import { digestSource } from "../../source-tree/digest-source.ts";
+import { listSource } from "../../source-tree/list-source.ts";
+import type { Store } from "../../store/store.ts";
+import { redactUrl } from "../git/git-url.ts";
+import type { GitClient, SourceLimits } from "../git/port.ts";
+import type { ArchiveStore } from "./archive-store.ts";
+import { resolveGitRemote } from "./source-credential.ts";
+
+/** A server that has not named a commit by then is as good as away; the client has shorter limits of its own. */
+const RESOLVE_LIMIT_MS = 2 * 60_000;
+
+export interface AppSourceResolverDependencies {
+  readonly store: Store;
+  readonly git: GitClient;
+  readonly archives: ArchiveStore;
+  readonly sourceLimits: SourceLimits;
+}
+
+/**
+ * The commit, or the digest of the content, that an App's source stands for at this moment. Throws
+ * BerthErrors: those of GitClient, `archive_invalid` for an archive that is not kept (any more),
+ * `not_found` and `invalid_spec` for a folder that cannot be read.
+ */
+export async function resolveAppSource(
+  { store, git, archives, sourceLimits }: AppSourceResolverDependencies,
+  resource: Resource<"App">,
+  signal: AbortSignal,
+): Promise<string> {
+  const { source } = resource.spec;
+  if (!source) throw new BerthError("invalid_spec", "the spec has no source");
+  if ("archive" in source) {
+    if (!(await archives.has(source.archive))) throw missingArchiveError(source.archive);
+    return source.archive;
+  }
+  if ("local" in source) return digestFolder(source.local, resource.spec, sourceLimits, signal);
+  const remote = resolveGitRemote(store, source.git);
+  using bound = createTimeLimit(signal, RESOLVE_LIMIT_MS);
+  try {
+    return await git.resolve(remote, source.git.ref, bound.signal);
+  } catch (error) {
+    if (!isAbortError(error) || signal.aborted) throw error;
+    throw new BerthError(
+      "git_unreachable",
+      `${redactUrl(remote.url)} did not answer within ${RESOLVE_LIMIT_MS / 1000} s`,
+      { cause: error },
+    );
+  }
+}
+
+export function missingArchiveError(digest: string): BerthError {
+  return new BerthError("archive_invalid", `the archive ${digest.slice(0, 12)} is not kept here`, {
+    hint: "upload it again, as berth deploy does",
+  });
+}
+
+/** Of what would be sent to the engine: a change of what is left out is no other revision. */
+export async function digestFolder(
+  folder: string,
+  spec: AppSpec,
+  limits: SourceLimits,
+  signal: AbortSignal,
+): Promise<string> {
+  const options = { ...limits, dockerfile: spec.build?.dockerfile };
+  return digestSource(await listSource(folder, options, signal), signal);
+}

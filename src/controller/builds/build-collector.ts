@@ -1,0 +1,166 @@
+import type { Clock } from "../../base/clock.ts";
+import { isAbortError } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { TaskGroup } from "../../base/task-group.ts";
+import { formatBytes } from "../../base/units.ts";
+import type { Store } from "../../store/store.ts";
+import type { ContainerRuntime } from "../runtime/port.ts";
+import type { ArchiveStore, StoredArchive } from "./archive-store.ts";
+import { type BuiltImage, findBuiltImages, planBuildCollection } from "./build-collection-plan.ts";
+import type { BuildLogs } from "./build-logs.ts";
+import { findArchivesInUse, findProtectedContent } from "./protected-content.ts";
+
+/** Records and logs kept of each App: some weeks of an App that is deployed every day. */
+const RECORDS_KEPT_MAX = 50;
+
+export interface BuildCollectorOptions {
+  readonly store: Store;
+  readonly runtime: ContainerRuntime;
+  readonly archives: ArchiveStore;
+  readonly logs: BuildLogs;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tasks: TaskGroup;
+  readonly keep: number;
+  readonly diskBytesMax: number;
+  /** The image that the source of an App comes to now; undefined while that is not known. */
+  readonly wantedImage: (app: string) => string | undefined;
+  /** Images that are being made, or wait for it. */
+  readonly imagesInProgress: () => readonly string[];
+  readonly onImageRemoved: (reference: string) => void;
+  /** What is known of a build of this App is another thing now. */
+  readonly onChanged: (app: string) => void;
+}
+
+/** Takes away what builds have left behind and nobody goes back to: images, archives, records, logs. */
+export class BuildCollector {
+  readonly #options: BuildCollectorOptions;
+  #isRunning = false;
+  #isRequested = false;
+
+  constructor(options: BuildCollectorOptions) {
+    this.#options = options;
+  }
+
+  /** Collects soon, one collection at a time. What cannot be reached now is met by the next one. */
+  request(): void {
+    this.#isRequested = true;
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    this.#options.tasks.run("collection of old builds", async (signal) => {
+      try {
+        while (this.#isRequested && !signal.aborted) {
+          this.#isRequested = false;
+          await this.#collect(signal);
+        }
+      } catch (error) {
+        if (isAbortError(error) && signal.aborted) throw error;
+        this.#options.logger.warn({ err: error }, "old builds were not collected, will retry");
+      } finally {
+        this.#isRunning = false;
+      }
+    });
+  }
+
+  async #collect(signal: AbortSignal): Promise<void> {
+    const { store, runtime, archives, clock, keep, diskBytesMax } = this.#options;
+    const instance = store.instanceId;
+    await this.#collectRecords();
+    const images = await runtime.listImages({ instance }, signal);
+    const containers = await runtime.listContainers({ instance }, signal);
+    const kept = await archives.list();
+    // From here on nothing is waited for until the plan is made: what is guarded is guarded now.
+    const guarded = findProtectedContent(store, containers, this.#options.wantedImage);
+    const plan = planBuildCollection({
+      instance,
+      images,
+      archives: kept,
+      protectedContent: {
+        ...guarded,
+        images: new Set([...guarded.images, ...this.#options.imagesInProgress()]),
+      },
+      keep,
+      bytesMax: diskBytesMax,
+      nowMs: clock.now(),
+    });
+    this.#adopt(findBuiltImages(instance, images));
+    await this.#removeImages(plan.images, signal);
+    signal.throwIfAborted();
+    this.#removeArchives(plan.archives);
+  }
+
+  /** All in one turn: the images took a while, and somebody may have deployed an archive meanwhile. */
+  #removeArchives(planned: readonly StoredArchive[]): void {
+    const { store, archives } = this.#options;
+    const inUse = findArchivesInUse(store);
+    const removed = planned.filter(
+      (archive) => !inUse.has(archive.digest) && archives.removeUnchanged(archive),
+    );
+    if (removed.length > 0) {
+      const bytes = removed.reduce((sum, archive) => sum + archive.bytes, 0);
+      store.events.record({
+        kind: null,
+        name: "",
+        type: "Normal",
+        reason: "ArchivesCollected",
+        message: `${removed.length} uploaded archives that no app names were removed (${formatBytes(bytes)})`,
+      });
+    }
+  }
+
+  /**
+   * A crash between the end of a build and its record leaves an image that no App would take away, and
+   * a record that does not know that the build was made.
+   */
+  #adopt(images: readonly BuiltImage[]): void {
+    const { store, logs, onChanged } = this.#options;
+    const { ownedImages, builds } = store;
+    for (const { app, references, build, bytes } of images) {
+      if (!store.get("App", app)) continue;
+      const known = ownedImages.list(app);
+      for (const reference of references)
+        if (!known.includes(reference)) ownedImages.add(reference, app);
+      const record = builds.get(build);
+      if (record?.state !== "abandoned" || record.app !== app) continue;
+      if (!references.includes(record.image)) continue;
+      builds.mark(build, "succeeded", { imageBytes: bytes });
+      logs.appendLine(build, `==> built ${record.image}: the image was made before Berth ended`);
+      onChanged(app);
+    }
+  }
+
+  async #removeImages(images: readonly BuiltImage[], signal: AbortSignal): Promise<void> {
+    const { store, runtime, onImageRemoved } = this.#options;
+    const removed = new Map<string, { count: number; bytes: number }>();
+    for (const image of images) {
+      let isRemoved = false;
+      for (const reference of image.references) {
+        if (!(await runtime.removeImage(reference, signal))) continue;
+        isRemoved = true;
+        store.ownedImages.remove(reference, image.app);
+        onImageRemoved(reference);
+      }
+      if (!isRemoved) continue;
+      const sum = removed.get(image.app) ?? { count: 0, bytes: 0 };
+      removed.set(image.app, { count: sum.count + 1, bytes: sum.bytes + image.bytes });
+    }
+    for (const [app, { count, bytes }] of removed) {
+      if (!store.get("App", app)) continue;
+      store.events.record({
+        kind: "App",
+        name: app,
+        type: "Normal",
+        reason: "ImagesCollected",
+        message: `${count} ${count === 1 ? "image" : "images"} of older builds removed (${formatBytes(bytes)})`,
+      });
+    }
+  }
+
+  async #collectRecords(): Promise<void> {
+    const { store, logs } = this.#options;
+    for (const app of store.list("App")) {
+      const name = app.metadata.name;
+      await logs.remove(store.builds.removeOldest({ app: name, keep: RECORDS_KEPT_MAX }));
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import type { Readable } from "node:stream";
+import { formatBytes } from "../../base/units.ts";
+import type { BuildOptions } from "../../resources/app-spec.ts";
+import { needsBuildKit } from "../../resources/recipe/buildkit-features.ts";
+import {
+  type ChosenDockerfile,
+  chooseDockerfile,
+} from "../../resources/recipe/choose-dockerfile.ts";
+import { listSource } from "../../source-tree/list-source.ts";
+import { packSource } from "../../source-tree/pack-source.ts";
+import { TreeReader } from "../../source-tree/tree-reader.ts";
+import type { SourceLimits } from "../git/port.ts";
+
+export interface BuildContext {
+  readonly tar: Readable;
+  /** In the context. */
+  readonly dockerfile: string;
+  /** Something in the Dockerfile is unknown to the classic builder. */
+  readonly needsBuildKit: boolean;
+}
+
+export interface BuildContextOptions {
+  readonly build: BuildOptions;
+  /** The one that the spec names; undefined: what is found, or generated. */
+  readonly dockerfile: string | undefined;
+  readonly limits: SourceLimits;
+  /** Time of the files in the image. */
+  readonly nowMs: number;
+  readonly log: (text: string) => void;
+}
+
+/**
+ * What is sent to the engine: the folder without what its ignore rules leave out, and the Dockerfile
+ * that is there or a generated one, which the log shows. Throws as listSource and chooseDockerfile do.
+ */
+export async function prepareBuildContext(
+  root: string,
+  options: BuildContextOptions,
+  signal: AbortSignal,
+): Promise<BuildContext> {
+  const { build, dockerfile, limits, nowMs, log } = options;
+  const tree = await listSource(root, { ...limits, dockerfile }, signal);
+  const chosen = await chooseDockerfile(new TreeReader(tree), {
+    ...build,
+    ...(dockerfile === undefined ? {} : { dockerfile }),
+  });
+  const rules =
+    tree.ignoreFile === undefined ? "the standard ignore rules" : `the rules of ${tree.ignoreFile}`;
+  log(
+    `${tree.entries.length} entries, ${formatBytes(tree.bytes)}, without what ${rules} leave out`,
+  );
+  if (tree.skipped.length > 0)
+    log(`note: sockets, pipes and devices are left out: ${tree.skipped.join(", ")}`);
+  logDockerfile(chosen, log);
+  const added = chosen.type === "generated" ? new Map([[chosen.path, chosen.text]]) : undefined;
+  return {
+    tar: packSource(tree, { mtimeMs: nowMs, ...(added ? { added } : {}) }, signal),
+    dockerfile: chosen.path,
+    needsBuildKit: needsBuildKit(chosen.text),
+  };
+}
+
+function logDockerfile(chosen: ChosenDockerfile, log: (text: string) => void): void {
+  if (chosen.type === "found") return log(`Dockerfile: ${chosen.path}`);
+  log(`generated Dockerfile for ${chosen.description}, from ${chosen.decidingFiles.join(", ")}:`);
+  for (const line of chosen.text.trimEnd().split("\n")) log(`  ${line}`);
+}

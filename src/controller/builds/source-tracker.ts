@@ -1,0 +1,283 @@
+import { hashJson } from "../../base/canonical-json.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { TaskGroup } from "../../base/task-group.ts";
+import { parseDuration } from "../../base/units.ts";
+import type { AppSource, GitSource } from "../../resources/app-spec.ts";
+import { type Resource, SOURCE_REVISION_ANNOTATION } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import { isSameRepository, redactUrl } from "../git/git-url.ts";
+import { type BuildFailure, describeSourceFailure, isUnexpected } from "./build-failure.ts";
+import type { SourceState } from "./port.ts";
+import { secretMask } from "./secret-mask.ts";
+import {
+  getImageReference,
+  isCommit,
+  isSameRef,
+  isSameSource,
+  pinKey,
+  shortRevision,
+  sourceName,
+} from "./source-key.ts";
+import { type SourceResolution, SourceResolutionQueue } from "./source-resolution-queue.ts";
+import { SourceTimers } from "./source-timers.ts";
+
+export interface SourceTrackerOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tasks: TaskGroup;
+  /** Finds out what the App's source stands for now: a commit, or a digest of content. */
+  readonly resolve: (resource: Resource<"App">, signal: AbortSignal) => Promise<string>;
+  /** The answer for this App is another one now. */
+  readonly onChanged: (app: string) => void;
+}
+
+/**
+ * What the sources of Apps stand for. The answer is a pin, found out once, beside the reconcilers,
+ * and kept: a restart, a moved branch or a server that is away changes nothing by itself. A pin moves
+ * when a person asks (DEPLOYED_AT), at the source's interval, and when a hook says that something was pushed.
+ */
+export class SourceTracker {
+  readonly #options: SourceTrackerOptions;
+  readonly #resolutions: SourceResolutionQueue;
+  readonly #timers: SourceTimers;
+  /** First looks that failed, until the reconciler takes the result. */
+  readonly #failures = new Map<
+    string,
+    { readonly attempt: string; readonly failure: BuildFailure }
+  >();
+  /** What the pins are pins of; a pin knows that by a digest only. */
+  readonly #pinnedSources = new Map<string, AppSource>();
+  /** Apps whose last refresh failed: one event tells of it, not one each time. */
+  readonly #failingRefreshes = new Set<string>();
+
+  constructor(options: SourceTrackerOptions) {
+    this.#options = options;
+    this.#resolutions = new SourceResolutionQueue({
+      tasks: options.tasks,
+      run: (look, signal) => this.#resolve(look, signal),
+    });
+    this.#timers = new SourceTimers(options.clock, (app) => this.#onTimer(app));
+  }
+
+  state(resource: Resource<"App">): SourceState {
+    const { name } = resource.metadata;
+    const { source } = resource.spec;
+    if (!source) {
+      const message = "the spec has no source";
+      return { type: "failed", reason: "SourceInvalid", message, terminal: true };
+    }
+    const revision = this.revision(resource);
+    if (revision !== undefined) {
+      this.#scheduleRefresh(resource);
+      return { type: "resolved", revision, image: this.#image(resource, revision) };
+    }
+    const attempt = this.#attemptKey(resource);
+    const failed = this.#failures.get(name);
+    if (failed?.attempt === attempt) return { type: "failed", ...failed.failure };
+    this.#failures.delete(name);
+    this.#resolutions.start({ app: name, attempt, isRefresh: false });
+    return { type: "resolving", message: `looks at ${describeSource(resource)}` };
+  }
+
+  /** The revision that is held or pinned for the spec as it is; undefined while it is not known. */
+  revision(resource: Resource<"App">): string | undefined {
+    const held = resource.metadata.annotations[SOURCE_REVISION_ANNOTATION];
+    if (held !== undefined) return held;
+    const pin = this.#options.store.sourcePins.get(resource.metadata.name);
+    return pin?.key === pinKey(resource) ? pin.revision : undefined;
+  }
+
+  clearFailure(app: string): void {
+    this.#failures.delete(app);
+  }
+
+  forget(app: string): void {
+    this.#resolutions.cancel(app);
+    this.#timers.forget(app);
+    this.#failures.delete(app);
+    this.#failingRefreshes.delete(app);
+    this.#pinnedSources.delete(app);
+    // Most Apps have none, and to remove it is a flush to the disk.
+    if (this.#options.store.sourcePins.get(app)) this.unpin(app);
+  }
+
+  /**
+   * The App has been written, or is there at the start. What was found out for another source counts
+   * no more, not even where that source comes back. (The pin of before a person asked anew stays until
+   * there is another: a rollback wants to know what was wanted last.)
+   */
+  handleAppWritten(resource: Resource<"App">): void {
+    const { name } = resource.metadata;
+    const { source } = resource.spec;
+    if (!source) {
+      this.forget(name);
+      return;
+    }
+    const isPinned = this.#options.store.sourcePins.get(name)?.key === pinKey(resource);
+    const pinned = this.#pinnedSources.get(name);
+    if (isPinned) this.#pinnedSources.set(name, source);
+    else if (pinned && !isSameSource(pinned, source)) this.unpin(name);
+    const attempt = this.#attemptKey(resource);
+    if (this.#failures.get(name)?.attempt !== attempt) this.#failures.delete(name);
+    // A look at what is pinned goes on: only its credential is another one.
+    const look = this.#resolutions.get(name);
+    if (look && look.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
+  }
+
+  /** Looks at all Apps that follow this repository; returns their names. */
+  refreshFollowers(repository: {
+    readonly urls: readonly string[];
+    readonly ref: string | undefined;
+  }): string[] {
+    const followers = this.#options.store.list("App").filter((resource) => {
+      const git = getGitSource(resource);
+      if (!git || isHeld(resource) || resource.metadata.deletionTimestamp !== null) return false;
+      if (!repository.urls.some((url) => isSameRepository(url, git.url))) return false;
+      if (git.ref === undefined || repository.ref === undefined) return !isCommit(git.ref);
+      return isSameRef(git.ref, repository.ref);
+    });
+    for (const resource of followers) this.#refresh(resource, true);
+    return followers.map((resource) => resource.metadata.name);
+  }
+
+  /** No look begins by itself any more. */
+  close(): void {
+    this.#timers.clear();
+  }
+
+  /** Forgets what was pinned, because it is not to be had any more: the next question looks anew. */
+  unpin(app: string): void {
+    this.#pinnedSources.delete(app);
+    this.#options.store.sourcePins.remove(app);
+  }
+
+  #refresh(resource: Resource<"App">, mayBeStale: boolean): void {
+    const app = resource.metadata.name;
+    const isRefresh = this.revision(resource) !== undefined;
+    // What failed before may be there now.
+    if (!isRefresh) this.#failures.delete(app);
+    this.#resolutions.start({ app, attempt: this.#attemptKey(resource), isRefresh }, mayBeStale);
+  }
+
+  #scheduleRefresh(resource: Resource<"App">): void {
+    const { name } = resource.metadata;
+    const git = getGitSource(resource);
+    if (git?.interval === undefined || isHeld(resource) || isCommit(git.ref)) {
+      this.#timers.forget(name);
+      return;
+    }
+    const pinnedMs = this.#options.store.sourcePins.get(name)?.resolvedAtMs ?? 0;
+    this.#timers.arm(name, parseDuration(git.interval), pinnedMs);
+  }
+
+  #onTimer(app: string): void {
+    const resource = this.#options.store.get("App", app);
+    const isWanted =
+      resource?.metadata.deletionTimestamp === null && resource.spec.suspend !== true;
+    if (!isWanted || isHeld(resource) || getGitSource(resource)?.interval === undefined) return;
+    this.#refresh(resource, false);
+  }
+
+  async #resolve(look: SourceResolution, signal: AbortSignal): Promise<void> {
+    const resource = this.#options.store.get("App", look.app);
+    if (!resource?.spec.source || this.#attemptKey(resource) !== look.attempt) return;
+    try {
+      const revision = await this.#options.resolve(resource, signal);
+      signal.throwIfAborted();
+      this.#recordRevision(look, resource, revision);
+    } catch (error) {
+      // An abort of anything else than this look is a server that did not answer.
+      signal.throwIfAborted();
+      this.#recordFailure(look, resource, error);
+    }
+  }
+
+  #recordRevision(look: SourceResolution, resource: Resource<"App">, revision: string): void {
+    const { store, clock, onChanged } = this.#options;
+    const { app } = look;
+    this.#timers.markResolved(app);
+    this.#failingRefreshes.delete(app);
+    const key = pinKey(resource);
+    const before = store.sourcePins.get(app);
+    const isKnown = before?.key === key;
+    // An unchanged pin is not written again: that would be a flush to the disk at each interval.
+    if (isKnown && before.revision === revision) {
+      this.#scheduleRefresh(resource);
+      return;
+    }
+    if (resource.spec.source) this.#pinnedSources.set(app, resource.spec.source);
+    store.batch(() => {
+      store.sourcePins.set(app, { key, revision, resolvedAtMs: clock.now() });
+      if (!isKnown) return;
+      store.events.record({
+        kind: "App",
+        name: app,
+        type: "Normal",
+        reason: "SourceChanged",
+        message: `${describeSource(resource)} went from ${shortRevision(before.revision)} to ${shortRevision(revision)}`,
+      });
+    });
+    this.#scheduleRefresh(resource);
+    onChanged(app);
+  }
+
+  #recordFailure(look: SourceResolution, resource: Resource<"App">, error: unknown): void {
+    const { store, logger, onChanged } = this.#options;
+    const { app } = look;
+    if (isUnexpected(error)) logger.error({ app, err: error }, "a source could not be looked at");
+    const failure = describeSourceFailure(error, secretMask(store, resource.spec));
+    this.#timers.markResolved(app);
+    const known = this.revision(resource);
+    if (!look.isRefresh || known === undefined) {
+      this.#failures.set(app, { attempt: look.attempt, failure });
+      onChanged(app);
+      return;
+    }
+    this.#scheduleRefresh(resource);
+    if (this.#failingRefreshes.has(app)) return;
+    this.#failingRefreshes.add(app);
+    store.events.record({
+      kind: "App",
+      name: app,
+      type: "Warning",
+      reason: failure.reason,
+      message: `${describeSource(resource)} cannot be looked at, and the app stays at ${shortRevision(known)}: ${failure.message}`,
+    });
+  }
+
+  /** A failure counts for one source with one credential: another value of the Secret is worth another look. */
+  #attemptKey(resource: Resource<"App">): string {
+    const credential = getGitSource(resource)?.credential;
+    const secret =
+      credential === undefined ? undefined : this.#options.store.get("Secret", credential);
+    return hashJson([
+      resource.metadata.uid,
+      pinKey(resource),
+      credential ?? null,
+      secret?.metadata.generation ?? null,
+    ]);
+  }
+
+  #image(resource: Resource<"App">, revision: string): string {
+    const { instanceId } = this.#options.store;
+    return getImageReference(instanceId, resource.metadata.name, resource.spec, revision);
+  }
+}
+
+function getGitSource(resource: Resource<"App">): GitSource | undefined {
+  const { source } = resource.spec;
+  return source && "git" in source ? source.git : undefined;
+}
+
+function isHeld(resource: Resource<"App">): boolean {
+  return resource.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
+}
+
+function describeSource(resource: Resource<"App">): string {
+  const git = getGitSource(resource);
+  const { source } = resource.spec;
+  if (git) return `${git.ref ?? "HEAD"} of ${redactUrl(git.url)}`;
+  return source ? `the ${sourceName(source)}` : "nothing";
+}

@@ -1,0 +1,69 @@
+import { TaskGroup } from "../base/task-group.ts";
+import type { Kind } from "../resources/kinds.ts";
+import type { StoreChange } from "../store/store.ts";
+import { AppController, type AppControllerOptions } from "./apps/app-controller.ts";
+import { ModelController, type ModelControllerOptions } from "./models/model-controller.ts";
+
+export interface ControllerManagerOptions extends Omit<AppControllerOptions, "tasks"> {
+  readonly models: Pick<
+    ModelControllerOptions,
+    "sources" | "files" | "assistant" | "daemon" | "metrics"
+  >;
+}
+
+/** Runs the controllers of all kinds, and tells each what changes in the store. */
+export class ControllerManager implements AsyncDisposable {
+  readonly apps: AppController;
+  readonly models: ModelController;
+  readonly #options: ControllerManagerOptions;
+  readonly #tasks: TaskGroup;
+  #unwatch: () => void = () => {};
+
+  constructor(options: ControllerManagerOptions) {
+    const { store, clock, logger, random } = options;
+    this.#options = options;
+    this.#tasks = new TaskGroup((error, name) =>
+      logger.error({ task: name, err: error }, "a background task failed"),
+    );
+    this.apps = new AppController({ ...options, tasks: this.#tasks });
+    this.models = new ModelController({
+      ...options.models,
+      store,
+      clock,
+      logger,
+      random,
+      tasks: this.#tasks,
+      loopMetrics: options.metrics,
+    });
+  }
+
+  /** Begins to work. The first look at every resource is queued before this returns. */
+  start(): void {
+    this.#unwatch = this.#options.store.watch((change) => this.#onChange(change));
+    this.apps.start();
+    this.models.start();
+  }
+
+  /** Ahead of everything else, whatever the back-off says. */
+  wake(kind: Kind, name: string): void {
+    if (kind === "App") this.apps.wake(name);
+    else if (kind === "Model") this.models.wake(name);
+  }
+
+  /** True when nothing waits and nothing runs: for tests and the simulation. */
+  get isIdle(): boolean {
+    return this.apps.isIdle && this.models.idle;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#unwatch();
+    this.apps.close();
+    this.models.close();
+    await this.#tasks[Symbol.asyncDispose]();
+  }
+
+  #onChange(change: StoreChange): void {
+    this.apps.onChange(change);
+    this.models.onChange(change);
+  }
+}

@@ -1,0 +1,14 @@
+import { canonicalJson } from "../base/canonical-json.ts";
+import type { FieldChange } from "../store/store.ts";
+
+/** Top-level fields of a spec that differ. Secret values never stand in the specs that this is for. */
+export function diffSpecs(before: object, after: object): FieldChange[] {
+  const old = new Map<string, unknown>(Object.entries(before));
+  const now = new Map<string, unknown>(Object.entries(after));
+  return [...new Set([...old.keys(), ...now.keys()])]
+    .toSorted()
+    .map((key) => ({ path: `/spec/${key}`, before: old.get(key), after: now.get(key) }))
+    .filter(
+      (change) => canonicalJson(change.before ?? null) !== canonicalJson(change.after ?? null),
+    );
+}

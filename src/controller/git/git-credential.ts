@@ -1,0 +1,58 @@
+import { BerthError } from "../../base/errors.ts";
+import type { GitCredential } from "./port.ts";
+
+/**
+ * The credential that a Secret's values stand for: `token` (with `username` where the server wants a
+ * certain one), or `sshKey` (with `knownHosts`). The names that Kubernetes and Flux use for the same
+ * are taken too. Throws git_denied, which names the keys that are wanted, and never a value.
+ * `secret` is the Secret's name.
+ */
+export function parseGitCredential(
+  secret: string,
+  values: Readonly<Record<string, string>>,
+): GitCredential {
+  const token = readValue(values, "token") ?? readValue(values, "password");
+  const privateKey =
+    readValue(values, "sshKey") ??
+    readValue(values, "ssh-privatekey") ??
+    readValue(values, "identity");
+  if (token !== undefined && privateKey !== undefined)
+    throw invalidCredential(
+      secret,
+      values,
+      "has a token and an ssh key, and only one of them can be meant",
+    );
+  if (token !== undefined) {
+    const username = readValue(values, "username");
+    if (/[\r\n\0]/.test(token + (username ?? "")))
+      throw invalidCredential(secret, values, "has a token or a user name of more than one line");
+    return { type: "token", username, token };
+  }
+  if (privateKey === undefined) throw invalidCredential(secret, values, "holds no git credential");
+  if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(privateKey))
+    throw invalidCredential(
+      secret,
+      values,
+      "has an ssh key that is no private key in PEM or OpenSSH form",
+    );
+  const knownHosts = readValue(values, "knownHosts") ?? readValue(values, "known_hosts");
+  return { type: "sshKey", privateKey, knownHosts };
+}
+
+/** What people paste ends with a newline more often than not; nothing but that is meant. */
+function readValue(values: Readonly<Record<string, string>>, key: string): string | undefined {
+  if (!Object.hasOwn(values, key)) return undefined;
+  const text = values[key]?.trim() ?? "";
+  return text === "" ? undefined : text;
+}
+
+function invalidCredential(
+  secret: string,
+  values: Readonly<Record<string, string>>,
+  why: string,
+): BerthError {
+  const keys = Object.keys(values).toSorted().join(", ") || "none";
+  return new BerthError("git_denied", `Secret ${secret} ${why}; its keys: ${keys}`, {
+    hint: "give it the key token (and username, where the server wants a certain one), or sshKey (and knownHosts)",
+  });
+}

@@ -1,0 +1,92 @@
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
+import { formatBytes } from "../../base/units.ts";
+
+/** The errors of the port, in one place, so that both ways of fetching speak alike. `shown` is a URL without login. */
+export function gitUnreachable(
+  displayUrl: string,
+  why: string,
+  cause?: unknown,
+  hint?: string,
+): BerthError {
+  return new BerthError(
+    "git_unreachable",
+    `the git server of ${displayUrl} cannot be reached: ${why}`,
+    {
+      hint: hint ?? "check the URL and the network; it is tried again",
+      cause,
+    },
+  );
+}
+
+export function gitDenied(displayUrl: string, why: string, hint: string): BerthError {
+  return new BerthError("git_denied", `${displayUrl}: ${why}`, { hint });
+}
+
+export function repositoryNotFound(
+  displayUrl: string,
+  why = "there is no such repository",
+): BerthError {
+  return new BerthError("git_not_found", `${displayUrl}: ${why}`, {
+    hint: "check the URL; many servers say the same of repositories that the credential may not read",
+  });
+}
+
+export function refNotFound(displayUrl: string, ref: string | undefined): BerthError {
+  if (ref === undefined)
+    return new BerthError("git_not_found", `${displayUrl} has no commit yet, or no HEAD`, {
+      hint: "push a commit, or name a branch in ref",
+    });
+  if (/^[0-9a-f]{4,39}$/i.test(ref))
+    return new BerthError("git_not_found", `${displayUrl} has no branch and no tag ${ref}`, {
+      hint: "if a commit is meant, write all 40 digits of it",
+    });
+  return new BerthError("git_not_found", `${displayUrl} has no branch and no tag ${ref}`, {
+    hint: "push it, or correct ref",
+  });
+}
+
+export function commitNotFound(displayUrl: string, commit: string): BerthError {
+  return new BerthError("git_not_found", `${displayUrl} has no commit ${commit} any more`, {
+    hint: "it was rewritten or never pushed; deploy again to take what the branch holds now",
+  });
+}
+
+export function repositoryTooLarge(what: "bytes" | "files" | "transfer", max: number): BerthError {
+  const said = {
+    bytes: `its files hold more than ${formatBytes(max)}`,
+    files: `it has more than ${max} files and folders`,
+    transfer: `fetching it takes more than ${formatBytes(max)}`,
+  }[what];
+  return new BerthError("payload_too_large", `the repository is over the limit: ${said}`, {
+    hint: "keep large files out of the repository, or raise the limit on uploads",
+  });
+}
+
+/** A tree that no honest git writes, or that no file system of ours can hold. */
+export function invalidTree(why: string): BerthError {
+  return new BerthError("archive_invalid", `the commit cannot be checked out: ${why}`, {
+    hint: "correct the commit with git, which refuses such names too",
+  });
+}
+
+/** Errors of our own disk, which say nothing about the repository. */
+export function translateDiskError(error: unknown): unknown {
+  const code = getErrorCode(error);
+  if (code === "ENOSPC" || code === "EDQUOT")
+    return new BerthError("disk_full", "there is no space left to check the repository out", {
+      hint: "free some space; it is tried again",
+      cause: error,
+    });
+  return error;
+}
+
+export function getErrorCode(error: unknown): string | undefined {
+  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
+
+/** What a network error comes to: fetch wraps the one that says something. */
+export function describeNetworkError(error: unknown): string {
+  const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
+  return getErrorCode(inner) ?? getErrorMessage(inner);
+}

@@ -1,0 +1,297 @@
+import { randomBytes } from "node:crypto";
+import type { Dirent } from "node:fs";
+import { mkdir, open, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import { BerthError } from "../../base/errors.ts";
+import { KeyedMutex } from "../../base/mutex.ts";
+import { NAME_LENGTH_MAX, namePattern } from "../../resources/field-schemas.ts";
+import type { AppRoute, AppRouteTable } from "./port.ts";
+import {
+  decodeTableEntry,
+  encodeTableEntry,
+  LONG_LEVELS,
+  ORDER_MAX,
+  type RouteTableEntry,
+  SLOTS,
+} from "./route-table-entry.ts";
+
+/**
+ * How long an entry stays after a newer one has come: Caddy may have listed the folder before, and
+ * takes microseconds from there to its look at the file; a loaded machine may make much more of it.
+ */
+const SUPERSEDED_KEPT_MS = 1_000;
+
+/** What Caddy's host names, as it tells them, may be to be looked up: no `..`, no pattern, no upper case. */
+export const hostPattern = "^(?:[a-z0-9-]+\\.)*[a-z0-9-]+$";
+const validHost = new RegExp(hostPattern);
+const HOST_LENGTH_MAX = 253;
+const validApp = new RegExp(namePattern);
+
+interface StoredEntry extends RouteTableEntry {
+  /** The name in the App's folder: of the file, or of the first folder on the way to it. */
+  readonly name: string;
+  readonly isLong: boolean;
+}
+
+/**
+ * The route table as a folder, which Caddy reads at each request:
+ *
+ *     apps/<app>/<entry>     see table-entry.ts; the first by name counts
+ *     hosts/<host>           a link to ../apps/<app>
+ *     new/                   what is being made, and what is being removed
+ *
+ * Each change shows at once and as a whole: a file appears, or a folder is renamed. It outlives Berth
+ * and Caddy. A folder without an entry is a known host that nobody answers for.
+ */
+export class FolderRouteTable implements AppRouteTable {
+  readonly folder: string;
+  readonly #clock: Clock;
+  readonly #mutex = new KeyedMutex();
+  /** When entries were superseded, by path; those of an earlier run are in none. */
+  readonly #superseded = new Map<string, number>();
+
+  constructor(options: { readonly folder: string; readonly clock: Clock }) {
+    this.folder = options.folder;
+    this.#clock = options.clock;
+  }
+
+  /** Makes the folders, and takes away what a crash left half made. */
+  prepare(): Promise<void> {
+    return withDiskErrors(async () => {
+      await rm(join(this.folder, "new"), { recursive: true, force: true });
+      for (const name of ["apps", "hosts", "new"])
+        await mkdir(join(this.folder, name), { recursive: true, mode: 0o700 });
+    });
+  }
+
+  async read(app: string): Promise<AppRoute | null> {
+    const folder = this.#appFolder(app);
+    return withDiskErrors(async () => (await this.#entries(folder))[0]?.route ?? null);
+  }
+
+  async write(
+    app: string,
+    route: { readonly version: string; readonly targets: readonly string[] },
+  ): Promise<void> {
+    const folder = this.#appFolder(app);
+    return this.#mutex.runExclusive(app, () =>
+      withDiskErrors(() => this.#replace(app, folder, route)),
+    );
+  }
+
+  async retainTargets(app: string, reached: ReadonlySet<string>): Promise<AppRoute | null> {
+    const folder = this.#appFolder(app);
+    return this.#mutex.runExclusive(app, () =>
+      withDiskErrors(async () => {
+        const current = (await this.#entries(folder))[0]?.route;
+        if (!current) return null;
+        const targets = current.targets.filter((target) => reached.has(target));
+        if (targets.length === current.targets.length) return current;
+        await this.#replace(app, folder, { version: current.version, targets });
+        return { ...current, targets };
+      }),
+    );
+  }
+
+  async remove(app: string): Promise<void> {
+    const folder = this.#appFolder(app);
+    return this.#mutex.runExclusive(app, () =>
+      withDiskErrors(async () => {
+        for (const path of this.#superseded.keys())
+          if (path.startsWith(`${folder}/`)) this.#superseded.delete(path);
+        await this.#discard(join(this.folder, "apps"), app);
+      }),
+    );
+  }
+
+  /** Nobody has a route any more, and no host is known. */
+  async clear(): Promise<void> {
+    await this.prepare();
+    await this.setHosts(new Map(), "replace");
+    await this.retainApps(new Set());
+  }
+
+  /** Hosts that are known, and the App that each leads to. `replace`: all others become unknown. */
+  setHosts(hosts: ReadonlyMap<string, string>, how: "add" | "replace"): Promise<void> {
+    return this.#mutex.runExclusive("hosts", () =>
+      withDiskErrors(async () => {
+        const folder = join(this.folder, "hosts");
+        for (const app of new Set(hosts.values()))
+          await mkdir(this.#appFolder(app), { recursive: true, mode: 0o700 });
+        for (const [host, app] of hosts) {
+          if (!validHost.test(host) || host.length > HOST_LENGTH_MAX)
+            throw new BerthError("internal", `"${host}" is no host name`);
+          const path = join(folder, host);
+          const target = join("..", "apps", app);
+          if ((await readLinkTarget(path)) === target) continue;
+          const made = this.#newScratchPath();
+          await symlink(target, made);
+          await rename(made, path);
+        }
+        if (how === "add") return;
+        for (const name of await readdir(folder))
+          if (!hosts.has(name)) await rm(join(folder, name), { recursive: true, force: true });
+      }),
+    );
+  }
+
+  /** Folders of Apps that are not named here go: their Apps were deleted while nobody looked. */
+  retainApps(apps: ReadonlySet<string>): Promise<void> {
+    return withDiskErrors(async () => {
+      for (const name of await readdir(join(this.folder, "apps")))
+        if (!apps.has(name) && validApp.test(name)) await this.remove(name);
+    });
+  }
+
+  /** Under the App's lock. */
+  async #replace(
+    app: string,
+    folder: string,
+    route: { readonly version: string; readonly targets: readonly string[] },
+  ): Promise<void> {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const before = await this.#entries(folder);
+    const current = before[0];
+    const same = current?.route.version === route.version;
+    const targets = [...new Set(route.targets)];
+    if (!(same && isSameList(current.route.targets, targets))) {
+      const sinceMs = same ? current.route.sinceMs : this.#clock.now();
+      const entry = {
+        order: (current?.order ?? ORDER_MAX + 1) - 1,
+        route: { version: route.version, targets, sinceMs },
+      };
+      await this.#publish(folder, encodeTableEntry(entry));
+      const now = this.#clock.now();
+      for (const { name } of before) {
+        const path = join(folder, name);
+        if (!this.#superseded.has(path)) this.#superseded.set(path, now);
+      }
+      if (targets.length <= SLOTS) {
+        // Long entries are asked for first: a short one counts from when they are gone.
+        for (const old of before) if (old.isLong) await this.#discard(folder, old.name);
+      }
+    }
+    await this.#removeSuperseded(folder);
+    this.#clock.setTimer(SUPERSEDED_KEPT_MS, () => void this.#removeSupersededLater(app, folder));
+  }
+
+  /** The newest first. */
+  async #entries(folder: string): Promise<StoredEntry[]> {
+    const found: StoredEntry[] = [];
+    for (const item of await listEntries(folder)) {
+      const long = item.isDirectory();
+      const names = long ? await readEntryPath(folder, item.name) : [item.name];
+      const entry = decodeTableEntry(names);
+      if (entry && long === names.length > 1)
+        found.push({ ...entry, name: item.name, isLong: long });
+    }
+    return found.toSorted((a, b) => a.order - b.order);
+  }
+
+  async #publish(folder: string, names: readonly string[]): Promise<void> {
+    const [first = "", ...rest] = names;
+    if (rest.length === 0) {
+      await (await open(join(folder, first), "wx", 0o600)).close();
+      return;
+    }
+    const made = this.#newScratchPath();
+    await mkdir(join(made, ...rest.slice(0, -1)), { recursive: true, mode: 0o700 });
+    await (await open(join(made, ...rest), "wx", 0o600)).close();
+    await rename(made, join(folder, first));
+  }
+
+  /** Renamed away first: nobody sees a half removed entry. */
+  async #discard(folder: string, name: string): Promise<void> {
+    const scratch = this.#newScratchPath();
+    try {
+      await rename(join(folder, name), scratch);
+    } catch (error) {
+      if (getSystemCode(error) !== "ENOENT") throw error;
+    }
+    this.#superseded.delete(join(folder, name));
+    await rm(scratch, { recursive: true, force: true });
+  }
+
+  async #removeSuperseded(folder: string): Promise<void> {
+    const limit = this.#clock.now() - SUPERSEDED_KEPT_MS;
+    const [, ...older] = await this.#entries(folder);
+    for (const { name } of older) {
+      const since = this.#superseded.get(join(folder, name));
+      if (since === undefined || since <= limit) await this.#discard(folder, name);
+    }
+  }
+
+  async #removeSupersededLater(app: string, folder: string): Promise<void> {
+    // What cannot be removed now is removed with the next write.
+    await this.#mutex.runExclusive(app, () => this.#removeSuperseded(folder)).catch(() => {});
+  }
+
+  #appFolder(app: string): string {
+    if (!validApp.test(app) || app.length > NAME_LENGTH_MAX)
+      throw new BerthError("internal", `"${app}" is no name of an app`);
+    return join(this.folder, "apps", app);
+  }
+
+  #newScratchPath(): string {
+    return join(this.folder, "new", randomBytes(8).toString("hex"));
+  }
+}
+
+/** Names from the first folder down to the file; each folder has one thing in it. */
+async function readEntryPath(folder: string, first: string): Promise<string[]> {
+  const names = [first];
+  while (names.length < LONG_LEVELS) {
+    const [next] = await listEntries(join(folder, ...names));
+    if (!next) break;
+    names.push(next.name);
+  }
+  return names;
+}
+
+async function listEntries(folder: string): Promise<Dirent[]> {
+  try {
+    return await readdir(folder, { withFileTypes: true });
+  } catch (error) {
+    if (getSystemCode(error) === "ENOENT") return [];
+    throw error;
+  }
+}
+
+async function readLinkTarget(path: string): Promise<string | undefined> {
+  try {
+    return await readlink(path);
+  } catch (error) {
+    if (getSystemCode(error) === "ENOENT" || getSystemCode(error) === "EINVAL") return undefined;
+    throw error;
+  }
+}
+
+/** Errors of the disk, without its paths. */
+async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const code = getSystemCode(error);
+    if (code === "ENOSPC" || code === "EDQUOT")
+      throw new BerthError("disk_full", "there is no room for the route table", {
+        hint: "free space on the disk of the data directory",
+        cause: error,
+      });
+    if (code === undefined || error instanceof BerthError) throw error;
+    throw new BerthError("internal", `the route table cannot be changed (${code})`, {
+      hint: "look whether the data directory is there and writable",
+      cause: error,
+    });
+  }
+}
+
+function getSystemCode(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string"
+    ? error.code
+    : undefined;
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, index) => text === b[index]);
+}

@@ -1,0 +1,114 @@
+import { BerthError } from "../../base/errors.ts";
+import type { AppRoute } from "./port.ts";
+
+/**
+ * An entry of the route table is an empty file whose name says where requests go, because Caddy can
+ * match names of files at each request, but not read what is in them:
+ *
+ *     <order>~<version>~<since>~<before>~<after>~<count>~<slot>~...~<slot>
+ *
+ * `order` counts down, so that the newest entry is the first by name. A target is `before` + slot +
+ * `after`: what all have in common stands there once. Caddy's list of upstreams is fixed, so all slots
+ * are always filled, over and over with the same targets; `count` says how many there are. What does
+ * not fit into one name goes on in folders: four levels of folders with slots, and then the file.
+ * `none` after `since` is an entry without targets, which Caddy finds and cannot follow.
+ */
+export interface RouteTableEntry {
+  readonly order: number;
+  readonly route: AppRoute;
+}
+
+/** Twelve is shared out evenly by 1, 2, 3, 4 and 6; with the ports of IPv4 it fits into a name. */
+export const SLOTS = 12;
+export const LONG_LEVELS = 5;
+/** Above the 50 replicas that a spec may ask for. */
+const TARGETS_MAX = SLOTS * LONG_LEVELS;
+const NAME_BYTES_MAX = 255;
+
+export const ORDER_MAX = 999_999_999_999;
+const ORDER_DIGITS = 12;
+
+const NONE = "none";
+const opening = `[0-9]{${ORDER_DIGITS}}~[^~/]+~[0-9a-z]+`;
+const header = `${opening}~([^~/]*)~([^~/]*)~[0-9]+`;
+const nonePattern = new RegExp(`^/${opening}~${NONE}$`);
+const slots = Array.from({ length: SLOTS }, () => "([^~/]*)").join("~");
+
+/**
+ * Regular expressions (of Go, and of JavaScript) for the end of an entry's path: group 1 and 2 are
+ * what stands before and after each slot, the slots are the groups from 3 on.
+ */
+export const shortPattern = `/${header}~${slots}$`;
+export const longPattern = `/${header}~${slots}${`/${slots}`.repeat(LONG_LEVELS - 1)}$`;
+
+const validVersion = /^[A-Za-z0-9._-]{1,64}$/;
+const validTarget = /^[A-Za-z0-9._:[\]-]{1,260}$/;
+
+/** The names on the way to the entry's file: one, or five. Throws `internal` for what fits nowhere. */
+export function encodeTableEntry({ order, route }: RouteTableEntry): readonly string[] {
+  const { version, sinceMs } = route;
+  const targets = [...new Set(route.targets)];
+  if (
+    !validVersion.test(version) ||
+    targets.length > TARGETS_MAX ||
+    !targets.every((target) => validTarget.test(target))
+  )
+    throw invalidRouteError(
+      `a route needs a version and at most ${TARGETS_MAX} targets of the form host:port`,
+    );
+  const head = [String(order).padStart(ORDER_DIGITS, "0"), version, sinceMs.toString(36)];
+  if (targets.length === 0) return [[...head, NONE].join("~")];
+  // Of a single target everything is common: its slots are empty.
+  const [before, after] = findCommonEnds(targets);
+  const inner = targets.map((target) => target.slice(before.length, target.length - after.length));
+  const levels = targets.length > SLOTS ? LONG_LEVELS : 1;
+  const filled = Array.from(
+    { length: SLOTS * levels },
+    (_, index) => inner[index % inner.length] ?? "",
+  );
+  const start = [...head, before, after, String(targets.length)];
+  const names = Array.from({ length: levels }, (_, level) =>
+    [...(level === 0 ? start : []), ...filled.slice(level * SLOTS, (level + 1) * SLOTS)].join("~"),
+  );
+  if (names.some((name) => Buffer.byteLength(name) > NAME_BYTES_MAX))
+    throw invalidRouteError("the addresses of the targets are too long for the route table");
+  return names;
+}
+
+/** Undefined for names that are not an entry's. */
+export function decodeTableEntry(names: readonly string[]): RouteTableEntry | undefined {
+  const text = `/${names.join("/")}`;
+  if (names.length === 1 && nonePattern.test(text)) {
+    const [order = "", version = "", since = ""] = text.slice(1).split("~");
+    const route = { version, sinceMs: Number.parseInt(since, 36), targets: [] };
+    return { order: Number(order), route };
+  }
+  if (!new RegExp(`^(?:${names.length > 1 ? longPattern : shortPattern})`).test(text))
+    return undefined;
+  const [order = "", version = "", since = "", before = "", after = "", count = "", ...rest] =
+    names.flatMap((name) => name.split("~"));
+  return {
+    order: Number(order),
+    route: {
+      version,
+      sinceMs: Number.parseInt(since, 36),
+      targets: rest.slice(0, Number(count)).map((slot) => `${before}${slot}${after}`),
+    },
+  };
+}
+
+/** What all have in common at their start, and at the end of what is left then. */
+function findCommonEnds(texts: readonly string[]): [string, string] {
+  const [first = ""] = texts;
+  let start = first.length;
+  for (const text of texts) while (!text.startsWith(first.slice(0, start))) start -= 1;
+  const left = texts.map((text) => text.slice(start));
+  const [rest = ""] = left;
+  let end = rest.length;
+  for (const text of left) while (!text.endsWith(rest.slice(rest.length - end))) end -= 1;
+  return [first.slice(0, start), rest.slice(rest.length - end)];
+}
+
+function invalidRouteError(message: string): BerthError {
+  return new BerthError("internal", message);
+}

@@ -1,0 +1,60 @@
+import { describeLostClaim, findLostClaims } from "../../resources/domain-claims.ts";
+import type { Store } from "../../store/store.ts";
+import { PasswordHashes } from "./password-hashes.ts";
+import { isTableOnly, resolveSite, type Site, type SiteRefusal, siteDigest } from "./site.ts";
+
+export interface SitePlan {
+  /** Those that can be served, in the order of their names. */
+  readonly sites: readonly Site[];
+  /** Why others cannot, by App. */
+  readonly refusals: ReadonlyMap<string, SiteRefusal>;
+  /** Every App there is, also those that are being deleted, and the digest of what its site is made of. */
+  readonly apps: ReadonlyMap<string, string>;
+}
+
+/** Works out from the store what the proxy should do with each App. */
+export class SitePlanner {
+  readonly #store: Pick<Store, "list" | "secrets">;
+  readonly #baseDomain: string;
+  readonly #hashes: PasswordHashes;
+
+  constructor(options: {
+    readonly store: Pick<Store, "list" | "secrets" | "instanceId">;
+    readonly baseDomain: string;
+  }) {
+    this.#store = options.store;
+    this.#baseDomain = options.baseDomain;
+    this.#hashes = new PasswordHashes(options.store.instanceId);
+  }
+
+  async planSites(): Promise<SitePlan> {
+    const apps = this.#store.list("App");
+    const lost = findLostClaims(apps, this.#baseDomain);
+    const sites: Site[] = [];
+    const refusals = new Map<string, SiteRefusal>();
+    for (const { metadata, spec } of apps) {
+      const { name } = metadata;
+      // What is being deleted answers nobody any more, and its domains are free at once.
+      if (metadata.deletionTimestamp !== null) continue;
+      const claim = lost.get(name);
+      const site = claim
+        ? { reason: "DomainTaken", message: describeLostClaim(claim) }
+        : await resolveSite(name, spec, {
+            baseDomain: this.#baseDomain,
+            reveal: (secret) => this.#store.secrets.reveal(secret),
+            hash: (app, user, password) => this.#hashes.hash(app, user, password),
+          });
+      if ("reason" in site) refusals.set(name, site);
+      else sites.push(site);
+    }
+    const digests = apps.map((app) => [app.metadata.name, siteDigest(app)] as const);
+    return { sites, refusals, apps: new Map(digests) };
+  }
+}
+
+/** The hosts that the table alone leads. */
+export function mapHostsToApps(sites: readonly Site[]): Map<string, string> {
+  return new Map(
+    sites.filter(isTableOnly).flatMap((site) => site.domains.map((domain) => [domain, site.app])),
+  );
+}

@@ -1,0 +1,119 @@
+import { appendFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Type } from "typebox";
+import { isAbortError } from "../../base/errors.ts";
+import { LazyValidator } from "../../base/json-validator.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { ContainerRuntime } from "../runtime/port.ts";
+import type { ArchivedLine, LogArchive } from "./log-archive.ts";
+
+const lineValidator = new LazyValidator<ArchivedLine>(
+  Type.Object({
+    time: Type.String(),
+    stream: Type.Union([Type.Literal("stdout"), Type.Literal("stderr")]),
+    message: Type.String(),
+    container: Type.String(),
+  }),
+);
+
+/** Lines kept of one container, and containers kept of one App: some megabytes an App at the most. */
+const LINES_MAX = 10_000;
+const CONTAINERS_MAX = 5;
+/** Of longer lines, only the last are kept: they say why it ended. */
+const BYTES_MAX = 4 * 2 ** 20;
+
+/** One file of JSON lines for each container, named by the time it was put away: `<dir>/<app>/<time>-<container>.jsonl`. */
+export class FileLogArchive implements LogArchive {
+  readonly #dir: string;
+  readonly #runtime: ContainerRuntime;
+  readonly #logger: Logger;
+  readonly #now: () => number;
+
+  constructor(options: {
+    dir: string;
+    runtime: ContainerRuntime;
+    logger: Logger;
+    now: () => number;
+  }) {
+    this.#dir = options.dir;
+    this.#runtime = options.runtime;
+    this.#logger = options.logger;
+    this.#now = options.now;
+  }
+
+  async keep(
+    app: string,
+    container: { id: string; name: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    try {
+      const lines: string[] = [];
+      let bytes = 0;
+      let first = 0;
+      for await (const line of this.#runtime.logs(
+        container.id,
+        { tail: LINES_MAX, follow: false },
+        signal,
+      )) {
+        const text = JSON.stringify({ ...line, container: container.name });
+        lines.push(text);
+        bytes += text.length;
+        for (; bytes > BYTES_MAX; first += 1) {
+          bytes -= lines[first]?.length ?? 0;
+          lines[first] = "";
+        }
+      }
+      const kept = lines.slice(first);
+      const folder = this.#folderOf(app);
+      if (kept.length === 0 || folder === undefined) return;
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      const file = join(folder, `${String(this.#now()).padStart(15, "0")}-${container.name}.jsonl`);
+      await writeFile(file, "", { mode: 0o600 });
+      await appendFile(file, `${kept.join("\n")}\n`);
+      const files = (await readdir(folder)).toSorted();
+      for (const stale of files.slice(0, -CONTAINERS_MAX))
+        await rm(join(folder, stale), { force: true });
+    } catch (error) {
+      if (isAbortError(error) && signal.aborted) throw error;
+      this.#logger.warn(
+        { app, container: container.name, err: error },
+        "log lines of a removed container were not kept",
+      );
+    }
+  }
+
+  async read(app: string): Promise<readonly ArchivedLine[]> {
+    const folder = this.#folderOf(app);
+    if (folder === undefined) return [];
+    const files = await readdir(folder).catch(() => [] as string[]);
+    const lines: ArchivedLine[] = [];
+    for (const file of files.toSorted()) {
+      const text = await readFile(join(folder, file), "utf8").catch(() => "");
+      for (const entry of text.split("\n")) {
+        const line = parseArchivedLine(entry);
+        if (line) lines.push(line);
+      }
+    }
+    return lines;
+  }
+
+  async drop(app: string): Promise<void> {
+    const folder = this.#folderOf(app);
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+  }
+
+  /** The name of an orphan's App comes from a label, which anybody may have written: it must be a name. */
+  #folderOf(app: string): string | undefined {
+    return /^[a-z0-9][a-z0-9-]*$/.test(app) ? join(this.#dir, app) : undefined;
+  }
+}
+
+/** A line that a crash cut off is no line. */
+function parseArchivedLine(text: string): ArchivedLine | undefined {
+  try {
+    const line: unknown = JSON.parse(text);
+    return lineValidator.isValid(line) ? line : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,66 @@
+import { createHash } from "node:crypto";
+import { canonicalJson } from "../../../base/canonical-json.ts";
+import type { LogFormat } from "../../../base/logger.ts";
+import type { Environment } from "../../../base/process-environment.ts";
+import type { AssistantSettings } from "../../../config/config.ts";
+import type { AssistantIdentity } from "./control-responses.ts";
+
+/** What an assistant is started with, beside its settings. */
+export interface AssistantLaunchSettings {
+  readonly version: string;
+  readonly logFormat: LogFormat;
+  readonly logLevel: string;
+}
+
+interface AssistantLaunch extends AssistantLaunchSettings {
+  readonly program: readonly string[];
+  readonly settings: AssistantSettings;
+  readonly owner: string;
+  readonly environment: Environment;
+}
+
+/** The assistant's command line. */
+export function buildAssistantCommand(
+  start: AssistantLaunch,
+  startedBy: string,
+): readonly string[] {
+  return [...start.program, "assistant", ...buildFlags(start), "--started-by", startedBy];
+}
+
+/**
+ * By which an assistant is known again, whoever runs now: whose it is, and a digest of all that it was
+ * started with. Another version, or other settings, are another digest.
+ */
+export function computeStartedBy(start: AssistantLaunch): string {
+  const { version, environment, owner } = start;
+  // It reads further settings from there.
+  const settings = Object.fromEntries(
+    Object.entries(environment).filter(([name]) => name.startsWith("BERTH_ASSISTANT")),
+  );
+  const digest = createHash("sha256")
+    .update(canonicalJson([version, buildFlags(start), settings]))
+    .digest("hex");
+  return `${owner}/${digest.slice(0, 16)}`;
+}
+
+/** ours: as we would start it. outdated: ours of another version, or with other settings. */
+export function classifyOwnership(
+  { startedBy }: AssistantIdentity,
+  ownStartedBy: string,
+): "ours" | "outdated" | "foreign" {
+  if (startedBy === ownStartedBy) return "ours";
+  const owner = ownStartedBy.slice(0, ownStartedBy.lastIndexOf("/") + 1);
+  return startedBy?.startsWith(owner) === true ? "outdated" : "foreign";
+}
+
+function buildFlags({ settings, logFormat, logLevel }: AssistantLaunch): readonly string[] {
+  const { dataDir, port, memoryBytesMax } = settings;
+  return [
+    "--system",
+    `--data-dir=${dataDir}`,
+    `--port=${port}`,
+    ...(memoryBytesMax === undefined ? [] : [`--memory=${memoryBytesMax}`]),
+    `--log-format=${logFormat}`,
+    `--log-level=${logLevel}`,
+  ];
+}

@@ -1,0 +1,148 @@
+import { Agent, type IncomingMessage, request } from "node:http";
+import { type Static, Type } from "typebox";
+import { getAssistantControlSocket } from "../../../base/assistant-paths.ts";
+import { BerthError, type ErrorCode, getErrorMessage } from "../../../base/errors.ts";
+import { LazyValidator } from "../../../base/json-validator.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
+
+/** An answer tells of each model in some hundred bytes; more than this is no answer of the assistant. */
+const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
+
+const ErrorBody = Type.Object({
+  error: Type.Object({ code: Type.String(), message: Type.String() }),
+});
+const errorBody = new LazyValidator<Static<typeof ErrorBody>>(ErrorBody);
+
+/** Codes of the assistant that mean something of their own to us; any other is an `engine_error`. */
+const mappedErrorCodes: Readonly<Record<string, ErrorCode>> = {
+  model_unusable: "model_unusable",
+  insufficient_memory: "insufficient_memory",
+  shutting_down: "assistant_unreachable",
+};
+
+export interface ControlRequest {
+  readonly method: "GET" | "POST" | "PUT";
+  readonly path: string;
+  readonly body?: object;
+  readonly limitMs: number;
+  /** What it comes to where the time is over; default: `engine_error`. */
+  readonly timeoutCode?: ErrorCode;
+}
+
+/**
+ * Calls over the assistant's control socket: HTTP, by connections that are kept. Every call may be made
+ * again without harm, which is done once where a kept connection turns out to be closed.
+ */
+export class ControlTransport implements Disposable {
+  readonly #socketPath: string;
+  /** As many connections as calls: one that asks how things are must not wait for loads, which take minutes. */
+  readonly #agent = new Agent({ keepAlive: true });
+
+  /** `dataDir`: of the assistant; nobody has to be there yet. */
+  constructor(options: { readonly dataDir: string }) {
+    this.#socketPath = getAssistantControlSocket(options.dataDir);
+  }
+
+  /**
+   * The parsed body of a 2xx. Rejects with `assistant_unreachable` (its cause has the system's code), with
+   * what the assistant answered, with `engine_error` for what is not understood, or the signal's reason.
+   */
+  async call(call: ControlRequest, signal: AbortSignal): Promise<unknown> {
+    using limit = createTimeLimit(signal, call.limitMs);
+    try {
+      const { status, text } = await this.#send(call, limit.signal);
+      const body: unknown = JSON.parse(text);
+      if (status < 300) return body;
+      throw toResponseError(body, status);
+    } catch (error) {
+      if (error instanceof BerthError) throw error;
+      if (signal.aborted) throw signal.reason;
+      if (limit.signal.aborted)
+        throw new BerthError(
+          call.timeoutCode ?? "engine_error",
+          `the assistant did not answer within ${call.limitMs / 1000} s`,
+          { hint: "it may be busy: see its log, and berth doctor", cause: error },
+        );
+      if (error instanceof SyntaxError) throw invalidResponseError(error);
+      throw new BerthError("assistant_unreachable", "the assistant does not answer", {
+        hint: "it is off, starting, or gone: see berth doctor",
+        cause: error,
+      });
+    }
+  }
+
+  async #send(
+    call: ControlRequest,
+    signal: AbortSignal,
+  ): Promise<{ status: number; text: string }> {
+    const first = this.#sendOnce(call, signal);
+    try {
+      return await first.answer;
+    } catch (error) {
+      // The other side closed it while nothing was under way, such as one that has been started anew.
+      if (!first.isReused() || signal.aborted) throw error;
+      return this.#sendOnce(call, signal).answer;
+    }
+  }
+
+  #sendOnce({ method, path, body }: ControlRequest, signal: AbortSignal) {
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const outgoing = request({
+      socketPath: this.#socketPath,
+      agent: this.#agent,
+      method,
+      path,
+      signal,
+      headers: {
+        host: "berth",
+        ...(text === undefined
+          ? {}
+          : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
+      },
+    });
+    const answer = new Promise<{ status: number; text: string }>((resolve, reject) => {
+      outgoing.once("error", reject);
+      outgoing.once("response", (response) => {
+        readBodyText(response).then(
+          (received) => resolve({ status: response.statusCode ?? 500, text: received }),
+          reject,
+        );
+      });
+    });
+    outgoing.end(text);
+    return { answer, isReused: () => outgoing.reusedSocket };
+  }
+
+  [Symbol.dispose](): void {
+    this.#agent.destroy();
+  }
+}
+
+/** The daemon is of another version, or something else listens there. */
+export function invalidResponseError(cause?: unknown): BerthError {
+  return new BerthError("engine_error", "the assistant's answer is not understood", {
+    hint: "an assistant of another version may be running: end it, and Berth starts its own",
+    cause,
+  });
+}
+
+async function readBodyText(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response) {
+    const part = Buffer.from(chunk);
+    bytes += part.length;
+    if (bytes > ANSWER_BYTES_MAX) {
+      response.destroy();
+      throw invalidResponseError();
+    }
+    chunks.push(part);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function toResponseError(body: unknown, status: number): BerthError {
+  if (!errorBody.isValid(body))
+    return invalidResponseError(new Error(`status ${status}: ${getErrorMessage(body)}`));
+  return new BerthError(mappedErrorCodes[body.error.code] ?? "engine_error", body.error.message);
+}

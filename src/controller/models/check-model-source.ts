@@ -1,0 +1,31 @@
+import { BerthError, isAbortError, NotFoundError } from "../../base/errors.ts";
+import { createTimeLimit } from "../../base/time-limit.ts";
+import type { ModelSpec } from "../../resources/model-spec.ts";
+import { resolveToken, toSourceRequest } from "./desired-model.ts";
+import type { ModelContext } from "./model-context.ts";
+
+/** Whoever asks waits for the answer; a hub that takes longer is asked again by the reconciler, in milliseconds. */
+const LIMIT_MS = 5_000;
+
+/** What a source says for good, so that a slip of the pen shows before a Model is made of it. */
+const permanentCodes: ReadonlySet<string> = new Set(["hub_denied", "invalid_spec"]);
+
+/** Throws as `ControlPlane.checkSource` does. */
+export async function checkModelSource(
+  { sources, store }: Pick<ModelContext, "sources" | "store">,
+  spec: ModelSpec,
+  signal: AbortSignal,
+): Promise<void> {
+  using bound = createTimeLimit(signal, LIMIT_MS);
+  try {
+    await sources.resolve(
+      { ...toSourceRequest(spec), token: resolveToken(store, spec) },
+      bound.signal,
+    );
+  } catch (error) {
+    signal.throwIfAborted();
+    if (isAbortError(error)) return;
+    if (!(error instanceof BerthError) || permanentCodes.has(error.code)) throw error;
+    if (error.code === "hub_not_found") throw new NotFoundError(error.message, error.hint);
+  }
+}

@@ -1,0 +1,235 @@
+import { timestamp } from "../../base/clock.ts";
+import { formatBytes } from "../../base/units.ts";
+import {
+  type Condition,
+  type ConditionStatus,
+  type ConditionType,
+  setCondition,
+} from "../../resources/app-status.ts";
+import type { ModelPhase, ModelReconcileState, ModelStatus } from "../../resources/model-status.ts";
+import type { Reason } from "../reason.ts";
+import type { ModelStatusInput } from "./model-status-input.ts";
+import { isLoadedAsWanted } from "./plan-model.ts";
+
+/** The only place that says whether a Model is Ready, and what its phase is called. */
+export function deriveModelStatus(findings: ModelStatusInput): ModelStatus {
+  const { resource, memory, stored, desired, facts, nowMs } = findings;
+  const verdict = assessReadiness(findings);
+  let conditions: readonly Condition[] = resource.status?.conditions ?? [];
+  const set = (type: ConditionType, status: ConditionStatus | null, reason: Reason | null) => {
+    conditions =
+      status === null || reason === null
+        ? conditions.filter((condition) => condition.type !== type)
+        : setCondition(conditions, {
+            type,
+            status,
+            ...reason,
+            lastTransitionTime: timestamp(nowMs),
+            observedGeneration: desired.generation,
+          });
+  };
+  set("Ready", verdict.ready, toReason(verdict));
+  if (findings.refused) set("Accepted", "False", findings.refused);
+  else set("Accepted", "True", { reason: "Valid", message: "the spec is valid" });
+  const downloaded = getDownloadedReason(findings);
+  set("Downloaded", stored ? "True" : "False", downloaded);
+  const [loaded, why] = deriveLoadedCondition(findings, verdict);
+  set("Loaded", loaded, why);
+  const isDone = verdict.ready === "True" || memory.stalled !== null || findings.refused !== null;
+  set(
+    "Progressing",
+    isDone ? "False" : "True",
+    isDone ? getDoneReason(verdict) : toReason(verdict),
+  );
+  set("Stalled", memory.stalled ? "True" : null, memory.stalled && toReason(memory.stalled));
+
+  const model = getAssistantModel(findings);
+  const pin = getCurrentPin(findings);
+  const files = stored
+    ? stored.files
+    : (pin?.model.files ?? []).map(({ name, sizeBytes, sha256 }) => ({
+        name,
+        sizeBytes,
+        sha256,
+      }));
+  const sizes = files.map(({ sizeBytes }) => sizeBytes);
+  return {
+    phase: verdict.phase,
+    observedGeneration: desired.generation,
+    conditions,
+    commit: pin?.model.commit ?? null,
+    files,
+    sizeBytes:
+      files.length === 0 || sizes.includes(null)
+        ? null
+        : sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0),
+    downloadedBytes: findings.storedBytes,
+    facts,
+    loaded:
+      model?.state === "resident"
+        ? {
+            memoryBytes: model.memoryBytes,
+            contextTokens: model.contextTokens,
+            sequences: model.sequences,
+            since: model.loadedAt,
+          }
+        : null,
+    nextRetryAt: memory.failure ? timestamp(memory.failure.retryAt) : null,
+    memory,
+  };
+}
+
+interface Readiness extends Reason {
+  readonly phase: ModelPhase;
+  readonly ready: ConditionStatus;
+}
+
+function assessReadiness(findings: ModelStatusInput): Readiness {
+  const { resource, desired, memory, stored, assistant, plan } = findings;
+  const model = getAssistantModel(findings);
+  const phase = derivePhase(findings);
+  const no = (reason: Reason): Readiness => ({
+    phase,
+    ready: "False",
+    reason: reason.reason,
+    message: reason.message,
+  });
+  if (resource.metadata.deletionTimestamp !== null)
+    return { phase: "deleting", ready: "False", reason: "Deleting", message: "being deleted" };
+  if (findings.refused) return no(findings.refused);
+  if (memory.stalled) return no(toReason(memory.stalled));
+  if (memory.failure) return no(memory.failure);
+  if (!stored) return no(getDownloadedReason(findings));
+  if (desired.running && !assistant.reachable)
+    return {
+      phase,
+      ready: "Unknown",
+      reason: "AssistantUnreachable",
+      message: assistant.message,
+    };
+  if (isResolving(findings, "resolve")) return no(getProgressReason(findings, "resolve"));
+  if (!desired.running) {
+    if (model && model.state !== "unloaded" && model.pinned)
+      return no({ reason: "Stopping", message: "being taken out of memory" });
+    return {
+      phase,
+      ready: "True",
+      reason: "OnDisk",
+      message: `on the disk, ${formatBytes(findings.storedBytes)}; not in memory, as the spec wants it`,
+    };
+  }
+  if (plan?.blockedBy) return no(plan.blockedBy);
+  if (assistant.reachable && isLoadedAsWanted(desired, stored, model))
+    return {
+      phase,
+      ready: "True",
+      reason: "Running",
+      message: `answers as "${desired.name}" at ${assistant.url}/v1`,
+    };
+  if (model?.error) return no({ reason: "LoadFailed", message: model.error.message });
+  return no({ reason: "Loading", message: "being loaded into memory" });
+}
+
+function derivePhase(findings: ModelStatusInput): ModelPhase {
+  const { desired, memory, stored, job, plan } = findings;
+  const model = getAssistantModel(findings);
+  if (model?.pinned && model.state === "unloading") return "stopping";
+  if (model?.pinned && model.state === "resident") {
+    if (!desired.running) return "stopping";
+    return isBeingReplaced(findings) ? "starting" : "running";
+  }
+  if (findings.refused && !stored) return "absent";
+  if (memory.stalled) return "failed";
+  if (model?.pinned && model.state === "loading") return "starting";
+  if (stored) {
+    const wantsLoad = plan?.operations.some(({ type }) => type === "loadModel") ?? false;
+    const isRecovering = model?.pinned === true && model.state === "failed";
+    if (job?.step === "load" || (desired.running && (wantsLoad || isRecovering)))
+      return plan?.blockedBy ? "ready" : "starting";
+    return "ready";
+  }
+  const isAtWork = job !== undefined && job.state.type !== "failed";
+  return isAtWork || findings.storedBytes > 0 ? "downloading" : "absent";
+}
+
+/** The assistant was told to put it there with other settings, or from another file, and is about to. */
+function isBeingReplaced(findings: ModelStatusInput): boolean {
+  const { desired, stored, job } = findings;
+  if (job?.step !== "load" || job.state.type !== "running") return false;
+  return !isLoadedAsWanted(desired, stored, getAssistantModel(findings));
+}
+
+function isResolving({ plan, job }: ModelStatusInput, step: "resolve"): boolean {
+  return (
+    job?.step === step || (plan?.operations.some(({ type }) => type === "resolveSource") ?? false)
+  );
+}
+
+function getDownloadedReason(findings: ModelStatusInput): Reason {
+  const { stored, memory } = findings;
+  if (stored)
+    return {
+      reason: "Verified",
+      message: stored.files.every(({ sha256 }) => sha256 !== null)
+        ? "every file is on the disk, and is what it should be"
+        : "the file is there; nobody named a digest to compare it with",
+    };
+  if (findings.refused) return findings.refused;
+  if (memory.stalled) return toReason(memory.stalled);
+  if (memory.failure) return toReason(memory.failure);
+  return getProgressReason(findings, "download");
+}
+
+/** What the source stands for; null where that is known of an older spec only. */
+function getCurrentPin({ memory, desired }: ModelStatusInput): ModelReconcileState["pin"] {
+  return memory.pin?.inputs === desired.inputs ? memory.pin : null;
+}
+
+/** What is being done about the files. */
+function getProgressReason(findings: ModelStatusInput, expected: string): Reason {
+  const { job, storedBytes } = findings;
+  const pin = getCurrentPin(findings);
+  const step = job?.step ?? expected;
+  if (step === "resolve" || pin === null)
+    return { reason: "ResolvingSource", message: "the source is asked what it has" };
+  const total = pin.model.files.reduce<number | null>(
+    (sum, { sizeBytes }) => (sum === null || sizeBytes === null ? null : sum + sizeBytes),
+    0,
+  );
+  const share =
+    total === null || total === 0
+      ? formatBytes(storedBytes)
+      : `${Math.floor((100 * storedBytes) / total)} % of ${formatBytes(total)}`;
+  if (job?.state.type === "waiting")
+    return { reason: "WaitingForDownload", message: "other downloads come first" };
+  const isVerifying = job?.state.type === "running" && job.state.progress?.step === "verifying";
+  return isVerifying
+    ? { reason: "Verifying", message: "everything is there, and is compared with its digest" }
+    : { reason: "Downloading", message: `${share} downloaded` };
+}
+
+function deriveLoadedCondition(
+  findings: ModelStatusInput,
+  verdict: Readiness,
+): readonly [ConditionStatus, Reason] {
+  const { desired, assistant } = findings;
+  const model = getAssistantModel(findings);
+  if (!assistant.reachable)
+    return ["Unknown", { reason: "AssistantUnreachable", message: assistant.message }];
+  if (model?.state === "resident" && desired.running && !isBeingReplaced(findings))
+    return ["True", { reason: "Running", message: `answers at ${assistant.url}/v1` }];
+  if (!desired.running) return ["False", { reason: "NotWanted", message: "it is not to run" }];
+  return ["False", toReason(verdict)];
+}
+
+function getDoneReason(verdict: Readiness): Reason {
+  return verdict.ready === "True" ? { reason: "Complete", message: "complete" } : toReason(verdict);
+}
+
+function toReason({ reason, message }: Reason): Reason {
+  return { reason, message };
+}
+
+function getAssistantModel({ assistant }: ModelStatusInput) {
+  return assistant.reachable ? assistant.model : undefined;
+}

@@ -1,0 +1,102 @@
+import { hashJson } from "../../base/canonical-json.ts";
+import type { ModelSpec } from "../../resources/model-spec.ts";
+import {
+  RETRIED_AT_ANNOTATION,
+  type Resource,
+  STARTED_AT_ANNOTATION,
+} from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import type { Reason } from "../reason.ts";
+import type { SourceRequest } from "./hub/port.ts";
+
+/** What a Model's spec comes to. Pure data: the plan compares it. */
+export interface DesiredModel {
+  readonly name: string;
+  readonly generation: number;
+  readonly request: Omit<SourceRequest, "token">;
+  /** Digest of all that says which bytes are wanted: another one means asking the source anew. */
+  readonly inputs: string;
+  readonly running: boolean;
+  readonly contextTokens: number | undefined;
+  readonly sequences: number | undefined;
+  readonly gpu: ModelSpec["gpu"];
+  /** RFC 3339; null: nobody ever started it by hand. */
+  readonly startedAt: string | null;
+  readonly retriedAt: string | null;
+  readonly createdAt: string;
+}
+
+/** What a spec asks its source for. */
+export function toSourceRequest(spec: ModelSpec): DesiredModel["request"] {
+  const { source, file, quantization, revision, sha256 } = spec;
+  return { source, file, quantization, revision, sha256 };
+}
+
+export function desiredModel(resource: Resource<"Model">): DesiredModel {
+  const { spec, metadata } = resource;
+  const request = toSourceRequest(spec);
+  return {
+    name: metadata.name,
+    generation: metadata.generation,
+    request,
+    inputs: hashJson(request).slice(0, 16),
+    running: spec.running ?? false,
+    contextTokens: spec.contextSize,
+    sequences: spec.parallel,
+    gpu: spec.gpu,
+    startedAt: metadata.annotations[STARTED_AT_ANNOTATION] ?? null,
+    retriedAt: metadata.annotations[RETRIED_AT_ANNOTATION] ?? null,
+    createdAt: metadata.creationTimestamp,
+  };
+}
+
+type Secrets = Pick<Store, "get" | "secrets">;
+
+/** The token that the spec's `credential` names; undefined where it names none, or where it is of no use. */
+export function resolveToken(store: Secrets, spec: ModelSpec): string | undefined {
+  const token = readToken(store, spec);
+  return token !== undefined && TOKEN.test(token) ? token : undefined;
+}
+
+/** What a header can carry. */
+const TOKEN = /^[\x21-\x7e]+$/;
+
+/** Without the end of the line that files of tokens, and so many a Secret, have. */
+function readToken(store: Secrets, spec: ModelSpec): string | undefined {
+  if (spec.credential === undefined) return undefined;
+  const values = store.secrets.reveal(spec.credential) ?? {};
+  const keys = Object.keys(values);
+  return (values["token"] ?? (keys.length === 1 ? values[keys[0] ?? ""] : undefined))?.trim();
+}
+
+/** Why the credential cannot be used; undefined where it can, or where none is named. */
+export function findCredentialProblem(store: Secrets, spec: ModelSpec): Reason | undefined {
+  if (spec.credential === undefined || resolveToken(store, spec) !== undefined) return undefined;
+  const isThere = store.get("Secret", spec.credential) !== undefined;
+  if (readToken(store, spec) !== undefined)
+    return {
+      reason: "TokenUnusable",
+      message: `credential names Secret "${spec.credential}", whose token is empty or holds characters that no token has; set it anew with berth secrets set ${spec.credential} token=VALUE`,
+    };
+  return isThere
+    ? {
+        reason: "SecretKeyNotFound",
+        message: `credential names Secret "${spec.credential}", which has no key "token"`,
+      }
+    : {
+        reason: "SecretNotFound",
+        message: `credential names Secret "${spec.credential}", which is not there; create it with berth secrets set ${spec.credential} token=VALUE`,
+      };
+}
+
+/** Changes when an edit, a credential or a person's retry makes another try worth while. */
+export function computeStallInputs(store: Secrets, resource: Resource<"Model">): string {
+  const { credential } = resource.spec;
+  return hashJson([
+    resource.metadata.uid,
+    resource.metadata.generation,
+    credential === undefined
+      ? null
+      : (store.get("Secret", credential)?.metadata.generation ?? null),
+  ]).slice(0, 16);
+}

@@ -1,0 +1,112 @@
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { sourceUnreachableError } from "./download-errors.ts";
+
+const REDIRECTS_MAX = 10;
+
+export interface SourceResponse {
+  readonly response: IncomingMessage;
+  /** Where it came from, for people. */
+  readonly host: string;
+  /** Where an earlier request was redirected to, which was asked directly; undefined where the original was asked. */
+  readonly rememberedRedirect: URL | undefined;
+}
+
+/**
+ * The server of one file. Redirects are followed by hand: the token goes to the origin that it was meant for and
+ * to no other, and never from https to http. Where a redirect led is asked directly from then on, as long as
+ * it answers: hubs sign such URLs, which then expire.
+ */
+export class DownloadSource implements Disposable {
+  readonly #original: URL;
+  readonly #token: string | undefined;
+  readonly #userAgent: string;
+  readonly #http: HttpAgent;
+  readonly #https: HttpsAgent;
+  #rememberedRedirect: URL | undefined;
+
+  constructor(options: {
+    readonly url: string;
+    readonly token: string | undefined;
+    readonly userAgent: string;
+    readonly connectionsMax: number;
+  }) {
+    this.#original = new URL(options.url);
+    this.#token = options.token;
+    this.#userAgent = options.userAgent;
+    const agent = { keepAlive: true, maxSockets: options.connectionsMax };
+    this.#http = new HttpAgent(agent);
+    this.#https = new HttpsAgent(agent);
+  }
+
+  get hasToken(): boolean {
+    return this.#token !== undefined;
+  }
+
+  get host(): string {
+    return this.#original.host;
+  }
+
+  /** What this redirect led to is of no use any more: the next request asks the original URL again. */
+  forgetRedirect(remembered: URL): void {
+    if (this.#rememberedRedirect === remembered) this.#rememberedRedirect = undefined;
+  }
+
+  /** The first answer that is no redirect, its body unread. Rejects as node:http does, or with `hub_unreachable`. */
+  async request(headers: Record<string, string>, signal: AbortSignal): Promise<SourceResponse> {
+    const remembered = this.#rememberedRedirect;
+    let url = remembered ?? this.#original;
+    for (let redirects = 0; ; redirects += 1) {
+      const response = await this.#send(url, headers, signal);
+      const { location } = response.headers;
+      const status = response.statusCode ?? 0;
+      if (![301, 302, 303, 307, 308].includes(status) || location === undefined) {
+        if (redirects > 0 && status < 300) this.#rememberedRedirect = url;
+        return { response, host: url.host, rememberedRedirect: remembered };
+      }
+      response.destroy();
+      if (redirects === REDIRECTS_MAX)
+        throw sourceUnreachableError(`${this.host} redirects more than ${REDIRECTS_MAX} times`);
+      url = resolveRedirect(url, location);
+    }
+  }
+
+  #send(url: URL, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
+    const isMeant = url.origin === this.#original.origin && this.#token !== undefined;
+    const all = {
+      "user-agent": this.#userAgent,
+      // What is compressed on the way has no ranges of the file.
+      "accept-encoding": "identity",
+      ...headers,
+      ...(isMeant ? { authorization: `Bearer ${this.#token}` } : {}),
+    };
+    return new Promise((resolve, reject) => {
+      const request =
+        url.protocol === "https:"
+          ? httpsRequest(url, { headers: all, signal, agent: this.#https })
+          : httpRequest(url, { headers: all, signal, agent: this.#http });
+      request.on("response", resolve);
+      request.on("error", reject);
+      request.end();
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#http.destroy();
+    this.#https.destroy();
+  }
+}
+
+function resolveRedirect(from: URL, location: string): URL {
+  const to = URL.parse(location, from.href) ?? undefined;
+  if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
+    throw sourceUnreachableError(`${from.host} redirects to something that is not http`);
+  if (from.protocol === "https:" && to.protocol === "http:")
+    throw sourceUnreachableError(
+      `${from.host} redirects from https to http, which is not safe to follow`,
+    );
+  to.username = "";
+  to.password = "";
+  to.hash = "";
+  return to;
+}

@@ -1,0 +1,68 @@
+import { readFile, stat, utimes } from "node:fs/promises";
+import { writeDurably } from "../../../base/atomic-file.ts";
+
+/** How a file stood when its bytes were last read and found right. */
+export interface FileStamp {
+  readonly sizeBytes: number;
+  /** In nanoseconds, in decimal: more digits than a number has. */
+  readonly modifiedNs: string;
+  readonly inode: string;
+}
+
+/** Of what a path leads to; undefined where there is no file. */
+export async function readFileStamp(path: string): Promise<FileStamp | undefined> {
+  try {
+    const found = await stat(path, { bigint: true });
+    if (!found.isFile()) return undefined;
+    return {
+      sizeBytes: Number(found.size),
+      modifiedNs: String(found.mtimeNs),
+      inode: String(found.ino),
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+export function isSameStamp(a: FileStamp, b: FileStamp): boolean {
+  return a.sizeBytes === b.sizeBytes && a.modifiedNs === b.modifiedNs && a.inode === b.inode;
+}
+
+export interface VerificationNote {
+  readonly stamp: FileStamp;
+  readonly sha256: string;
+}
+
+/** Undefined where there is none, or none that can be read: then it is verified anew. */
+export async function readVerificationNote(path: string): Promise<VerificationNote | undefined> {
+  try {
+    const value: unknown = JSON.parse(await readFile(path, "utf8"));
+    if (typeof value !== "object" || value === null) return undefined;
+    const fields = new Map<string, unknown>(Object.entries(value));
+    const [sizeBytes, modifiedNs, inode, sha256] = [
+      "sizeBytes",
+      "modifiedNs",
+      "inode",
+      "sha256",
+    ].map((name) => fields.get(name));
+    if (typeof sizeBytes !== "number" || typeof modifiedNs !== "string") return undefined;
+    if (typeof inode !== "string" || typeof sha256 !== "string") return undefined;
+    return { stamp: { sizeBytes, modifiedNs, inode }, sha256 };
+  } catch {
+    return undefined;
+  }
+}
+
+export async function writeVerificationNote(
+  path: string,
+  note: VerificationNote,
+  nowMs: number,
+): Promise<void> {
+  await writeDurably(path, `${JSON.stringify({ ...note.stamp, sha256: note.sha256 })}\n`);
+  await updateLastUsed(path, nowMs);
+}
+
+/** The note's own time says when the file was last of use to somebody. */
+export async function updateLastUsed(path: string, nowMs: number): Promise<void> {
+  await utimes(path, nowMs / 1000, nowMs / 1000);
+}

@@ -1,0 +1,181 @@
+import { BerthError } from "../../../base/errors.ts";
+import { parseModelSource } from "../../../resources/model-source.ts";
+import { chooseFiles } from "./choose-files.ts";
+import { hubUnreachableError } from "./hub-errors.ts";
+import { type HubQuery, toHubError } from "./hub-refusal.ts";
+import { computeContentKey } from "./model-key.ts";
+import type { ResolvedFile, ResolvedModel } from "./port.ts";
+import { parseRepositoryListing, type RepositoryListing } from "./repository-listing.ts";
+import { type HttpResponse, sendHttpRequest } from "./source-http.ts";
+
+export interface RepositoryRequest {
+  /** `org/name` */
+  readonly id: string;
+  readonly file: string | undefined;
+  readonly quantization: string | undefined;
+  readonly revision: string | undefined;
+  readonly sha256: string | undefined;
+  readonly token: string | undefined;
+}
+
+export interface HubEndpoint {
+  readonly endpoint: URL;
+  readonly limitMs: number;
+  readonly now: () => number;
+}
+
+/** A listing of thousands of files with their digests; one of a usual repository has some kilobytes. */
+const LISTING_BYTES_MAX = 64 * 1024 * 1024;
+
+/** What a repository of a hub comes to: one commit of it, the files of one model, and their digests. */
+export async function resolveRepository(
+  hub: HubEndpoint,
+  request: RepositoryRequest,
+  signal: AbortSignal,
+): Promise<ResolvedModel> {
+  const listing = await fetchListing(hub, request, signal);
+  const id = resolveCanonicalId(request.id, listing);
+  const title = request.revision === undefined ? id : `${id} at ${request.revision}`;
+  const chosen = chooseFiles(
+    title,
+    listing.files.map(({ name }) => name),
+    request,
+  );
+  const files: ResolvedFile[] = [];
+  const byName = new Map(listing.files.map((file) => [file.name, file]));
+  for (const [index, name] of chosen.names.entries()) {
+    const listed = byName.get(name);
+    if (!listed) throw new Error("what was chosen is listed");
+    const url = buildUrl(hub.endpoint, [
+      ...id.split("/"),
+      "resolve",
+      listing.commit,
+      ...name.split("/"),
+    ]);
+    // Whether this account gets the files of a gated repository shows at the first of them, and nowhere else.
+    const isKnown = listed.sizeBytes !== null && (listed.sha256 ?? listed.gitBlob) !== null;
+    const query = { ...request, endpoint: hub.endpoint, id, file: name };
+    const facts =
+      isKnown && !(listing.isGated && index === 0)
+        ? undefined
+        : await fetchFileFacts(hub, url, query, request.token, signal);
+    const file = {
+      name,
+      sizeBytes: listed.sizeBytes ?? facts?.sizeBytes ?? null,
+      sha256: listed.sha256 ?? facts?.sha256 ?? null,
+      gitBlob: listed.gitBlob ?? facts?.gitBlob ?? null,
+      etag: null,
+      location: { type: "url", url: url.href },
+    } as const;
+    files.push(index === 0 ? withExpectedDigest(file, request.sha256, title) : file);
+  }
+  return {
+    key: computeContentKey(files, [id, listing.commit]),
+    commit: listing.commit,
+    quantization: chosen.quantization,
+    files,
+  };
+}
+
+async function fetchListing(
+  hub: HubEndpoint,
+  request: RepositoryRequest,
+  signal: AbortSignal,
+): Promise<RepositoryListing> {
+  const { id, revision, token } = request;
+  const view = revision === undefined ? [] : ["revision", revision];
+  const url = buildUrl(hub.endpoint, ["api", "models", ...id.split("/"), ...view]);
+  // Sizes and digests are told only to those who ask.
+  url.searchParams.set("blobs", "true");
+  const answer = await sendHttpRequest(
+    {
+      method: "GET",
+      url,
+      headers: { accept: "application/json" },
+      token,
+      bodyBytesMax: LISTING_BYTES_MAX,
+      limitMs: hub.limitMs,
+    },
+    signal,
+  );
+  if (answer.status !== 200)
+    throw toHubError(answer, { endpoint: hub.endpoint, id, revision, file: null }, hub.now());
+  const listing = parseRepositoryListing(answer.body);
+  if (!listing)
+    throw hubUnreachableError(
+      answer.url,
+      "what it answers is no listing of a repository; is it a hub?",
+    );
+  return listing;
+}
+
+interface FileFacts {
+  readonly sizeBytes: number | null;
+  readonly sha256: string | null;
+  readonly gitBlob: string | null;
+}
+
+/** What the hub says of one file, without fetching it. Throws where it would not give it. */
+async function fetchFileFacts(
+  hub: HubEndpoint,
+  url: URL,
+  query: HubQuery,
+  token: string | undefined,
+  signal: AbortSignal,
+): Promise<FileFacts> {
+  const answer = await sendHttpRequest(
+    {
+      method: "HEAD",
+      url,
+      token,
+      bodyBytesMax: undefined,
+      limitMs: hub.limitMs,
+      isSufficient: ({ headers }) => headers["x-linked-etag"] !== undefined,
+    },
+    signal,
+  );
+  if (answer.status >= 400) throw toHubError(answer, query, hub.now());
+  const tag = getHeader(answer, "x-linked-etag") ?? getHeader(answer, "etag") ?? "";
+  const digest = /^(?:W\/)?"([0-9a-f]+)"$/.exec(tag)?.[1] ?? "";
+  const size = getHeader(answer, "x-linked-size") ?? getHeader(answer, "content-length");
+  return {
+    sizeBytes: size !== undefined && /^\d{1,15}$/.test(size) ? Number(size) : null,
+    sha256: digest.length === 64 ? digest : null,
+    gitBlob: digest.length === 40 ? digest : null,
+  };
+}
+
+/** The spec's digest has the last word: where the hub says another, nothing is downloaded for nothing. */
+function withExpectedDigest(
+  file: ResolvedFile,
+  sha256: string | undefined,
+  title: string,
+): ResolvedFile {
+  if (sha256 === undefined) return file;
+  if (file.sha256 !== null && file.sha256 !== sha256)
+    throw new BerthError(
+      "digest_mismatch",
+      `${file.name} of ${title} has the sha256 ${file.sha256}, and spec.sha256 says ${sha256}`,
+      { hint: "correct sha256, or name the revision that it belongs to" },
+    );
+  return { ...file, sha256 };
+}
+
+/** A repository that was renamed, or spelt otherwise, is asked for by its own name from here on. */
+function resolveCanonicalId(requestedId: string, { id }: RepositoryListing): string {
+  const parsed = id === undefined ? undefined : parseModelSource(id);
+  return parsed && "source" in parsed && parsed.source.type === "repository"
+    ? parsed.source.id
+    : requestedId;
+}
+
+/** A URL below the endpoint, which may have a path of its own. Slashes inside a part are part of a name. */
+function buildUrl(endpoint: URL, parts: readonly string[]): URL {
+  const path = parts.map((part) => encodeURIComponent(part)).join("/");
+  return new URL(`${endpoint.href.replace(/\/+$/, "")}/${path}`);
+}
+
+function getHeader({ headers }: HttpResponse, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === "string" ? value : undefined;
+}

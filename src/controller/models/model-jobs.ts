@@ -1,0 +1,148 @@
+import type { Clock } from "../../base/clock.ts";
+import { isAbortError } from "../../base/errors.ts";
+import type { TaskGroup } from "../../base/task-group.ts";
+import type { ModelFileFacts, ResolvedModel } from "../../resources/model-status.ts";
+import type { DownloadProgress } from "./files/port.ts";
+import { TransferRate } from "./transfer-rate.ts";
+
+/** Downloads at once; more would only share the same line. */
+const DOWNLOADS_MAX = 2;
+
+/** What a job has brought, by its step. */
+export type JobResult =
+  | { readonly step: "resolve"; readonly model: ResolvedModel }
+  | { readonly step: "inspect"; readonly facts: ModelFileFacts }
+  | { readonly step: "download" | "verify" | "load" | "unload" };
+
+export type JobStep = JobResult["step"];
+
+export type JobState =
+  /** Another job of the model has to end first, or other downloads come first. */
+  | { readonly type: "waiting" }
+  | {
+      readonly type: "running";
+      readonly progress: DownloadProgress | null;
+      readonly bytesPerSecond: number | null;
+    }
+  | { readonly type: "done"; readonly result: JobResult }
+  | { readonly type: "failed"; readonly error: unknown };
+
+export interface JobRequest {
+  readonly step: JobStep;
+  /** What it is done for: another key is another job. */
+  readonly key: string;
+  run(onProgress: (progress: DownloadProgress) => void, signal: AbortSignal): Promise<JobResult>;
+}
+
+interface ModelJob {
+  readonly step: JobStep;
+  readonly key: string;
+  readonly run: JobRequest["run"];
+  readonly stop: AbortController;
+  readonly rate: TransferRate;
+  state: JobState;
+}
+
+/**
+ * What takes long, one job for each Model, beside the reconcile workers, which never wait for a hub or
+ * for a load. What is under way is lost with the process, and simply asked for again.
+ */
+export class ModelJobs {
+  readonly #clock: Clock;
+  readonly #tasks: TaskGroup;
+  readonly #onChanged: (model: string) => void;
+  readonly #jobs = new Map<string, ModelJob>();
+  #downloads = 0;
+
+  constructor(options: {
+    readonly clock: Clock;
+    readonly tasks: TaskGroup;
+    /** A job has ended, or begins after it had to wait. */
+    readonly onChanged: (model: string) => void;
+  }) {
+    this.#clock = options.clock;
+    this.#tasks = options.tasks;
+    this.#onChanged = options.onChanged;
+  }
+
+  /** The model's job with this step and key, begun where there is none. One for something else is ended first. */
+  ensure(model: string, request: JobRequest): JobState {
+    const known = this.#jobs.get(model);
+    if (known?.step === request.step && known.key === request.key) return known.state;
+    if (known) {
+      this.cancel(model);
+      if (this.#jobs.has(model)) return { type: "waiting" };
+    }
+    const job: ModelJob = {
+      step: request.step,
+      key: request.key,
+      run: (onProgress, signal) => request.run(onProgress, signal),
+      stop: new AbortController(),
+      rate: new TransferRate(this.#clock),
+      state: { type: "waiting" },
+    };
+    this.#jobs.set(model, job);
+    this.#startNext(model);
+    return job.state;
+  }
+
+  /** The job that there is, running or ended and not yet collected. */
+  current(model: string): { readonly step: JobStep; readonly state: JobState } | undefined {
+    return this.#jobs.get(model);
+  }
+
+  /** Takes the result of a job that has ended, so that the next `ensure` begins a new one. */
+  clearResult(model: string): void {
+    const job = this.#jobs.get(model);
+    if (job && (job.state.type === "done" || job.state.type === "failed")) this.#jobs.delete(model);
+  }
+
+  /** Ends it; what is under way is told, and `onChanged` tells when it is gone. */
+  cancel(model: string): void {
+    const job = this.#jobs.get(model);
+    if (!job) return;
+    job.stop.abort();
+    if (job.state.type !== "running") this.#jobs.delete(model);
+  }
+
+  /** `asked`: who asked for it sees for himself that it has begun. */
+  #startNext(requester?: string): void {
+    for (const [model, job] of this.#jobs) {
+      if (job.state.type !== "waiting") continue;
+      const isDownload = job.step === "download";
+      if (isDownload && this.#downloads >= DOWNLOADS_MAX) continue;
+      job.state = { type: "running", progress: null, bytesPerSecond: null };
+      if (isDownload) this.#downloads += 1;
+      if (model !== requester) this.#onChanged(model);
+      this.#tasks.run(`${job.step} of a model`, async (ending) => {
+        try {
+          await this.#runJob(model, job, ending);
+        } finally {
+          if (isDownload) this.#downloads -= 1;
+          this.#startNext();
+        }
+      });
+    }
+  }
+
+  async #runJob(model: string, job: ModelJob, ending: AbortSignal): Promise<void> {
+    const stop = () => job.stop.abort();
+    ending.addEventListener("abort", stop, { once: true });
+    try {
+      const result = await job.run((progress) => {
+        // A last word after the end would bring it back to life.
+        if (job.state.type !== "running") return;
+        const bytesPerSecond = job.rate.update(progress);
+        job.state = { type: "running", progress, bytesPerSecond };
+      }, job.stop.signal);
+      job.state = { type: "done", result };
+    } catch (error) {
+      job.state = { type: "failed", error };
+      if (job.stop.signal.aborted && isAbortError(error)) job.state = { type: "waiting" };
+    } finally {
+      ending.removeEventListener("abort", stop);
+    }
+    if (job.stop.signal.aborted && this.#jobs.get(model) === job) this.#jobs.delete(model);
+    this.#onChanged(model);
+  }
+}

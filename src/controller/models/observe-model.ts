@@ -1,0 +1,102 @@
+import type { ModelFileFacts, ModelReconcileState } from "../../resources/model-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { AssistantState } from "./assistant/port.ts";
+import type { AssistantObservation } from "./assistant-watch.ts";
+import { type DesiredModel, desiredModel } from "./desired-model.ts";
+import type { ModelFiles } from "./files/port.ts";
+import { decideMemory, type MemoryCandidate } from "./memory-decision.ts";
+import type { ObservedModel } from "./plan-model.ts";
+
+/** What `status.facts` were read of: another file, or other settings, and they are read anew. */
+export function computeFactsKey(path: string, desired: DesiredModel): string {
+  return JSON.stringify([path, desired.contextTokens ?? null, desired.sequences ?? null]);
+}
+
+/** What there is of a Model, for the reconciler and for a dry run alike. */
+export async function observeModel(input: {
+  readonly desired: DesiredModel;
+  readonly memory: ModelReconcileState;
+  readonly facts: ModelFileFacts | null;
+  readonly files: Pick<ModelFiles, "find" | "storedBytes">;
+  readonly sight: AssistantObservation;
+  /** Every Model of the store. */
+  readonly all: readonly Resource<"Model">[];
+}): Promise<ObservedModel> {
+  const { desired, memory, files, sight } = input;
+  const { pin } = memory;
+  const stored = pin ? await files.find(pin.model) : undefined;
+  const facts =
+    stored && memory.factsOf === computeFactsKey(stored.path, desired) ? input.facts : null;
+  return {
+    pin,
+    isPinStale: memory.refresh === "resolve" || mayHaveChanged(memory),
+    stored,
+    replaced: memory.replaced ? await files.find(memory.replaced) : undefined,
+    storedBytes: pin ? await files.storedBytes(pin.model) : 0,
+    isVerifyDue: memory.refresh !== null,
+    facts,
+    assistant: sight.reachable
+      ? {
+          reachable: true,
+          model: sight.state.models.find(({ id }) => id === desired.name),
+          namesOfOthers: sight.state.models
+            .filter(({ id }) => id !== desired.name)
+            .flatMap(({ id, aliases }) => [id, ...aliases]),
+          verdict: decideMemory(
+            desired.name,
+            collectCandidates(input.all, sight.state, desired, facts),
+            {
+              bytesMax: sight.state.memoryBytesMax,
+              otherBytes: sumOtherBytes(input.all, sight.state),
+            },
+          ),
+        }
+      : sight,
+  };
+}
+
+/** No commit stands for it, so that what cannot be had as it was may be another one by now. */
+function mayHaveChanged({ pin, failure }: ModelReconcileState): boolean {
+  return pin?.model.commit === null && failure?.step === "download" && failure.isAsked !== true;
+}
+
+/** The Models that are to run and could be loaded now; this one as it was just seen. */
+function collectCandidates(
+  all: readonly Resource<"Model">[],
+  state: AssistantState,
+  desired: DesiredModel,
+  facts: ModelFileFacts | null,
+): readonly MemoryCandidate[] {
+  const others = all
+    .filter(({ spec }) => spec.running === true)
+    .filter(({ metadata }) => metadata.name !== desired.name && !metadata.deletionTimestamp)
+    .map((resource) => ({
+      desired: desiredModel(resource),
+      facts: resource.status?.facts ?? null,
+    }));
+  return [...others, { desired, facts }].flatMap(({ desired: one, facts: known }) => {
+    if (!one.running) return [];
+    const model = state.models.find(({ id, pinned }) => id === one.name && pinned);
+    // One on its way in takes memory already, and nobody knows yet how much.
+    const residentBytes =
+      model?.state === "loading" ? (known?.memoryBytes.least ?? 0) : (model?.memoryBytes ?? null);
+    if (known === null && residentBytes === null) return [];
+    return [
+      {
+        name: one.name,
+        startedAt: one.startedAt,
+        createdAt: one.createdAt,
+        residentBytes,
+        leastBytes: known?.memoryBytes.least ?? residentBytes ?? 0,
+      },
+    ];
+  });
+}
+
+/** Kept by whoever started the assistant. What it loaded on demand makes way, and does not count. */
+function sumOtherBytes(all: readonly Resource<"Model">[], state: AssistantState): number {
+  const names = new Set(all.map(({ metadata }) => metadata.name));
+  return state.models
+    .filter(({ id, pinned }) => pinned && !names.has(id))
+    .reduce((sum, { memoryBytes }) => sum + (memoryBytes ?? 0), 0);
+}

@@ -1,0 +1,140 @@
+import { lookup } from "node:dns";
+import { type IncomingMessage, type RequestOptions, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import type { LookupFunction } from "node:net";
+import type { Clock } from "../../base/clock.ts";
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
+import { getHost, isRefusedAddress, refusedAddressError } from "../../resources/webhook-url.ts";
+
+/** From the first byte of the connection to the last one that is read. */
+export const POST_MS_MAX = 10_000;
+/** More of an answer than this is not read. */
+const BODY_BYTES_MAX = 4 * 1024;
+
+export interface PostResponse {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  /** The beginning of the body, as far as it came. */
+  readonly text: string;
+}
+
+/**
+ * One POST on a connection of its own; redirects are not followed. Throws BerthError `timeout`,
+ * `server_unreachable`, or `invalid_request` (an address that nothing is sent to); with the signal's
+ * reason where that aborts.
+ */
+export function postWebhook(
+  target: {
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly body: string;
+  },
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<PostResponse> {
+  const url = new URL(target.url);
+  const body = Buffer.from(target.body, "utf8");
+  return new Promise((resolve, reject) => {
+    const host = getHost(url);
+    if (isRefusedAddress(host)) return reject(refusedAddressError(host));
+    if (signal.aborted) return reject(signal.reason);
+    const options: RequestOptions = {
+      method: "POST",
+      agent: false,
+      lookup: guardedLookup,
+      headers: {
+        ...target.headers,
+        "content-type": "application/json",
+        "content-length": body.length,
+      },
+    };
+    const request =
+      url.protocol === "https:" ? requestHttps(url, options) : requestHttp(url, options);
+    let finish: (() => void) | undefined;
+    const end = (act: () => void) => {
+      cancelTimer();
+      signal.removeEventListener("abort", onAbort);
+      act();
+      request.destroy();
+    };
+    const onAbort = () => end(() => reject(signal.reason));
+    const cancelTimer = clock.setTimer(POST_MS_MAX, () => {
+      // The status is what counts: a body that drags on changes nothing about it.
+      if (finish) finish();
+      else end(() => reject(new BerthError("timeout", `no answer within ${POST_MS_MAX / 1000} s`)));
+    });
+    signal.addEventListener("abort", onAbort, { once: true });
+    request.on("error", (error) => {
+      if (finish) finish();
+      else end(() => reject(toBerthError(error, url)));
+    });
+    request.on("response", (response) => {
+      const chunks: Buffer[] = [];
+      finish = () => end(() => resolve(buildPostResponse(response, chunks)));
+      const onEnd = finish;
+      let bytes = 0;
+      response.on("data", (chunk: Buffer) => {
+        chunks.push(chunk);
+        bytes += chunk.length;
+        if (bytes >= BODY_BYTES_MAX) onEnd();
+      });
+      response.on("end", onEnd);
+      response.on("error", onEnd);
+      response.on("close", onEnd);
+    });
+    request.end(body);
+    return undefined;
+  });
+}
+
+/** Looks at what a name leads to at the moment of the call: it may have become another address since. */
+const guardedLookup: LookupFunction = (hostname, options, callback) => {
+  lookup(hostname, options, (error, address, family) => {
+    const found =
+      typeof address === "string" ? [address] : (address ?? []).map((one) => one.address);
+    const bad = found.find((one) => isRefusedAddress(one));
+    callback(bad === undefined ? error : refusedAddressError(bad), address, family);
+  });
+};
+
+function buildPostResponse(response: IncomingMessage, chunks: readonly Buffer[]): PostResponse {
+  return {
+    status: response.statusCode ?? 0,
+    retryAfter: response.headers["retry-after"],
+    text: Buffer.concat(chunks).subarray(0, BODY_BYTES_MAX).toString("utf8"),
+  };
+}
+
+function toBerthError(error: Error, url: URL): BerthError {
+  if (error instanceof BerthError) return error;
+  const code = "code" in error ? String(error.code) : "";
+  return new BerthError("server_unreachable", describeNetworkError(code, error, url), {
+    cause: error,
+  });
+}
+
+function describeNetworkError(
+  code: string,
+  error: Error,
+  { host, hostname, protocol }: URL,
+): string {
+  switch (code) {
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return `the name ${hostname} cannot be resolved`;
+    case "ECONNREFUSED":
+      return `nothing listens at ${host}`;
+    case "EHOSTUNREACH":
+    case "ENETUNREACH":
+      return `there is no way to ${host}`;
+    case "ECONNRESET":
+    case "EPIPE":
+      return `${host} cut the connection before it answered`;
+    case "ETIMEDOUT":
+      return `${host} does not answer`;
+    default:
+      if (code.startsWith("HPE_")) return `${host} does not speak HTTP`;
+      if (protocol === "https:" && code !== "") return `no TLS connection to ${host} (${code})`;
+      return code === "" ? getErrorMessage(error) : `${host} cannot be reached (${code})`;
+  }
+}

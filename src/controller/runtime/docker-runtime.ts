@@ -1,0 +1,247 @@
+import type { Clock } from "../../base/clock.ts";
+import { APP } from "../labels.ts";
+import type { DockerTls } from "./docker-address.ts";
+import { buildImage } from "./docker-build.ts";
+import * as ownImages from "./docker-built-images.ts";
+import { DockerConnection } from "./docker-connection.ts";
+import * as containers from "./docker-containers.ts";
+import { freeBytes } from "./docker-disk.ts";
+import { watchEvents } from "./docker-events.ts";
+import { execute } from "./docker-exec.ts";
+import * as images from "./docker-images.ts";
+import { numberAt } from "./docker-json.ts";
+import { READ_LIMIT_MS } from "./docker-limits.ts";
+import { readLogs } from "./docker-logs.ts";
+import * as networks from "./docker-networks.ts";
+import { listeningPorts } from "./docker-ports.ts";
+import { Prober } from "./docker-probe.ts";
+import { startContainer } from "./docker-start.ts";
+import type {
+  BuildImageOptions,
+  BuildOutput,
+  BuiltImageInfo,
+  ContainerRuntime,
+  ContainerSpec,
+  EngineInfo,
+  ImageInfo,
+  Labels,
+  LogLine,
+  LogOptions,
+  ObservedContainer,
+  ObservedVolume,
+  ProbeResult,
+  ProbeTarget,
+  PullProgress,
+  RegistryAuth,
+  RuntimeEvent,
+} from "./port.ts";
+
+export interface DockerRuntimeOptions {
+  /** As DOCKER_HOST; undefined for the default socket. */
+  readonly host: string | undefined;
+  readonly clock: Clock;
+  /** Certificates for an engine behind TLS. */
+  readonly tls?: DockerTls;
+}
+
+/** Apps of containers that are remembered, to tell whose container left a network. */
+const APPS_KEPT_MAX = 5_000;
+
+/** The runtime port on a Docker engine (20.10 or newer) or on Podman's Docker API. */
+export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
+  readonly #connection: DockerConnection;
+  readonly #prober: Prober;
+  readonly #apps = new Map<string, string>();
+
+  /** Throws `invalid_request` for an address that cannot be read. Connects at the first call. */
+  constructor(options: DockerRuntimeOptions) {
+    this.#connection = new DockerConnection({
+      host: options.host,
+      clock: options.clock,
+      tls: options.tls,
+    });
+    this.#prober = new Prober(this.#connection);
+  }
+
+  async info(signal: AbortSignal): Promise<EngineInfo> {
+    const facts = await this.#connection.call(
+      "ask the engine about itself",
+      READ_LIMIT_MS,
+      signal,
+      (_, bound) => this.#connection.request({ method: "GET", path: "/info" }, bound),
+    );
+    const version = await this.#connection.version(signal);
+    return {
+      name: version.name,
+      version: version.engine,
+      apiVersion: version.api,
+      os: version.os,
+      arch: version.arch,
+      cpus: numberAt(facts, "NCPU") ?? 0,
+      memoryBytes: numberAt(facts, "MemTotal") ?? 0,
+    };
+  }
+
+  ping(signal: AbortSignal): Promise<void> {
+    return this.#connection.ping(signal);
+  }
+
+  async listContainers(
+    filter: { readonly instance: string; readonly app?: string },
+    signal: AbortSignal,
+  ): Promise<ObservedContainer[]> {
+    const found = await containers.listContainers(this.#connection, filter, signal);
+    for (const container of found) this.#remember(container.id, container.labels);
+    return found;
+  }
+
+  async createContainer(spec: ContainerSpec, signal: AbortSignal): Promise<string> {
+    const id = await containers.createContainer(this.#connection, spec, signal);
+    this.#remember(id, spec.labels);
+    return id;
+  }
+
+  startContainer(id: string, signal: AbortSignal): Promise<void> {
+    this.#prober.forget(id);
+    return startContainer(this.#connection, id, signal);
+  }
+
+  stopContainer(id: string, graceMs: number, signal: AbortSignal): Promise<void> {
+    this.#prober.forget(id);
+    return containers.stopContainer(this.#connection, id, graceMs, signal);
+  }
+
+  async removeContainer(id: string, signal: AbortSignal): Promise<void> {
+    this.#prober.forget(id);
+    await containers.removeContainer(this.#connection, id, signal);
+    this.#apps.delete(id);
+  }
+
+  renameContainer(id: string, name: string, signal: AbortSignal): Promise<void> {
+    return containers.renameContainer(this.#connection, id, name, signal);
+  }
+
+  connectNetwork(
+    id: string,
+    network: string,
+    aliases: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    this.#prober.forget(id);
+    return containers.connectNetwork(this.#connection, id, network, aliases, signal);
+  }
+
+  ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void> {
+    return networks.ensureNetwork(this.#connection, name, labels, signal);
+  }
+
+  networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    return networks.networkSubnets(this.#connection, name, signal);
+  }
+
+  hostGateway(network: string, signal: AbortSignal): Promise<string | undefined> {
+    return networks.hostGateway(this.#connection, network, signal);
+  }
+
+  removeNetwork(name: string, signal: AbortSignal): Promise<void> {
+    return networks.removeNetwork(this.#connection, name, signal);
+  }
+
+  ensureVolume(name: string, labels: Labels, signal: AbortSignal): Promise<void> {
+    return networks.ensureVolume(this.#connection, name, labels, signal);
+  }
+
+  removeVolume(name: string, signal: AbortSignal): Promise<void> {
+    return networks.removeVolume(this.#connection, name, signal);
+  }
+
+  listVolumes(
+    filter: { readonly instance: string; readonly app?: string },
+    signal: AbortSignal,
+  ): Promise<ObservedVolume[]> {
+    return networks.listVolumes(this.#connection, filter, signal);
+  }
+
+  inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined> {
+    return images.inspectImage(this.#connection, reference, signal);
+  }
+
+  pullImage(
+    reference: string,
+    auth: RegistryAuth | undefined,
+    onProgress: (progress: PullProgress) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    return images.pullImage(this.#connection, reference, auth, onProgress, signal);
+  }
+
+  buildImage(
+    context: AsyncIterable<Uint8Array>,
+    options: BuildImageOptions,
+    onOutput: (line: BuildOutput) => void,
+    signal: AbortSignal,
+  ): Promise<{ readonly imageId: string; readonly bytes: number }> {
+    return buildImage(this.#connection, context, options, onOutput, signal);
+  }
+
+  listImages(
+    filter: { readonly instance: string },
+    signal: AbortSignal,
+  ): Promise<BuiltImageInfo[]> {
+    return ownImages.listImages(this.#connection, filter, signal);
+  }
+
+  freeBytes(signal: AbortSignal): Promise<number | undefined> {
+    return freeBytes(this.#connection, signal);
+  }
+
+  removeImage(reference: string, signal: AbortSignal): Promise<boolean> {
+    return ownImages.removeImage(this.#connection, reference, signal);
+  }
+
+  logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine> {
+    return readLogs(this.#connection, id, options, signal);
+  }
+
+  exec(
+    id: string,
+    command: readonly string[],
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<{ exitCode: number; output: string }> {
+    return execute(this.#connection, id, command, timeoutMs, signal);
+  }
+
+  probe(
+    id: string,
+    probe: ProbeTarget,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<ProbeResult> {
+    return this.#prober.probe(id, probe, timeoutMs, signal);
+  }
+
+  listeningPorts(id: string, signal: AbortSignal): Promise<readonly number[] | undefined> {
+    return listeningPorts(this.#connection, id, signal);
+  }
+
+  async *events(
+    filter: { readonly instance: string },
+    signal: AbortSignal,
+  ): AsyncGenerator<RuntimeEvent> {
+    const appOf = (id: string) => this.#apps.get(id);
+    for await (const event of watchEvents(this.#connection, filter.instance, appOf, signal)) {
+      this.#prober.forget(event.type === "container" ? event.id : undefined);
+      yield event;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#connection.close();
+  }
+
+  #remember(id: string, labels: Labels): void {
+    if (this.#apps.size >= APPS_KEPT_MAX) this.#apps.clear();
+    this.#apps.set(id, labels[APP] ?? "");
+  }
+}

@@ -1,0 +1,69 @@
+import type { BusTransport } from "./bus-transport.ts";
+import { BusCallError } from "./port.ts";
+
+/** Lines of this conversation are short; a peer that sends more at once is no bus. */
+const LINE_BYTES_MAX = 16 * 1024;
+
+/**
+ * The conversation before the first message, as a state machine that is fed what comes: AUTH by the user id
+ * that the kernel tells the bus, then descriptors where they are wanted, then BEGIN.
+ */
+export class Authentication {
+  #text = "";
+  #state: "authenticating" | "negotiating" = "authenticating";
+  readonly #transport: BusTransport;
+
+  constructor(transport: BusTransport, uid: number) {
+    this.#transport = transport;
+    const id = Buffer.from(String(uid)).toString("hex");
+    this.#send(`\0AUTH EXTERNAL ${id}\r\n`);
+  }
+
+  /**
+   * True when messages may be sent from now on. Throws BusCallError `AuthFailed`, or `NotSupported` for a
+   * bus that passes no descriptors.
+   */
+  feed(chunk: Buffer): boolean {
+    this.#text += chunk.toString("latin1");
+    for (;;) {
+      const end = this.#text.indexOf("\r\n");
+      if (end === -1) {
+        if (this.#text.length > LINE_BYTES_MAX)
+          throw authFailedError("it answers what no bus does");
+        return false;
+      }
+      const line = this.#text.slice(0, end);
+      this.#text = this.#text.slice(end + 2);
+      if (this.#isDone(line)) return true;
+    }
+  }
+
+  #isDone(line: string): boolean {
+    if (this.#state === "authenticating") {
+      if (!line.startsWith("OK")) throw authFailedError("it does not take this user");
+      if (this.#transport.canPassFds) {
+        this.#state = "negotiating";
+        this.#send("NEGOTIATE_UNIX_FD\r\n");
+        return false;
+      }
+    } else if (line !== "AGREE_UNIX_FD") {
+      throw new BusCallError(
+        "org.freedesktop.DBus.Error.NotSupported",
+        "this session bus passes no file descriptors, which the assistant's token streams need",
+      );
+    }
+    this.#send("BEGIN\r\n");
+    return true;
+  }
+
+  #send(text: string): void {
+    this.#transport.write(Buffer.from(text, "latin1"), [], () => {});
+  }
+}
+
+function authFailedError(why: string): BusCallError {
+  return new BusCallError(
+    "org.freedesktop.DBus.Error.AuthFailed",
+    `the session bus refused the connection: ${why}`,
+  );
+}

@@ -1,0 +1,371 @@
+import { raceWithAbort } from "../base/race-with-abort.ts";
+import { createTimeLimit } from "../base/time-limit.ts";
+import { Authentication } from "./authentication.ts";
+import type { BusTransport } from "./bus-transport.ts";
+import {
+  findDescriptors,
+  readValues,
+  TooManyValuesError,
+  toText,
+  toWireValues,
+} from "./bus-values.ts";
+import { closeFds } from "./descriptors.ts";
+import { type Frame, FrameReader } from "./frame-reader.ts";
+import { messageTypes, type OutgoingMessage } from "./outgoing-message.ts";
+import { PendingCalls } from "./pending-calls.ts";
+import { BusCallError, type BusMethodCall, type BusValue } from "./port.ts";
+import { DESCRIPTORS_MAX } from "./socket-calls.ts";
+import { writeMessage } from "./wire-format.ts";
+
+/** A bus that takes nothing while this much waits is as good as lost. */
+const UNWRITTEN_BYTES_MAX = 256 * 2 ** 20;
+/** Beside this much that waits, nothing large should be made to wait too. */
+const FULL_BYTES = 16 * 2 ** 20;
+/** What a bus takes for one array; beyond it, it cuts off whoever sent it. */
+const SENT_BYTES_MAX = 64 * 2 ** 20;
+const SERIAL_MAX = 0xffff_ffff;
+/** How long a connection that is being closed still tries to say what was said before. */
+const FLUSH_MS = 1_000;
+
+const helloCall: BusMethodCall = {
+  destination: "org.freedesktop.DBus",
+  path: "/org/freedesktop/DBus",
+  interface: "org.freedesktop.DBus",
+  member: "Hello",
+  signature: "",
+  args: [],
+};
+
+/** A bus would cut off whoever sends this. */
+export class MessageTooLongError extends Error {}
+
+/** A method call that came. Its descriptors are the receiver's, to close or to keep. */
+export interface IncomingCall {
+  readonly frame: Frame;
+  readonly fds: readonly number[];
+}
+
+/** What comes, in the order in which it comes; from the first message on, before `open` resolves. Neither may throw. */
+export interface BusReceiver {
+  onCall(call: IncomingCall, connection: BusConnection): void;
+  onSignal(frame: Frame, connection: BusConnection): void;
+}
+
+export interface BusCallOptions {
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+}
+
+export interface BusConnectionOptions {
+  readonly transport: BusTransport;
+  readonly receiver: BusReceiver;
+  /** The user that this process is. */
+  readonly uid: number;
+  /** Of what is received; what is longer comes without its body. */
+  readonly bodyBytesMax: number;
+  /** Values in a body that is received. */
+  readonly valuesMax: number;
+}
+
+/**
+ * Messages to and from a bus. Authenticating, then open, then closed; nothing leads back. Whatever comes,
+ * nothing is thrown at nobody.
+ */
+export class BusConnection implements AsyncDisposable {
+  /** Resolves when the connection is lost or was closed. */
+  readonly closed: Promise<void>;
+  readonly #transport: BusTransport;
+  readonly #receiver: BusReceiver;
+  readonly #bodyBytesMax: number;
+  readonly #valuesMax: number;
+  readonly #pending = new PendingCalls();
+  /** That came, and whose message has not come yet. */
+  readonly #fds: number[] = [];
+  #uniqueName = "";
+  #lossError: Error | undefined;
+  #serial = 0;
+  #unwrittenMessages = 0;
+  #isClosed = false;
+  #onFlushed: () => void = () => {};
+  /** Whoever waits for room to write. */
+  #drainWaiters: (() => void)[] = [];
+  #onData: (chunk: Buffer) => void = () => {};
+  #onLost: () => void = () => {};
+
+  /** Owns the transport, also where it rejects: with BusCallError, or the signal's reason. */
+  static async open(options: BusConnectionOptions & BusCallOptions): Promise<BusConnection> {
+    const connection = new BusConnection(options);
+    try {
+      using limit = createTimeLimit(options.signal, options.timeoutMs);
+      await raceWithAbort(connection.#authenticate(options.uid), limit.signal);
+      const [name] = await connection.call(helloCall, options);
+      connection.#uniqueName = toText(name);
+      return connection;
+    } catch (error) {
+      connection.#transport.destroy();
+      throw isTimeout(error) && !options.signal.aborted ? noAnswerError(options.timeoutMs) : error;
+    }
+  }
+
+  private constructor(options: BusConnectionOptions) {
+    this.#transport = options.transport;
+    this.#receiver = options.receiver;
+    this.#bodyBytesMax = options.bodyBytesMax;
+    this.#valuesMax = options.valuesMax;
+    this.closed = new Promise((resolve) => {
+      this.#transport.start({
+        onFds: (fds) => this.#fds.push(...fds),
+        onData: (chunk) => this.#onData(chunk),
+        onClosed: (error) => {
+          this.#isClosed = true;
+          this.#lossError = error;
+          closeFds(this.#fds.splice(0));
+          this.#onLost();
+          this.#pending.rejectAll(disconnectedError(error));
+          this.#onFlushed();
+          this.#notifyDrained();
+          resolve();
+        },
+      });
+    });
+  }
+
+  get uniqueName(): string {
+    return this.#uniqueName;
+  }
+
+  /** After `closed`: why the connection was lost, if it was neither closed by the bus nor by this side. */
+  get lossError(): Error | undefined {
+    return this.#lossError;
+  }
+
+  get canPassFds(): boolean {
+    return this.#transport.canPassFds;
+  }
+
+  /**
+   * More waits to be written than should: ask, and where it is so, wait for `room` and ask again. Whoever
+   * sends all the same may lose the connection, which bears 256 MiB.
+   */
+  get isFull(): boolean {
+    return !this.#isClosed && this.#transport.pendingBytes > FULL_BYTES;
+  }
+
+  /** Resolves when a message has been written, or the connection is lost. Call it where `isFull` only. */
+  waitForDrain(): Promise<void> {
+    return new Promise((resolve) => this.#drainWaiters.push(resolve));
+  }
+
+  /** As `SessionBus.call`. `onAnswer` runs before the next message is looked at, which a promise does not. */
+  async call(
+    method: BusMethodCall,
+    options: BusCallOptions,
+    onAnswer?: (answer: readonly BusValue[]) => void,
+  ): Promise<readonly BusValue[]> {
+    if (options.signal.aborted || this.#isClosed) {
+      closeFds(findDescriptors(method.signature, method.args));
+      options.signal.throwIfAborted();
+      throw disconnectedError(this.#lossError);
+    }
+    const serial = this.#nextSerial();
+    const answer = new Promise<readonly BusValue[]>((resolve, reject) => {
+      this.#pending.add(serial, options, {
+        resolve: (values) => {
+          onAnswer?.(values);
+          resolve(values);
+        },
+        reject,
+      });
+    });
+    try {
+      this.#write({ ...method, type: messageTypes.call }, serial);
+    } catch (error) {
+      this.#pending.take(serial)?.reject(error);
+    }
+    return await answer;
+  }
+
+  /**
+   * Hands a message to the bus. Descriptors among its values are closed when they have been sent, or could
+   * not be. Throws a TypeError where values do not fit the signature, and MessageTooLongError; a connection that is lost takes
+   * everything, and does nothing.
+   */
+  send(message: OutgoingMessage): void {
+    this.#write(message, this.#nextSerial());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#unwrittenMessages > 0 && !this.#isClosed) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, FLUSH_MS);
+        this.#onFlushed = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.#transport.destroy();
+    await this.closed;
+  }
+
+  /** Resolves when messages may be sent. */
+  #authenticate(uid: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#onLost = () => reject(disconnectedError(this.#lossError));
+      if (this.#isClosed) this.#onLost();
+      const authentication = new Authentication(this.#transport, uid);
+      const frames = new FrameReader(this.#bodyBytesMax, (frame) => this.#onFrame(frame));
+      this.#onData = (chunk) => {
+        try {
+          if (!authentication.feed(chunk)) return;
+          this.#onData = (more) => this.#onMessages(frames, more);
+          resolve();
+        } catch (error) {
+          reject(error);
+        }
+      };
+    });
+  }
+
+  #onMessages(frames: FrameReader, chunk: Buffer): void {
+    try {
+      frames.push(chunk);
+    } catch {
+      // Where a message ends is not known any more.
+      this.#transport.destroy();
+    }
+  }
+
+  #onFrame(frame: Frame): void {
+    const fds = this.#fds.splice(0, frame.fdCount);
+    if (frame.type === messageTypes.call) {
+      this.#receiver.onCall({ frame, fds }, this);
+      return;
+    }
+    if (frame.type === messageTypes.answer) {
+      this.#onAnswer(frame, fds);
+      return;
+    }
+    closeFds(fds);
+    if (frame.type === messageTypes.signal) this.#receiver.onSignal(frame, this);
+    else if (frame.type === messageTypes.error) {
+      this.#pending.take(frame.replySerial)?.reject(toCallError(frame));
+    }
+  }
+
+  #onAnswer(frame: Frame, fds: readonly number[]): void {
+    const call = this.#pending.take(frame.replySerial);
+    if (!call) {
+      closeFds(fds);
+      return;
+    }
+    try {
+      const values = this.read(frame, fds);
+      const used = new Set(findDescriptors(frame.signature, values));
+      closeFds(fds.filter((fd) => !used.has(fd)));
+      call.resolve(values);
+    } catch (error) {
+      closeFds(fds);
+      call.reject(error instanceof TooManyValuesError ? tooLongError() : unreadableError(error));
+    }
+  }
+
+  /** The arguments of a message. Throws as `readValues` does, and TooManyValuesError for a body left out. */
+  read(frame: Frame, fds: readonly number[]): BusValue[] {
+    if (!frame.body) throw new TooManyValuesError("the body is too long");
+    return readValues(frame.body, { ...frame, fds, valuesMax: this.#valuesMax });
+  }
+
+  #write(message: OutgoingMessage, serial: number): void {
+    const { signature, args, ...head } = message;
+    const sent = findDescriptors(signature, args);
+    if (this.#isClosed) {
+      closeFds(sent);
+      return;
+    }
+    let bytes: Buffer;
+    let fds: readonly number[];
+    try {
+      [bytes, fds] = writeMessage({
+        ...head,
+        serial,
+        signature,
+        body: toWireValues(signature, args),
+      });
+      if (bytes.length > SENT_BYTES_MAX) throw new MessageTooLongError("longer than a bus takes");
+      if (fds.length > DESCRIPTORS_MAX) throw new MessageTooLongError("more descriptors than fit");
+      if (fds.length > 0 && !this.canPassFds)
+        throw new TypeError("no descriptors on this connection");
+    } catch (error) {
+      closeFds(sent);
+      throw error;
+    }
+    this.#unwrittenMessages += 1;
+    this.#transport.write(bytes, fds, () => {
+      closeFds(sent);
+      this.#unwrittenMessages -= 1;
+      if (this.#unwrittenMessages === 0) this.#onFlushed();
+      this.#notifyDrained();
+    });
+    if (this.#transport.pendingBytes > UNWRITTEN_BYTES_MAX) this.#transport.destroy();
+  }
+
+  #notifyDrained(): void {
+    for (const tell of this.#drainWaiters.splice(0)) tell();
+  }
+
+  #nextSerial(): number {
+    this.#serial = this.#serial === SERIAL_MAX ? 1 : this.#serial + 1;
+    return this.#serial;
+  }
+}
+
+function toCallError(frame: Frame): BusCallError {
+  let text = "";
+  if (frame.signature.startsWith("s") && frame.body) {
+    try {
+      const options = { endian: frame.endian, fds: [], valuesMax: 1 };
+      text = toText(readValues(frame.body, { signature: "s", ...options })[0]);
+    } catch {
+      // The name of the error says enough.
+    }
+  }
+  return new BusCallError(frame.errorName ?? "org.freedesktop.DBus.Error.Failed", text);
+}
+
+function disconnectedError(cause: Error | undefined): BusCallError {
+  const text = "the connection to the session bus was lost";
+  const error = new BusCallError(
+    "org.freedesktop.DBus.Error.Disconnected",
+    cause ? `${text}: ${cause.message}` : text,
+  );
+  error.cause = cause;
+  return error;
+}
+
+export function noAnswerError(timeoutMs: number): BusCallError {
+  return new BusCallError(
+    "org.freedesktop.DBus.Error.NoReply",
+    `the session bus did not answer within ${timeoutMs} ms`,
+  );
+}
+
+function tooLongError(): BusCallError {
+  return new BusCallError(
+    "org.freedesktop.DBus.Error.LimitsExceeded",
+    "the answer is longer than is taken",
+  );
+}
+
+function unreadableError(cause: unknown): BusCallError {
+  const error = new BusCallError(
+    "org.freedesktop.DBus.Error.InconsistentMessage",
+    "the answer cannot be read",
+  );
+  error.cause = cause;
+  return error;
+}
+
+function isTimeout(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "TimeoutError";
+}

@@ -1,0 +1,200 @@
+import type { BusDictionary, BusValue, BusVariant } from "./port.ts";
+import { formatSignature, parseSignature, type TypeTree, ValueReader } from "./wire-format.ts";
+
+/** A body holds more than this many values: reading it would stop everything else for too long. */
+export class TooManyValuesError extends Error {}
+/** A body names a descriptor that did not come with it, or that nobody asked for. */
+export class NoSuchDescriptorError extends Error {}
+
+/**
+ * The arguments of a body. Throws TooManyValuesError past `valuesMax`, and NoSuchDescriptorError; other
+ * bodies that cannot be read do not come from a bus, which checks them.
+ */
+export function readValues(
+  body: Buffer,
+  options: {
+    readonly signature: string;
+    readonly endian: number;
+    readonly fds: readonly number[];
+    readonly valuesMax: number;
+  },
+): BusValue[] {
+  if (options.signature === "") return [];
+  const trees = parseSignature(options.signature);
+  const read = new BoundedReader(body, options).readStruct(trees);
+  return trees.map((tree, index) => toBusValue(tree, read[index]));
+}
+
+/** Throws TooManyValuesError and NoSuchDescriptorError, as `readValues` has it. */
+export class BoundedReader extends ValueReader {
+  readonly #fds: readonly number[];
+  #left: number;
+
+  constructor(
+    body: Buffer,
+    options: {
+      readonly endian: number;
+      readonly fds: readonly number[];
+      readonly valuesMax: number;
+    },
+  ) {
+    super(body, 0, options.endian, options.fds, { ayBuffer: false });
+    this.#fds = options.fds;
+    this.#left = options.valuesMax;
+  }
+
+  override readTree(tree: TypeTree): unknown {
+    this.#left -= 1;
+    if (this.#left < 0) throw new TooManyValuesError("too many values");
+    if (tree.type !== "h") return super.readTree(tree);
+    const index = super.readTree({ type: "u", child: [] });
+    const fd = typeof index === "number" ? this.#fds[index] : undefined;
+    if (fd === undefined) throw new NoSuchDescriptorError("a descriptor did not come along");
+    return fd;
+  }
+}
+
+/** What dbus-next has read, as it travels in Berth. */
+function toBusValue(tree: TypeTree, read: unknown): BusValue {
+  if (tree.type === "v") return toVariant(read);
+  if (Array.isArray(read)) {
+    const [first] = tree.child;
+    if (tree.type === "a" && first?.type === "{") return toDictionary(first, read);
+    return read.map((item, index) =>
+      toBusValue(tree.type === "a" ? getOnlyChild(tree) : getChild(tree, index), item),
+    );
+  }
+  switch (typeof read) {
+    case "string":
+    case "number":
+    case "bigint":
+    case "boolean":
+      return read;
+    default:
+      throw new TypeError(
+        `a value of the type ${formatSignature(tree)} was read as ${typeof read}`,
+      );
+  }
+}
+
+function toVariant(read: unknown): BusVariant {
+  const [trees, values] = Array.isArray(read) ? read : [];
+  const [tree] = Array.isArray(trees) ? trees : [];
+  if (!isTree(tree) || !Array.isArray(values)) throw new TypeError("a variant without a type");
+  return { signature: formatSignature(tree), value: toBusValue(tree, values[0]) };
+}
+
+function isTree(value: unknown): value is TypeTree {
+  return typeof value === "object" && value !== null && "type" in value && "child" in value;
+}
+
+function toDictionary(entry: TypeTree, read: readonly unknown[]): BusDictionary {
+  const [, valueTree] = entry.child;
+  if (!valueTree) throw new TypeError("a dictionary without a type");
+  const found = new Map<string, BusVariant>();
+  for (const pair of read) {
+    const [key, raw] = Array.isArray(pair) ? pair : [];
+    const value = toBusValue(valueTree, raw);
+    found.set(
+      String(key),
+      isVariant(value) ? value : { signature: formatSignature(valueTree), value },
+    );
+  }
+  return found;
+}
+
+/**
+ * As dbus-next writes it. Throws a TypeError where a value does not fit the signature, as far as
+ * dbus-next does not see that itself: a bus cuts off whoever sends what is malformed.
+ */
+export function toWireValues(signature: string, values: readonly BusValue[]): unknown[] {
+  const trees = parseSignature(signature);
+  if (trees.length !== values.length) {
+    throw new TypeError(`${values.length} values for the signature "${signature}"`);
+  }
+  return trees.map((tree, index) => toWireValue(tree, values[index]));
+}
+
+function toWireValue(tree: TypeTree, value: BusValue | undefined): unknown {
+  if (value === undefined) throw new TypeError(`no value for ${formatSignature(tree)}`);
+  if (tree.type === "v") {
+    if (!isVariant(value)) throw new TypeError("a variant needs its signature");
+    const [inner, more] = parseSignature(value.signature);
+    if (!inner || more) throw new TypeError("a variant holds one value");
+    return [value.signature, toWireValue(inner, value.value)];
+  }
+  if (tree.type === "a" && getOnlyChild(tree).type === "{")
+    return toWireDictionary(getOnlyChild(tree), value);
+  if (tree.type === "a" || tree.type === "(") {
+    if (!isList(value)) throw new TypeError(`${formatSignature(tree)} is no list`);
+    if (tree.type === "a") return value.map((item) => toWireValue(getOnlyChild(tree), item));
+    if (value.length !== tree.child.length) throw new TypeError(`not ${formatSignature(tree)}`);
+    return value.map((item, index) => toWireValue(getChild(tree, index), item));
+  }
+  if (tree.type === "o" && !isObjectPath(value)) throw new TypeError("no path of an object");
+  return value;
+}
+
+function toWireDictionary(entry: TypeTree, value: BusValue): unknown[] {
+  if (!isDictionary(value)) throw new TypeError("a dictionary is a Map");
+  const [keyTree, valueTree] = entry.child;
+  if (!keyTree || !valueTree || !"sog".includes(keyTree.type)) {
+    throw new TypeError(`a dictionary with keys of the type ${keyTree?.type}`);
+  }
+  return [...value].map(([key, item]) => [
+    key,
+    toWireValue(valueTree, valueTree.type === "v" ? item : item.value),
+  ]);
+}
+
+/** Every descriptor among the values, wherever it stands. */
+export function findDescriptors(signature: string, values: readonly BusValue[]): number[] {
+  const found = new Set<number>();
+  const visit = (tree: TypeTree | undefined, value: BusValue | undefined): void => {
+    if (tree === undefined || value === undefined) return;
+    if (tree.type === "h" && typeof value === "number") found.add(value);
+    else if (isList(value)) {
+      value.forEach((item, index) => {
+        visit(tree.type === "a" ? tree.child[0] : tree.child[index], item);
+      });
+    } else if (isDictionary(value)) {
+      for (const item of value.values()) visit(parseSignature(item.signature)[0], item.value);
+    } else if (isVariant(value)) visit(parseSignature(value.signature)[0], value.value);
+  };
+  if (!/[hv]/.test(signature)) return [];
+  parseSignature(signature).forEach((tree, index) => {
+    visit(tree, values[index]);
+  });
+  return [...found];
+}
+
+/** "" for what is no text. */
+export function toText(value: BusValue | undefined): string {
+  return typeof value === "string" ? value : "";
+}
+
+export function isVariant(value: BusValue): value is BusVariant {
+  return typeof value === "object" && "signature" in value && "value" in value;
+}
+
+export function isDictionary(value: BusValue): value is BusDictionary {
+  return value instanceof Map;
+}
+
+export function isList(value: BusValue): value is readonly BusValue[] {
+  return Array.isArray(value);
+}
+
+export function isObjectPath(value: BusValue): value is string {
+  return typeof value === "string" && /^(\/|(\/[A-Za-z0-9_]+)+)$/.test(value);
+}
+
+function getOnlyChild(tree: TypeTree): TypeTree {
+  return getChild(tree, 0);
+}
+
+function getChild(tree: TypeTree, index: number): TypeTree {
+  const child = tree.child[index];
+  if (!child) throw new TypeError(`no type for the value ${index} of ${formatSignature(tree)}`);
+  return child;
+}

@@ -1,0 +1,58 @@
+import { BusCallError } from "./port.ts";
+
+/**
+ * Where the session bus of an environment is: `DBUS_SESSION_BUS_ADDRESS`, else the socket that systemd
+ * makes for each user. Undefined where neither is said; whether somebody listens there is another matter.
+ */
+export function sessionBusAddress(
+  environment: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  const address = environment["DBUS_SESSION_BUS_ADDRESS"];
+  if (address !== undefined && address !== "") return address;
+  const runtime = environment["XDG_RUNTIME_DIR"];
+  return runtime?.startsWith("/") ? `unix:path=${escaped(runtime)}/bus` : undefined;
+}
+
+/**
+ * The sockets that an address offers, in the order in which to try them; an abstract one begins with a NUL.
+ * Only Unix sockets on this machine: whoever reaches a bus over a network is nobody that the system vouches
+ * for. Throws BusCallError `BadAddress`.
+ */
+export function parseSocketPaths(address: string): string[] {
+  const found = address.split(";").flatMap((entry) => {
+    const colon = entry.indexOf(":");
+    if (entry.slice(0, colon) !== "unix") return [];
+    const pairs = entry.slice(colon + 1).split(",");
+    const values = new Map(pairs.map((pair) => parsePair(pair)));
+    const [path, abstract] = [values.get("path"), values.get("abstract")];
+    if (path !== undefined && path !== "") return [path];
+    return abstract === undefined || abstract === "" ? [] : [`\0${abstract}`];
+  });
+  if (found.length > 0) return found;
+  throw new BusCallError(
+    "org.freedesktop.DBus.Error.BadAddress",
+    "the address of the session bus has no Unix socket in it: it looks like unix:path=/run/user/1000/bus",
+  );
+}
+
+function parsePair(pair: string): [string, string] {
+  const equals = pair.indexOf("=");
+  return [pair.slice(0, Math.max(0, equals)), unescaped(pair.slice(equals + 1))];
+}
+
+function unescaped(text: string): string {
+  const bytes = text.replaceAll(/%([0-9a-fA-F]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  // Each escape is a byte, of which several can make a character.
+  return text.includes("%") ? Buffer.from(bytes, "latin1").toString("utf8") : bytes;
+}
+
+function escaped(path: string): string {
+  return [...Buffer.from(path, "utf8")]
+    .map((byte) => {
+      const character = String.fromCharCode(byte);
+      return /[\w\-/.\\*]/.test(character) ? character : `%${byte.toString(16).padStart(2, "0")}`;
+    })
+    .join("");
+}

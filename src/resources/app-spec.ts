@@ -1,0 +1,319 @@
+import { type Static, Type } from "typebox";
+import { Bytes, ContainerPath, Cpu, Domain, Duration, Name, Port } from "./field-schemas.ts";
+
+const closed = { additionalProperties: false } as const;
+
+/** A value that stays in a Secret: `key` may be left out where the Secret has one key only. */
+export const SecretReference = Type.Object(
+  { secret: Name, key: Type.Optional(Type.String({ minLength: 1, maxLength: 253 })) },
+  { ...closed, description: "a value from a Secret" },
+);
+export type SecretReference = Static<typeof SecretReference>;
+
+/** Numbers and booleans are what YAML makes of `PORT: 80` and `DEBUG: true`; the container gets their text. */
+export const EnvValue = Type.Union(
+  [Type.String({ maxLength: 131_072 }), Type.Number(), Type.Boolean(), SecretReference],
+  {
+    description: "text, a number, true or false, or { secret: NAME, key: KEY }",
+  },
+);
+export type EnvValue = Static<typeof EnvValue>;
+
+export const GitSource = Type.Object(
+  {
+    url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: "https://, ssh:// or git@host:path",
+    }),
+    ref: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 255,
+        description: "branch, tag or commit; default: the remote's HEAD",
+      }),
+    ),
+    path: Type.Optional(
+      Type.String({ maxLength: 1024, description: "folder of the repository that is built" }),
+    ),
+    dockerfile: Type.Optional(
+      Type.String({ maxLength: 1024, description: "relative to path; default: Dockerfile" }),
+    ),
+    credential: Type.Optional(Name),
+    interval: Type.Optional(Duration),
+    hookSecret: Type.Optional(
+      Type.Unsafe<string>({
+        ...Name,
+        description: "a Secret whose value signs POST /api/hooks/git/<name of the app>",
+      }),
+    ),
+  },
+  closed,
+);
+export type GitSource = Static<typeof GitSource>;
+
+export const AppSource = Type.Union(
+  [
+    Type.Object({ git: GitSource }, closed),
+    Type.Object(
+      {
+        archive: Type.String({
+          pattern: "^[0-9a-f]{64}$",
+          description: "sha256 of an uploaded archive",
+        }),
+      },
+      closed,
+    ),
+    Type.Object(
+      {
+        local: Type.String({
+          minLength: 1,
+          maxLength: 1024,
+          description: "a folder, relative to the spec file; only in files of the specs folder",
+        }),
+      },
+      closed,
+    ),
+  ],
+  { description: "one of git, archive or local" },
+);
+export type AppSource = Static<typeof AppSource>;
+
+/** How a source becomes an image; every field may be left out. */
+export const BuildOptions = Type.Object(
+  {
+    dockerfile: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 1024,
+        description: "relative to the source; default: Dockerfile, or a generated one",
+      }),
+    ),
+    target: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 255, description: "stage of the Dockerfile" }),
+    ),
+    args: Type.Optional(
+      Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]*$" }), Type.String(), {
+        maxProperties: 200,
+        additionalProperties: false,
+        description: "build arguments; they stay readable in the image's history: no secrets",
+      }),
+    ),
+    language: Type.Optional(
+      Type.Union(
+        [Type.Literal("node"), Type.Literal("python"), Type.Literal("go"), Type.Literal("static")],
+        { description: "for a generated Dockerfile; default: found out from the files" },
+      ),
+    ),
+    baseImage: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 512,
+        pattern: "^[^\\s]+$",
+        description: "for a generated Dockerfile",
+      }),
+    ),
+  },
+  { ...closed, description: "how source is built" },
+);
+export type BuildOptions = Static<typeof BuildOptions>;
+
+export const Redirect = Type.Object(
+  {
+    from: Domain,
+    to: Type.Optional(
+      Type.String({
+        pattern: "^https?://[^\\s]+$",
+        maxLength: 2048,
+        description: "default: the app's own domain; path and query are kept",
+      }),
+    ),
+    permanent: Type.Optional(Type.Boolean({ description: "308 in place of 307" })),
+  },
+  closed,
+);
+
+/** What the ingress does with an App's requests beside leading them to it. */
+export const IngressOptions = Type.Object(
+  {
+    domains: Type.Optional(
+      Type.Array(Domain, { maxItems: 100, description: "further domains beside domain" }),
+    ),
+    redirects: Type.Optional(Type.Array(Redirect, { maxItems: 100 })),
+    pathPrefix: Type.Optional(
+      Type.String({
+        pattern: "^/[^\\s?#*]*[^\\s?#*/]$",
+        maxLength: 1024,
+        description: "the app has only what is below this path of its domains, such as /api",
+      }),
+    ),
+    stripPrefix: Type.Optional(
+      Type.Boolean({ description: "true: the app sees paths without pathPrefix" }),
+    ),
+    basicAuth: Type.Optional(
+      Type.Object(
+        { secret: Name },
+        { ...closed, description: "a Secret whose keys are user names and values passwords" },
+      ),
+    ),
+    maintenance: Type.Optional(
+      Type.Union([
+        Type.Boolean(),
+        Type.Object(
+          {
+            message: Type.Optional(Type.String({ maxLength: 10_000 })),
+            html: Type.Optional(Type.String({ maxLength: 100_000 })),
+          },
+          closed,
+        ),
+      ]),
+    ),
+    https: Type.Optional(
+      Type.Union([Type.Literal("auto"), Type.Literal("off")], {
+        description:
+          "auto (default): a certificate for every domain, and HTTP is redirected; off: HTTP only",
+      }),
+    ),
+  },
+  { ...closed, description: "domains, redirects, access and maintenance at the ingress" },
+);
+export type IngressOptions = Static<typeof IngressOptions>;
+
+export const Volume = Type.Union(
+  [
+    Type.Object(
+      { name: Name, path: ContainerPath, readOnly: Type.Optional(Type.Boolean()) },
+      closed,
+    ),
+    Type.Object(
+      { hostPath: ContainerPath, path: ContainerPath, readOnly: Type.Optional(Type.Boolean()) },
+      closed,
+    ),
+  ],
+  { description: "a named volume (name) or a folder of the machine (hostPath), mounted at path" },
+);
+export type Volume = Static<typeof Volume>;
+
+export const PublishedPort = Type.Object(
+  {
+    host: Port,
+    container: Port,
+    protocol: Type.Optional(Type.Union([Type.Literal("tcp"), Type.Literal("udp")])),
+    address: Type.Optional(
+      Type.String({
+        pattern: "^[0-9a-fA-F.:]+$",
+        description: "default: every address of the machine",
+      }),
+    ),
+  },
+  closed,
+);
+
+export const HealthCheck = Type.Object(
+  {
+    path: Type.Optional(
+      Type.String({
+        pattern: "^/",
+        maxLength: 2048,
+        description: "healthy when a GET answers 200 to 399",
+      }),
+    ),
+    port: Type.Optional(Port),
+    command: Type.Optional(
+      Type.Array(Type.String(), { minItems: 1, description: "healthy when it ends with 0" }),
+    ),
+    interval: Type.Optional(Duration),
+    timeout: Type.Optional(Duration),
+    retries: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+    startPeriod: Type.Optional(Duration),
+  },
+  {
+    ...closed,
+    description: "path (http) or command; without either, the port accepts a connection",
+  },
+);
+
+export const Rollout = Type.Object(
+  {
+    strategy: Type.Optional(Type.Union([Type.Literal("rolling"), Type.Literal("recreate")])),
+    progressDeadline: Type.Optional(Duration),
+    drain: Type.Optional(Duration),
+    autoRevert: Type.Optional(Type.Boolean()),
+  },
+  closed,
+);
+
+export const RestartBudget = Type.Object(
+  {
+    attempts: Type.Optional(Type.Integer({ minimum: 0, maximum: 1000 })),
+    interval: Type.Optional(Duration),
+    backoff: Type.Optional(Duration),
+  },
+  { ...closed, description: "at most `attempts` restarts in any `interval`" },
+);
+
+/** What a person writes under `spec` of an App. Defaults are in `app-defaults.ts`. */
+export const AppSpec = Type.Object(
+  {
+    image: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 512,
+        pattern: "^[^\\s]+$",
+        description: "image reference, such as nginx:1.27",
+      }),
+    ),
+    source: Type.Optional(AppSource),
+    build: Type.Optional(BuildOptions),
+    port: Type.Optional(Port),
+    domain: Type.Optional(Domain),
+    ingress: Type.Optional(IngressOptions),
+    env: Type.Optional(
+      Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_.-]*$" }), EnvValue, {
+        maxProperties: 1000,
+        additionalProperties: false,
+      }),
+    ),
+    entrypoint: Type.Optional(
+      Type.Array(Type.String(), { description: "replaces the image's ENTRYPOINT" }),
+    ),
+    command: Type.Optional(Type.Array(Type.String(), { description: "replaces the image's CMD" })),
+    user: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    workingDir: Type.Optional(ContainerPath),
+    running: Type.Optional(Type.Boolean({ description: "false keeps the app stopped" })),
+    suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not touch the app" })),
+    replicas: Type.Optional(Type.Integer({ minimum: 1, maximum: 50 })),
+    resources: Type.Optional(
+      Type.Object(
+        {
+          memory: Type.Optional(Bytes),
+          cpu: Type.Optional(Type.Union([Cpu, Type.Number({ exclusiveMinimum: 0 })])),
+        },
+        closed,
+      ),
+    ),
+    volumes: Type.Optional(Type.Array(Volume, { maxItems: 100 })),
+    ports: Type.Optional(
+      Type.Array(PublishedPort, {
+        maxItems: 100,
+        description: "ports of the machine, beside the app's own",
+      }),
+    ),
+    healthCheck: Type.Optional(HealthCheck),
+    rollout: Type.Optional(Rollout),
+    restart: Type.Optional(RestartBudget),
+    stopGracePeriod: Type.Optional(Duration),
+    models: Type.Optional(
+      Type.Array(Name, {
+        maxItems: 32,
+        uniqueItems: true,
+        description: "Models that have to run first; the app is told how to reach them",
+      }),
+    ),
+    dependsOn: Type.Optional(Type.Array(Name, { maxItems: 100 })),
+    pullPolicy: Type.Optional(Type.Union([Type.Literal("IfNotPresent"), Type.Literal("Always")])),
+    pullSecret: Type.Optional(Name),
+  },
+  { ...closed, description: "An app: containers of one image, kept running." },
+);
+export type AppSpec = Static<typeof AppSpec>;

@@ -1,0 +1,72 @@
+import { type Static, Type } from "typebox";
+import { Name } from "./field-schemas.ts";
+
+/** What a person writes under `spec` of a Model. */
+export const ModelSpec = Type.Object(
+  {
+    source: Type.String({
+      minLength: 1,
+      maxLength: 1024,
+      description:
+        "where it comes from: repository id (org/name), https URL of a GGUF file, or absolute path of one on this machine",
+    }),
+    file: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 1024,
+        description: "GGUF file of the repository, with its folder; of a split model, any part",
+      }),
+    ),
+    quantization: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        description:
+          "such as Q4_K_M; picks the file of the repository by its name. Without it and without file: Q4_K_M where there is one, else what comes nearest",
+      }),
+    ),
+    revision: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 255,
+        description: "branch, tag or commit of the repository; default its main branch",
+      }),
+    ),
+    sha256: Type.Optional(
+      Type.String({
+        pattern: "^[0-9a-f]{64}$",
+        description: "what the file has to be; of a split model, its first part",
+      }),
+    ),
+    running: Type.Optional(
+      Type.Boolean({ description: "true loads the model into memory; default false" }),
+    ),
+    contextSize: Type.Optional(
+      Type.Integer({
+        minimum: 128,
+        maximum: 16_777_216,
+        description: "tokens that one request may have; default what memory allows, up to 8192",
+      }),
+    ),
+    parallel: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 256,
+        description: "requests served at once; default what memory allows, up to 8",
+      }),
+    ),
+    gpu: Type.Optional(
+      Type.Union([Type.Boolean(), Type.Literal("auto")], {
+        description:
+          "this version computes on the CPU only: false and auto are the same, true is refused",
+      }),
+    ),
+    credential: Type.Optional(Name),
+  },
+  {
+    additionalProperties: false,
+    description:
+      "A language model: a GGUF file of a repository, kept on disk and, when running, in memory.",
+  },
+);
+export type ModelSpec = Static<typeof ModelSpec>;

@@ -1,0 +1,165 @@
+import { isUtf8 } from "node:buffer";
+import type { Document, LineCounter } from "yaml";
+import type { SpecIssue } from "../base/errors.ts";
+import { formatPointer, parsePointer } from "./json-pointer.ts";
+import type { Manifest } from "./kinds.ts";
+import { formatIssue, tryValidateManifest } from "./validate-manifest.ts";
+import { readYaml } from "./yaml-documents.ts";
+import { readYamlTree, type YamlTree } from "./yaml-tree.ts";
+
+/** Both counted from 1. */
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+export interface ParseProblem extends Position {
+  readonly message: string;
+}
+
+export interface ParsedDocument extends Position {
+  readonly manifest: Manifest;
+  /** Where in the text the field of a JSON Pointer stands; its nearest parent where it is not there. */
+  readonly locate: (path: string) => Position;
+}
+
+/** Whether a file with errors in some documents counts as a whole is the caller's decision. */
+export interface ParsedManifestFile {
+  readonly documents: readonly ParsedDocument[];
+  /** In the order of the text. */
+  readonly errors: readonly ParseProblem[];
+}
+
+export const SPEC_FILE_BYTES_MAX = 1_048_576;
+const DOCUMENTS_MAX = 1000;
+/** A person mends the first ones first; a file of noise must not fill an answer. */
+const ERRORS_MAX = 50;
+
+/**
+ * Reads a spec file: YAML 1.2 core, of which JSON is a part, one or many documents. Empty documents
+ * are skipped. Never throws for anything that a file can hold.
+ */
+export function parseManifests(input: string | Uint8Array): ParsedManifestFile {
+  const text = decode(input);
+  if (typeof text !== "string") return createFailedFile(text);
+  const yaml = readYaml(text, DOCUMENTS_MAX);
+  if (yaml.stopped) {
+    const { offset, message } = yaml.stopped;
+    return createFailedFile({ ...getPosition(yaml.lines, offset), message });
+  }
+
+  const documents: ParsedDocument[] = [];
+  const errors: ParseProblem[] = [];
+  const declared = new Map<string, ParsedDocument>();
+  for (const document of yaml.documents) {
+    const read = parseDocument(document, yaml.lines);
+    if ("errors" in read) {
+      errors.push(...read.errors);
+      continue;
+    }
+    const { kind, metadata } = read.manifest;
+    const first = declared.get(`${kind}/${metadata.name}`);
+    if (first) {
+      const message = `${kind} "${metadata.name}" is declared already in line ${first.line} of this file`;
+      errors.push({ ...read.locate("/metadata/name"), message });
+      continue;
+    }
+    declared.set(`${kind}/${metadata.name}`, read);
+    documents.push(read);
+  }
+  errors.sort((a, b) => a.line - b.line || a.column - b.column);
+  return { documents, errors: errors.slice(0, ERRORS_MAX) };
+}
+
+function parseDocument(
+  document: Document.Parsed,
+  lines: LineCounter,
+): ParsedDocument | { errors: ParseProblem[] } {
+  const at = (offset: number, message: string) => ({ ...getPosition(lines, offset), message });
+
+  const syntax = document.errors
+    .slice(0, ERRORS_MAX)
+    .map((error) => at(error.pos[0], `not valid YAML: ${error.message}`));
+  if (syntax.length > 0) return { errors: syntax };
+  if (document.directives.yaml.explicit === true && document.directives.yaml.version !== "1.2") {
+    return { errors: [at(document.range[0], "write YAML 1.2: leave the %YAML directive out")] };
+  }
+  // The only warnings that the composer gives once the version is settled are those of tags.
+  const tags = document.warnings
+    .slice(0, ERRORS_MAX)
+    .map((warning) => at(warning.pos[0], `tags are not supported here (${warning.message})`));
+  if (tags.length > 0) return { errors: tags };
+
+  const tree = readYamlTree(document);
+  if (tree.problems.length > 0) {
+    return {
+      errors: tree.problems.slice(0, ERRORS_MAX).map(({ offset, message }) => at(offset, message)),
+    };
+  }
+  const locate = (path: string) => getPosition(lines, findOffset(tree, path));
+  const read = tryValidateManifest(tree.value);
+  if ("issues" in read) {
+    return { errors: read.issues.map((issue) => locateIssue(issue, locate)) };
+  }
+  return { manifest: read.manifest, locate, ...locate("") };
+}
+
+/** An issue as a line of a report: with its place in the text, and the field in the message. */
+export function locateIssue(issue: SpecIssue, locate: (path: string) => Position): ParseProblem {
+  return { ...locate(issue.path), message: formatIssue(issue) };
+}
+
+/** What stands below an alias has no place of its own: its nearest parent in the text has. */
+function findOffset(tree: YamlTree, path: string): number {
+  const segments = parsePointer(path);
+  for (let length = segments.length; length >= 0; length -= 1) {
+    const offset = tree.offsets.get(formatPointer(segments.slice(0, length)));
+    if (offset !== undefined) return offset;
+  }
+  return 0;
+}
+
+function getPosition(lines: LineCounter, offset: number): Position {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(1, line), column: Math.max(1, col) };
+}
+
+function createFailedFile(problem: ParseProblem): ParsedManifestFile {
+  return { documents: [], errors: [problem] };
+}
+
+function decode(input: string | Uint8Array): string | ParseProblem {
+  const bytes = typeof input === "string" ? Buffer.byteLength(input) : input.byteLength;
+  if (bytes > SPEC_FILE_BYTES_MAX) {
+    return { line: 1, column: 1, message: "larger than 1 MiB; split it into several files" };
+  }
+  if (typeof input !== "string" && !isUtf8(input))
+    return { ...findFirstInvalidByte(input), message: "not UTF-8 text" };
+  // The decoder drops a byte order mark; a string may still have one.
+  const text =
+    typeof input === "string" ? input.replace(/^\uFEFF/, "") : new TextDecoder().decode(input);
+  const nul = text.indexOf("\0");
+  if (nul === -1) return text;
+  const before = text.slice(0, nul).split("\n");
+  return {
+    line: before.length,
+    column: (before.at(-1)?.length ?? 0) + 1,
+    message: "holds a NUL character",
+  };
+}
+
+function findFirstInvalidByte(bytes: Uint8Array): Position {
+  let line = 1;
+  let start = 0;
+  while (start < bytes.length) {
+    const newline = bytes.indexOf(10, start);
+    const end = newline === -1 ? bytes.length : newline;
+    const part = bytes.subarray(start, end);
+    if (!isUtf8(part)) {
+      return { line, column: Math.max(0, new TextDecoder().decode(part).indexOf("\uFFFD")) + 1 };
+    }
+    line += 1;
+    start = end + 1;
+  }
+  return { line: 1, column: 1 };
+}

@@ -1,0 +1,106 @@
+/** Something in a Dockerfile that the classic builder does not know. */
+export interface BuildKitFeature {
+  /** From 1. */
+  readonly line: number;
+  readonly feature: string;
+}
+
+export function needsBuildKit(dockerfile: string): boolean {
+  return findBuildKitFeatures(dockerfile).length > 0;
+}
+
+const buildKitFlags: Readonly<Record<string, readonly string[]>> = {
+  RUN: ["mount", "network", "security", "device"],
+  COPY: ["link", "chmod", "parents", "exclude"],
+  ADD: ["link", "chmod", "checksum", "keep-git-dir", "exclude", "unpack"],
+};
+const heredocInstructions = ["RUN", "COPY", "ADD"];
+/** BuildKit alone gives these a value. */
+const platformArguments = /\b(TARGET|BUILD)(PLATFORM|OS|ARCH|VARIANT)\b/;
+
+/** In the order of their lines. A `# syntax=` line asks for a BuildKit frontend, whatever follows. */
+export function findBuildKitFeatures(dockerfile: string): readonly BuildKitFeature[] {
+  const found: BuildKitFeature[] = [];
+  const { directives, instructions } = parseDockerfile(dockerfile);
+  for (const { line, name, value } of directives)
+    if (name === "syntax") found.push({ line, feature: `# syntax=${value}` });
+  for (const { line, text } of instructions) {
+    // A trigger runs in another build, by the same rules.
+    const inner = text.replace(/^ONBUILD\s+/i, "");
+    const [, word = "", rest = ""] = /^([a-z]+)\s*([^]*)$/i.exec(inner) ?? [];
+    const name = word.toUpperCase();
+    for (const flag of readLeadingFlags(rest))
+      if (buildKitFlags[name]?.includes(flag) === true)
+        found.push({ line, feature: `${name} --${flag}` });
+    if (heredocInstructions.includes(name) && hasHeredoc(rest))
+      found.push({ line, feature: `${name} with a here-document` });
+    const usesPlatform = name === "ARG" ? rest : name === "FROM" ? readPlatformFlag(rest) : "";
+    const platform = platformArguments.exec(usesPlatform)?.[0];
+    if (platform !== undefined) found.push({ line, feature: `${name} with ${platform}` });
+  }
+  return found;
+}
+
+function readLeadingFlags(rest: string): readonly string[] {
+  const names: string[] = [];
+  for (const word of rest.split(/\s+/)) {
+    const name = /^--([a-z-]+)/.exec(word)?.[1];
+    if (name === undefined) break;
+    names.push(name);
+  }
+  return names;
+}
+
+function readPlatformFlag(rest: string): string {
+  return /^--platform=(\S+)/.exec(rest)?.[1] ?? "";
+}
+
+/** `<<EOF`, `<<-EOF`, `<<"EOF"`; not the shell's `<<<`, and no arithmetic such as `1 << 2`. */
+function hasHeredoc(rest: string): boolean {
+  return /(^|[^<])<<-?(["']?)[A-Za-z_][A-Za-z0-9_]*\2/.test(rest);
+}
+
+interface Directive {
+  readonly line: number;
+  readonly name: string;
+  readonly value: string;
+}
+
+interface Instruction {
+  readonly line: number;
+  readonly text: string;
+}
+
+/** Instructions with their continuation lines, of which those that are comments or empty count for nothing. */
+function parseDockerfile(dockerfile: string): {
+  directives: readonly Directive[];
+  instructions: readonly Instruction[];
+} {
+  const lines = dockerfile.replace(/^\u{feff}/u, "").split(/\r?\n/);
+  const directives: Directive[] = [];
+  for (const [index, text] of lines.entries()) {
+    const match = /^\s*#\s*([a-z]+)\s*=\s*(\S.*?)\s*$/i.exec(text);
+    if (match === null) break;
+    const [, name = "", value = ""] = match;
+    directives.push({ line: index + 1, name: name.toLowerCase(), value });
+  }
+  const escape = directives.find(({ name }) => name === "escape")?.value === "`" ? "`" : "\\";
+  const instructions: Instruction[] = [];
+  let begun: { line: number; text: string } | undefined;
+  for (const [index, written] of lines.entries()) {
+    const text = written.trim();
+    if (text === "" || text.startsWith("#")) continue;
+    begun = {
+      line: begun?.line ?? index + 1,
+      text: begun === undefined ? text : `${begun.text} ${text}`,
+    };
+    if (text.endsWith(escape)) {
+      begun.text = begun.text.slice(0, -1).trimEnd();
+      continue;
+    }
+    instructions.push(begun);
+    begun = undefined;
+  }
+  if (begun !== undefined) instructions.push(begun);
+  return { directives, instructions };
+}

@@ -1,0 +1,102 @@
+import {
+  formatCmdInstruction,
+  formatDockerfile,
+  type GeneratedDockerfile,
+  USER,
+} from "./generated-dockerfile.ts";
+import { readProcfileStart } from "./procfile.ts";
+import type { SourceReader } from "./source-reader.ts";
+import { undecidedSourceError } from "./undecided-source.ts";
+
+const PORT = 8080;
+/** For modules that ask for less: a newer Go builds what an older one did, as its promise says. */
+const OLDEST_VERSION: readonly [number, number] = [1, 24];
+
+/** Go modules. Throws `invalid_request` where it is not clear which program is meant. */
+export async function createGoDockerfile(
+  reader: SourceReader,
+  options: { readonly baseImage?: string | undefined },
+): Promise<GeneratedDockerfile> {
+  const module = await reader.read("go.mod");
+  if (module === undefined) throw undecidedSourceError("there is no go.mod", "run `go mod init`");
+  const main = await findMainPackage(reader, module);
+  const version = chooseGoVersion(module);
+  const sums = (await reader.read("go.sum")) ?? "";
+  // The one C library that many small services have; everything else builds without a C compiler.
+  const needsC = /^github\.com\/mattn\/go-sqlite3 /m.test(sums);
+  const isVendored = reader.has("vendor/modules.txt");
+  const what = `Go ${version}`;
+  const from = ["go.mod", ...(main === "." ? [] : [main.slice(2)])];
+  const start = (await readProcfileStart(reader)) ?? {
+    type: "program",
+    words: ["/usr/local/bin/app"],
+  };
+  const runImage = options.baseImage ?? (needsC ? "debian:stable-slim" : "alpine:3");
+  const certificates = "/etc/ssl/certs/ca-certificates.crt";
+  const text = formatDockerfile(what, from, [
+    `FROM ${options.baseImage ?? `golang:${version}`} AS build`,
+    "WORKDIR /src",
+    ...(isVendored ? [] : [`COPY go.mod ${sums === "" ? "" : "go.sum "}./`, "RUN go mod download"]),
+    "COPY . .",
+    `RUN CGO_ENABLED=${needsC ? 1 : 0} go build -trimpath -tags timetzdata -ldflags='-s -w' -o /out/app ${main}`,
+    "",
+    `FROM ${runImage}`,
+    needsC &&
+      options.baseImage === undefined &&
+      `COPY --from=build ${certificates} ${certificates}`,
+    "COPY --from=build /out/app /usr/local/bin/app",
+    // Templates and pages that the program reads beside itself.
+    `COPY --chown=${USER} . /app`,
+    "WORKDIR /app",
+    `ENV PORT=${PORT}`,
+    `EXPOSE ${PORT}`,
+    `USER ${USER}`,
+    formatCmdInstruction(start),
+  ]);
+  return { description: what, decidingFiles: from, port: PORT, text };
+}
+
+function chooseGoVersion(module: string): string {
+  const asked = ["toolchain go", "go "].map((word) =>
+    new RegExp(`^${word}(\\d+)\\.(\\d+)`, "m").exec(module),
+  );
+  let [major, minor] = OLDEST_VERSION;
+  for (const match of asked) {
+    const [askedMajor, askedMinor] = [Number(match?.[1] ?? 0), Number(match?.[2] ?? 0)];
+    if (askedMajor > major || (askedMajor === major && askedMinor > minor))
+      [major, minor] = [askedMajor, askedMinor];
+  }
+  return `${major}.${minor}`;
+}
+
+/** The package to build, as `go build` takes it: the module's own, or the one program under cmd/. */
+async function findMainPackage(reader: SourceReader, module: string): Promise<string> {
+  if (await hasMainPackage(reader, "")) return ".";
+  const commands: string[] = [];
+  for (const name of reader.list("cmd"))
+    if (/^[\w.-]+$/.test(name) && (await hasMainPackage(reader, `cmd/${name}`)))
+      commands.push(name);
+  const [first, ...others] = commands;
+  if (first !== undefined && others.length === 0) return `./cmd/${first}`;
+  const name = /^module\s+"?(\S+?)"?(?:\/v\d+)?\s*$/m.exec(module)?.[1]?.split("/").at(-1);
+  const own = commands.find((command) => command === name);
+  if (own !== undefined) return `./cmd/${own}`;
+  throw first === undefined
+    ? undecidedSourceError(
+        "there is no package main, neither in the source nor below cmd/",
+        "add one",
+      )
+    : undecidedSourceError(
+        `several programs are below cmd/ (${commands.join(", ")}), and none has the module's name`,
+        "name the one to run as the module is named",
+      );
+}
+
+async function hasMainPackage(reader: SourceReader, folder: string): Promise<boolean> {
+  for (const name of reader.list(folder)) {
+    if (!name.endsWith(".go") || name.endsWith("_test.go")) continue;
+    const text = await reader.read(folder === "" ? name : `${folder}/${name}`);
+    if (text !== undefined && /^package main\b/m.test(text)) return true;
+  }
+  return false;
+}

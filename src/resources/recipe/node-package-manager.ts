@@ -1,0 +1,124 @@
+import type { NodePackage } from "./node-package.ts";
+import type { SourceReader } from "./source-reader.ts";
+
+/** How the packages of a source are installed: the manager whose lock file is there. */
+export interface PackageManager {
+  readonly name: "npm" | "pnpm" | "yarn" | "bun";
+  readonly lockFile: string | undefined;
+  /** Lines that bring the manager into the image. */
+  readonly setup: readonly string[];
+  /** Installs everything, that of development included. */
+  readonly install: string;
+  readonly installProduction: string;
+  /** After a build, takes away what only that needed; undefined where the manager cannot. */
+  readonly prune: string | undefined;
+}
+
+/** Files that an install reads, beside package.json. */
+const settingsFiles = [".npmrc", ".yarnrc.yml", ".yarnrc", ".pnpmfile.cjs", "bunfig.toml"];
+const settingsFolders = [".yarn", "patches"];
+
+export async function detectPackageManager(
+  reader: SourceReader,
+  pkg: NodePackage,
+): Promise<PackageManager> {
+  const [, named, version] =
+    /^(npm|pnpm|yarn|bun)@(\d+(?:\.\d+){0,2}(?:-[\w.]+)?)/.exec(pkg.packageManager ?? "") ?? [];
+  const pick = (name: string, lockFiles: readonly string[]) => {
+    const lockFile = lockFiles.find((file) => reader.has(file));
+    const isPicked = named === undefined ? lockFile !== undefined : named === name;
+    return isPicked ? { lockFile } : undefined;
+  };
+  const pnpm = pick("pnpm", ["pnpm-lock.yaml"]);
+  if (pnpm) return createPnpmManager(reader, pnpm.lockFile, version);
+  const yarn = pick("yarn", ["yarn.lock"]);
+  if (yarn) return createYarnManager(reader, yarn.lockFile, version);
+  const bun = pick("bun", ["bun.lock", "bun.lockb"]);
+  if (bun) return createBunManager(bun.lockFile);
+  const lockFile = ["package-lock.json", "npm-shrinkwrap.json"].find((file) => reader.has(file));
+  const install = lockFile === undefined ? "npm install" : "npm ci";
+  return {
+    name: "npm",
+    lockFile,
+    setup: [],
+    install,
+    installProduction: `${install} --omit=dev`,
+    prune: "npm prune --omit=dev",
+  };
+}
+
+/** What an install needs of the source, for a COPY; a change elsewhere leaves the installed layer as it is. */
+export function listInstallFiles(reader: SourceReader, manager: PackageManager): readonly string[] {
+  const files = [manager.lockFile, ...settingsFiles].filter((file) => file !== undefined);
+  return ["package.json", ...files.filter((file) => reader.has(file))];
+}
+
+export function listInstallFolders(reader: SourceReader): readonly string[] {
+  return settingsFolders.filter((folder) => reader.list(folder).length > 0);
+}
+
+async function createPnpmManager(
+  reader: SourceReader,
+  lockFile: string | undefined,
+  version: string | undefined,
+): Promise<PackageManager> {
+  const lock = lockFile === undefined ? "" : ((await reader.read(lockFile)) ?? "");
+  const format = /^lockfileVersion:\s*'?(\d+)/m.exec(lock)?.[1];
+  const release = version ?? { "5": "7", "6": "8" }[format ?? ""] ?? "10";
+  const install = `pnpm install${lockFile === undefined ? "" : " --frozen-lockfile"}`;
+  return {
+    name: "pnpm",
+    lockFile,
+    setup: [`RUN npm install --global pnpm@${release}`],
+    install,
+    installProduction: `${install} --prod`,
+    prune: "pnpm prune --prod --ignore-scripts",
+  };
+}
+
+async function createYarnManager(
+  reader: SourceReader,
+  lockFile: string | undefined,
+  version: string | undefined,
+): Promise<PackageManager> {
+  const lock = lockFile === undefined ? "" : ((await reader.read(lockFile)) ?? "");
+  const isBerry =
+    (version !== undefined && !version.startsWith("1.")) || /^__metadata:/m.test(lock);
+  if (!isBerry) {
+    const install = `yarn install${lockFile === undefined ? "" : " --frozen-lockfile"}`;
+    return {
+      name: "yarn",
+      lockFile,
+      setup: ["RUN command -v yarn > /dev/null || npm install --global yarn@1"],
+      install,
+      installProduction: `${install} --production`,
+      prune: `${install} --production --ignore-scripts --prefer-offline`,
+    };
+  }
+  const install = `yarn install${lockFile === undefined ? "" : " --immutable"}`;
+  return {
+    name: "yarn",
+    lockFile,
+    setup: [
+      "RUN command -v corepack > /dev/null || npm install --global corepack",
+      "RUN corepack enable",
+      // Node finds packages without Yarn then, so that the running image needs none.
+      "ENV YARN_NODE_LINKER=node-modules COREPACK_ENABLE_DOWNLOAD_PROMPT=0",
+    ],
+    install,
+    installProduction: install,
+    prune: undefined,
+  };
+}
+
+function createBunManager(lockFile: string | undefined): PackageManager {
+  const install = `bun install${lockFile === undefined ? "" : " --frozen-lockfile"}`;
+  return {
+    name: "bun",
+    lockFile,
+    setup: [],
+    install,
+    installProduction: `${install} --production`,
+    prune: undefined,
+  };
+}

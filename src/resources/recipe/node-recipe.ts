@@ -1,0 +1,147 @@
+import {
+  formatCmdInstruction,
+  formatDockerfile,
+  type GeneratedDockerfile,
+  type StartCommand,
+  splitPlainWords,
+  USER,
+} from "./generated-dockerfile.ts";
+import { chooseNodeMajor, getScript, type NodePackage, readNodePackage } from "./node-package.ts";
+import {
+  detectPackageManager,
+  listInstallFiles,
+  listInstallFolders,
+  type PackageManager,
+} from "./node-package-manager.ts";
+import { readProcfileStart } from "./procfile.ts";
+import type { SourceReader } from "./source-reader.ts";
+import { findStaticBuild } from "./static-frontends.ts";
+import { createWebServerLines, WEB_SERVER_IMAGE } from "./static-recipe.ts";
+import { undecidedSourceError } from "./undecided-source.ts";
+
+const PORT = 3000;
+/** Scripts of the source that run at an install, and may read anything of it. */
+const installScripts = ["preinstall", "install", "postinstall", "prepare"];
+const entryFiles = ["server.js", "index.js", "app.js", "main.js", "server.mjs", "index.mjs"];
+
+/** Node.js and Bun. Throws `invalid_request` where nothing says how the app is started. */
+export async function createNodeDockerfile(
+  reader: SourceReader,
+  options: { readonly baseImage?: string | undefined },
+): Promise<GeneratedDockerfile> {
+  const pkg = await readNodePackage(reader);
+  if (pkg === undefined) throw undecidedSourceError("there is no package.json", "add one");
+  const manager = await detectPackageManager(reader, pkg);
+  const node = await chooseNodeMajor(reader, pkg);
+  const isBun = manager.name === "bun";
+  const what = isBun ? "Bun" : `Node.js ${node.major} with ${manager.name}`;
+  const from = [
+    "package.json",
+    ...[manager.lockFile, node.from].filter((it) => it !== undefined && it !== "package.json"),
+  ].filter((it) => it !== undefined);
+  const buildImage = options.baseImage ?? (isBun ? "oven/bun:1" : `node:${node.major}`);
+  const runImage = options.baseImage ?? (isBun ? "oven/bun:1-slim" : `node:${node.major}-slim`);
+  const pages = findStaticBuild(pkg);
+  if (pages !== undefined) {
+    const lines = [
+      `FROM ${buildImage} AS build`,
+      ...createBuildLines(reader, pkg, manager, "pages"),
+      "",
+      `FROM ${WEB_SERVER_IMAGE}`,
+      ...createWebServerLines(`COPY --from=build /app/${pages.output} /srv`, "index"),
+    ];
+    const site = `${what}, and Caddy for the pages that ${pages.tool} makes`;
+    return {
+      description: site,
+      decidingFiles: from,
+      port: 8080,
+      text: formatDockerfile(site, from, lines),
+    };
+  }
+  const start = await findStartCommand(reader, pkg, isBun);
+  const needsStage = hasPackages(pkg) || getScript(pkg, "build") !== undefined;
+  const text = formatDockerfile(what, from, [
+    ...(needsStage
+      ? [`FROM ${buildImage} AS build`, ...createBuildLines(reader, pkg, manager, "app"), ""]
+      : []),
+    `FROM ${runImage}`,
+    // Before WORKDIR, so that the folder itself belongs to the user as well.
+    `COPY ${needsStage ? "--from=build " : ""}--chown=${USER} ${needsStage ? "/app" : "."} /app`,
+    "WORKDIR /app",
+    `ENV NODE_ENV=production HOST=0.0.0.0 PORT=${PORT} PATH=/app/node_modules/.bin:$PATH`,
+    `EXPOSE ${PORT}`,
+    `USER ${USER}`,
+    formatCmdInstruction(start),
+  ]);
+  return { description: what, decidingFiles: from, port: PORT, text };
+}
+
+function hasPackages(pkg: NodePackage): boolean {
+  const all = { ...pkg.dependencies, ...pkg.devDependencies, ...pkg.optionalDependencies };
+  return Object.keys(all).length > 0 || pkg.hasWorkspaces;
+}
+
+/** Installs and builds in /app. The packages come first, in layers that a change of the code leaves alone. */
+function createBuildLines(
+  reader: SourceReader,
+  pkg: NodePackage,
+  manager: PackageManager,
+  result: "app" | "pages",
+): readonly string[] {
+  const isBuilt = getScript(pkg, "build") !== undefined;
+  // Then the install reads more of the source than its lock file.
+  const isWhole =
+    pkg.hasWorkspaces || installScripts.some((name) => getScript(pkg, name) !== undefined);
+  const prune = result === "app" && isBuilt && !pkg.hasWorkspaces ? manager.prune : undefined;
+  const packages = [
+    ...(isWhole
+      ? ["COPY . ."]
+      : [
+          `COPY ${listInstallFiles(reader, manager).join(" ")} ./`,
+          ...listInstallFolders(reader).map((folder) => `COPY ${folder} ./${folder}`),
+        ]),
+    `RUN ${isBuilt ? manager.install : manager.installProduction}`,
+    ...(isWhole ? [] : ["COPY . ."]),
+  ];
+  return [
+    "WORKDIR /app",
+    ...manager.setup,
+    ...(hasPackages(pkg) ? packages : ["COPY . ."]),
+    ...(isBuilt ? [`RUN ${manager.name} run build`] : []),
+    ...(prune === undefined || !hasPackages(pkg) ? [] : [`RUN ${prune}`]),
+  ];
+}
+
+async function findStartCommand(
+  reader: SourceReader,
+  pkg: NodePackage,
+  isBun: boolean,
+): Promise<StartCommand> {
+  const named = await readProcfileStart(reader);
+  if (named !== undefined) return named;
+  const runner = isBun ? "bun" : "node";
+  const script = getScript(pkg, "start");
+  if (script !== undefined) {
+    const hasHooks = ["prestart", "poststart"].some((name) => getScript(pkg, name) !== undefined);
+    const words = hasHooks ? undefined : splitPlainWords(script);
+    // Without npm between, SIGTERM reaches the app.
+    if (words !== undefined) return { type: "program", words };
+    return { type: "program", words: [isBun ? "bun" : "npm", "run", "start"] };
+  }
+  const { main } = pkg;
+  if (main !== undefined && /^[\w./-]+$/.test(main) && hasMainFile(reader, main))
+    return { type: "program", words: [runner, main] };
+  const file = [...entryFiles, ...(isBun ? ["index.ts", "server.ts"] : [])].find((name) =>
+    reader.has(name),
+  );
+  if (file !== undefined) return { type: "program", words: [runner, file] };
+  throw undecidedSourceError(
+    "package.json has neither a start script nor a main file that is there",
+    'add one, such as "scripts": { "start": "node server.js" }, or a Procfile with a web: line',
+  );
+}
+
+/** A main that only a build writes cannot be looked for. */
+function hasMainFile(reader: SourceReader, main: string): boolean {
+  return reader.has(main.replace(/^\.\//, "")) || /^(\.\/)?(dist|build|lib|out)\//.test(main);
+}

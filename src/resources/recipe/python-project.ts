@@ -1,0 +1,127 @@
+import { parse } from "smol-toml";
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
+import { getFields, getText, getTexts, type ParsedFields } from "./parsed-fields.ts";
+import type { SourceReader } from "./source-reader.ts";
+
+export interface PythonProject {
+  readonly manager: "pip" | "uv" | "poetry";
+  /** Files that an install reads. */
+  readonly manifests: readonly string[];
+  /** Installs without the project itself, where the manager can tell them apart. */
+  readonly isPackage: boolean;
+  /** Names in lower case, with hyphens. */
+  readonly packages: ReadonlySet<string>;
+  /** Minor version of Python 3. */
+  readonly minor: number;
+  readonly decidingFiles: readonly string[];
+}
+
+/** Releases of Python 3, the preferred one first. */
+const PYTHON_MINORS = [13, 12, 14, 11, 10, 9];
+
+/** Undefined where nothing says that the source is one of Python. A pyproject.toml for tools alone does not. */
+export async function readPythonProject(reader: SourceReader): Promise<PythonProject | undefined> {
+  const requirements = await reader.read("requirements.txt");
+  const toml = await reader.read("pyproject.toml");
+  const project = toml === undefined ? {} : parseToml(toml);
+  const metadata = getFields(project, "project");
+  const poetry = getFields(getFields(project, "tool"), "poetry");
+  const isProject = "project" in project || Object.keys(poetry).length > 0;
+  if (requirements === undefined && !isProject) return undefined;
+  const poetryPackages = getFields(poetry, "dependencies");
+  const packages = new Set(
+    [
+      ...(requirements ?? "").split("\n"),
+      ...getTexts(metadata, "dependencies"),
+      ...Object.keys(poetryPackages),
+    ]
+      .map(parsePackageName)
+      .filter((name) => name !== undefined),
+  );
+  const version = await choosePythonMinor(reader, [
+    getText(metadata, "requires-python"),
+    getText(poetryPackages, "python"),
+  ]);
+  const rest = { packages, minor: version.minor };
+  const uses = (files: readonly string[]) => files.filter((file) => reader.has(file));
+  const isPackage = "build-system" in project;
+  if (isProject && reader.has("uv.lock")) {
+    const manifests = ["pyproject.toml", "uv.lock"];
+    return {
+      ...rest,
+      manager: "uv",
+      manifests,
+      isPackage,
+      decidingFiles: [...manifests, ...version.from],
+    };
+  }
+  if (isProject && (reader.has("poetry.lock") || Object.keys(poetry).length > 0)) {
+    const manifests = uses(["pyproject.toml", "poetry.lock"]);
+    return {
+      ...rest,
+      manager: "poetry",
+      manifests,
+      isPackage,
+      decidingFiles: [...manifests, ...version.from],
+    };
+  }
+  const manifests = requirements === undefined ? ["pyproject.toml"] : ["requirements.txt"];
+  return {
+    ...rest,
+    manager: "pip",
+    manifests,
+    isPackage: requirements === undefined,
+    decidingFiles: [...manifests, ...version.from],
+  };
+}
+
+function parseToml(text: string): ParsedFields {
+  try {
+    return parse(text);
+  } catch (error) {
+    const [why = ""] = getErrorMessage(error).split("\n");
+    throw new BerthError("invalid_request", `pyproject.toml cannot be read: ${why}`, {
+      cause: error,
+    });
+  }
+}
+
+/** `Flask-Login[extra]>=1.0 ; python_version > "3"` is flask-login. */
+function parsePackageName(requirement: string): string | undefined {
+  const name = /^\s*([A-Za-z0-9][\w.-]*)/.exec(requirement)?.[1];
+  return name?.toLowerCase().replaceAll(/[._]/g, "-");
+}
+
+async function choosePythonMinor(
+  reader: SourceReader,
+  ranges: readonly (string | undefined)[],
+): Promise<{ minor: number; from: readonly string[] }> {
+  for (const file of [".python-version", "runtime.txt"]) {
+    const named = /^(?:python-)?3\.(\d+)/.exec((await reader.read(file))?.trim() ?? "")?.[1];
+    if (named !== undefined) return { minor: Number(named), from: [file] };
+  }
+  const range = ranges.find((it) => it !== undefined);
+  const minor = PYTHON_MINORS.find(
+    (candidate) => range === undefined || isInRange(candidate, range),
+  );
+  return { minor: minor ?? PYTHON_MINORS[0] ?? 13, from: [] };
+}
+
+/** Whether some 3.`minor` is in a range such as `>=3.10,<3.13`, `^3.11`, `~=3.11` or `3.12.*`. */
+function isInRange(minor: number, range: string): boolean {
+  return range.split(",").every((part) => {
+    const match = /^\s*(>=|<=|>|<|==|!=|~=|\^|~)?\s*(\d+)(?:\.(\d+))?(\.[\d*]+)?/.exec(part);
+    if (match === null) return true;
+    const [, operator = "==", major = "3", written, patch] = match;
+    if (major !== "3") return operator === "<" || operator === "<=" || operator === "!=";
+    if (written === undefined) return operator !== "<";
+    const limit = Number(written);
+    if (operator === ">=" || operator === "^") return minor >= limit;
+    if (operator === ">") return minor > limit || (patch !== undefined && minor === limit);
+    if (operator === "<=") return minor <= limit;
+    if (operator === "<") return minor < limit || (/^\.[1-9]/.test(patch ?? "") && minor === limit);
+    if (operator === "!=") return patch !== undefined && patch !== ".*" ? true : minor !== limit;
+    if (operator === "~=") return patch === undefined ? minor >= limit : minor === limit;
+    return minor === limit;
+  });
+}

@@ -1,0 +1,47 @@
+import { getScript, type NodePackage } from "./node-package.ts";
+
+/** A tool that makes pages of a source: what it writes is served, and Node does not run. */
+interface Frontend {
+  readonly package: string;
+  /** Where it writes to, unless it is told otherwise. */
+  readonly output: string;
+  /** A start script of this form is its server for development. */
+  readonly devServer: RegExp;
+}
+
+const frontends: readonly Frontend[] = [
+  { package: "react-scripts", output: "build", devServer: /^react-scripts start/ },
+  { package: "astro", output: "dist", devServer: /^astro(\s|$)/ },
+  { package: "gatsby", output: "public", devServer: /^gatsby\s/ },
+  { package: "@docusaurus/core", output: "build", devServer: /^docusaurus\s/ },
+  { package: "@vue/cli-service", output: "dist", devServer: /^vue-cli-service\s/ },
+  { package: "@11ty/eleventy", output: "_site", devServer: /^(npx @11ty\/)?eleventy(\s|$)/ },
+  { package: "parcel", output: "dist", devServer: /^parcel(\s|$)/ },
+  { package: "vite", output: "dist", devServer: /^vite(\s|$)/ },
+];
+
+/** With one of these, the same tools make a server. */
+const serverPackages = [
+  "@astrojs/node",
+  "@sveltejs/kit",
+  "@remix-run/node",
+  "@react-router/node",
+  "@solidjs/start",
+  "nuxt",
+  "next",
+  "vike",
+];
+
+/** The folder that the build writes pages to, where the source is one of pages alone. */
+export function findStaticBuild(
+  pkg: NodePackage,
+): { readonly tool: string; readonly output: string } | undefined {
+  const known = { ...pkg.dependencies, ...pkg.devDependencies };
+  if (getScript(pkg, "build") === undefined || serverPackages.some((name) => name in known))
+    return undefined;
+  const start = getScript(pkg, "start");
+  const tool = frontends.find(
+    (it) => it.package in known && (start === undefined || it.devServer.test(start)),
+  );
+  return tool && { tool: tool.package, output: tool.output };
+}

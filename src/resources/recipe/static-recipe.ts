@@ -1,0 +1,84 @@
+import { formatDockerfile, type GeneratedDockerfile, USER } from "./generated-dockerfile.ts";
+import type { SourceReader } from "./source-reader.ts";
+import { undecidedSourceError } from "./undecided-source.ts";
+
+const PORT = 8080;
+/** Anything with Caddy 2 and a shell does. */
+export const WEB_SERVER_IMAGE = "caddy:2-alpine";
+const pagesFolders = ["public", "dist", "build", "_site", "site", "www", "out", "html"];
+
+/** The folder of the pages, `""` for the source itself; undefined where there are none. */
+export function findPagesFolder(reader: SourceReader): string | undefined {
+  if (reader.has("index.html")) return "";
+  return pagesFolders.find((folder) => reader.has(`${folder}/index.html`));
+}
+
+export function createStaticDockerfile(
+  reader: SourceReader,
+  options: { readonly baseImage?: string | undefined },
+): GeneratedDockerfile {
+  const folder = findPagesFolder(reader);
+  if (folder === undefined)
+    throw undecidedSourceError(
+      `there is no index.html, neither in the source nor in ${pagesFolders.join(", ")}`,
+      "add one",
+    );
+  const what = "a static site, served by Caddy";
+  const from = [folder === "" ? "index.html" : `${folder}/index.html`];
+  const errorPage = reader.has(folder === "" ? "404.html" : `${folder}/404.html`);
+  return {
+    description: what,
+    decidingFiles: from,
+    port: PORT,
+    text: formatDockerfile(what, from, [
+      `FROM ${options.baseImage ?? WEB_SERVER_IMAGE}`,
+      ...createWebServerLines(
+        `COPY ${folder === "" ? "." : folder} /srv`,
+        errorPage ? "error page" : "nothing",
+      ),
+    ]),
+  };
+}
+
+/**
+ * The lines that serve what `copy` puts into /srv. `missing` is what a path without a file gets:
+ * `index`, for apps that read the path in the browser, the site's 404.html, or nothing.
+ */
+export function createWebServerLines(
+  copyInstruction: string,
+  fallback: "index" | "error page" | "nothing",
+): readonly string[] {
+  // {$PORT} is read when Caddy starts.
+  const config = [
+    "{",
+    "admin off",
+    "auto_https off",
+    "}",
+    `:{$PORT:${PORT}} {`,
+    "root * /srv",
+    "encode gzip",
+    // Hidden files, and those that only a build needs, are no pages.
+    "@hidden {",
+    "path */.* /Dockerfile /Procfile",
+    "not path /.well-known/*",
+    "}",
+    "error @hidden 404",
+    ...(fallback === "index" ? ["try_files {path} {path}/ {path}.html /index.html"] : []),
+    ...(fallback === "index" ? [] : ["try_files {path} {path}/ {path}.html"]),
+    "file_server",
+    ...(fallback === "error page"
+      ? ["handle_errors {", "rewrite * /404.html", "file_server", "}"]
+      : []),
+    "}",
+  ];
+  const words = config.map((line) => `'${line}'`).join(" \\\n    ");
+  return [
+    `RUN mkdir -p /etc/caddy && printf '%s\\n' \\\n    ${words} \\\n    > /etc/caddy/Caddyfile`,
+    copyInstruction,
+    // It saves what it was started with; the user of the image has no home for that.
+    `ENV PORT=${PORT} XDG_CONFIG_HOME=/tmp XDG_DATA_HOME=/tmp`,
+    `EXPOSE ${PORT}`,
+    `USER ${USER}`,
+    `CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]`,
+  ];
+}

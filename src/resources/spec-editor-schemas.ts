@@ -1,0 +1,34 @@
+import { createManifestSchema, type Kind, kinds, specSchemas } from "./kinds.ts";
+
+/**
+ * The JSON Schema files that editors use for completion and checks while somebody types a spec file
+ * (`# yaml-language-server: $schema=...`): one for each kind, and `berth.json` for files that hold
+ * several. File name to text.
+ */
+export function createEditorSchemas(): ReadonlyMap<string, string> {
+  const files = new Map<string, object>(
+    kinds.map((kind) => [`${kind}.json`, { ...head, ...createDocumentSchema(kind) }]),
+  );
+  files.set("berth.json", {
+    ...head,
+    title: "Berth",
+    description: "A document of a spec file: an App, Model, Template or Secret.",
+    type: "object",
+    required: ["apiVersion", "kind", "metadata", "spec"],
+    anyOf: kinds.map(createDocumentSchema),
+  });
+  return new Map(
+    [...files].map(([name, schema]) => [name, `${JSON.stringify(schema, null, 2)}\n`]),
+  );
+}
+
+/** Editors know this draft best; the kinds use nothing that it lacks. */
+const head = { $schema: "http://json-schema.org/draft-07/schema#" };
+
+function createDocumentSchema(kind: Kind): object {
+  const spec: object = specSchemas[kind];
+  return {
+    ...createManifestSchema(kind),
+    ...("description" in spec && { description: spec.description }),
+  };
+}

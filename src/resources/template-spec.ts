@@ -1,0 +1,54 @@
+import { type Static, Type } from "typebox";
+import { Name } from "./field-schemas.ts";
+
+const closed = { additionalProperties: false } as const;
+
+export const TemplateParameter = Type.Object(
+  {
+    name: Type.String({ pattern: "^[a-z][A-Za-z0-9_]{0,62}$" }),
+    description: Type.Optional(Type.String({ maxLength: 1000 })),
+    default: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Boolean()])),
+    required: Type.Optional(Type.Boolean()),
+    /** Length of a random value that is made where none is given. */
+    generate: Type.Optional(
+      Type.Integer({
+        minimum: 8,
+        maximum: 256,
+        description: "characters of a random value made where none is given",
+      }),
+    ),
+    secret: Type.Optional(
+      Type.Boolean({ description: "the value is kept in a Secret named <app>-<parameter>" }),
+    ),
+    pattern: Type.Optional(Type.String({ maxLength: 500 })),
+  },
+  closed,
+);
+export type TemplateParameter = Static<typeof TemplateParameter>;
+
+/**
+ * A catalog entry. `app` and every companion's `app` are App specs in which `${parameter}` stands
+ * for a parameter's value and `${name}` for the new app's name; they are validated as App specs
+ * once the parameters are in.
+ */
+export const TemplateSpec = Type.Object(
+  {
+    title: Type.String({ minLength: 1, maxLength: 100 }),
+    description: Type.String({ minLength: 1, maxLength: 2000 }),
+    category: Type.String({ minLength: 1, maxLength: 63 }),
+    website: Type.Optional(Type.String({ maxLength: 500 })),
+    parameters: Type.Optional(Type.Array(TemplateParameter, { maxItems: 50 })),
+    app: Type.Record(Type.String(), Type.Unknown()),
+    companions: Type.Optional(
+      Type.Array(
+        Type.Object({ suffix: Name, app: Type.Record(Type.String(), Type.Unknown()) }, closed),
+        {
+          maxItems: 10,
+          description: "further apps, named <name>-<suffix>, such as the database of a web app",
+        },
+      ),
+    ),
+  },
+  { ...closed, description: "A catalog entry that apps are made from." },
+);
+export type TemplateSpec = Static<typeof TemplateSpec>;

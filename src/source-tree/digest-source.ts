@@ -1,0 +1,20 @@
+import { createHash } from "node:crypto";
+import type { SourceTree } from "./list-source.ts";
+import { readContent } from "./pack-source.ts";
+
+/**
+ * sha256 (64 hexadecimal digits) over the paths, modes and contents of a listed folder: equal where
+ * packSource gives equal bytes. Throws as that stream does.
+ */
+export async function digestSource(tree: SourceTree, signal: AbortSignal): Promise<string> {
+  const hash = createHash("sha256");
+  for (const entry of tree.entries) {
+    signal.throwIfAborted();
+    // JSON keeps the fields apart: no name can look like the end of one and the beginning of another.
+    const { path, type, mode, size, target = "" } = entry;
+    hash.update(`${JSON.stringify([path, type, mode, size, target])}\n`);
+    if (type !== "file") continue;
+    for await (const chunk of readContent(tree.dir, entry, signal)) hash.update(chunk);
+  }
+  return hash.digest("hex");
+}

@@ -1,0 +1,151 @@
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { join } from "node:path";
+import { type Duplex, PassThrough, Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { createGzip } from "node:zlib";
+import { Header, Pax } from "tar";
+import { BerthError } from "../base/errors.ts";
+import { type SourceEntry, type SourceTree, unreadableError } from "./list-source.ts";
+
+export interface PackOptions {
+  /** For a way over the network; the engine on this machine takes the archive as it is. Default: false. */
+  readonly gzip?: boolean;
+  /** Files that are not in the folder, such as a generated Dockerfile; they replace those of their path. */
+  readonly added?: ReadonlyMap<string, string>;
+  /**
+   * When every file was changed, in milliseconds since the epoch; default 0. For an image it is to be
+   * the time of the build: web servers tell browsers by it, and by the length, that a file is another.
+   */
+  readonly mtimeMs?: number;
+  /** Content bytes read so far, of `tree.bytes`. */
+  readonly onBytes?: (bytes: number) => void;
+}
+
+/** One read at a time; the memory of a pack does not grow with the files. */
+const CHUNK_BYTES = 64 * 1024;
+const BLOCK_BYTES = 512;
+
+/**
+ * A listed folder as a tar archive; equal content gives equal bytes. The stream ends with an error where a file cannot be read
+ * (`invalid_request`) or is no longer as long as it was listed (`conflict`), and where `signal` aborts.
+ */
+export function packSource(tree: SourceTree, options: PackOptions, signal: AbortSignal): Readable {
+  const archive = Readable.from(createArchive(tree, options, signal), {
+    objectMode: false,
+    highWaterMark: CHUNK_BYTES,
+    signal,
+  });
+  if (options.gzip !== true) return archive;
+  const packed: Duplex = createGzip();
+  const output = new PassThrough();
+  // A failure destroys every part with its error, so that whoever reads `output` meets it.
+  pipeline(archive, packed, output, { signal }).catch(() => {});
+  return output;
+}
+
+async function* createArchive(
+  tree: SourceTree,
+  options: PackOptions,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  const added = options.added ?? new Map<string, string>();
+  // Nobody's user and nobody's clock.
+  const common = { uid: 0, gid: 0, mtime: new Date(options.mtimeMs ?? 0) };
+  let bytes = 0;
+  for (const entry of tree.entries) {
+    signal.throwIfAborted();
+    if (added.has(entry.path)) continue;
+    yield* createHeaders(entry, common);
+    if (entry.type !== "file") continue;
+    for await (const chunk of readContent(tree.dir, entry, signal)) {
+      bytes += chunk.length;
+      yield chunk;
+      options.onBytes?.(bytes);
+    }
+    yield createPadding(entry.size);
+  }
+  for (const [path, text] of added) {
+    const content = Buffer.from(text);
+    yield* createHeaders({ path, type: "file", mode: 0o644, size: content.length }, common);
+    yield content;
+    yield createPadding(content.length);
+  }
+  yield Buffer.alloc(2 * BLOCK_BYTES);
+}
+
+const tarEntryTypes = { file: "File", dir: "Directory", symlink: "SymbolicLink" } as const;
+
+interface CommonHeader {
+  readonly uid: number;
+  readonly gid: number;
+  readonly mtime: Date;
+}
+
+function* createHeaders(entry: SourceEntry, common: CommonHeader): Generator<Buffer> {
+  const path = entry.type === "dir" ? `${entry.path}/` : entry.path;
+  const fields = {
+    ...common,
+    path,
+    type: tarEntryTypes[entry.type],
+    mode: entry.mode,
+    size: entry.size,
+    ...(entry.target === undefined ? {} : { linkpath: entry.target }),
+  };
+  const block = Buffer.alloc(BLOCK_BYTES);
+  const isTooLong = new Header(fields).encode(block, 0);
+  if (isTooLong) {
+    const { target: linkpath, size } = entry;
+    yield new Pax({
+      ...common,
+      path,
+      size,
+      ...(linkpath === undefined ? {} : { linkpath }),
+    }).encode();
+  }
+  yield block;
+}
+
+/** The bytes of one file. A link that has taken its place since it was listed is not followed. */
+export async function* readContent(
+  dir: string,
+  entry: SourceEntry,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(join(dir, entry.path), flags).catch((error: unknown) => {
+    throw unreadableError(entry.path, error);
+  });
+  try {
+    let left = entry.size;
+    while (left > 0) {
+      signal.throwIfAborted();
+      const chunk = await read(file, entry.path, Math.min(left, CHUNK_BYTES));
+      if (chunk.length === 0) throw changedError(entry.path);
+      left -= chunk.length;
+      yield chunk;
+    }
+    if ((await read(file, entry.path, 1)).length > 0) throw changedError(entry.path);
+  } finally {
+    await file.close();
+  }
+}
+
+async function read(file: FileHandle, path: string, length: number): Promise<Buffer> {
+  const { buffer, bytesRead } = await file
+    .read(Buffer.allocUnsafe(length), 0, length)
+    .catch((error: unknown) => {
+      throw unreadableError(path, error);
+    });
+  return buffer.subarray(0, bytesRead);
+}
+
+function changedError(path: string): BerthError {
+  return new BerthError("conflict", `${path} changed while it was read`, {
+    hint: "try again when nothing writes to the folder",
+  });
+}
+
+function createPadding(size: number): Buffer {
+  return Buffer.alloc((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES);
+}

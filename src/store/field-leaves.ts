@@ -1,0 +1,107 @@
+import { parsePointer, formatPointer as pointerOf } from "../resources/json-pointer.ts";
+
+/** The part of a resource that people write. */
+export interface ResourceFields {
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly labels: Readonly<Record<string, unknown>>;
+  readonly annotations: Readonly<Record<string, unknown>>;
+}
+
+/** JSON Pointer to value. Arrays, scalars and empty maps are leaves; other maps are ways to leaves. */
+export type Leaves = ReadonlyMap<string, unknown>;
+
+const ROOTS = [
+  ["spec", ["spec"]],
+  ["labels", ["metadata", "labels"]],
+  ["annotations", ["metadata", "annotations"]],
+] as const;
+
+/** Every leaf of a document. Keys whose value is undefined do not count. The depth has been checked (plain-value.ts). */
+export function flattenFields(fields: ResourceFields): Map<string, unknown> {
+  const leaves = new Map<string, unknown>();
+  for (const [part, segments] of ROOTS) {
+    const root = pointerOf(segments);
+    for (const [key, value] of Object.entries(fields[part])) {
+      collectLeaves(leaves, root + pointerOf([key]), value);
+    }
+  }
+  return leaves;
+}
+
+/** The document that has exactly these leaves. */
+export function unflattenLeaves(leaves: Leaves): ResourceFields {
+  const root: Branch = new Map();
+  for (const [pointer, value] of leaves) {
+    const segments = parsePointer(pointer);
+    const last = segments.pop();
+    if (last === undefined) continue;
+    let branch = root;
+    for (const segment of segments) {
+      const next = branch.get(segment);
+      if (next instanceof Map) {
+        branch = next;
+      } else {
+        const made: Branch = new Map();
+        branch.set(segment, made);
+        branch = made;
+      }
+    }
+    branch.set(last, new Leaf(value));
+  }
+  const metadata = root.get("metadata");
+  const below = (branch: Branch | Leaf | undefined) =>
+    branch instanceof Map ? toObject(branch) : {};
+  return {
+    spec: below(root.get("spec")),
+    labels: below(metadata instanceof Map ? metadata.get("labels") : undefined),
+    annotations: below(metadata instanceof Map ? metadata.get("annotations") : undefined),
+  };
+}
+
+/** The pointers above this one, nearest first, without the root. */
+export function getAncestors(pointer: string): string[] {
+  const ancestors: string[] = [];
+  for (let end = pointer.lastIndexOf("/"); end > 0; end = pointer.lastIndexOf("/", end - 1)) {
+    ancestors.push(pointer.slice(0, end));
+  }
+  return ancestors;
+}
+
+export function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}
+
+export function isEmptyMap(value: unknown): boolean {
+  return isMap(value) && Object.values(value).every((item) => item === undefined);
+}
+
+/** True for a pointer at which a map always stands, so that it never is a leaf itself. */
+export function isRootPointer(pointer: string): boolean {
+  return ROOTS.some(([, segments]) => pointerOf(segments) === pointer);
+}
+
+class Leaf {
+  readonly value: unknown;
+  constructor(value: unknown) {
+    this.value = value;
+  }
+}
+type Branch = Map<string, Branch | Leaf>;
+
+/** Object.fromEntries defines keys, so that one called `__proto__` stays a key. */
+function toObject(branch: Branch): Record<string, unknown> {
+  return Object.fromEntries(
+    [...branch].map(([key, child]) => [key, child instanceof Leaf ? child.value : toObject(child)]),
+  );
+}
+
+function collectLeaves(leaves: Map<string, unknown>, pointer: string, value: unknown): void {
+  if (value === undefined) return;
+  if (!isMap(value) || isEmptyMap(value)) {
+    leaves.set(pointer, isMap(value) ? {} : value);
+    return;
+  }
+  for (const [key, child] of Object.entries(value)) {
+    collectLeaves(leaves, pointer + pointerOf([key]), child);
+  }
+}

@@ -1,0 +1,266 @@
+import { randomUUID } from "node:crypto";
+import { deepEqual, hashJson } from "../base/canonical-json.ts";
+import { ConflictError, InvalidSpecError, NotFoundError } from "../base/errors.ts";
+import { formatDottedPath } from "../resources/json-pointer.ts";
+import { API_VERSION, type Kind } from "../resources/kinds.ts";
+import { checkPlainValue } from "../resources/plain-value.ts";
+import { APP_FINALIZER, MODEL_FINALIZER } from "../resources/resource.ts";
+import {
+  flattenFields,
+  isMap,
+  type Leaves,
+  type ResourceFields,
+  unflattenLeaves,
+} from "./field-leaves.ts";
+import {
+  applyFields,
+  type FieldConflict,
+  isFileManager,
+  type Ownership,
+} from "./field-managers.ts";
+import { releaseHeldSource } from "./held-source.ts";
+import type { StoredResource } from "./resource-table.ts";
+import { isSecretValue, type SqliteSecretValues } from "./secret-values.ts";
+import type { ApplyIntent, FieldChange } from "./store.ts";
+
+/** Annotations of Berth's own speak to reconcilers, so a change of one is a new generation. */
+const BERTH_ANNOTATION_PREFIX = "berth.dev/";
+
+export interface ApplyPlan {
+  readonly next: StoredResource;
+  readonly created: boolean;
+  /** False where writing `next` would change nothing at all. */
+  readonly changed: boolean;
+  readonly changes: readonly FieldChange[];
+  readonly yielded: readonly string[];
+  /** Leaves before and after, secrets as fingerprints, and the document's own with plaintext. */
+  readonly before: Leaves;
+  readonly after: Leaves;
+  readonly given: Leaves;
+}
+
+export interface PlanApplyContext {
+  readonly secrets: SqliteSecretValues;
+  /** Throws InvalidSpecError; gets a whole document, with the plaintext of secrets. */
+  readonly validate: (document: unknown) => unknown;
+  readonly time: string;
+}
+
+/** Works out what an apply leaves behind. Writes nothing; errors as `Store.apply` has them. */
+export function planApply(
+  existing: StoredResource | undefined,
+  intent: ApplyIntent,
+  context: PlanApplyContext,
+): ApplyPlan {
+  assertApplyAllowed(existing, intent);
+  const { set: given, remove } = readDocument(intent);
+  const set =
+    intent.kind === "Secret"
+      ? context.secrets.fingerprintLeaves(intent.name, given)
+      : new Map(given);
+  const before = toOwnership(existing);
+  const applied = applyFields(before, {
+    manager: intent.manager,
+    mode: intent.mode,
+    set,
+    remove,
+    contentHash: hashJson(unflattenLeaves(set)),
+    declares: intent.declares ?? false,
+    force: intent.force ?? false,
+    takeOverFrom: intent.takeOverFrom ?? [],
+    time: context.time,
+  });
+  if (applied.conflicts.length > 0) throw fieldsOwnedError(intent, applied.conflicts);
+  const outcome = intent.kind === "App" ? releaseHeldSource(before.leaves, applied) : applied;
+
+  const fields = unflattenLeaves(outcome.leaves);
+  validateMerged(existing, intent, context, { set, given, after: outcome.leaves });
+  const changes = diffLeaves(intent.kind, before.leaves, outcome.leaves);
+  const changed =
+    !existing ||
+    changes.length > 0 ||
+    !deepEqual(outcome.owners, existing.owners) ||
+    !deepEqual(outcome.managers, existing.managers);
+  const next: StoredResource = {
+    ...(existing ?? newResource(intent, context.time)),
+    spec: fields.spec,
+    labels: toStringValues(fields.labels),
+    annotations: toStringValues(fields.annotations),
+    generation: (existing?.generation ?? 0) + (existing && !bumpsGeneration(changes) ? 0 : 1),
+    owners: outcome.owners,
+    managers: outcome.managers,
+    actor: existing && !bumpsGeneration(changes) ? existing.actor : intent.actor.name,
+  };
+  return {
+    next,
+    created: !existing,
+    changed,
+    changes,
+    yielded: outcome.yielded,
+    before: before.leaves,
+    after: outcome.leaves,
+    given,
+  };
+}
+
+export function toOwnership(stored: StoredResource | undefined): Ownership {
+  if (!stored) return { leaves: new Map(), owners: {}, managers: {} };
+  return { leaves: flattenFields(stored), owners: stored.owners, managers: stored.managers };
+}
+
+/** What differs between two sets of leaves, by path, with values of Secrets hidden. */
+export function diffLeaves(kind: Kind, before: Leaves, after: Leaves): FieldChange[] {
+  const shown = (pointer: string, value: unknown) =>
+    kind === "Secret" && isSecretValue(pointer, value) ? "(secret)" : value;
+  return [...new Set([...before.keys(), ...after.keys()])]
+    .filter(
+      (pointer) =>
+        before.has(pointer) !== after.has(pointer) ||
+        !deepEqual(before.get(pointer), after.get(pointer)),
+    )
+    .toSorted()
+    .map((path) => ({
+      path,
+      before: shown(path, before.get(path)),
+      after: shown(path, after.get(path)),
+    }));
+}
+
+/** `file:apps/web.yaml` as people say it. */
+export function describeManager(manager: string): string {
+  return isFileManager(manager) ? `the file ${manager.slice("file:".length)}` : manager;
+}
+
+function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyIntent): void {
+  const title = `${intent.kind} ${intent.name}`;
+  if (!existing) {
+    if (intent.updateOnly) throw new NotFoundError(`there is no ${title}`);
+    return;
+  }
+  if (existing.deletionTimestamp !== null) {
+    throw new ConflictError("conflict", `${title} is being deleted`, {
+      hint: "wait until it is gone, then try again",
+    });
+  }
+  if (intent.createOnly) {
+    throw new ConflictError("name_taken", `${title} exists already`, {
+      hint: "choose another name, or change the one that is there",
+    });
+  }
+  if (!intent.declares) return;
+  const first = Object.entries(existing.managers).find(
+    ([name, entry]) =>
+      entry.declares && name !== intent.manager && !intent.takeOverFrom?.includes(name),
+  );
+  if (first) {
+    throw new ConflictError(
+      "conflict",
+      `${title} is declared by ${describeManager(first[0])} already`,
+      {
+        hint: "declare it in one file only, or give one of the two another name",
+        details: { manager: first[0] },
+      },
+    );
+  }
+}
+
+function fieldsOwnedError(intent: ApplyIntent, conflicts: readonly FieldConflict[]): ConflictError {
+  const byManager = new Map<string, string[]>();
+  for (const { manager, path } of conflicts) {
+    byManager.set(manager, [...(byManager.get(manager) ?? []), formatDottedPath(path)]);
+  }
+  const parts = [...byManager].map(
+    ([manager, fields]) =>
+      `${fields.join(", ")} ${fields.length === 1 ? "is" : "are"} set by ${describeManager(manager)}`,
+  );
+  return new ConflictError("field_owned", `${intent.kind} ${intent.name}: ${parts.join("; ")}`, {
+    hint: "change the file, or send ?force=true to take over until the file changes",
+    details: { fields: conflicts },
+  });
+}
+
+/** Leaves to set and, for a patch, pointers to remove. Throws InvalidSpecError for what is no tree of plain values. */
+function readDocument(intent: ApplyIntent): { set: Leaves; remove: readonly string[] } {
+  const document: ResourceFields = {
+    spec: intent.spec,
+    labels: intent.labels ?? {},
+    annotations: intent.annotations ?? {},
+  };
+  const title = `${intent.kind} "${intent.name}" is not valid`;
+  if (!isMap(intent.spec)) {
+    const issue = { path: "/spec", message: "expected a mapping" };
+    throw new InvalidSpecError(`${title}: spec: ${issue.message}`, [issue]);
+  }
+  const issue = checkPlainValue(document);
+  if (issue)
+    throw new InvalidSpecError(`${title}: ${formatDottedPath(issue.path)}: ${issue.message}`, [
+      issue,
+    ]);
+  const leaves = flattenFields(document);
+  if (intent.mode === "replace") return { set: leaves, remove: [] };
+  const remove = [...leaves].filter(([, value]) => value === null).map(([pointer]) => pointer);
+  return { set: new Map([...leaves].filter(([, value]) => value !== null)), remove };
+}
+
+/** The validator sees what the app would get: the merged document, with each secret's real value. */
+function validateMerged(
+  existing: StoredResource | undefined,
+  intent: ApplyIntent,
+  context: PlanApplyContext,
+  leaves: { readonly set: Leaves; readonly given: Leaves; readonly after: Leaves },
+): void {
+  let merged = leaves.after;
+  if (intent.kind === "Secret") {
+    const kept = existing ? (context.secrets.reveal(intent.name) ?? {}) : {};
+    merged = new Map(
+      [...leaves.after].map(([pointer, value]) => {
+        if (!isSecretValue(pointer, value)) return [pointer, value];
+        if (leaves.set.get(pointer) === value) return [pointer, leaves.given.get(pointer)];
+        return [pointer, kept[pointer.slice("/spec/data/".length)] ?? ""];
+      }),
+    );
+  }
+  const { spec, labels, annotations } = unflattenLeaves(merged);
+  context.validate({
+    apiVersion: API_VERSION,
+    kind: intent.kind,
+    metadata: { name: intent.name, labels, annotations },
+    spec,
+  });
+}
+
+function newResource(intent: ApplyIntent, time: string): StoredResource {
+  return {
+    kind: intent.kind,
+    name: intent.name,
+    uid: randomUUID(),
+    spec: {},
+    labels: {},
+    annotations: {},
+    generation: 0,
+    resourceVersion: 0,
+    createdAt: time,
+    deletionTimestamp: null,
+    finalizers: getInitialFinalizers(intent.kind),
+    owners: {},
+    managers: {},
+    actor: intent.actor.name,
+    status: null,
+  };
+}
+
+/** What has something elsewhere that must go before the resource may. */
+function getInitialFinalizers(kind: Kind): readonly string[] {
+  if (kind === "App") return [APP_FINALIZER];
+  return kind === "Model" ? [MODEL_FINALIZER] : [];
+}
+
+/** Validation has let nothing but texts through. */
+function toStringValues(values: Readonly<Record<string, unknown>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
+}
+
+function bumpsGeneration(changes: readonly FieldChange[]): boolean {
+  const own = `/metadata/annotations/${BERTH_ANNOTATION_PREFIX.replaceAll("/", "~1")}`;
+  return changes.some(({ path }) => path.startsWith("/spec/") || path.startsWith(own));
+}

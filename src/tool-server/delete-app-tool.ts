@@ -1,0 +1,59 @@
+import type { AppDetails } from "../resources/wire/apps.ts";
+import { takeSnapshot } from "./app-change.ts";
+import type { ToolArguments, ToolContext, ToolOutput } from "./tool-context.ts";
+
+/** Deletes an app, and waits until it is gone. Named volumes stay: no tool takes data away. */
+export async function deleteAppTool(
+  args: ToolArguments,
+  context: ToolContext,
+): Promise<ToolOutput> {
+  const name = String(args["name"]);
+  const { client, records, signal } = context;
+  const before = await client.apps.get(name, signal);
+  const volumes = (before.spec.volumes ?? []).flatMap((volume) =>
+    "name" in volume ? [volume.name] : [],
+  );
+  const irreversibleReason = findIrreversibleReason(before);
+  const undoId = irreversibleReason === null ? await keepUndoRecord(before, context) : undefined;
+  try {
+    await client.apps.delete(name, { signal });
+  } catch (error) {
+    if (undoId !== undefined) await records.remove(undoId);
+    throw error;
+  }
+  const isGone = await client.apps
+    .waitDeleted(name, { timeoutMs: context.remainingMs(), signal })
+    // It is on its way out all the same.
+    .catch(() => false);
+  return {
+    text: [
+      isGone ? `app "${name}" is deleted` : `app "${name}" is being deleted, which goes on`,
+      ...(volumes.length === 0 ? [] : [`its volumes stay: ${volumes.join(", ")}`]),
+      ...(irreversibleReason === null ? [] : [`this cannot be taken back: ${irreversibleReason}`]),
+    ].join("; "),
+    structured: {
+      name,
+      deleted: isGone,
+      volumes_kept: volumes,
+      // Without an undo_id the call counts as one that cannot be taken back.
+      ...(undoId === undefined ? { not_undoable: irreversibleReason } : { undo_id: undoId }),
+    },
+  };
+}
+
+function keepUndoRecord(before: AppDetails, { client, records }: ToolContext): Promise<string> {
+  return records.add({
+    server: client.origin,
+    app: before.name,
+    before: takeSnapshot(before),
+    after: null,
+    created: [],
+  });
+}
+
+/** Why the app cannot be made again from its spec; null where it can. */
+function findIrreversibleReason({ spec }: AppDetails): string | null {
+  if (spec.source && "archive" in spec.source)
+    return "the archive that it was built from goes with it; upload that again with `berth deploy`";
+  return null;
+}

@@ -1,0 +1,37 @@
+import { deepEqual } from "../base/canonical-json.ts";
+
+type Mapping = Readonly<Record<string, unknown>>;
+
+/** The merge patch (RFC 7396) that makes the one value of the other. Pure. */
+export function createMergePatch(from: Mapping, to: Mapping): Record<string, unknown> {
+  const patch: Record<string, unknown> = {};
+  for (const key of new Set([...Object.keys(from), ...Object.keys(to)])) {
+    const [before, after] = [from[key], to[key]];
+    if (after === undefined) {
+      if (before !== undefined) patch[key] = null;
+    } else if (isMapping(before) && isMapping(after)) {
+      const inner = createMergePatch(before, after);
+      if (Object.keys(inner).length > 0) patch[key] = inner;
+    } else if (!deepEqual(before, after)) {
+      patch[key] = after;
+    }
+  }
+  return patch;
+}
+
+/** What the patch makes of a value. Pure. */
+export function applyMergePatch(value: Mapping, patch: Mapping): Record<string, unknown> {
+  const result: Record<string, unknown> = { ...value };
+  for (const [key, change] of Object.entries(patch)) {
+    const before = result[key];
+    if (change === null) delete result[key];
+    else if (isMapping(change))
+      result[key] = applyMergePatch(isMapping(before) ? before : {}, change);
+    else result[key] = change;
+  }
+  return result;
+}
+
+function isMapping(value: unknown): value is Mapping {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,65 @@
+import { closeSync, openSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { expect, it, vi } from "vitest";
+import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
+import { Dice } from "../../support/random.ts";
+
+const PAGE = 4_096;
+
+function notes(): string {
+  const folder = temporaryFolder();
+  const files = Array.from({ length: 300 }, (_, at) => [
+    `${at}.md`,
+    `# Note ${at}\n\nharbour ${at}`,
+  ]);
+  writeFiles(folder, Object.fromEntries(files));
+  return folder;
+}
+
+/** Noise over the first page of each table, which leaves a file that opens. */
+function damage(dir: string, tables: readonly string[]): void {
+  const file = join(dir, "context.db");
+  const db = new Database(file);
+  const roots = db
+    .prepare<[string], number>(
+      "SELECT rootpage FROM sqlite_master WHERE name IN (SELECT value FROM json_each(?))",
+    )
+    .pluck()
+    .all(JSON.stringify(tables));
+  db.close();
+  const dice = new Dice(tables.length);
+  const descriptor = openSync(file, "r+");
+  for (const root of roots) {
+    const noise = Buffer.from(Array.from({ length: PAGE }, () => dice.between(0, 255)));
+    writeSync(descriptor, noise, 0, PAGE, (root - 1) * PAGE);
+  }
+  closeSync(descriptor);
+}
+
+it.each([
+  [["source"]],
+  [["document"]],
+  [["passage_words_data"]],
+  [["setting"]],
+  [["sqlite_master", "source", "document", "chunk", "passage", "passage_words_idx", "vector"]],
+])("makes an index anew that is damaged in %j", async (tables) => {
+  const [folder, dir] = [notes(), temporaryFolder()];
+  const sources = [{ name: "notes", path: folder }];
+  const first = await openContext({ dir, sources });
+  expect(await first.find("harbour", { limit: 50 })).toHaveLength(50);
+  await first.context[Symbol.asyncDispose]();
+  damage(dir, tables);
+  const second = await openContext({ dir, sources });
+  await vi.waitFor(
+    async () => {
+      // Whoever searches finds the damage that nothing else has touched.
+      expect(await second.find("harbour 271").catch(() => [])).toMatchObject([
+        { title: "Note 271" },
+      ]);
+      expect(second.context.indexState()).toMatchObject({ state: "ready", documents: 300 });
+    },
+    { timeout: 15_000, interval: 100 },
+  );
+  expect(await second.find("harbour", { limit: 50 })).toHaveLength(50);
+});

@@ -1,0 +1,186 @@
+import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it, vi } from "vitest";
+import {
+  containsBytes,
+  openContext,
+  temporaryFolder,
+  waitUntilFound,
+  writeFiles,
+} from "../../support/context-harness.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
+
+const until = (check: () => Promise<void> | void) =>
+  vi.waitFor(check, { ...WAIT_OPTIONS, interval: 30 });
+
+it("follows files that are made, changed, renamed and deleted", async () => {
+  const folder = temporaryFolder();
+  writeFiles(folder, {
+    "a.md": "# First\n\nmarmalade is sticky\n\n## Second part\n\ncucumber",
+    "sub/b.txt": "kept",
+  });
+  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  const [first] = await world.find("marmalade");
+
+  writeFiles(folder, { "sub/deep/c.md": "# New\n\nmarmalade again" });
+  await waitUntilFound(world, "marmalade", ["First", "New"]);
+
+  // An editor's save: what did not change keeps its id.
+  writeFileSync(
+    join(folder, "a.md~"),
+    "# First\n\nmarmalade is sticky\n\n## Second part\n\nradish",
+  );
+  renameSync(join(folder, "a.md~"), join(folder, "a.md"));
+  await waitUntilFound(world, "radish", ["First > Second part"]);
+  expect(await world.find("cucumber")).toEqual([]);
+  expect((await world.find("marmalade")).map(({ id }) => id)).toContain(first?.id);
+
+  renameSync(join(folder, "a.md"), join(folder, "sub/moved.md"));
+  await until(async () => {
+    const found = (await world.find("marmalade")).find(({ title }) => title === "First");
+    expect(found).toMatchObject({ id: first?.id, uri: expect.stringContaining("/sub/moved.md") });
+  });
+
+  renameSync(join(folder, "sub"), join(folder, "other"));
+  await until(async () => {
+    const hits = await world.find("marmalade");
+    expect(hits.map(({ uri }) => uri).every((uri) => uri.includes("/other/"))).toBe(true);
+    expect(hits.map(({ id }) => id)).toContain(first?.id);
+  });
+  writeFiles(folder, { "other/deep/d.md": "# Watched there too\n\nmarmalade" });
+  await waitUntilFound(world, "marmalade", ["First", "New", "Watched there too"]);
+
+  rmSync(join(folder, "other"), { recursive: true });
+  await waitUntilFound(world, "marmalade", []);
+  expect(world.context.indexState()).toMatchObject({ state: "ready" });
+});
+
+it("leaves no byte of a deleted text behind", async () => {
+  const folder = temporaryFolder();
+  const canary = "zyxwvqcanary";
+  const many = Array.from({ length: 40 }, (_, at) => [
+    `${at}.md`,
+    `# ${at}\n\nsome other words ${at}`,
+  ]);
+  writeFiles(folder, { "plan.md": `# Plan\n\nthe word is ${canary}`, ...Object.fromEntries(many) });
+  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  expect(await world.find(canary)).toHaveLength(1);
+  expect(containsBytes(world.dir, canary)).toBe(true);
+  unlinkSync(join(folder, "plan.md"));
+  await waitUntilFound(world, canary, []);
+  await until(() => expect(containsBytes(world.dir, canary)).toBe(false));
+});
+
+it("keeps up with a burst", async () => {
+  const folder = temporaryFolder();
+  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  for (let at = 0; at < 400; at += 1) {
+    mkdirSync(join(folder, `d${at % 20}`), { recursive: true });
+    writeFileSync(join(folder, `d${at % 20}`, `${at}.txt`), `burst number ${at}`);
+    if (at % 4 === 3) unlinkSync(join(folder, `d${(at - 1) % 20}`, `${at - 1}.txt`));
+  }
+  await until(() => expect(world.context.indexState().documents).toBe(300));
+  expect(await world.find("399")).toHaveLength(1);
+});
+
+it("leaves out what ignore files say, hidden things, secrets, links and what is no text", async () => {
+  const [folder, outside] = [temporaryFolder(), temporaryFolder()];
+  writeFiles(outside, { "far.txt": "findme outside" });
+  writeFiles(folder, {
+    "kept.txt": "findme kept",
+    ".gitignore": "*.log\n/build/\n!important.log\n",
+    ".berthignore": "drafts/\n",
+    "noise.log": "findme",
+    "important.log": "findme important",
+    "build/out.txt": "findme",
+    "src/build/in.txt": "findme inner",
+    "drafts/a.txt": "findme",
+    "node_modules/x/readme.md": "findme",
+    ".hidden.txt": "findme",
+    ".ssh/config": "findme",
+    "app.env": "findme",
+    "server.pem": "findme",
+    id_ed25519: "findme",
+    "pasted.txt": "findme\n-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n",
+    "picture.bin": Buffer.from([0x66, 0, 1, 2, 3, 0, 0, 9]),
+    "paper.pdf": "%PDF-1.7 findme",
+    "huge.txt": `findme ${"x".repeat(2 * 1024 * 1024)}`,
+    "utf16.txt": Buffer.from("\ufefffindme sixteen", "utf16le"),
+    "latin1.txt": Buffer.from("findme na\xefve", "latin1"),
+  });
+  symlinkSync(join(outside, "far.txt"), join(folder, "link.txt"));
+  symlinkSync(outside, join(folder, "linked"));
+  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  const names = async () =>
+    (await world.find("findme", { limit: 50 }))
+      .map(({ uri }) => uri.split("/").at(-1) ?? "")
+      .toSorted((a, b) => (a < b ? -1 : 1));
+  expect(await names()).toEqual(["important.log", "in.txt", "kept.txt", "latin1.txt", "utf16.txt"]);
+  expect(await world.find("naïve")).toHaveLength(1);
+  expect(world.context.indexState().sources).toEqual([
+    { name: "notes", documents: 5, skipped: 4, state: "ready", message: null },
+  ]);
+  writeFileSync(join(folder, ".berthignore"), "kept.txt\n");
+  await until(async () =>
+    expect(await names()).toEqual(["a.txt", "important.log", "in.txt", "latin1.txt", "utf16.txt"]),
+  );
+});
+
+it("reads nothing again after a restart that has not changed", async () => {
+  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  writeFiles(folder, { "a.md": "# One\n\nalpha", "b.md": "# Two\n\nbeta" });
+  const first = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
+  const [before] = await first.find("alpha");
+  await first.context[Symbol.asyncDispose]();
+  writeFileSync(join(folder, "b.md"), "# Two\n\ngamma");
+  const second = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
+  expect((await second.find("alpha"))[0]?.id).toBe(before?.id);
+  expect(await second.find("beta")).toEqual([]);
+  expect(await second.find("gamma")).toHaveLength(1);
+  await second.context[Symbol.asyncDispose]();
+  const third = await openContext({ dir, sources: [] });
+  expect(await third.find("alpha")).toEqual([]);
+  expect(third.context.indexState()).toEqual({
+    v: 1,
+    state: "empty",
+    documents: 0,
+    chunks: 0,
+    sources: [],
+  });
+  expect(containsBytes(dir, "gamma")).toBe(false);
+});
+
+it("makes a damaged index anew", async () => {
+  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  writeFiles(folder, { "a.md": "# One\n\nalpha" });
+  writeFileSync(
+    join(dir, "context.db"),
+    "this is no database, and long enough to be looked at".repeat(100),
+  );
+  const world = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
+  expect(await world.find("alpha")).toHaveLength(1);
+});
+
+it("says what is wrong with a source, and finds it when it comes", async () => {
+  const parent = temporaryFolder();
+  const path = join(parent, "later");
+  const world = await openContext({
+    sources: [
+      { name: "later", path },
+      { name: "keys", path: join(parent, ".ssh") },
+    ],
+    timing: { debounceMs: 50, degradedRescanMs: 100 },
+  });
+  expect(world.context.indexState()).toMatchObject({
+    state: "degraded",
+    sources: [
+      { name: "later", state: "degraded", message: expect.stringContaining("not there") },
+      { name: "keys", state: "degraded", message: expect.stringContaining("never indexed") },
+    ],
+  });
+  writeFiles(parent, { "later/a.md": "# Came\n\nalpha", ".ssh/config": "alpha" });
+  await waitUntilFound(world, "alpha", ["Came"]);
+  await until(() =>
+    expect(world.context.indexState().sources[0]).toMatchObject({ state: "ready" }),
+  );
+});

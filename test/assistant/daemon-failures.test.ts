@@ -1,0 +1,271 @@
+import { execFile, spawn } from "node:child_process";
+import { copyFile, mkdtemp, readdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { beforeAll, describe, expect, test } from "vitest";
+import { AssistantProcess, berth } from "../support/assistant-process.ts";
+import { writeDamagedModel } from "../support/gguf/damaged-model.ts";
+import { getModelFile } from "../support/gguf/preset-model.ts";
+
+/** A leak of one in a hundred shows. */
+const STREAMS = Number(process.env["BERTH_STREAM_RUNS"] ?? 200);
+
+const run = promisify(execFile);
+
+let tiny: string;
+/** Never ends an answer by itself. */
+let endless: string;
+beforeAll(async () => {
+  [tiny, endless] = await Promise.all([
+    getModelFile("tiny"),
+    getModelFile("tiny", { endsAfter: null, contextTokens: 8_192 }),
+  ]);
+});
+
+const messages = [{ role: "user" as const, content: "Tell me a story" }];
+
+/** Processes below `pid`, its own children first. */
+async function childrenOf(pid: number): Promise<number[]> {
+  const tasks = await readdir(`/proc/${pid}/task`);
+  const lists = await Promise.all(
+    tasks.map((task) => readFile(`/proc/${pid}/task/${task}/children`, "utf8").catch(() => "")),
+  );
+  return lists.join(" ").split(" ").filter(Boolean).map(Number);
+}
+
+async function isRunning(pid: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  return status !== "" && !/\) Z /.test(status);
+}
+
+async function openFiles(pid: number): Promise<number> {
+  return (await readdir(`/proc/${pid}/fd`)).length;
+}
+
+describe("the daemon", () => {
+  test("told to end while it is still starting, it ends well", async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), "berth-starting-"));
+    const child = spawn(
+      process.execPath,
+      ["bin/berth", "assistant", "--model", tiny, "--port", "0", "--data-dir", dataDir],
+      { stdio: ["ignore", "pipe", "ignore"] },
+    );
+    const ended = new Promise((resolve) => child.once("close", resolve));
+    let said = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
+    try {
+      // The first thing that it makes.
+      await expect.poll(() => readdir(dataDir), { interval: 2 }).toContain("run");
+      child.kill("SIGTERM");
+      expect(await ended).toBe(0);
+      expect(said).toBe("");
+      const verified = await berth(["ledger", "verify", "--data-dir", dataDir]);
+      expect(verified).toMatchObject({ code: 0 });
+    } finally {
+      child.kill("SIGKILL");
+      await ended;
+      await rm(dataDir, { recursive: true, force: true });
+    }
+  });
+});
+
+describe("the engine", () => {
+  test("killed in the middle of a stream, it ends that stream with an error and comes back", async () => {
+    await using daemon = await AssistantProcess.start(["--model", `m=${endless}`]);
+    const stream = await daemon.openai.chat.completions.create({
+      model: "m",
+      messages,
+      stream: true,
+      max_tokens: 8_000,
+    });
+    const [engine] = await childrenOf(daemon.pid);
+    if (engine === undefined) throw new Error("a resident model has a process of its own");
+    let chunks = 0;
+    const reading = async () => {
+      for await (const _ of stream) if (++chunks === 5) process.kill(engine, "SIGKILL");
+    };
+    await expect(reading()).rejects.toMatchObject({ code: "engine_failed" });
+    expect(chunks).toBeGreaterThanOrEqual(5);
+    const again = await daemon.openai.chat.completions.create({
+      model: "m",
+      messages,
+      max_tokens: 3,
+    });
+    expect(again.usage?.completion_tokens).toBe(3);
+    expect(await childrenOf(daemon.pid)).not.toContain(engine);
+  });
+
+  test("does not outlive a daemon that is killed; the next one goes on, and nothing is lost", async () => {
+    await using daemon = await AssistantProcess.start(["--model", `m=${endless}`]);
+    const stream = await daemon.openai.chat.completions.create({
+      model: "m",
+      messages,
+      stream: true,
+      max_tokens: 8_000,
+    });
+    const [engine] = await childrenOf(daemon.pid);
+    for await (const _ of stream) break;
+    await daemon.stop("SIGKILL");
+    await expect.poll(() => isRunning(engine ?? 0)).toBe(false);
+    await daemon.start();
+    await daemon.openai.chat.completions.create({ model: "m", messages, max_tokens: 2 });
+    await daemon.stop();
+    const verified = await berth(["ledger", "verify", "--data-dir", daemon.dataDir]);
+    expect(verified).toMatchObject({ code: 0, stderr: "" });
+    const tail = await berth(["ledger", "tail", "--data-dir", daemon.dataDir, "--json"]);
+    expect(tail.stdout.match(/inference\.generate/g)).toHaveLength(2);
+  });
+
+  test("hundreds of cancelled streams leave no sequence and no file open", async () => {
+    await using daemon = await AssistantProcess.start([
+      "--model",
+      `m=${endless}`,
+      "--queue",
+      "500",
+    ]);
+    const cancel = async (chunksMax: number) => {
+      const stream = await daemon.openai.chat.completions.create({
+        model: "m",
+        messages,
+        stream: true,
+        max_tokens: 8_000,
+      });
+      let chunks = 0;
+      for await (const _ of stream) if (++chunks >= chunksMax) break;
+    };
+    const round = (count: number) =>
+      Promise.all(Array.from({ length: count }, (_, index) => cancel(1 + (index % 4))));
+    const quiet = async () => {
+      await expect
+        .poll(async () => (await daemon.state()).models[0], { timeout: 20_000 })
+        .toMatchObject({ active: 0, queued: 0 });
+    };
+    await round(50);
+    await quiet();
+    const [engine = 0] = await childrenOf(daemon.pid);
+    const before = [await openFiles(daemon.pid), await openFiles(engine)];
+    for (let done = 0; done < STREAMS; done += 50) await round(50);
+    await quiet();
+    // Keep-alive connections of the client itself come and go.
+    await expect
+      .poll(() => openFiles(daemon.pid), { timeout: 20_000 })
+      .toBeLessThanOrEqual((before[0] ?? 0) + 5);
+    expect(await openFiles(engine)).toBe(before[1]);
+  });
+});
+
+describe("models that cannot be", () => {
+  test("a damaged file on the command line is refused at the start, by name and without its path", async () => {
+    const dir = await mkdtemp(join(tmpdir(), "berth-damaged-"));
+    try {
+      const file = join(dir, "broken.gguf");
+      await writeDamagedModel(file, "truncated-tensors");
+      const ended = await berth([
+        "assistant",
+        "--port",
+        "0",
+        "--data-dir",
+        join(dir, "data"),
+        "--model",
+        file,
+      ]);
+      expect(ended.code).toBe(1);
+      expect(ended.stderr).toMatch(/^error: .*broken/m);
+      expect(ended.stderr).not.toMatch(/ {4}at |node_modules/);
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  });
+
+  test("one in the folder is listed, refused when it is asked for, and serves once it is replaced", async () => {
+    await using daemon = await AssistantProcess.start();
+    const file = join(daemon.dataDir, "models/broken.gguf");
+    await writeDamagedModel(file, "truncated-header");
+    const chat = () =>
+      daemon.openai.chat.completions.create({ model: "broken", messages, max_tokens: 2 });
+    await expect(chat()).rejects.toMatchObject({ code: "model_unusable" });
+    const listed = await daemon.openai.models.list();
+    expect(listed.data.map(({ id }) => id)).toEqual(["broken"]);
+    await rm(file);
+    await copyFile(tiny, file);
+    expect((await chat()).usage?.completion_tokens).toBe(2);
+  });
+
+  test("what needs more memory than there is is refused with the numbers, and what to do", async () => {
+    const wide = await getModelFile("wide-context");
+    await using daemon = await AssistantProcess.start(["--memory", "200Mi"]);
+    await expect(
+      daemon.control("POST", "/models/load", { id: "wide", path: wide, context_tokens: 131_072 }),
+    ).rejects.toThrow(
+      /insufficient_memory.*needs 0\.[0-9]+ GB.*a context of [0-9]+ tokens.*would fit/,
+    );
+    // With less context the same model fits.
+    await daemon.control("POST", "/models/load", {
+      id: "wide",
+      path: wide,
+      context_tokens: 1_024,
+      sequences: 1,
+    });
+    expect((await daemon.state()).models[0]).toMatchObject({ state: "resident" });
+  });
+
+  test("a prompt that does not fit the context is refused with both counts", async () => {
+    await using daemon = await AssistantProcess.start(["--model", `m=${tiny}`, "--context", "128"]);
+    await expect(
+      daemon.openai.chat.completions.create({
+        model: "m",
+        messages: [{ role: "user", content: "word ".repeat(500) }],
+      }),
+    ).rejects.toMatchObject({
+      status: 400,
+      code: "context_length_exceeded",
+      message: expect.stringMatching(/128/),
+    });
+  });
+});
+
+describe("the ledger", () => {
+  test("a full disk refuses every request with 503, and nothing else happens; with room it goes on", async () => {
+    const mount = await mkdtemp(join(tmpdir(), "berth-full-"));
+    await run("mount", ["-t", "tmpfs", "-o", "size=64m", "tmpfs", mount]);
+    try {
+      await using daemon = await AssistantProcess.start([
+        "--engine",
+        "stub",
+        "--data-dir",
+        join(mount, "data"),
+      ]);
+      const chat = () =>
+        daemon.openai.chat.completions.create({ model: "stub", messages, max_tokens: 2 });
+      await chat();
+      const { bavail, bsize } = await statfs(mount);
+      const filler = join(mount, "filler");
+      await writeFile(filler, Buffer.alloc(bavail * bsize)).catch(() => {});
+      const refused = async () => {
+        for (;;) await chat();
+      };
+      await expect(refused()).rejects.toMatchObject({
+        status: 503,
+        code: "ledger_unavailable",
+        type: "service_unavailable",
+      });
+      const response = await fetch(`${daemon.ready.url}/v1/embeddings`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model: "stub", input: "a" }),
+      });
+      expect(response.status).toBe(503);
+      expect(response.headers.get("x-should-retry")).toBe("false");
+      expect((await daemon.state()).ledger.ok).toBe(false);
+      await rm(filler);
+      await expect.poll(() => chat().then(() => "ok", String), { timeout: 20_000 }).toBe("ok");
+      await daemon.stop();
+      const verified = await berth(["ledger", "verify", "--data-dir", join(mount, "data")]);
+      expect(verified).toMatchObject({ code: 0, stderr: "" });
+    } finally {
+      await run("umount", ["-l", mount]);
+      await rm(mount, { recursive: true });
+    }
+  });
+});

@@ -1,0 +1,140 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { LogFields, Logger } from "../../../src/base/logger.ts";
+import {
+  type InferenceHttpHarness,
+  SHORT_WAIT,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
+import { accepted } from "../../support/scripted-service.ts";
+
+let world: InferenceHttpHarness;
+let lines: { level: string; fields: LogFields; message: string }[];
+beforeEach(async () => {
+  lines = [];
+  const at = (level: string) => (fields: LogFields, message: string) => {
+    lines.push({ level, fields, message });
+  };
+  const logger: Logger = {
+    debug: at("debug"),
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    child: () => logger,
+  };
+  world = await startInferenceHttp({ logger });
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+const body = { messages: [{ role: "user", content: "my secret" }], user: "ann" };
+
+test("health has status, engine and version, and says when the ledger stands in the way", async () => {
+  const health = async () => (await fetch(`${world.url}/health`)).json();
+  expect(await health()).toEqual({
+    status: "ok",
+    engine: "scripted",
+    version: "1.2.3",
+    ledger: "ok",
+  });
+  world.service.healthAnswer = { engine: "stub", ledgerOk: false };
+  expect(await health()).toMatchObject({
+    status: "degraded",
+    engine: "stub",
+    ledger: "unavailable",
+  });
+});
+
+test("a model that has failed says why, others do not", async () => {
+  const [model] = world.service.known;
+  if (model) world.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
+  const list: unknown = await (await fetch(`${world.url}/v1/models`)).json();
+  expect(list).toMatchObject({ data: [{ state: "failed", error: "it is cut off" }, {}] });
+  expect(JSON.stringify(list).match(/"error"/g)).toHaveLength(1);
+});
+
+test("models are listed as the contract says, and found by id and alias, slashes included", async () => {
+  const list = await world.openai.models.list();
+  expect(list.object).toBe("list");
+  expect(list.data).toMatchObject([
+    { id: "tiny", object: "model", created: 1_700_000_000, owned_by: "berth", state: "resident" },
+    { id: "hub/org/embedder:q8", object: "model", created: 1_700_000_001, owned_by: "berth" },
+  ]);
+  for (const name of ["hub/org/embedder:q8", "tiny", "default"]) {
+    // The client escapes the slashes; others write them.
+    const model = await world.openai.models.retrieve(name);
+    const plain = await (await fetch(`${world.url}/v1/models/${name}`)).json();
+    expect(plain).toEqual(model);
+    expect(model.id).toBe(name === "default" ? "tiny" : name);
+  }
+  await expect(world.openai.models.retrieve("gpt-5")).rejects.toMatchObject({
+    status: 404,
+    code: "model_not_found",
+    param: "model",
+    type: "invalid_request_error",
+  });
+});
+
+test("metrics count requests by route and status, tokens by model, and errors of streams", async () => {
+  await (await world.post("/v1/chat/completions", body)).text();
+  await (await world.post("/v1/chat/completions", { ...body, stream: true })).text();
+  await (await world.post("/v1/chat/completions", {})).text();
+  await (await fetch(`${world.url}/v1/models/some/id`)).text();
+  world.service.script = function* () {
+    yield accepted;
+    yield { type: "text", choice: 0, text: "a" };
+    throw new Error("broken");
+  };
+  await (await world.post("/v1/chat/completions", { ...body, stream: true })).text();
+  const response = await fetch(`${world.url}/metrics`);
+  expect(response.headers.get("content-type")).toContain("text/plain");
+  const text = await response.text();
+  const chat = 'method="POST",route="/v1/chat/completions"';
+  for (const line of [
+    `berth_inference_requests_total{${chat},status="200"} 3`,
+    `berth_inference_requests_total{${chat},status="400"} 1`,
+    'berth_inference_requests_total{method="GET",route="/v1/models/*",status="404"} 1',
+    'berth_inference_tokens_total{model="tiny",kind="prompt"} 10',
+    'berth_inference_tokens_total{model="tiny",kind="cached"} 4',
+    'berth_inference_tokens_total{model="tiny",kind="completion"} 6',
+    'berth_inference_errors_total{code="internal"} 1',
+    'berth_inference_errors_total{code="model_not_found"} 1',
+    'berth_inference_time_to_first_token_seconds_count{model="tiny"} 3',
+    "berth_inference_requests_underway 1",
+  ]) {
+    expect(text).toContain(`${line}\n`);
+  }
+});
+
+test("the log has every request and nothing of a prompt; what nobody expected is an error", async () => {
+  await (await world.post("/v1/chat/completions", { ...body, odd: 1 })).text();
+  await expect
+    .poll(() => lines.filter(({ level }) => level === "info"), SHORT_WAIT)
+    .toHaveLength(1);
+  expect(lines).toMatchObject([
+    { level: "debug", fields: { ignored: "odd" } },
+    {
+      level: "info",
+      message: "a request is over",
+      fields: {
+        method: "POST",
+        route: "/v1/chat/completions",
+        status: "200",
+        model: "tiny",
+        ledgerSeq: 7,
+        promptTokens: 5,
+        completionTokens: 3,
+      },
+    },
+  ]);
+  world.service.script = () => {
+    throw new TypeError("x is not a function");
+  };
+  const response = await world.post("/v1/chat/completions", body);
+  expect([response.status, await response.json()]).toMatchObject([
+    500,
+    { error: { code: "internal" } },
+  ]);
+  expect(lines.filter(({ level }) => level === "error")).toMatchObject([
+    { fields: { err: { message: "x is not a function" }, requestId: expect.any(String) } },
+  ]);
+  expect(JSON.stringify(lines)).not.toContain("secret");
+});

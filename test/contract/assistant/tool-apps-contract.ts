@@ -1,0 +1,241 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { JsonObject } from "../../../src/assistant/agent/port.ts";
+import {
+  type AppAddress,
+  type LiveTool,
+  ToolAppError,
+  type ToolApps,
+} from "../../../src/assistant/agent/tool-apps.ts";
+
+/** What a scripted app does when one of its tools is called. */
+export type ScriptedAnswer =
+  | {
+      readonly kind: "result";
+      readonly structured?: JsonObject;
+      readonly content?: readonly unknown[];
+      readonly isError?: boolean;
+    }
+  /** The app's own protocol says that it could not: a JSON-RPC error. */
+  | { readonly kind: "error"; readonly message: string }
+  /** Never answers. */
+  | { readonly kind: "hang" }
+  /** Answers when `release` resolves. */
+  | { readonly kind: "late"; readonly release: Promise<void>; readonly structured: JsonObject }
+  /** The connection ends in the middle of the call. */
+  | { readonly kind: "die" }
+  /** An answer to the call that is no result of a tool. */
+  | { readonly kind: "nonsense" }
+  /** Larger than a frame may be. */
+  | { readonly kind: "huge" };
+
+export interface ScriptedTool {
+  readonly name: string;
+  readonly description?: string;
+  readonly inputSchema: JsonObject;
+  readonly answer: ScriptedAnswer;
+}
+
+export interface ScriptedApp {
+  readonly address: AppAddress;
+  /** The calls that have reached it, in order. */
+  readonly received: readonly { readonly name: string; readonly args: JsonObject }[];
+  /** Other tools from now on; it says that its list has changed, and this resolves when that was heard. */
+  setTools(tools: readonly ScriptedTool[]): Promise<void>;
+  /** Ends it, with every connection that it has. */
+  die(): Promise<void>;
+}
+
+export interface ToolAppsHarness extends AsyncDisposable {
+  /** Gives a call up after `callLimitMs`. */
+  readonly apps: ToolApps;
+  readonly callLimitMs: number;
+  /** Starts an app, or starts it again; `start` of the same id replaces one that died. */
+  start(appId: string, tools: readonly ScriptedTool[]): Promise<ScriptedApp>;
+}
+
+const schema: JsonObject = {
+  type: "object",
+  properties: { title: { type: "string", maxLength: 120 } },
+  required: ["title"],
+  additionalProperties: false,
+};
+
+function tool(name: string, answer: ScriptedAnswer): ScriptedTool {
+  return { name, description: `Does ${name}.`, inputSchema: schema, answer };
+}
+
+/** The ToolAppError of the rejection; fails where there is none. */
+async function failure(work: Promise<unknown>): Promise<ToolAppError> {
+  const error: unknown = await work.then(
+    () => new Error("it succeeded"),
+    (reason: unknown) => reason,
+  );
+  if (error instanceof ToolAppError) return error;
+  throw error;
+}
+
+/** The behaviour that the agent relies on, of MCP apps and of the fake. */
+export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHarness>): void {
+  describe(`the tool apps port on ${adapter}`, () => {
+    let harness: ToolAppsHarness;
+    let appNumber = 0;
+    const signal = new AbortController().signal;
+
+    beforeAll(async () => {
+      harness = await open();
+    });
+    afterAll(async () => {
+      await harness[Symbol.asyncDispose]();
+    });
+
+    function start(...tools: readonly ScriptedTool[]): Promise<ScriptedApp> {
+      appNumber += 1;
+      return harness.start(`org.example.scripted${appNumber}`, tools);
+    }
+
+    async function defined(app: ScriptedApp, name: string): Promise<LiveTool | undefined> {
+      return harness.apps.getDefinition(app.address, name, signal);
+    }
+
+    async function call(app: ScriptedApp, name: string, args: JsonObject = { title: "x" }) {
+      await defined(app, name);
+      return harness.apps.call(app.address, name, args, signal);
+    }
+
+    it("tells what a tool is now, and that there is none of that name", async () => {
+      const app = await start(tool("create", { kind: "result" }));
+      const live = await defined(app, "create");
+      expect(live).toEqual({ description: "Does create.", inputSchema: schema });
+      expect(await defined(app, "other")).toBeUndefined();
+      expect(app.received).toEqual([]);
+    });
+
+    it("hands the arguments over as they are, and brings back what the tool gave", async () => {
+      const content = [{ type: "text", text: "done" }];
+      const structured = { id: "n1", tags: ["a", "ä"], none: null };
+      const app = await start(tool("create", { kind: "result", structured, content }));
+      const args = { title: 'a "quoted" title\nwith ☃ and \u0000' };
+      expect(await call(app, "create", args)).toEqual({ structured, content, isError: false });
+      expect(app.received).toEqual([{ name: "create", args }]);
+    });
+
+    it("says so where a result has no structured part", async () => {
+      const content = [{ type: "text", text: "plain" }];
+      const app = await start(tool("create", { kind: "result", content }));
+      expect((await call(app, "create")).structured).toBeUndefined();
+    });
+
+    it("passes on that the tool itself says it failed", async () => {
+      const content = [{ type: "text", text: "no such note" }];
+      const app = await start(tool("create", { kind: "result", content, isError: true }));
+      expect(await call(app, "create")).toMatchObject({ isError: true, content });
+    });
+
+    it("makes one short line of what an app says of its fault", async () => {
+      const message = `it broke\nhere ${"x".repeat(2_000)}`;
+      const app = await start(tool("create", { kind: "error", message }));
+      const error = await failure(call(app, "create"));
+      expect(error.code).toBe("tool_error");
+      expect(error.message).toContain("it broke");
+      expect(error.message).not.toContain("\n");
+      expect(error.message.length).toBeLessThan(700);
+    });
+
+    it("is app_unavailable where nobody is, and nothing can start it", async () => {
+      const nobody = { appId: "org.example.nobody", isActivatable: false };
+      const error = await failure(harness.apps.getDefinition(nobody, "create", signal));
+      expect(error.code).toBe("app_unavailable");
+      expect(harness.apps.isConnected(nobody.appId)).toBe(false);
+    });
+
+    it("sends a call once, whatever becomes of the connection", async () => {
+      const app = await start(tool("create", { kind: "die" }));
+      expect((await failure(call(app, "create"))).code).toBe("transport_closed");
+      expect(app.received).toHaveLength(1);
+      const again = await harness.start(app.address.appId, [tool("create", { kind: "result" })]);
+      expect((await call(again, "create")).isError).toBe(false);
+      expect(again.received).toHaveLength(1);
+    });
+
+    it("knows whether an app answers just now", async () => {
+      const app = await start(tool("create", { kind: "result" }));
+      await defined(app, "create");
+      expect(harness.apps.isConnected(app.address.appId)).toBe(true);
+      await app.die();
+      await expect.poll(() => harness.apps.isConnected(app.address.appId)).toBe(false);
+      expect((await failure(defined(app, "create"))).code).toBe("app_unavailable");
+    });
+
+    it("knows whether a call has anybody to go to, and reaches for nobody", async () => {
+      const nobody = { appId: "org.example.nobody", isActivatable: false };
+      expect(await harness.apps.isReachable(nobody)).toBe(false);
+      expect(await harness.apps.isReachable({ ...nobody, isActivatable: true })).toBe(true);
+      const app = await start(tool("create", { kind: "result" }));
+      expect(await harness.apps.isReachable(app.address)).toBe(true);
+      expect(harness.apps.isConnected(app.address.appId)).toBe(false);
+    });
+
+    it("gives a call up that takes too long", async () => {
+      const app = await start(tool("create", { kind: "hang" }));
+      expect((await failure(call(app, "create"))).code).toBe("timeout");
+    });
+
+    it("ends a call that is aborted with the reason of the signal", async () => {
+      const app = await start(tool("create", { kind: "hang" }));
+      await defined(app, "create");
+      const aborting = new AbortController();
+      const reason = new Error("enough");
+      const called = harness.apps.call(app.address, "create", { title: "x" }, aborting.signal);
+      called.catch(() => {});
+      await expect.poll(() => app.received.length).toBe(1);
+      aborting.abort(reason);
+      await expect(called).rejects.toBe(reason);
+    });
+
+    it("does not begin where the signal has aborted before", async () => {
+      const app = await start(tool("create", { kind: "result" }));
+      await defined(app, "create");
+      const reason = new Error("enough");
+      const aborted = AbortSignal.abort(reason);
+      const called = harness.apps.call(app.address, "create", { title: "x" }, aborted);
+      await expect(called).rejects.toBe(reason);
+      expect(app.received).toEqual([]);
+    });
+
+    it("refuses an answer that is none, and one that is too large", async () => {
+      const app = await start(tool("odd", { kind: "nonsense" }), tool("big", { kind: "huge" }));
+      expect((await failure(call(app, "odd"))).code).toBe("bad_result");
+      const big = await harness.start(app.address.appId, [tool("big", { kind: "huge" })]);
+      expect((await failure(call(big, "big"))).code).toBe("result_too_large");
+    });
+
+    it("lets a call that hangs cost nobody else anything", async () => {
+      const gate = new AbortController();
+      const release = new Promise<void>((resolve) => {
+        gate.signal.addEventListener("abort", () => resolve());
+      });
+      const late = { kind: "late", release, structured: { late: true } } as const;
+      const app = await start(tool("late", late), tool("quick", { kind: "result" }));
+      const first = call(app, "late");
+      await expect.poll(() => app.received.length).toBe(1);
+      expect((await call(app, "quick")).isError).toBe(false);
+      gate.abort();
+      expect((await first).structured).toEqual({ late: true });
+    });
+
+    it("sees a definition that has changed", async () => {
+      const app = await start(tool("create", { kind: "result" }));
+      await defined(app, "create");
+      const changed = { ...schema, properties: { title: { type: "string" } } };
+      await app.setTools([
+        { name: "create", inputSchema: changed, answer: { kind: "result" } },
+        tool("other", { kind: "result" }),
+      ]);
+      const live = await defined(app, "create");
+      expect(live).toEqual({ description: undefined, inputSchema: changed });
+      expect(await defined(app, "other")).toBeDefined();
+      await app.setTools([]);
+      expect(await defined(app, "create")).toBeUndefined();
+    });
+  });
+}

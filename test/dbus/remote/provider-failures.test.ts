@@ -1,0 +1,227 @@
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BusCallError } from "../../../src/dbus/port.ts";
+import { TestAuthority } from "../../support/provider/certificates.ts";
+import {
+  redirect,
+  refusal,
+  type ScriptedResponse,
+} from "../../support/provider/scripted-response.ts";
+import { TestProvider } from "../../support/provider/test-provider.ts";
+import { REMOTE_MODEL, RemoteCompanionHarness } from "../../support/remote-companion-harness.ts";
+
+const DAY_MS = 86_400_000;
+const UNREACHABLE = "dev.assistant.Error.Unreachable";
+const BAD_RESPONSE = "dev.assistant.Error.BadResponse";
+const FAILED = "dev.assistant.Error.Failed";
+const LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded";
+const chunked =
+  "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+
+let desk: RemoteCompanionHarness;
+const others: TestProvider[] = [];
+/** What the provider does with whatever it is asked. */
+let turn: ScriptedResponse | undefined;
+
+beforeAll(async () => {
+  const authority = await TestAuthority.create("Another test authority");
+  const stranger = await TestAuthority.create();
+  desk = await RemoteCompanionHarness.open({
+    script: () => turn,
+    extraAuthorities: [authority.ca],
+  });
+  const past = {
+    validFrom: new Date(Date.now() - 9 * DAY_MS),
+    validUntil: new Date(Date.now() - DAY_MS),
+  };
+  const certificates = {
+    expired: await authority.issue(past),
+    renamed: await authority.issue({ names: ["elsewhere.example"] }),
+    unknown: await stranger.issue(),
+    good: await authority.issue(),
+  };
+  for (const [id, certificate] of Object.entries(certificates)) {
+    const provider = await TestProvider.start({ certificate });
+    others.push(provider);
+    await desk.frontend.call("Remote1", "AddProvider", "sss", id, "", provider.baseUrl);
+  }
+  // Nobody listens there any more.
+  const gone = await TestProvider.start({ tls: true });
+  await desk.frontend.call("Remote1", "AddProvider", "sss", "gone", "", gone.baseUrl);
+  await gone[Symbol.asyncDispose]();
+});
+afterAll(async () => {
+  for (const provider of others) await provider[Symbol.asyncDispose]();
+  await desk?.[Symbol.asyncDispose]();
+});
+
+interface Outcome {
+  readonly retryAfter?: string;
+  /** Of the answer on the companion's port. */
+  readonly status: number;
+  /** There, and in Finished. */
+  readonly code: string;
+  /** Of ListModels. */
+  readonly list: string;
+  /** For a chat; a list is asked for once. */
+  readonly attempts: number;
+}
+
+/** All three ways to a provider at once, and what each is told. */
+async function outcomeOf(provider: string): Promise<Outcome> {
+  const model = `remote:${provider}:test-model`;
+  const before = desk.entries("egress.send").length;
+  const asked = desk.cloudProvider.requests.length;
+  const [http, turnOfBus, list] = await Promise.all([
+    desk.chat(model, "Hello").result,
+    desk.frontend
+      .ask("Hello", { model_hint: model, lane: "chat" })
+      .then((told) => desk.frontend.waitForEnd(told)),
+    desk.frontend.call("Remote1", "ListModels", "s", provider).then(
+      () => "answered",
+      (error: unknown) => (error instanceof BusCallError ? error.busName : String(error)),
+    ),
+  ]);
+  expect(turnOfBus.end).toMatchObject({
+    status: http.code === undefined ? "completed" : "failed",
+    detail: { code: http.code ?? "ok" },
+  });
+  const entries = desk.entries("egress.send").slice(before);
+  const chats = entries.filter(({ body }) => body.fields["kind"] === "generate");
+  expect(entries.length - chats.length).toBe(1);
+  if (provider === "cloud") expect(desk.cloudProvider.requests.length - asked).toBe(entries.length);
+  const { "retry-after": retryAfter } = http.headers;
+  return {
+    status: http.status,
+    code: http.code ?? "ok",
+    list,
+    attempts: chats.length / 2,
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  };
+}
+
+describe("a provider that is not there as it should be", () => {
+  it.each(["expired", "renamed", "unknown", "gone"])("(%s) is unreachable", async (provider) => {
+    expect(await outcomeOf(provider)).toEqual({
+      status: 502,
+      code: "unreachable",
+      list: UNREACHABLE,
+      attempts: 3,
+    });
+    for (const { requests } of others) expect(requests).toEqual([]);
+  });
+
+  it("is asked where its certificate is good", async () => {
+    const outcome = { status: 200, code: "ok", list: "answered", attempts: 1 };
+    expect(await outcomeOf("good")).toEqual(outcome);
+  });
+});
+
+const page = "<!doctype html><title>Sign in</title>";
+const json = { "content-type": "application/json" };
+const begun: ScriptedResponse = {
+  type: "chat",
+  text: ["One"],
+  afterwards: { after: 1, do: "cut" },
+};
+
+const answers: readonly (readonly [string, ScriptedResponse, number, string, string, number])[] = [
+  ["a reset", { type: "reset" }, 502, "unreachable", UNREACHABLE, 3],
+  ["no HTTP", raw("SSH-2.0-OpenSSH_9.6\r\n"), 502, "bad_response", BAD_RESPONSE, 1],
+  [
+    "a page",
+    status(200, page, { "content-type": "text/html" }),
+    502,
+    "bad_response",
+    BAD_RESPONSE,
+    1,
+  ],
+  ["no JSON", status(200, '{"choices":', json), 502, "bad_response", BAD_RESPONSE, 1],
+  ["another JSON", status(200, { ok: true }), 502, "bad_response", BAD_RESPONSE, 1],
+  ["a redirect", redirect("https://elsewhere.example/v1"), 502, "bad_response", BAD_RESPONSE, 1],
+  [
+    "what is compressed",
+    status(200, gzipSync("{}"), { ...json, "content-encoding": "gzip" }),
+    502,
+    "bad_response",
+    BAD_RESPONSE,
+    1,
+  ],
+  [
+    "headers without end",
+    status(200, {}, { "x-endless": "x".repeat(48 * 1024) }),
+    502,
+    "bad_response",
+    BAD_RESPONSE,
+    1,
+  ],
+  [
+    "a body without end",
+    { type: "raw", bytes: endless(17), afterwards: "hang" },
+    502,
+    "bad_response",
+    BAD_RESPONSE,
+    1,
+  ],
+  ["half a body", raw(`${chunked}5\r\n{"cho\r\n`), 502, "cut_off", BAD_RESPONSE, 1],
+  ["400", refusal(400, "no"), 400, "invalid_request", "org.freedesktop.DBus.Error.InvalidArgs", 1],
+  ["401", refusal(401, "no"), 401, "unauthorized", "dev.assistant.Error.Unauthorized", 1],
+  ["403", refusal(403, "no"), 401, "unauthorized", "dev.assistant.Error.Unauthorized", 1],
+  ["404", refusal(404, "no"), 404, "model_not_found", BAD_RESPONSE, 1],
+  ["408", refusal(408, "no"), 504, "timeout", FAILED, 1],
+  ["429", refusal(429, "no"), 429, "rate_limited", LIMITS_EXCEEDED, 1],
+  ["500", refusal(500, "no"), 502, "provider_failed", FAILED, 1],
+  ["502", refusal(502, "no"), 502, "provider_failed", FAILED, 3],
+  ["503", refusal(503, "no"), 502, "provider_failed", FAILED, 3],
+  ["504", refusal(504, "no"), 502, "provider_failed", FAILED, 3],
+  ["a stream that is cut", begun, 200, "cut_off", BAD_RESPONSE, 1],
+];
+
+describe("a provider that answers", () => {
+  it.each(answers)("%s is told so", async (_, answer, httpStatus, code, list, attempts) => {
+    turn = answer;
+    expect(await outcomeOf("cloud")).toEqual({ status: httpStatus, code, list, attempts });
+  });
+
+  it.each([
+    [429, "7", 1, "rate_limited", 429],
+    [503, "60", 1, "provider_failed", 502],
+    [503, "1", 3, "provider_failed", 502],
+  ])("%i with a Retry-After of %s s is left alone for so long", async (...row) => {
+    const [answered, retryAfter, attempts, code, httpStatus] = row;
+    turn = refusal(answered, "later", { "retry-after": retryAfter });
+    expect(await outcomeOf("cloud")).toMatchObject({
+      status: httpStatus,
+      code,
+      attempts,
+      retryAfter,
+    });
+  });
+
+  it("is used again as soon as it is well", async () => {
+    turn = undefined;
+    const outcome = { status: 200, code: "ok", list: "answered", attempts: 1 };
+    expect(await outcomeOf("cloud")).toEqual(outcome);
+    expect(await desk.chat(REMOTE_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
+    const complaints = desk.companion.lines.filter((line) => /"level":[56]0|Warning/.test(line));
+    expect(complaints).toEqual([]);
+  });
+});
+
+function status(
+  code: number,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): ScriptedResponse {
+  return { type: "status", status: code, body, headers };
+}
+
+function raw(bytes: string): ScriptedResponse {
+  return { type: "raw", bytes, afterwards: "cut" };
+}
+
+/** A line of so many megabytes, of a body that has still more. */
+function endless(megabytes: number): Buffer {
+  const answerHead = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
+  return Buffer.concat([Buffer.from(`${answerHead}"`), Buffer.alloc(megabytes * 2 ** 20, "x")]);
+}

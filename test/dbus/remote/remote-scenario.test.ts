@@ -1,0 +1,439 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { BusValue } from "../../../src/dbus/port.ts";
+import { AuthorizationServer } from "../../support/authorization-server.ts";
+import { BusTap } from "../../support/bus-tap.ts";
+import { DesktopHarness, NOTES } from "../../support/desktop-harness.ts";
+import { FrontendClient } from "../../support/frontend-client.ts";
+import {
+  type InferenceHttpHarness,
+  startInferenceHttp,
+} from "../../support/inference-http-harness.ts";
+import { openedBy } from "../../support/open-descriptors.ts";
+import { OpenRouterSignInServer } from "../../support/openrouter-sign-in.ts";
+import { TestProvider } from "../../support/provider/test-provider.ts";
+import { accepted, says, started, textOfPrompt } from "../../support/scripted-service.ts";
+
+/**
+ * A person's day with models here and elsewhere: the real companion on a private bus, a system instance whose model
+ * says what the test wants, providers over TLS, real authorization servers, the notes app, and the `openai`
+ * client. The tests stand in the order of the day, and each builds on those before it.
+ */
+const KEY = "sk-canary-9f3c71d2e8";
+const REMOTE = "remote:cloud:test-model";
+
+let folder: string;
+let system: InferenceHttpHarness;
+let cloud: TestProvider;
+let hub: TestProvider;
+let openid: AuthorizationServer;
+let openrouter: OpenRouterSignInServer;
+let desktop: DesktopHarness;
+let tap: BusTap;
+let person: FrontendClient;
+let openai: OpenAI;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "berth-remote-day-"));
+  system = await startInferenceHttp();
+  localModel(system);
+  cloud = await TestProvider.start({ tls: true, key: KEY });
+  hub = await TestProvider.start({ models: ["hub-model"] });
+  openid = await AuthorizationServer.start();
+  openrouter = await OpenRouterSignInServer.start();
+  const endpoints = join(folder, "oauth.json");
+  await writeFile(
+    endpoints,
+    JSON.stringify({
+      openrouter: openrouter.endpoints(`${hub.origin}/v1`),
+      huggingface: openid.endpoints(`${hub.origin}/v1`),
+    }),
+  );
+  const authority = join(folder, "ca.pem");
+  await writeFile(authority, cloud.ca);
+  desktop = await DesktopHarness.start(
+    { NODE_EXTRA_CA_CERTS: authority, ASSISTANT_OAUTH_CONFIG: endpoints },
+    ["--upstream", system.url],
+  );
+  tap = await BusTap.open(desktop.bus);
+  person = await FrontendClient.connect(desktop.bus.address);
+  const baseURL = `${desktop.companion.ready.url}/v1`;
+  openai = new OpenAI({ baseURL, apiKey: "any", maxRetries: 0 });
+});
+
+afterAll(async () => {
+  for (const part of [person, tap, desktop, openrouter, openid, hub, cloud, system])
+    await part?.[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Chooses the tool for notes where a note is wished for and none was made, and repeats the question else. */
+function localModel({ service }: InferenceHttpHarness): void {
+  service.script = (request) => {
+    const text = textOfPrompt(request.prompts[0]);
+    if (request.guide.kind !== "json_schema") return says(request, ["Local", " ", "answer"]);
+    const wants = /write a note/.test(text) && !/\[outcome 1 /.test(text);
+    const choice = wants
+      ? { tool: `${NOTES}/create_note`, args: { title: "Milk", body: "two litres" } }
+      : { tool: "none" };
+    return [
+      accepted,
+      started(),
+      { type: "text", choice: 0, text: JSON.stringify(choice) },
+      { type: "end", choice: 0, reason: "stop", completionTokens: 9 },
+    ];
+  };
+}
+
+const chats = () => cloud.requests.filter(({ path }) => path.endsWith("/chat/completions"));
+/** An out argument that is a text. */
+const textOf = (value: BusValue | undefined) => (typeof value === "string" ? value : "");
+const order = (names: readonly string[]) => names.filter((name, at) => names[at - 1] !== name);
+
+describe("a question", () => {
+  it("is answered by the local model", async () => {
+    const turn = await person.waitForEnd(await person.ask("How are you?"));
+    expect(turn.text).toBe("Local answer");
+    expect(order(turn.names)).toEqual(["Started", "Token", "Finished"]);
+    expect(turn.meta).toMatchObject({ v: 1, lane: "agent", route: "local", sources: [] });
+    expect(turn.end).toMatchObject({
+      status: "completed",
+      detail: { v: 1, code: "ok", finish_reason: "stop", calls: [] },
+    });
+  });
+
+  it("lists as unavailable what there is not", async () => {
+    const turn = await person.waitForEnd(
+      await person.ask("Look!", { window: true, selection: true }),
+    );
+    expect(turn.meta).toMatchObject({ unavailable: ["window", "selection"], options: [] });
+    expect(turn.end?.status).toBe("completed");
+  });
+
+  it("has the turns before it, in the chat lane", async () => {
+    const history = [
+      { role: "user", content: "My name is Ada." },
+      { role: "assistant", content: "Hello Ada." },
+    ];
+    const turn = await person.ask("And now?", {
+      lane: "chat",
+      history_json: JSON.stringify(history),
+    });
+    expect((await person.waitForEnd(turn)).end?.status).toBe("completed");
+    const prompt = system.service.requests.at(-1)?.prompts[0];
+    expect(prompt?.kind === "chat" ? prompt.messages.map(({ content }) => content) : []).toEqual([
+      "My name is Ada.",
+      "Hello Ada.",
+      "And now?",
+    ]);
+  });
+});
+
+describe("a provider", () => {
+  it("is added, with a key that is never on the bus", async () => {
+    await person.call("Remote1", "AddProvider", "sss", "cloud", "A cloud", cloud.baseUrl);
+    const file = join(folder, "key");
+    writeFileSync(file, `${KEY}\n`, { mode: 0o600 });
+    await person.call("Remote1", "SetKeyFd", "sh", "cloud", openSync(file, "r"));
+    rmSync(file);
+    const state = await person.getRemoteState();
+    expect(state.providers.find(({ id }) => id === "cloud")).toMatchObject({
+      base_url: cloud.baseUrl,
+      address_class: "loopback",
+      credential: { present: true, kind: "key" },
+    });
+    expect(Object.values(state.consent)).not.toContain(true);
+    const [models] = await person.call("Remote1", "ListModels", "s", "cloud");
+    expect(JSON.parse(textOf(models))).toEqual(["test-model", "test-embedder"]);
+  });
+
+  it("has its key read only where it may be set, and its descriptor closed in any case", async () => {
+    // Of its end nothing would be heard: somebody holds the other one.
+    const pipe = join(folder, "endless");
+    execFileSync("mkfifo", [pipe]);
+    const fd = openSync(pipe, "r+");
+    await expect(person.call("Remote1", "SetKeyFd", "sh", "nobody", fd)).rejects.toThrow(
+      'there is no provider "nobody"',
+    );
+    await expect.poll(() => openedBy(desktop.companion.ready.pid)).not.toContain(pipe);
+  });
+
+  it.each([
+    ["AddProvider", ["cloud", "again", "https://example.org/v1"], "Error.Exists"],
+    ["AddProvider", ["Bad Id", "", "https://example.org/v1"], "Error.InvalidArgs"],
+    ["AddProvider", ["meta", "", "http://169.254.169.254/v1"], "Error.AccessDenied"],
+    ["AddProvider", ["meta", "", "http://[::ffff:169.254.169.254]/v1"], "Error.AccessDenied"],
+    ["AddProvider", ["own", "", "http://127.0.0.1:7777/v1"], "Error.AccessDenied"],
+    ["AddProvider", ["file", "", "file:///etc/passwd"], "Error.InvalidArgs"],
+    ["AddProvider", ["user", "", "https://a:b@example.org/v1"], "Error.InvalidArgs"],
+    ["RemoveProvider", ["nobody"], "Error.NotFound"],
+    ["RemoveProvider", ["openrouter"], "Error.InvalidArgs"],
+    ["SetKey", ["nobody", "k"], "Error.NotFound"],
+    ["BeginLogin", ["cloud"], "Error.InvalidArgs"],
+    ["ListModels", ["nobody"], "Error.NotFound"],
+  ] as const)("%s %j is %s", async (member, args, name) => {
+    const call = person.call("Remote1", member, "s".repeat(args.length), ...args);
+    await expect(call).rejects.toMatchObject({ busName: expect.stringMatching(`${name}$`) });
+  });
+
+  it("is sent nothing before the person allows it", async () => {
+    const turn = await person.ask("A secret", { model_hint: REMOTE });
+    expect(await person.waitForQuestion(turn)).toMatchObject({
+      v: 1,
+      kind: "consent",
+      provider: "cloud",
+      scopes: ["prompt"],
+    });
+    await person.respond(turn, false);
+    await person.waitForEnd(turn);
+    expect(turn.end).toMatchObject({ status: "denied", detail: { code: "declined" } });
+    expect(turn.names).not.toContain("Token");
+    const cancelled = await person.ask("A secret", { model_hint: REMOTE, lane: "chat" });
+    await person.waitForQuestion(cancelled);
+    await person.call("Overlay1", "Cancel", "t", cancelled.queryId);
+    expect((await person.waitForEnd(cancelled)).end?.status).toBe("denied");
+    await expect(chat("A secret")).rejects.toMatchObject({ status: 403, code: "consent_required" });
+    expect(chats()).toEqual([]);
+  });
+
+  it("answers once where it was allowed once", async () => {
+    const turn = await person.ask("Only this", { model_hint: REMOTE, lane: "chat" });
+    await person.waitForQuestion(turn);
+    await person.respond(turn, true);
+    await person.waitForEnd(turn);
+    expect(turn.text).toBe("You said: Only this");
+    expect(turn.meta).toMatchObject({ lane: "chat", route: "remote", model: REMOTE });
+    expect(turn.end).toMatchObject({ status: "completed", detail: { model: REMOTE } });
+    const next = await person.ask("And this", { model_hint: REMOTE, lane: "chat" });
+    await person.waitForQuestion(next);
+    await person.respond(next, false);
+    await person.waitForEnd(next);
+    expect(chats()).toHaveLength(1);
+  });
+});
+
+async function chat(content: string, model = REMOTE): Promise<string> {
+  const stream = await openai.chat.completions.create({
+    model,
+    stream: true,
+    messages: [{ role: "user", content }],
+  });
+  let text = "";
+  for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
+  return text;
+}
+
+describe("the openai client", () => {
+  it("has both, once the person allows prompts to leave", async () => {
+    await person.call("Remote1", "SetConsent", "sb", "prompt", true);
+    expect(await chat("Hello")).toBe("You said: Hello");
+    expect(await chat("Hello", "tiny")).toBe("Local answer");
+    const ids: string[] = [];
+    for await (const { id } of openai.models.list()) ids.push(id);
+    expect(ids).toEqual(expect.arrayContaining(["tiny", REMOTE, "remote:cloud:test-embedder"]));
+    const embedded = await openai.embeddings.create({
+      model: "remote:cloud:test-embedder",
+      input: ["a", "b"],
+    });
+    expect(embedded.data.map(({ index }) => index)).toEqual([0, 1]);
+  });
+
+  it("gets its own error for what a provider says", async () => {
+    cloud.next({ type: "status", status: 401, body: { error: { message: `no ${KEY}` } } });
+    const refused = chat("x");
+    await expect(refused).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
+    await expect(refused).rejects.not.toMatchObject({ message: expect.stringContaining(KEY) });
+    cloud.next({ type: "status", status: 429, headers: { "retry-after": "7" }, body: {} });
+    await expect(chat("x")).rejects.toBeInstanceOf(OpenAI.RateLimitError);
+    await expect(chat("x", "remote:cloud:nobody")).rejects.toBeInstanceOf(OpenAI.NotFoundError);
+    await expect(chat("x", "remote:nobody:x")).rejects.toBeInstanceOf(OpenAI.NotFoundError);
+  });
+
+  it("uses names that the person wrote down", async () => {
+    await writeFile(
+      desktop.companion.settingsFile,
+      `models: { best: [remote:cloud:gone, tiny], far: ${REMOTE} }\nindex:\n  - { name: papers, path: ~/Papers, scope: home }\n`,
+    );
+    expect(await chat("Hello", "far")).toBe("You said: Hello");
+    expect(await chat("Hello", "best")).toBe("Local answer");
+  });
+
+  it("never sends a key where a provider points to", async () => {
+    const before = hub.requests.length;
+    cloud.next({ type: "status", status: 302, headers: { location: `${hub.origin}/v1/x` } });
+    await expect(chat("x")).rejects.toMatchObject({ code: "bad_response" });
+    expect(hub.requests).toHaveLength(before);
+  });
+});
+
+describe("tools", () => {
+  it("are called with the person's consent inside the turn", async () => {
+    const turn = await person.ask("Please write a note that I need milk");
+    expect(await person.waitForQuestion(turn)).toMatchObject({
+      kind: "call",
+      app_id: NOTES,
+      tool: "create_note",
+      args: { title: "Milk" },
+      chain: ["user"],
+    });
+    await person.respond(turn, true);
+    await person.waitForEnd(turn);
+    expect(turn.end).toMatchObject({
+      status: "completed",
+      detail: { calls: [{ app_id: NOTES, tool: "create_note", status: "executed" }] },
+    });
+    const { stdout } = await desktop.companion.berth([
+      "call",
+      NOTES,
+      "list_notes",
+      "{}",
+      "--provenance",
+      "user",
+    ]);
+    expect(stdout).toContain("Milk");
+  });
+
+  it("do nothing where the person says no", async () => {
+    const turn = await person.ask("Please write a note that I need milk");
+    await person.waitForQuestion(turn);
+    await person.respond(turn, false);
+    expect((await person.waitForEnd(turn)).end).toMatchObject({ status: "denied" });
+  });
+});
+
+describe("the person's own things", () => {
+  it("are found, and named in the answer's beginning", async () => {
+    const turn = await person.waitForEnd(
+      await person.ask("What pressure should the boiler have?", { my_stuff: true }),
+    );
+    expect(turn.meta).toMatchObject({ options: ["my_stuff"], sources: [{ source: "papers" }] });
+    expect(textOfPrompt(system.service.requests.at(-1)?.prompts[0])).toContain("1.5 bar");
+  });
+
+  it("leave only with consent of their own", async () => {
+    const before = chats().length;
+    const turn = await person.ask("What pressure should the boiler have?", {
+      my_stuff: true,
+      lane: "chat",
+      model_hint: REMOTE,
+    });
+    expect(await person.waitForQuestion(turn)).toMatchObject({
+      scopes: ["files"],
+      sources: [{ source: "papers" }],
+    });
+    expect(chats()).toHaveLength(before);
+    await person.respond(turn, true);
+    await person.waitForEnd(turn);
+    expect(chats().at(-1)?.text).toContain("1.5 bar");
+  });
+
+  it("taint what tools are asked for", async () => {
+    const turn = await person.ask("Please write a note about the boiler", { my_stuff: true });
+    const spec = await person.waitForQuestion(turn);
+    expect(spec).toMatchObject({ chain: ["user", "file:papers"] });
+    expect(spec["tiers"]).toEqual({ declared: "write", effective: "destructive" });
+    await person.call("Overlay1", "Cancel", "t", turn.queryId);
+    expect((await person.waitForEnd(turn)).end?.status).toBe("denied");
+  });
+});
+
+describe("consent that is taken back", () => {
+  it("ends what is under way", async () => {
+    cloud.next({ type: "chat", text: ["One", " two"], afterwards: { after: 2, do: "hang" } });
+    const turn = await person.ask("Tell me", { lane: "chat", model_hint: REMOTE });
+    await person.waitUntil("it begins", () => turn.text === "One two");
+    await person.call("Remote1", "SetConsent", "sb", "prompt", false);
+    await person.waitForEnd(turn);
+    expect(turn.end).toMatchObject({ status: "failed", detail: { code: "consent_required" } });
+    await expect.poll(() => chats().at(-1)?.state).toBe("left");
+  });
+});
+
+describe("signing in", () => {
+  it("goes through a real authorization server, and its session is good for models", async () => {
+    const [url] = await person.call("Remote1", "BeginLogin", "s", "huggingface");
+    const { login } = await person.getRemoteState();
+    expect(login.pending).toMatchObject([{ provider_id: "huggingface" }]);
+    const page = await openid.signIn(textOf(url));
+    expect(page.status).toBe(200);
+    await person.waitUntil("it is told", () => person.logins.length > 0);
+    expect(person.logins.splice(0)).toEqual(["huggingface true ok"]);
+    const [models] = await person.call("Remote1", "ListModels", "s", "huggingface");
+    expect(JSON.parse(textOf(models))).toEqual(["hub-model"]);
+    const bearer = hub.requests.at(-1)?.headers.authorization?.replace("Bearer ", "") ?? "";
+    expect(await openid.accountOf(bearer)).toBe("alice");
+    await person.call("Remote1", "Logout", "s", "huggingface");
+    await expect.poll(() => openid.accountOf(bearer)).toBeUndefined();
+  });
+
+  it("gets a key by exchange, and every other end has its word", async () => {
+    const [url] = await person.call("Remote1", "BeginLogin", "s", "openrouter");
+    await openrouter.signIn(textOf(url));
+    await person.waitUntil("it is told", () => person.logins.length > 0);
+    const [older] = await person.call("Remote1", "BeginLogin", "s", "huggingface");
+    const [newer] = await person.call("Remote1", "BeginLogin", "s", "huggingface");
+    await openid.signIn(textOf(newer), "abort");
+    await person.waitUntil("both are told", () => person.logins.length > 2);
+    const [forged] = await person.call("Remote1", "BeginLogin", "s", "huggingface");
+    const back = await openid.authorize(textOf(forged));
+    back.searchParams.set("state", "guessed");
+    await fetch(back);
+    await person.waitUntil("that too", () => person.logins.length > 3);
+    expect(older).not.toBe(newer);
+    expect(person.logins).toEqual([
+      "openrouter true ok",
+      "huggingface false superseded",
+      "huggingface false denied_by_user",
+      "huggingface false state_mismatch",
+    ]);
+  });
+});
+
+describe("in the evening", () => {
+  it("the ledger accounts for everything that left", async () => {
+    const { code, stdout } = await desktop.companion.berth(["ledger", "verify", "--user"]);
+    expect(stdout).toContain("whole");
+    expect(code).toBe(0);
+    const told = await desktop.companion.berth([
+      "ledger",
+      "tail",
+      "--user",
+      "-n",
+      "1000",
+      "--json",
+    ]);
+    const entries = told.stdout.split("\n").filter((line) => line.includes('"egress.send"'));
+    const arrived = [...cloud.requests, ...hub.requests];
+    expect(entries.length).toBe(arrived.length);
+  });
+
+  it("no key, token or code is anywhere but in the vault", async () => {
+    const secrets = [KEY, ...openrouter.keys];
+    const { home } = desktop.companion;
+    const texts = new Map<string, Buffer>([
+      ["the bus", tap.bytes],
+      ["the log", Buffer.from(desktop.companion.lines.join("\n"))],
+      ["the state", Buffer.from(JSON.stringify(await person.getRemoteState()))],
+    ]);
+    await desktop.companion.stop();
+    for (const name of await readdir(home, { recursive: true })) {
+      const file = join(home, name);
+      if ((await stat(file).catch(() => undefined))?.isFile() === true)
+        texts.set(name, await readFile(file));
+    }
+    expect(tap.bytes.length).toBeGreaterThan(10_000);
+    expect(texts.size).toBeGreaterThan(10);
+    for (const [where, bytes] of texts)
+      for (const secret of secrets) {
+        expect(bytes.includes(secret), `${secret} in ${where}`).toBe(false);
+        const encoded = Buffer.from(secret).toString("base64").replaceAll("=", "");
+        expect(bytes.includes(encoded), `${secret} in base64 in ${where}`).toBe(false);
+      }
+    expect(secrets).toHaveLength(2);
+  });
+});

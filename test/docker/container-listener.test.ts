@@ -1,0 +1,223 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { createConnection } from "node:net";
+import { networkInterfaces, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { buildDesiredApp } from "../../src/controller/apps/desired-app.ts";
+import { networkName } from "../../src/controller/engine-names.ts";
+import { findHostReachability } from "../../src/controller/ingress/host-reachability.ts";
+import { INSTANCE } from "../../src/controller/labels.ts";
+import { ContainerListenerReconciler } from "../../src/controller/models/container-listener-reconciler.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
+import { openStore } from "../../src/store/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { appResource } from "../support/app-resource.ts";
+import { AssistantProcess } from "../support/assistant-process.ts";
+import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
+import { sweep, trackInstance } from "../support/engine-runs.ts";
+import { freePorts } from "../support/free-port.ts";
+import { NODE_WEB } from "../support/images.ts";
+
+const never = new AbortController().signal;
+
+/** A program of a container that asks a model, as its environment says, and prints the answer. */
+const ask = `
+const { OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL } = process.env;
+// fetch of Node 20 sometimes forgets a request whose connection is reset at once, and nothing holds the process then.
+const hold = setTimeout(() => {}, 60000);
+fetch(OPENAI_BASE_URL + "/chat/completions", {
+  method: "POST",
+  headers: { "content-type": "application/json", authorization: "Bearer " + OPENAI_API_KEY },
+  body: JSON.stringify({ model: OPENAI_MODEL, messages: [{ role: "user", content: "hi" }] }),
+  signal: AbortSignal.timeout(5000),
+})
+  .then(async (answer) => console.log(answer.status, await answer.text()))
+  .catch((error) => console.log("failed", error.cause?.code ?? error.name))
+  .finally(() => clearTimeout(hold));
+`;
+
+let assistant: AssistantProcess;
+let store: Store;
+let doors: ContainerListenerReconciler;
+let dataDir: string;
+const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
+
+beforeAll(async () => {
+  assistant = await AssistantProcess.start(["--engine", "stub"]);
+  dataDir = await mkdtemp(join(tmpdir(), "berth-door-"));
+  store = openStore({ dataDir, clock: systemClock, durability: "off" });
+  await trackInstance(store.instanceId);
+  const [port = 0] = await freePorts(1);
+  doors = new ContainerListenerReconciler({
+    store,
+    runtime,
+    assistant: {
+      setContainerListeners: async (list) =>
+        void (await assistant.control("PUT", "/listeners", { listeners: list })),
+    },
+    findReachability: (signal) =>
+      findHostReachability({ runtime, store, dockerHost: dockerHost(), signal }),
+    dockerHost: dockerHost(),
+    port,
+    clock: systemClock,
+    logger: silentLogger,
+    onChanged: () => {},
+  });
+  doors.start();
+});
+
+afterAll(async () => {
+  await sweep(dockerClient(), `${INSTANCE}=${store.instanceId}`);
+  await doors[Symbol.asyncDispose]();
+  await runtime[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+  await assistant[Symbol.asyncDispose]();
+  await rm(dataDir, { recursive: true });
+});
+
+const spec: AppSpec = {
+  image: NODE_WEB,
+  models: ["stub"],
+  entrypoint: ["/bin/node", "-e", ask],
+};
+
+/** There is an App that says models, and the way to them is open. */
+async function open(): Promise<void> {
+  store.apply({
+    kind: "App",
+    name: "asker",
+    manager: "api",
+    actor: { name: "test" },
+    mode: "replace",
+    spec,
+  });
+  await expect.poll(() => doors.getUnavailableReason(), { timeout: 30_000 }).toBeNull();
+}
+
+/** What the program of the App's container says, on the App's network or another one. */
+async function runClientOn(network: string): Promise<string> {
+  const [container] = buildDesiredApp({
+    instance: store.instanceId,
+    resource: appResource("asker", spec),
+    spec,
+    image: NODE_WEB,
+    ingress: { mode: "off", reachability: "address" },
+    revealSecret: () => "",
+    loopbackPort: () => 0,
+    modelsPort: doors.port,
+  }).containers;
+  if (!container) throw new Error("the App has no container");
+  const id = await runtime.createContainer({ ...container, network, aliases: [] }, never);
+  try {
+    await runtime.startContainer(id, never);
+    const lines: string[] = [];
+    for await (const line of runtime.logs(id, { tail: 10, follow: true }, never))
+      lines.push(line.message);
+    return lines.join("\n");
+  } finally {
+    await runtime.removeContainer(id, never);
+  }
+}
+
+/** Whether something of this machine accepts a connection there, and what becomes of it. */
+function tryConnect(address: string, port: number): Promise<"refused" | "closed" | "open"> {
+  return new Promise((resolve) => {
+    const socket = createConnection({ host: address, port });
+    socket.once("connect", () => socket.write("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"));
+    socket.once("data", () => (resolve("open"), socket.destroy()));
+    socket.once("error", (error: NodeJS.ErrnoException) =>
+      resolve(error.code === "ECONNREFUSED" ? "refused" : "closed"),
+    );
+    socket.once("close", () => resolve("closed"));
+  });
+}
+
+describe("a container of an App that says models", () => {
+  it("is answered by the model, once the way is open", async () => {
+    expect(doors.getUnavailableReason()).not.toBeNull();
+    await open();
+    const answer = await runClientOn(networkName(store.instanceId));
+    expect(answer).toMatch(/^200 /);
+    expect(JSON.parse(answer.slice(4))).toMatchObject({
+      object: "chat.completion",
+      model: "stub",
+      choices: [{ message: { role: "assistant" } }],
+    });
+  });
+
+  it("is not on another network, and neither is anything else there", async () => {
+    await open();
+    const network = `berth-elsewhere-${store.instanceId}`;
+    await dockerClient().createNetwork({
+      Name: network,
+      Labels: { ...testLabels(), [INSTANCE]: store.instanceId },
+    });
+    expect(await runClientOn(network)).toMatch(/^failed (ECONNRESET|TimeoutError)/);
+    expect(await runClientOn("bridge")).toMatch(/^failed (ECONNRESET|TimeoutError)/);
+  });
+
+  it("finds it again after the network was made anew", async () => {
+    await open();
+    const network = networkName(store.instanceId);
+    const before = await runtime.networkSubnets(network, never);
+    await runtime.removeNetwork(network, never);
+    // Takes the range of addresses that has come free.
+    const blocker = await dockerClient().createNetwork({
+      Name: `berth-blocker-${store.instanceId}`,
+      Labels: { ...testLabels(), [INSTANCE]: store.instanceId },
+    });
+    await runtime.ensureNetwork(network, { [INSTANCE]: store.instanceId }, never);
+    expect(await runtime.networkSubnets(network, never)).not.toEqual(before);
+    doors.refresh();
+    await expect
+      .poll(() => runClientOn(network), { timeout: 60_000, interval: 500 })
+      .toMatch(/^200 /);
+    await blocker.remove();
+  });
+
+  it("finds it again after the assistant was started anew", async () => {
+    await open();
+    await assistant.stop("SIGKILL");
+    const network = networkName(store.instanceId);
+    expect(await runClientOn(network)).toMatch(/^failed ECONNREFUSED/);
+    await assistant.start();
+    doors.refresh();
+    await expect
+      .poll(() => runClientOn(network), { timeout: 60_000, interval: 500 })
+      .toMatch(/^200 /);
+  });
+});
+
+describe("everybody else", () => {
+  it("finds nothing at any other address of the machine", async () => {
+    await open();
+    const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
+    const own = Object.values(networkInterfaces())
+      .flat()
+      .flatMap((face) => (face?.family === "IPv4" ? [face.address] : []));
+    expect(own.length).toBeGreaterThan(1);
+    for (const address of new Set(["127.0.0.1", ...own]))
+      expect([address, await tryConnect(address, doors.port)]).toEqual([
+        address,
+        address === gateway ? "closed" : "refused",
+      ]);
+  });
+
+  it("is not let in by this machine's own address on the bridge", async () => {
+    await open();
+    const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
+    expect(await tryConnect(gateway ?? "", doors.port)).toBe("closed");
+  });
+
+  it("finds the door closed after the last such App is gone", async () => {
+    await open();
+    const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
+    store.delete("App", "asker", { actor: { name: "test" }, manager: "api" });
+    await expect
+      .poll(() => tryConnect(gateway ?? "", doors.port), { timeout: 30_000 })
+      .toBe("refused");
+  });
+});

@@ -1,0 +1,248 @@
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { BerthError } from "../../src/base/errors.ts";
+import { APP, INSTANCE } from "../../src/controller/labels.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
+import type { ContainerSpec, LogLine, RuntimeEvent } from "../../src/controller/runtime/port.ts";
+import { dockerClient, dockerHost } from "../support/engine.ts";
+import { startEngineProxy } from "../support/engine-proxy.ts";
+import { sweep } from "../support/engine-runs.ts";
+import { SHELL, WEB } from "../support/images.ts";
+import { randomInstance } from "../support/random-instance.ts";
+
+const signal = new AbortController().signal;
+const instance = randomInstance();
+const labels = { [INSTANCE]: instance, [APP]: "one" };
+const network = `docker-test-${instance}`;
+const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
+let count = 0;
+
+async function make(changes: Partial<ContainerSpec>): Promise<string> {
+  await runtime.ensureNetwork(network, labels, signal);
+  count += 1;
+  return runtime.createContainer(
+    {
+      name: `${network}-${count}`,
+      image: SHELL,
+      labels,
+      env: [],
+      network,
+      aliases: [],
+      mounts: [],
+      publish: [],
+      stopGraceMs: 1_000,
+      ...changes,
+    },
+    signal,
+  );
+}
+
+async function run(changes: Partial<ContainerSpec>): Promise<string> {
+  const id = await make(changes);
+  await runtime.startContainer(id, signal);
+  return id;
+}
+
+/** The last lines of a container, once it is done. */
+async function output(id: string, tail: number): Promise<LogLine[]> {
+  await dockerClient().getContainer(id).wait();
+  const lines: LogLine[] = [];
+  for await (const line of runtime.logs(id, { tail, follow: false }, signal)) lines.push(line);
+  return lines;
+}
+
+const shell = (script: string) => ({ command: ["/bin/sh", "-c", script] });
+
+afterEach(async () => {
+  await sweep(dockerClient(), `${INSTANCE}=${instance}`);
+});
+afterAll(async () => {
+  await runtime[Symbol.asyncDispose]();
+});
+
+describe("a container on Docker", () => {
+  it("is made with bounded logs, a reaping init, no restarts of the engine's, and a name for the host", async () => {
+    const id = await run({});
+    const { HostConfig: config } = await dockerClient().getContainer(id).inspect();
+    expect(config.LogConfig).toEqual({
+      Type: "json-file",
+      Config: { "max-size": "10m", "max-file": "3" },
+    });
+    expect(config.Init).toBe(true);
+    expect(config.RestartPolicy?.Name).toBe("no");
+    const hosts = await runtime.exec(id, ["cat", "/etc/hosts"], 5_000, signal);
+    expect(hosts.output).toContain("host.docker.internal");
+  });
+
+  it("is reached by others of its network under its alias", async () => {
+    const web = await run({ image: WEB, aliases: ["db"], env: ["BODY=from the alias"] });
+    const client = await run({});
+    const script = "until wget -q -O - http://db:8080/; do sleep 0.1; done";
+    const answer = await runtime.exec(client, ["sh", "-c", script], 20_000, signal);
+    expect(answer.output).toContain("from the alias");
+    await runtime.removeContainer(web, signal);
+  });
+
+  it("shows that it was killed for want of memory", async () => {
+    const id = await run({
+      ...shell("sleep 0.2; tail /dev/zero"),
+      memoryBytes: 16 * 2 ** 20,
+    });
+    await output(id, 1);
+    const [container] = await runtime.listContainers({ instance }, signal);
+    expect(container).toMatchObject({ state: "exited", oomKilled: true });
+  });
+
+  it("goes on when it was paused and is started", async () => {
+    const id = await run({});
+    await dockerClient().getContainer(id).pause();
+    expect((await runtime.listContainers({ instance }, signal))[0]?.state).toBe("paused");
+    await runtime.startContainer(id, signal);
+    expect((await runtime.listContainers({ instance }, signal))[0]?.state).toBe("running");
+  });
+
+  it("is removed while it is paused", async () => {
+    const id = await run({});
+    await dockerClient().getContainer(id).pause();
+    await runtime.removeContainer(id, signal);
+    expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
+  });
+
+  it("ends with 127 and says so in its log when its command does not exist", async () => {
+    const id = await run({ command: ["/bin/no-such-command"] });
+    expect((await output(id, 10)).map((line) => line.message).join()).toContain("no-such-command");
+    expect((await runtime.listContainers({ instance }, signal))[0]?.exitCode).toBe(127);
+  });
+});
+
+describe("logs of Docker", () => {
+  it("cuts a long line into pieces and loses none of it", async () => {
+    // The engine itself cuts at 16 KiB, and writes a time before each part.
+    const id = await run(shell("yes ü | head -n 75000 | tr -d '\\n'; echo end; echo after"));
+    const lines = await output(id, 100);
+    expect(lines.at(-1)?.message).toBe("after");
+    expect(
+      lines
+        .slice(0, -1)
+        .map((line) => line.message)
+        .join(""),
+    ).toBe(`${"ü".repeat(75_000)}end`);
+    for (const line of lines) expect(Buffer.byteLength(line.message)).toBeLessThanOrEqual(65_536);
+    expect(lines.length).toBeLessThanOrEqual(5);
+  });
+
+  it("keeps empty lines, and a last one without an end", async () => {
+    const id = await run(shell("printf 'a\\n\\nb\\r\\nlast'"));
+    expect((await output(id, 100)).map((line) => line.message)).toEqual(["a", "", "b", "last"]);
+  });
+
+  it("reads ten thousand lines in order", async () => {
+    const id = await run(shell("seq 1 12000"));
+    const messages = (await output(id, 10_000)).map((line) => Number(line.message));
+    expect(messages).toEqual(Array.from({ length: 10_000 }, (_, index) => index + 2_001));
+  });
+});
+
+describe("commands on Docker", () => {
+  it("gives up on a command that takes too long", async () => {
+    const id = await run({});
+    await expect(runtime.exec(id, ["sleep", "30"], 300, signal)).rejects.toMatchObject({
+      code: "timeout",
+    });
+  });
+
+  it("keeps the last 4 KiB of a command's output", async () => {
+    const id = await run({});
+    const result = await runtime.exec(id, ["seq", "1", "5000"], 10_000, signal);
+    expect(result.output.length).toBe(4_096);
+    expect(result.output.endsWith("4999\n5000\n")).toBe(true);
+  });
+
+  it("answers a command that does not exist as a shell would", async () => {
+    const id = await run({});
+    const result = await runtime.exec(id, ["no-such-command"], 5_000, signal);
+    expect([126, 127]).toContain(result.exitCode);
+    const probe = { type: "command", command: ["no-such-command"] } as const;
+    expect((await runtime.probe(id, probe, 5_000, signal)).healthy).toBe(false);
+  });
+});
+
+describe("probes on Docker", () => {
+  it("does not follow redirects, and takes one for healthy", async () => {
+    const id = await run(
+      shell(
+        "while :; do printf 'HTTP/1.1 302 Found\\r\\nLocation: http://127.0.0.1:1/\\r\\n\\r\\n' | nc -l -p 8080; done",
+      ),
+    );
+    const target = { type: "http", port: 8080, path: "/x y" } as const;
+    await expect
+      .poll(() => runtime.probe(id, target, 1_000, signal))
+      .toEqual({ healthy: true, message: "GET /x y answered 302" });
+  });
+
+  it("says when an answer takes too long", async () => {
+    const id = await run({ image: WEB });
+    const target = { type: "http", port: 8080, path: "/" } as const;
+    await expect
+      .poll(() => runtime.probe(id, target, 1_000, signal))
+      .toMatchObject({ healthy: true });
+    // The kernel goes on taking connections for a server that stands still.
+    await runtime.exec(id, ["busybox", "killall", "-STOP", "httpd"], 5_000, signal);
+    expect(await runtime.probe(id, target, 300, signal)).toEqual({
+      healthy: false,
+      message: "GET / did not answer within 300 ms",
+    });
+  });
+
+  it("tells the ports that are listened on, the engine's name server aside", async () => {
+    const id = await run({ image: WEB, env: ["PORT=9099"] });
+    await expect.poll(() => runtime.listeningPorts(id, signal)).toEqual([9099]);
+  });
+});
+
+describe("the event stream of Docker", () => {
+  it("comes back by itself when it is cut, and tells both", async () => {
+    await using proxy = await startEngineProxy(dockerHost());
+    await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });
+    const reader = new AbortController();
+    const seen: RuntimeEvent[] = [];
+    let id = "";
+    for await (const event of far.events({ instance }, reader.signal)) {
+      seen.push(event);
+      const connects = seen.filter((item) => item.type === "connected").length;
+      if (event.type === "connected" && connects === 1) proxy.cut();
+      if (event.type === "disconnected") {
+        // Made while nobody listened: `since` brings it.
+        id = await run({});
+        proxy.restore();
+      }
+      if (event.type === "container" && event.id === id && event.action === "start") reader.abort();
+    }
+    expect(seen.slice(0, 3).map((event) => event.type)).toEqual([
+      "connected",
+      "disconnected",
+      "connected",
+    ]);
+    expect(seen.at(-1)).toEqual({ type: "container", action: "start", id, app: "one" });
+  });
+});
+
+describe("an engine that goes away", () => {
+  it("is unreachable for calls that wait and calls that come, and works again afterwards", async () => {
+    await using proxy = await startEngineProxy(dockerHost());
+    await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });
+    const id = await run({ ...shell("trap '' TERM; while :; do sleep 1; done") });
+    await far.info(signal);
+    const stopping = far.stopContainer(id, 5_000, signal);
+    const outcome = stopping.then(
+      () => "stopped",
+      (error: unknown) => (error instanceof BerthError ? error.code : error),
+    );
+    await proxy.requested("/stop");
+    proxy.cut();
+    expect(await outcome).toBe("engine_unreachable");
+    await expect(far.info(signal)).rejects.toMatchObject({ code: "engine_unreachable" });
+    proxy.restore();
+    expect((await far.info(signal)).name).toBe("docker");
+  });
+});

@@ -1,0 +1,166 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { appFile, BerthProcess, fetchText, secretFile } from "../support/berth-process.ts";
+import { dockerHost } from "../support/engine.ts";
+import { EngineHistory } from "../support/engine-history.ts";
+import { EngineRelay, type RelayMoment } from "../support/engine-relay.ts";
+import { WEB, WEB_2 } from "../support/images.ts";
+import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
+
+/**
+ * Berth is killed, as by `kill -9`, at requests that change something on the engine, and started again.
+ * Whatever the request, it ends where it would have ended; never do two versions run at once, and nothing is
+ * left over. A run tries a sample of the requests, BERTH_KILLS=all tries every one.
+ */
+const first = {
+  image: WEB,
+  port: 8080,
+  stopGracePeriod: "1s",
+  env: { BODY: "first" },
+  volumes: [{ name: "data", path: "/data" }],
+};
+const next = { ...first, image: WEB_2, env: { BODY: "next" } };
+
+interface Scenario {
+  readonly name: string;
+  readonly begin?: typeof first;
+  readonly end: typeof first;
+  /** The requests that it takes, as the engine's API names them, where nothing goes wrong. */
+  readonly requests: readonly RegExp[];
+}
+
+const scenarios: readonly Scenario[] = [
+  {
+    name: "create",
+    end: first,
+    requests: [
+      /^POST \/networks\/create$/,
+      /^POST \/volumes\/create$/,
+      /^POST \/containers\/create$/,
+      /^POST \/containers\/\w+\/start$/,
+    ],
+  },
+  {
+    name: "replace",
+    begin: first,
+    end: next,
+    requests: [
+      /^POST \/containers\/\w+\/stop$/,
+      /^DELETE \/containers\/\w+$/,
+      // Also where the volume is there: only so is it known to carry the labels.
+      /^POST \/volumes\/create$/,
+      /^POST \/containers\/create$/,
+      /^POST \/containers\/\w+\/start$/,
+    ],
+  },
+];
+
+const moments: readonly RelayMoment[] = ["before", "unanswered", "lost"];
+
+const runs = scenarios.flatMap((story) =>
+  moments.map((moment) => ({ title: `${story.name}: ${moment}`, story, moment })),
+);
+
+// Each starts Berth a few times, and all of them at the same time.
+test.concurrent.for(runs)(
+  "requests of $title",
+  { timeout: MATRIX_LIMIT_MS },
+  async ({ story, moment }, { onTestFailed }) => {
+    await using berth = await BerthProcess.open({
+      start: false,
+      onTestFailed,
+      dockerHost: (root) => `unix://${join(root, "relay.sock")}`,
+      // A folder without any file prunes nothing; without another app, the network goes with the app.
+      specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
+    });
+    await using relay = await EngineRelay.open(berth.dockerHost, dockerHost());
+    await berth.start();
+    await using history = await EngineHistory.open(berth.docker, berth.instance);
+    const points = story.requests.map((_, index) => index + 1);
+    const chosen = sampleOf(`${story.name}: ${moment}`, points, 1);
+    // The last round is undisturbed: its requests are the points.
+    const rounds = [...chosen, points.length + 1];
+    for (const [round, point] of rounds.entries()) {
+      const isKilled = await runScenario(berth, relay, {
+        story,
+        moment,
+        point,
+        isFirst: round === 0,
+      });
+      expect(isKilled).toBe(point <= points.length);
+      expect(history.overlaps, `${moment} ${point}: ${relay.seen.join(", ")}`).toEqual([]);
+    }
+    for (const [index, request] of story.requests.entries())
+      expect(relay.seen[index]).toMatch(request);
+    expect(relay.seen).toHaveLength(story.requests.length);
+    expect(history.starts).toBeGreaterThanOrEqual(rounds.length);
+    expect(await berth.containers()).toHaveLength(1);
+  },
+);
+
+/** Plays one round. Returns false when the story has ended before its request `point`. */
+async function runScenario(
+  berth: BerthProcess,
+  relay: EngineRelay,
+  {
+    story,
+    moment,
+    point,
+    isFirst,
+  }: {
+    readonly story: Scenario;
+    readonly moment: RelayMoment;
+    readonly point: number;
+    readonly isFirst: boolean;
+  },
+): Promise<boolean> {
+  // Each round begins with nothing of Berth's on the engine.
+  relay.setTrap(undefined);
+  if (!isFirst) await berth.remove("web.yaml");
+  if (!isFirst) await berth.waitUntilAppGone("web");
+  expect(await berth.containers()).toEqual([]);
+  for (const volume of await volumesOf(berth)) await berth.docker.getVolume(volume).remove();
+  if (story.begin) {
+    await berth.write("web.yaml", appFile("web", story.begin));
+    await berth.waitForAppReady("web");
+  }
+
+  relay.setTrap({
+    at: point,
+    moment,
+    act: () => {
+      if (moment !== "lost") berth.sendSigkill();
+    },
+  });
+  const generation = story.begin ? 2 : 1;
+  await berth.write("web.yaml", appFile("web", story.end));
+  await berth.until(
+    `${story.name}: request ${point} is made, or all is done`,
+    async () =>
+      relay.hasFired ||
+      (await berth.client.apps.list()).apps.some(
+        (app) => app.name === "web" && app.ready && app.generation === generation,
+      ),
+  );
+  const { hasFired: isSprung } = relay;
+  if (isSprung && moment !== "lost") {
+    await berth.kill();
+    await berth.start();
+  }
+  const app = await berth.waitForAppReady("web", (it) => it.generation === generation);
+  expect(await fetchText(app.url)).toBe(`${story.end.env.BODY}\n`);
+  const containers = await berth.containers();
+  expect(containers.map(({ Image, State }) => `${Image} ${State}`)).toEqual([
+    `${story.end.image} running`,
+  ]);
+  expect(app.containers.map(({ id }) => id)).toEqual(containers.map(({ Id }) => Id));
+  expect(app.restarts).toBe(0);
+  expect(await volumesOf(berth)).toHaveLength(1);
+  return isSprung;
+}
+
+async function volumesOf(berth: BerthProcess): Promise<string[]> {
+  const label = [`dev.berth.instance=${berth.instance}`];
+  const { Volumes: volumes } = await berth.docker.listVolumes({ filters: { label } });
+  return volumes.map(({ Name }) => Name);
+}

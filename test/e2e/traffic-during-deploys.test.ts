@@ -1,0 +1,153 @@
+import { expect, test } from "vitest";
+import { BerthProcess, conditionOf } from "../support/berth-process.ts";
+import { ensureTestImages, NODE_WEB } from "../support/images.ts";
+import { OpenSocket, TrafficLoad, visit } from "../support/traffic.ts";
+
+/** `npm run bench -- ingress` makes twenty deploys under more load. */
+const DEPLOYS = Number(process.env["BERTH_DEPLOY_RUNS"] ?? 7);
+const REQUESTS = 1_000 * DEPLOYS;
+
+/** Real requests through a real Caddy to real containers, while apps are deployed, fail and come back. */
+const web = {
+  image: NODE_WEB,
+  port: 8080,
+  stopGracePeriod: "5s",
+  rollout: { drain: "3s", progressDeadline: "4s" },
+  healthCheck: { path: "/healthz", interval: "1s" },
+} as const;
+
+async function open(): Promise<BerthProcess> {
+  const berth = await BerthProcess.open({ ingress: "process" });
+  await ensureTestImages(berth.dockerHost);
+  return berth;
+}
+
+test("deploys under constant load: no request fails, and the connections of another app are not touched", async () => {
+  await using berth = await open();
+  const { client, ingressPort: port } = berth;
+  const at = (name: string, path = "/") => ({ port, host: `${name}.localhost`, path });
+  await Promise.all([
+    client.apps.create({ name: "a", ...web, env: { BODY: "0" } }, { wait: true }),
+    client.apps.create({ name: "b", ...web, env: { BODY: "b" } }, { wait: true }),
+  ]);
+  const socket = await OpenSocket.connect(at("b", "/socket"));
+  await using load = new TrafficLoad(at("a"), { visitors: 6 });
+  let slow: Promise<{ body: string }> | undefined;
+  for (let version = 1; version <= DEPLOYS; version += 1) {
+    // A request that is still under way when its version is replaced ends as it began.
+    if (version === 4)
+      slow = visit(at("a", "/slow?ms=5000")).then((answer) => {
+        expect(answer).toEqual({ status: 200, body: "3" });
+        return answer;
+      });
+    const patch =
+      version === 4
+        ? { env: { BODY: "4" }, rollout: { ...web.rollout, drain: "6s" } }
+        : { env: { BODY: String(version) } };
+    const answer = await client.apps.patch("a", patch, { wait: true });
+    expect(answer).toMatchObject({ app: { ready: true, observed_generation: version + 1 } });
+    expect((await visit(at("a"))).body).toBe(String(version));
+  }
+  await slow;
+  await berth.until("there were requests enough", () => load.requests >= REQUESTS, 120_000);
+  await load.stop();
+  expect(load.failures).toEqual([]);
+  expect(load.requests).toBeGreaterThanOrEqual(REQUESTS);
+  const versions = Array.from({ length: DEPLOYS + 1 }, (_, index) => String(index));
+  expect([...load.bodies.keys()]).toEqual(versions);
+  const { bytes } = socket;
+  expect(socket.isOpen).toBe(true);
+  await berth.until("the socket is alive", () => socket.bytes > bytes);
+  socket.close();
+  // What was replaced is gone in the end.
+  await berth.until(
+    "one container is left",
+    async () => (await berth.containers("a")).length === 1,
+  );
+});
+
+test.concurrent.for([
+  ["exits", { env: { BODY: "bad", EXIT_AFTER: "0" } }, "exit code 1"],
+  ["is never healthy", { env: { BODY: "bad", HEALTHY: "never" } }, "answered 500"],
+  ["listens elsewhere", { env: { BODY: "bad", PORT: "9090" } }, "listens on 9090"],
+  ["is nowhere to be had", { image: "berth.test/nowhere:1" }, "berth.test/nowhere:1"],
+] as const)(
+  "a version that %s gets no request, and the old one never stops",
+  async ([, patch, why], { onTestFailed }) => {
+    await using berth = await BerthProcess.open({ ingress: "process", onTestFailed });
+    await ensureTestImages(berth.dockerHost);
+    const { client, ingressPort: port } = berth;
+    const restart = { attempts: 1, interval: "1m", backoff: "100ms" };
+    await client.apps.create({ name: "a", ...web, restart, env: { BODY: "good" } }, { wait: true });
+    const [before] = await berth.containers("a");
+    await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: 2, restMs: 5 });
+    await client.apps.patch("a", patch);
+    const app = await berth.waitForApp("a", "it gave the version up", (it) =>
+      ["Reverted", "PullFailed", "WillRetry"].includes(conditionOf(it, "Ready")?.reason ?? ""),
+    );
+    expect(JSON.stringify(app.conditions) + JSON.stringify(app.events)).toContain(why);
+    await load.stop();
+    expect(load.failures).toEqual([]);
+    expect([...load.bodies.keys()]).toEqual(["good"]);
+    const now = (await berth.containers("a")).find(({ Id }) => Id === before?.Id);
+    expect(now?.State).toBe("running");
+  },
+);
+
+test("five changes during one rollout: only the last takes over", async () => {
+  await using berth = await open();
+  const { client, ingressPort: port } = berth;
+  await client.apps.create({ name: "a", ...web, env: { BODY: "first" } }, { wait: true });
+  await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: 2, restMs: 2 });
+  for (let change = 1; change <= 5; change += 1)
+    await client.apps.patch("a", { env: { BODY: `change ${change}` } });
+  await berth.waitForAppReady("a");
+  await load.stop();
+  expect(load.failures).toEqual([]);
+  expect([...load.bodies.keys()].filter((body) => body !== "first")).toEqual(
+    load.bodies.has("change 5") ? ["change 5"] : [],
+  );
+  expect((await visit({ port, host: "a.localhost" })).body).toBe("change 5");
+  await berth.until(
+    "one container is left",
+    async () => (await berth.containers("a")).length === 1,
+  );
+});
+
+test("requests go on without Berth, and with the one that comes back", async () => {
+  await using berth = await open();
+  const { client, ingressPort: port } = berth;
+  await client.apps.create({ name: "a", ...web }, { wait: true });
+  await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: 2, restMs: 10 });
+  await berth.kill();
+  await berth.start();
+  await berth.waitForAppReady("a");
+  await berth.stop();
+  await berth.start();
+  await berth.waitForAppReady("a");
+  await load.stop();
+  expect(load.failures).toEqual([]);
+  expect(load.requests).toBeGreaterThan(50);
+});
+
+test("Caddy comes back with every route, with Berth or after it", async () => {
+  await using berth = await open();
+  const { client, ingressPort: port } = berth;
+  const at = { port, host: "a.localhost" };
+  const answers = () => berth.until("a answers", async () => (await visit(at)).body === "up");
+  await client.apps.create({ name: "a", ...web, env: { BODY: "up" } }, { wait: true });
+  await answers();
+  const first = await berth.caddyPid();
+  process.kill(first ?? 0, "SIGKILL");
+  await answers();
+  const second = await berth.caddyPid();
+  expect(second).not.toBe(first);
+  // Both at once, as when the machine goes down; the old addresses may be anybody's then.
+  await berth.kill();
+  process.kill(second ?? 0, "SIGKILL");
+  await Promise.all(
+    (await berth.containers("a")).map(({ Id }) => berth.docker.getContainer(Id).kill()),
+  );
+  await berth.start();
+  await answers();
+});

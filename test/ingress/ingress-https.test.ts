@@ -1,0 +1,178 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { request } from "node:https";
+import { join } from "node:path";
+import { connect, type TLSSocket } from "node:tls";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Backend, startBackend } from "../support/backend.ts";
+import { CaddyHarness } from "../support/caddy-harness.ts";
+import { readLoadedConfig } from "../support/loaded-caddy-config.ts";
+import { openWebSocket } from "../support/web-socket.ts";
+
+/** Certificates: of the ingress's own authority for names of this machine, of a public one for others. */
+
+let world: CaddyHarness;
+let backend: Backend;
+
+beforeAll(async () => {
+  world = await CaddyHarness.open({ https: true });
+  backend = await startBackend("one");
+  await world.waitUntilReady();
+});
+afterAll(async () => {
+  await world[Symbol.asyncDispose]();
+  await backend[Symbol.asyncDispose]();
+});
+
+function authority(): string {
+  const folder = join(world.dataDir, "ingress", "storage", "pki", "authorities", "local");
+  return readFileSync(join(folder, "root.crt"), "utf8");
+}
+
+/** By TLS that is checked against the ingress's own authority. */
+function getSecurely(host: string, path = "/"): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      {
+        host: "127.0.0.1",
+        port: world.httpsPort,
+        path,
+        servername: host,
+        headers: { Host: host },
+        ca: authority(),
+        agent: false,
+      },
+      (incoming) => {
+        let body = "";
+        incoming.on("data", (chunk: Buffer) => {
+          body += chunk.toString();
+        });
+        incoming.once("end", () => resolve({ status: incoming.statusCode ?? 0, body }));
+      },
+    );
+    outgoing.once("error", reject);
+    outgoing.end();
+  });
+}
+
+/** True where the ingress has a certificate for the name. */
+function hasCertificate(servername: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket: TLSSocket = connect(
+      { host: "127.0.0.1", port: world.httpsPort, servername, rejectUnauthorized: false },
+      () => {
+        resolve(true);
+        socket.destroy();
+      },
+    );
+    socket.once("error", () => resolve(false));
+  });
+}
+
+async function addApp(name: string, spec: Parameters<CaddyHarness["apply"]>[1] = {}) {
+  world.apply(name, spec);
+  const verdict = await world.waitForVerdict(name);
+  await world.ingress.table.write(name, { version: "v1", targets: [backend.target] });
+  return verdict;
+}
+
+describe("a name of this machine", () => {
+  it("has HTTPS without a reload, and HTTP as well", async () => {
+    await addApp("before");
+    const socket = await openWebSocket(world.httpPort, "before.localhost");
+    expect(await addApp("hello")).toEqual({ served: true, https: false });
+    expect(await getSecurely("hello.localhost")).toEqual({ status: 200, body: "one" });
+    expect(backend.seen.at(-1)?.headers["x-forwarded-proto"]).toBe("https");
+    expect((await world.get("hello.localhost")).body).toBe("one");
+    await socket.echo("not closed by a reload");
+    socket.close();
+  });
+
+  it("has it with options too, under each of its names", async () => {
+    await addApp("special", {
+      ingress: {
+        pathPrefix: "/in",
+        domains: ["special.internal", "*.special.test"],
+        redirects: [{ from: "old.special.local" }],
+      },
+    });
+    for (const host of ["special.localhost", "special.internal", "x.special.test"])
+      expect(await getSecurely(host, "/in")).toEqual({ status: 200, body: "one" });
+    expect((await getSecurely("old.special.local", "/x")).status).toBe(307);
+  });
+
+  it("has none where the App turned it off", async () => {
+    await addApp("bare", { ingress: { https: "off" } });
+    expect(await hasCertificate("bare.localhost")).toBe(false);
+    expect((await world.get("bare.localhost")).body).toBe("one");
+  });
+
+  it("has none where no App has the name", async () => {
+    expect(await hasCertificate("nobody.localhost")).toBe(false);
+    expect(await hasCertificate("..localhost")).toBe(false);
+    expect(await hasCertificate("x.y.special.test")).toBe(false);
+  });
+
+  it("is told to nobody who asks from outside as Caddy does", async () => {
+    const path = "/.well-known/berth/certificate?domain=hello.localhost";
+    expect((await world.get("hello.localhost", path)).body).toBe("one");
+  });
+});
+
+describe("a public name", () => {
+  it("is asked for at a public authority, and its HTTP requests are sent to HTTPS", async () => {
+    const verdict = await addApp("public", {
+      domain: "public.example.org",
+      ingress: { domains: ["www.example.org"], redirects: [{ from: "old.example.org" }] },
+    });
+    expect(verdict).toEqual({
+      served: true,
+      https: true,
+      note: expect.stringContaining("a certificate for public.example.org is being obtained"),
+    });
+    const answer = await world.get("www.example.org", "/a?b=c");
+    expect(answer.status).toBe(308);
+    expect(answer.headers.location).toBe(`https://www.example.org:${world.httpsPort}/a?b=c`);
+    const old = await world.get("old.example.org", "/x");
+    expect(old.headers.location).toBe(`https://public.example.org:${world.httpsPort}/x`);
+    expect(await readLoadedConfig(world.dataDir)).toMatchObject({
+      apps: {
+        tls: {
+          certificates: {
+            automate: ["old.example.org", "public.example.org", "www.example.org"],
+          },
+        },
+      },
+    });
+    expect(world.ingress.url("public.example.org", true, "/")).toBe(
+      `https://public.example.org:${world.httpsPort}/`,
+    );
+  });
+
+  it("is served over HTTP where the App turned HTTPS off", async () => {
+    const verdict = await addApp("plain", {
+      domain: "plain.example.org",
+      ingress: { https: "off" },
+    });
+    expect(verdict).toEqual({ served: true, https: false });
+    expect((await world.get("plain.example.org")).body).toBe("one");
+    expect(await hasCertificate("plain.example.org")).toBe(false);
+  });
+
+  it("is told to be without a certificate only until there is one", async () => {
+    await addApp("signed", { domain: "signed.example.org" });
+    const folder = join(world.dataDir, "ingress/storage/certificates/authority/signed.example.org");
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "signed.example.org.crt"), "");
+    world.changed.length = 0;
+    await world.waitUntil(
+      () => world.changed.includes("signed"),
+      () => JSON.stringify(world.getVerdict("signed")),
+    );
+    expect(world.getVerdict("signed")).toEqual({ served: true, https: true });
+  });
+
+  it("leaves the questions of authorities to the authority's side", async () => {
+    const answer = await world.get("www.example.org", "/.well-known/acme-challenge/token");
+    expect(answer.status).toBe(200);
+  });
+});

@@ -1,0 +1,89 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { CaddyHarness } from "../support/caddy-harness.ts";
+import { FakeRuntime } from "../support/fake-runtime.ts";
+
+/** Which way `--ingress auto` goes at a start, by what the machine has and by what ran before. */
+
+const IMAGE = "caddy:2";
+let world: CaddyHarness | undefined;
+let runtime: FakeRuntime;
+
+afterEach(async () => {
+  runtime.engine.setReachable(true);
+  await world?.[Symbol.asyncDispose]();
+  world = undefined;
+});
+
+/** A machine without a Caddy, where a container was chosen if the engine has the image. */
+async function open(hasImage: boolean): Promise<CaddyHarness> {
+  runtime = new FakeRuntime({ clock: systemClock, images: hasImage ? { [IMAGE]: {} } : {} });
+  world = await CaddyHarness.open({ ingress: "auto", searchPath: "/nowhere", runtime });
+  return world;
+}
+
+function loseImage(): void {
+  runtime.engine.localImages.delete(IMAGE);
+  runtime.engine.registry.delete(IMAGE);
+}
+
+async function expectReason(here: CaddyHarness, reason: string): Promise<void> {
+  await here.waitUntil(
+    () => here.ingress.state().message.includes(reason),
+    () => here.ingress.state().message,
+  );
+  expect(here.ingress.state().ready).toBe(false);
+}
+
+describe("a container that was chosen before", () => {
+  it.each([
+    ["an engine that is away", () => runtime.engine.setReachable(false), "did not answer"],
+    ["an image that cannot be pulled any more", loseImage, `no image ${IMAGE}`],
+  ])("stays the choice with %s, and the reason is told", async (_what, happens, reason) => {
+    const here = await open(true);
+    expect(here.ingress.mode).toBe("container");
+    await here.stopBerth();
+    happens();
+    await here.boot();
+    expect(here.ingress.mode).toBe("container");
+    await expectReason(here, reason);
+  });
+
+  it("does not keep the start waiting for a slow engine", async () => {
+    const here = await open(true);
+    await here.stopBerth();
+    const before = runtime.calls.byName.get("inspectImage") ?? 0;
+    runtime.faults = {
+      beforeCall: ({ name }) => {
+        if (name === "inspectImage") throw new Error("asked at the start");
+      },
+    };
+    await here.boot();
+    runtime.faults = {};
+    expect(runtime.calls.byName.get("inspectImage") ?? 0).toBe(before);
+    expect(here.ingress.mode).toBe("container");
+  });
+});
+
+describe("a process that was chosen before", () => {
+  it("stays the choice where caddy is gone and no image can be had", async () => {
+    const here = await open(false);
+    here.store.settings.set("ingress.mode", "process");
+    here.store.settings.set("ingress.ran", "process");
+    await here.boot();
+    expect(here.ingress.mode).toBe("process");
+    await expectReason(here, "there is no caddy on this machine any more; install it");
+  });
+});
+
+describe("no ingress", () => {
+  it("is the first choice of a machine that has nothing, and another one follows when it has", async () => {
+    const here = await open(false);
+    expect(here.ingress.mode).toBe("off");
+    await here.boot();
+    expect(here.ingress.mode).toBe("off");
+    runtime.engine.setImage(IMAGE, {});
+    await here.boot();
+    expect(here.ingress.mode).toBe("container");
+  });
+});

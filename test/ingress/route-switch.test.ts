@@ -1,0 +1,155 @@
+import { readdirSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Backend, startBackend } from "../support/backend.ts";
+import { CaddyHarness } from "../support/caddy-harness.ts";
+import { freePorts } from "../support/free-port.ts";
+import { openWebSocket } from "../support/web-socket.ts";
+
+/** Switches of an App under load, on the real Caddy. */
+
+let world: CaddyHarness;
+let one: Backend;
+let two: Backend;
+
+beforeAll(async () => {
+  world = await CaddyHarness.open();
+  one = await startBackend("one");
+  two = await startBackend("two");
+  await world.waitUntilReady();
+});
+afterAll(async () => {
+  await world[Symbol.asyncDispose]();
+  await one[Symbol.asyncDispose]();
+  await two[Symbol.asyncDispose]();
+});
+
+async function addApp(name: string, ...targets: readonly string[]): Promise<string> {
+  world.apply(name);
+  await world.waitForVerdict(name);
+  await world.ingress.table.write(name, { version: "v0", targets });
+  return `${name}.localhost`;
+}
+
+describe("a switch under load", () => {
+  it("fails none of 5,000 requests in 50 switches, and sends none to the old side after its return", async () => {
+    const host = await addApp("loaded", one.target);
+    const load = { sent: 0 };
+    const failures: string[] = [];
+    const late: string[] = [];
+    // Which side may still answer a request that begins now: both while a switch is under way.
+    let allowed = new Set(["one"]);
+    const client = async () => {
+      while (load.sent < 5_000) {
+        load.sent += 1;
+        const sides = allowed;
+        const { status, body } = await world
+          .send({ host, method: load.sent % 5 === 0 ? "POST" : "GET" })
+          .catch((error: Error) => ({ status: 0, body: error.message }));
+        if (status !== 200) failures.push(`${status} ${body}`);
+        else if (!sides.has(body) && sides === allowed) late.push(body);
+      }
+    };
+    const clients = Array.from({ length: 16 }, client);
+    let switches = 0;
+    const switching = async () => {
+      for (let round = 1; round <= 50; round += 1) {
+        const side = round % 2 === 0 ? one : two;
+        allowed = new Set(["one", "two"]);
+        await world.ingress.table.write("loaded", {
+          version: `v${round}`,
+          targets: [side.target],
+        });
+        allowed = new Set([side.name]);
+        switches += 1;
+        const goal = Math.min(4_900, Math.round((round * 5_000) / 52));
+        while (load.sent < goal) await wait(2);
+      }
+    };
+    await Promise.all([switching(), ...clients]);
+    expect(failures).toEqual([]);
+    expect(late).toEqual([]);
+    expect(switches).toBe(50);
+    expect(load.sent).toBeGreaterThanOrEqual(5_000);
+    expect(one.seen.length).toBeGreaterThan(1_000);
+    expect(two.seen.length).toBeGreaterThan(1_000);
+  });
+
+  it("lets a request finish where it began", async () => {
+    const host = await addApp("slow", one.target);
+    const before = one.seen.length;
+    const slow = world.get(host, "/slow");
+    await expect.poll(() => one.seen.length).toBe(before + 1);
+    await world.ingress.table.write("slow", { version: "v1", targets: [two.target] });
+    expect((await world.get(host)).body).toBe("two");
+    expect((await slow).body).toBe("one slowly");
+  });
+
+  it("leaves no more than one entry behind", async () => {
+    const host = await addApp("tidy", one.target);
+    for (let round = 1; round <= 5; round += 1)
+      await world.ingress.table.write("tidy", { version: `v${round}`, targets: [two.target] });
+    const folder = `${world.dataDir}/ingress/table/apps/tidy`;
+    expect(readdirSync(folder).length).toBeGreaterThan(1);
+    await expect.poll(() => readdirSync(folder).length).toBe(1);
+    expect((await world.get(host)).body).toBe("two");
+  });
+});
+
+describe("other apps", () => {
+  it("keep their WebSockets while one is made, switched, stopped and deleted", async () => {
+    const host = await addApp("chat", two.target);
+    const socket = await openWebSocket(world.httpPort, host);
+    await socket.echo("before");
+    for (let round = 0; round < 20; round += 1) {
+      const name = `passing-${round}`;
+      const passing = await addApp(name, one.target);
+      expect((await world.get(passing)).body).toBe("one");
+      await world.ingress.table.write(name, { version: "v1", targets: [two.target] });
+      expect((await world.get(passing)).body).toBe("two");
+      await world.ingress.table.write(name, { version: "v1", targets: [] });
+      expect((await world.get(passing)).status).toBe(503);
+      await world.ingress.table.remove(name);
+      world.delete(name);
+      await socket.echo(`round ${round}`);
+    }
+    await world.waitUntil(
+      async () => (await world.get("passing-19.localhost")).status === 404,
+      () => "the host of a deleted app is known still",
+    );
+    await socket.echo("after");
+    socket.close();
+  });
+});
+
+describe("several targets", () => {
+  it("all get requests, and one that is gone costs none", async () => {
+    const [gone = 0] = await freePorts(1);
+    const host = await addApp("many", one.target, two.target, `127.0.0.1:${gone}`);
+    const bodies = await Promise.all(Array.from({ length: 60 }, () => world.get(host)));
+    expect(new Set(bodies.map(({ body }) => body))).toEqual(new Set(["one", "two"]));
+    expect(new Set(bodies.map(({ status }) => status))).toEqual(new Set([200]));
+  });
+
+  it("are led to beyond twelve", async () => {
+    const backends = await Promise.all(
+      Array.from({ length: 15 }, (_, index) => startBackend(`r${index}`)),
+    );
+    const host = await addApp("wide", ...backends.map(({ target }) => target));
+    const seen = new Set<string>();
+    for (let round = 0; round < 400 && seen.size < 15; round += 1)
+      seen.add((await world.get(host)).body);
+    expect(seen.size).toBe(15);
+    await world.ingress.table.write("wide", { version: "v1", targets: [one.target] });
+    for (let round = 0; round < 20; round += 1) expect((await world.get(host)).body).toBe("one");
+    for (const backend of backends) await backend[Symbol.asyncDispose]();
+  });
+
+  it("answer 502 with a page where none can be reached", async () => {
+    const [gone = 0] = await freePorts(1);
+    const host = await addApp("dark", `127.0.0.1:${gone}`);
+    const answer = await world.get(host);
+    expect(answer.status).toBe(502);
+    expect(answer.body).toContain("could not be reached");
+  });
+});

@@ -1,0 +1,324 @@
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { manifestDirectories } from "../../../../../src/assistant/agent/manifests/manifest-directories.ts";
+import { ownershipProblem } from "../../../../../src/assistant/agent/manifests/manifest-file.ts";
+import { ManifestRegistry } from "../../../../../src/assistant/agent/manifests/manifest-registry.ts";
+import { systemClock } from "../../../../../src/base/clock.ts";
+import { type Logger, silentLogger } from "../../../../../src/base/logger.ts";
+import { type Document, notesManifest } from "../../../../support/tool-manifests.ts";
+
+/** The real clock and the real file system: what happens is only ever waited for. */
+let root: string;
+let own: string;
+let shared: string;
+let registries: ManifestRegistry[];
+let log: string[];
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "berth-manifests-"));
+  own = join(root, "own");
+  shared = join(root, "shared");
+  mkdirSync(own);
+  mkdirSync(shared);
+  registries = [];
+  log = [];
+});
+afterEach(async () => {
+  for (const registry of registries) await registry[Symbol.asyncDispose]();
+  rmSync(root, { recursive: true, force: true });
+});
+
+const logger: Logger = {
+  ...silentLogger,
+  info: (fields, message) => void log.push(`${message} ${JSON.stringify(fields)}`),
+  warn: (fields, message) => void log.push(`${message} ${JSON.stringify(fields)}`),
+};
+
+async function started(
+  options: { directories?: readonly string[]; builtIn?: readonly object[]; userId?: number } = {},
+): Promise<ManifestRegistry> {
+  const common = { directories: [own, shared], clock: systemClock, logger };
+  const registry = new ManifestRegistry({ ...common, ...options });
+  registries.push(registry);
+  await registry.start();
+  return registry;
+}
+
+const until = (condition: () => void) => vi.waitFor(condition, { timeout: 8000, interval: 10 });
+
+function manifest(id: string, changes: Document = {}): string {
+  return JSON.stringify(notesManifest({ app_id: id, name: id, ...changes }));
+}
+
+function write(directory: string, id: string, changes: Document = {}): string {
+  const file = join(directory, `${id}.json`);
+  chmodAfterWrite(file, manifest(id, changes));
+  return file;
+}
+
+function chmodAfterWrite(file: string, text: string): void {
+  writeFileSync(file, text);
+  chmodSync(file, 0o644);
+}
+
+const idsOf = (registry: ManifestRegistry) => registry.apps().map(({ appId }) => appId);
+const reportOf = (registry: ManifestRegistry) =>
+  registry
+    .report()
+    .map(({ appId, status, faults }) => [appId, status, ...faults.map(({ message }) => message)]);
+
+describe("a started registry", () => {
+  it("has read everything, ordered by app, and tells what it did not take", async () => {
+    write(own, "org.example.B");
+    write(own, "org.example.A");
+    write(own, "org.example.C", { svc_manifest: 3 });
+    chmodAfterWrite(join(own, ".hidden.json"), "{");
+    chmodAfterWrite(join(own, "notes.txt"), "{");
+    const registry = await started();
+    expect(idsOf(registry)).toEqual(["org.example.A", "org.example.B"]);
+    expect(registry.find("org.example.A")?.tools).toHaveLength(2);
+    expect(registry.find("org.example.C")).toBeUndefined();
+    expect(reportOf(registry)).toEqual([
+      ["org.example.A", "taken"],
+      ["org.example.B", "taken"],
+      ["org.example.C", "rejected", "version 3 is newer than this Berth, which reads 1"],
+    ]);
+    expect(log).toContain(
+      'a tool manifest is rejected {"app":"org.example.C","pointer":"/svc_manifest","reason":"version 3 is newer than this Berth, which reads 1"}',
+    );
+  });
+
+  it("follows manifests as they come, change, are replaced and go", async () => {
+    const registry = await started();
+    const versions = [registry.version];
+    const changed = (check: () => void) =>
+      until(() => {
+        check();
+        expect(registry.version).toBeGreaterThan(versions.at(-1) ?? 0);
+        versions.push(registry.version);
+      });
+    const file = write(own, "org.example.A");
+    await changed(() => expect(idsOf(registry)).toEqual(["org.example.A"]));
+    write(own, "org.example.A", { name: "Other" });
+    await changed(() => expect(registry.find("org.example.A")?.name).toBe("Other"));
+    chmodAfterWrite(`${file}.new`, manifest("org.example.A", { name: "Third" }));
+    renameSync(`${file}.new`, file);
+    await changed(() => expect(registry.find("org.example.A")?.name).toBe("Third"));
+    rmSync(file);
+    await changed(() => expect(idsOf(registry)).toEqual([]));
+    const settled = registry.version;
+    await registry.rescan();
+    expect(registry.version).toBe(settled);
+  });
+
+  it("takes the tools away from an app whose manifest becomes wrong, and says why once", async () => {
+    write(own, "org.example.A");
+    const registry = await started();
+    write(own, "org.example.A", { mcp: { transport: "tcp" } });
+    await until(() => expect(idsOf(registry)).toEqual([]));
+    expect(reportOf(registry)).toEqual([
+      ["org.example.A", "rejected", 'must be "unix", not "tcp"'],
+    ]);
+    await registry.rescan();
+    expect(log.filter((line) => line.startsWith("a tool manifest is rejected"))).toHaveLength(1);
+    write(own, "org.example.A");
+    await until(() => expect(idsOf(registry)).toEqual(["org.example.A"]));
+  });
+
+  it("does not flicker while a manifest is half written, or away for a moment", async () => {
+    const file = write(own, "org.example.A");
+    const registry = await started();
+    const { version } = registry;
+    const text = manifest("org.example.A", { name: "New" });
+    chmodAfterWrite(file, text.slice(0, 50));
+    await registry.rescan();
+    expect(idsOf(registry)).toEqual(["org.example.A"]);
+    expect(registry.report()[0]?.faults).not.toEqual([]);
+    rmSync(file);
+    await registry.rescan();
+    expect([idsOf(registry), registry.version]).toEqual([["org.example.A"], version]);
+    chmodAfterWrite(file, text);
+    await until(() => expect(registry.find("org.example.A")?.name).toBe("New"));
+    expect(registry.version).toBe(version + 1);
+  });
+
+  it("lets go of a manifest that stays half written", async () => {
+    const file = write(own, "org.example.A");
+    const registry = await started();
+    chmodAfterWrite(file, "{");
+    await until(() => expect(idsOf(registry)).toEqual([]));
+    expect(reportOf(registry)).toEqual([
+      ["org.example.A", "rejected", expect.stringContaining("the file is not JSON")],
+    ]);
+  });
+
+  it("waits for folders that are not there yet, and for those that come back", async () => {
+    const late = join(root, "a/b/c/manifests");
+    const registry = await started({ directories: [late] });
+    expect(registry.apps()).toEqual([]);
+    mkdirSync(late, { recursive: true });
+    write(late, "org.example.A");
+    await until(() => expect(idsOf(registry)).toEqual(["org.example.A"]));
+    rmSync(join(root, "a"), { recursive: true });
+    await until(() => expect(idsOf(registry)).toEqual([]));
+    mkdirSync(late, { recursive: true });
+    write(late, "org.example.B");
+    await until(() => expect(idsOf(registry)).toEqual(["org.example.B"]));
+    write(late, "org.example.C");
+    await until(() => expect(idsOf(registry)).toEqual(["org.example.B", "org.example.C"]));
+  });
+});
+
+describe("folders in order", () => {
+  it("let the first one win, good or bad", async () => {
+    write(own, "org.example.A", { name: "Own" });
+    write(shared, "org.example.A", { name: "Shared" });
+    const registry = await started();
+    expect(registry.find("org.example.A")?.name).toBe("Own");
+    expect(reportOf(registry)).toEqual([
+      ["org.example.A", "taken"],
+      ["org.example.A", "shadowed"],
+    ]);
+    expect(registry.report()[1]?.shadowedBy).toBe(join(own, "org.example.A.json"));
+    write(own, "org.example.A", { tools: "none" });
+    await until(() => expect(idsOf(registry)).toEqual([]));
+    rmSync(join(own, "org.example.A.json"));
+    await until(() => expect(registry.find("org.example.A")?.name).toBe("Shared"));
+  });
+
+  it("have what Berth ships behind the first, and before the others", async () => {
+    const builtIn = [notesManifest({ app_id: "dev.berth.apps", name: "Built in" })];
+    write(shared, "dev.berth.apps", { name: "Shared" });
+    const registry = await started({ builtIn });
+    expect(registry.find("dev.berth.apps")?.name).toBe("Built in");
+    expect(registry.report()[1]).toMatchObject({ status: "shadowed", shadowedBy: "Berth itself" });
+    write(own, "dev.berth.apps", { name: "Own" });
+    await until(() => expect(registry.find("dev.berth.apps")?.name).toBe("Own"));
+  });
+
+  it("do not matter to what is built in before the start", () => {
+    const common = { directories: [own], clock: systemClock, logger };
+    const registry = new ManifestRegistry({ ...common, builtIn: [notesManifest()] });
+    registries.push(registry);
+    expect(idsOf(registry)).toEqual(["org.example.Notes"]);
+    expect(() => new ManifestRegistry({ ...common, builtIn: [{}] })).toThrow(
+      "a built-in manifest is wrong: /svc_manifest must be 1, not nothing",
+    );
+  });
+});
+
+describe("files that are not what they should be", () => {
+  it("are refused with the reason: folders, pipes, sockets, links to nothing, large ones", async () => {
+    mkdirSync(join(own, "org.example.Folder.json"));
+    execFileSync("mkfifo", [join(own, "org.example.Pipe.json")]);
+    const server = createServer().listen(join(own, "org.example.Socket.json"));
+    await new Promise((resolve) => server.once("listening", resolve));
+    symlinkSync("nowhere", join(own, "org.example.Dangling.json"));
+    symlinkSync("org.example.Loop.json", join(own, "org.example.Loop.json"));
+    chmodAfterWrite(join(own, "org.example.Large.json"), " ".repeat(2 ** 20 + 1));
+    try {
+      expect(reportOf(await started())).toEqual([
+        ["org.example.Dangling", "rejected", "it is a link to nothing"],
+        ["org.example.Folder", "rejected", "it is no plain file"],
+        ["org.example.Large", "rejected", "the file is larger than 1 MiB"],
+        ["org.example.Loop", "rejected", "its links lead in a circle"],
+        ["org.example.Pipe", "rejected", "it is no plain file"],
+        ["org.example.Socket", "rejected", "it is no plain file"],
+      ]);
+    } finally {
+      server.close();
+    }
+  });
+
+  it("are refused where others may write them, and told where a group may, or a link leads away", async () => {
+    chmodSync(write(own, "org.example.Any"), 0o666);
+    chmodSync(write(own, "org.example.Group"), 0o664);
+    symlinkSync(write(root, "org.example.Link"), join(own, "org.example.Link.json"));
+    expect(reportOf(await started())).toEqual([
+      ["org.example.Any", "rejected", "anybody may write it; take that away with chmod o-w"],
+      ["org.example.Group", "taken", "its group may write it"],
+      ["org.example.Link", "taken", expect.stringContaining("leads out of the folder")],
+    ]);
+  });
+
+  it("are refused where they belong to neither the user nor root", () => {
+    const mode = 0o100644n;
+    expect(ownershipProblem({ uid: 1000n, mode }, 1000)).toBeUndefined();
+    expect(ownershipProblem({ uid: 0n, mode }, 1000)).toBeUndefined();
+    expect(ownershipProblem({ uid: 1001n, mode }, 1000)).toContain("belongs to another user");
+  });
+
+  it("cost the others nothing", async () => {
+    write(own, "org.example.Good");
+    for (let index = 0; index < 20; index += 1) {
+      chmodAfterWrite(join(own, `org.example.Bad${index}.json`), "[".repeat(index));
+    }
+    expect(idsOf(await started())).toEqual(["org.example.Good"]);
+  });
+});
+
+it("reads a thousand manifests quickly", async () => {
+  for (let index = 0; index < 1000; index += 1) write(own, `org.example.App${index}`);
+  const startedAt = performance.now();
+  const registry = await started({ directories: [own] });
+  const ms = performance.now() - startedAt;
+  expect(registry.apps()).toHaveLength(1000);
+  // Half a second where nothing else runs; test machines are shared.
+  expect(ms).toBeLessThan(3000);
+});
+
+describe("the folders of a user", () => {
+  const home = "/home/ann";
+  it.each<[Record<string, string>, readonly string[]]>([
+    [
+      {},
+      [
+        "/home/ann/.local/share/assistant/manifests",
+        "/usr/local/share/assistant/manifests",
+        "/usr/share/assistant/manifests",
+      ],
+    ],
+    [
+      { XDG_DATA_HOME: "/data", XDG_DATA_DIRS: "/a:relative:/b/:/a" },
+      ["/data/assistant/manifests", "/a/assistant/manifests", "/b/assistant/manifests"],
+    ],
+    [
+      { XDG_DATA_HOME: "data", XDG_DATA_DIRS: "" },
+      [
+        "/home/ann/.local/share/assistant/manifests",
+        "/usr/local/share/assistant/manifests",
+        "/usr/share/assistant/manifests",
+      ],
+    ],
+    [{ ASSISTANT_MANIFEST_PATH: "/x/:~/y::z", XDG_DATA_HOME: "/data" }, ["/x", "/home/ann/y"]],
+    [
+      { ASSISTANT_MANIFEST_PATH: "", XDG_DATA_HOME: "/d", XDG_DATA_DIRS: "/d" },
+      ["/d/assistant/manifests"],
+    ],
+  ])("for %j", (environment, directories) => {
+    expect(manifestDirectories(environment, home)).toEqual(directories);
+  });
+});
+
+it("leaves nothing behind that watches", async () => {
+  const registry = await started();
+  await registry[Symbol.asyncDispose]();
+  const { version } = registry;
+  write(own, "org.example.A");
+  await registry.rescan();
+  expect(existsSync(join(own, "org.example.A.json"))).toBe(true);
+  expect([registry.version, idsOf(registry)]).toEqual([version, []]);
+});

@@ -1,0 +1,174 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import {
+  appendEntries,
+  createEntry,
+  createStateDirectory,
+  editDatabase,
+  openTestLedger,
+} from "../../support/ledger-fixtures.ts";
+import { runCommandLine } from "../../support/run-cli.ts";
+
+async function ledgerOf(count: number): Promise<string> {
+  const dir = createStateDirectory();
+  await using ledger = await openTestLedger(dir);
+  await appendEntries(ledger, count);
+  return dir;
+}
+
+const run = (dir: string, ...words: string[]) =>
+  runCommandLine(["ledger", ...words, "--data-dir", dir], { workingDirectory: dir });
+
+describe("verify", () => {
+  it("exits 0 for a whole ledger, with or without a daemon, named by flag or by environment", async () => {
+    const dir = await ledgerOf(5);
+    expect(await run(dir, "verify")).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(/^whole: 6 entries, 4 sealed texts, 0 erased, 1 checkpoints\n/),
+    });
+    await using ledger = await openTestLedger(dir);
+    await ledger.append(createEntry(7));
+    const environment = { BERTH_ASSISTANT_DATA_DIR: dir };
+    const { code, output } = await runCommandLine(["ledger", "verify", "--json"], { environment });
+    expect(code).toBe(0);
+    expect(JSON.parse(output)).toMatchObject({ v: 1, status: "whole", first_bad: null, size: 8 });
+  });
+
+  it("exits 1 and names the first bad entry", async () => {
+    const dir = await ledgerOf(9);
+    editDatabase(dir, (db) =>
+      db.exec("UPDATE entry SET body = replace(body, 'tiny', 'tidy') WHERE seq IN (4, 7)"),
+    );
+    const { code, output } = await run(dir, "verify");
+    expect(code).toBe(1);
+    expect(output).toBe(
+      "tampered: entry 4 is not the text that was hashed\n  also: entry 7 is not the text that was hashed\n",
+    );
+    const json = await run(dir, "verify", "--json");
+    expect([json.code, JSON.parse(json.output)]).toMatchObject([
+      1,
+      { status: "tampered", first_bad: 4 },
+    ]);
+  });
+
+  it("exits 2 for an older copy, by the checkpoint beside it or one that was kept", async () => {
+    const dir = await ledgerOf(3);
+    const old = readFileSync(join(dir, "ledger/ledger.db"));
+    const oldCheckpoint = readFileSync(join(dir, "ledger/checkpoint"));
+    await (await openTestLedger(dir))[Symbol.asyncDispose]();
+    const kept = await run(dir, "checkpoint");
+    expect(kept.code).toBe(0);
+    // The test's streams carry bytes.
+    writeFileSync(join(dir, "kept.txt"), kept.output);
+    expect((await run(dir, "verify", "--against", "kept.txt")).code).toBe(0);
+    writeFileSync(join(dir, "ledger/ledger.db"), old);
+    expect(await run(dir, "verify")).toMatchObject({
+      code: 2,
+      output: expect.stringMatching(/^rolled back or forked: .* is of 5 entries, and 4 are there/),
+    });
+    writeFileSync(join(dir, "ledger/checkpoint"), oldCheckpoint);
+    expect((await run(dir, "verify")).code).toBe(0);
+    expect((await run(dir, "verify", "--against", "kept.txt")).code).toBe(2);
+  });
+
+  it("exits 3 where there is nothing to read, and says what to do", async () => {
+    const dir = createStateDirectory();
+    const missing = await run(dir, "verify", "--json");
+    expect(missing.code).toBe(3);
+    expect(JSON.parse(missing.output)).toMatchObject({ status: "unreadable" });
+    expect(missing.errors).toMatch(/no ledger in this data directory.*\n.*--data-dir/);
+    const damaged = await ledgerOf(2);
+    writeFileSync(join(damaged, "ledger/ledger.db"), "this is no database, and never was one");
+    expect(await run(damaged, "verify")).toMatchObject({
+      code: 3,
+      errors: expect.stringContaining("damaged"),
+    });
+    const against = await run(await ledgerOf(1), "verify", "--against", "nothing.txt");
+    expect(against.code).toBe(3);
+  });
+
+  it("exits 4 for a key that is missing, damaged, or another one", async () => {
+    const [dir, other] = [await ledgerOf(2), await ledgerOf(2)];
+    const key = join(other, "ledger/ledger.vkey");
+    expect(await run(dir, "verify", "--key", key)).toMatchObject({
+      code: 4,
+      output: expect.stringMatching(/^key: .*not signed by this ledger's key/),
+    });
+    expect((await run(dir, "prove", "1", "--key", key)).code).toBe(4);
+    writeFileSync(join(dir, "ledger/ledger.vkey"), "x");
+    expect((await run(dir, "verify")).code).toBe(4);
+    rmSync(join(dir, "ledger/ledger.vkey"));
+    expect(await run(dir, "verify")).toMatchObject({
+      code: 4,
+      errors: expect.stringContaining("public key is missing"),
+    });
+  });
+});
+
+describe("the other verbs", () => {
+  it("prove an entry, and that a ledger goes on from an earlier size", async () => {
+    const dir = await ledgerOf(6);
+    const { code, output } = await run(dir, "prove", "3");
+    expect(code).toBe(0);
+    expect(output).toMatch(
+      /^c2sp\.org\/tlog-proof@v1\nindex 3\n([A-Za-z0-9+/]{43}=\n){3}\nberth\.local\/[0-9a-f]{16}\n7\n/,
+    );
+    const json = JSON.parse((await run(dir, "prove", "3", "--json")).output);
+    expect(JSON.parse(json.body)).toMatchObject({ seq: 3 });
+    expect((await run(dir, "prove", "7")).code).toBe(1);
+    const from = JSON.parse((await run(dir, "checkpoint", "--from", "4")).output);
+    expect(from).toMatchObject({ from: 4, size: 7, path: [expect.any(String)] });
+    expect((await run(dir, "checkpoint", "--from", "8")).code).toBe(1);
+    editDatabase(dir, (db) => db.exec("UPDATE entry SET leaf = zeroblob(32) WHERE seq = 2"));
+    expect(await run(dir, "prove", "3")).toMatchObject({ code: 1, output: "" });
+  });
+
+  it("show the last entries, and what they seal when that is asked for", async () => {
+    const dir = await ledgerOf(6);
+    const { output } = await run(dir, "tail", "-n", "2");
+    expect(
+      output
+        .trimEnd()
+        .split("\n")
+        .map((line) => line.split("  ")[0]),
+    ).toEqual(["5", "6"]);
+    expect(output).not.toContain("prompt");
+    expect(output).toMatch(/ {2}inference\.generate {2}(\w+=[^\s"]+ ?)+\n/);
+    expect(output).not.toContain("{");
+    const sealed = await run(dir, "tail", "--sealed", "--name", "inference.generate", "--json");
+    const entries = sealed.output
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(entries.map(({ seq }) => seq)).toEqual([1, 2, 4, 5]);
+    expect(entries[0]).toMatchObject({ sealed_text: { prompt: "prompt 0" } });
+  });
+
+  it("export", async () => {
+    const dir = await ledgerOf(3);
+    const { code, output } = await run(dir, "export", "out");
+    expect([code, output]).toEqual([0, "out: 4 entries in 4 files\n"]);
+    expect((await run(dir, "export", "out")).code).toBe(3);
+  });
+});
+
+it("--user is the companion's", async () => {
+  const home = createStateDirectory();
+  const dir = join(home, ".local/share/berth/companion");
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  {
+    await using ledger = await openTestLedger(dir);
+    await appendEntries(ledger, 2);
+  }
+  const environment = { HOME: home };
+  const verified = await runCommandLine(["ledger", "verify", "--user"], { environment });
+  expect([verified.code, verified.output]).toEqual([0, expect.stringMatching(/^whole: 3 entries/)]);
+  const elsewhere = await runCommandLine(
+    ["ledger", "tail", "--user", "--data-dir", await ledgerOf(3)],
+    {
+      environment,
+    },
+  );
+  expect(elsewhere.output.trimEnd().split("\n")).toHaveLength(4);
+});

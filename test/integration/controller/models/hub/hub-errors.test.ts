@@ -1,0 +1,174 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { freePorts } from "../../../../support/free-port.ts";
+import type { Misbehaviour } from "../../../../support/hub/faults.ts";
+import { Hub } from "../../../../support/hub/hub.ts";
+import { createResolverHarness } from "../../../../support/hub/resolver-harness.ts";
+
+let hub: Hub;
+let host: string;
+beforeEach(async () => {
+  hub = await Hub.open();
+  host = new URL(hub.url).host;
+  await hub.addRepository({ id: "org/name", files: { "m-Q8_0.gguf": Buffer.from("GGUF") } });
+});
+afterEach(() => hub[Symbol.asyncDispose]());
+
+describe("a hub that cannot answer now", () => {
+  it.each<[string, Misbehaviour, string]>([
+    ["is overloaded", { type: "status", status: 503 }, "answers with HTTP 503"],
+    ["is broken", { type: "status", status: 500, body: "<html>" }, "answers with HTTP 500"],
+    ["cuts the connection", { type: "reset" }, ": the connection was cut (ECONNRESET)"],
+    [
+      "says something else",
+      { type: "page" },
+      ": what it answers is no listing of a repository; is it a hub?",
+    ],
+    [
+      "sends half of a listing",
+      { type: "status", status: 200, body: '{"sha": "0123' },
+      ": what it answers is no listing of a repository; is it a hub?",
+    ],
+    [
+      "sends a listing of something else",
+      { type: "status", status: 200, body: '{"sha": 5, "siblings": []}' },
+      ": what it answers is no listing of a repository; is it a hub?",
+    ],
+    ["redirects to itself", { type: "loop" }, ": it redirects in circles"],
+    [
+      "redirects to a file",
+      { type: "redirect", to: "file:///etc/passwd" },
+      ": it redirects to something that is not http",
+    ],
+    ["forgets where it redirects to", { type: "status", status: 302 }, "answers with HTTP 302"],
+  ])("%s", async (_, fault, message) => {
+    hub.faults.add({ on: "api", ...fault });
+    const error = await createResolverHarness(hub.url).refusal({});
+    expect(error).toMatchObject({
+      code: "hub_unreachable",
+      hint: expect.stringContaining("tried again"),
+    });
+    expect(error.message).toContain(host);
+    expect(error.message).toContain(message);
+  });
+
+  it("is asked again by whoever wants to, and answers then", async () => {
+    hub.faults.add({ on: "api", type: "status", status: 503, times: 1 });
+    const { refusal, resolve } = createResolverHarness(hub.url);
+    await refusal({});
+    expect((await resolve({})).quantization).toBe("Q8_0");
+  });
+
+  it.each([
+    [{ "retry-after": "77" }, 77_000],
+    [{ ratelimit: '"api";r=0;t=155' }, 155_000],
+    [{}, undefined],
+  ])("says how long it wants to be left alone (%j)", async (headers, retryAfterMs) => {
+    hub.faults.add({ on: "api", type: "status", status: 429, headers });
+    const { code, message, details } = await createResolverHarness(hub.url).refusal({});
+    expect({ code, details }).toEqual({
+      code: "hub_unreachable",
+      details: retryAfterMs === undefined ? undefined : { retryAfterMs },
+    });
+    const wait = retryAfterMs === undefined ? "" : `, for ${retryAfterMs / 1000} s`;
+    expect(message).toBe(`${host} refuses more requests${wait} (HTTP 429)`);
+  });
+
+  it("tells it also where only the file of a gated repository is refused", async () => {
+    await hub.addRepository({
+      id: "org/gated",
+      files: { "m.gguf": Buffer.from("G") },
+      gated: "auto",
+    });
+    hub.faults.add({ on: "resolve", type: "status", status: 503 });
+    expect((await createResolverHarness(hub.url).refusal({ source: "org/gated" })).code).toBe(
+      "hub_unreachable",
+    );
+  });
+
+  it.each(["hang", "stall"])("never answers (%s)", async (type) => {
+    // A listing that begins and does not end is as bad as none.
+    const endless = { type: "redirect", to: `${hub.url}/files/endless.gguf` } as const;
+    await hub.addFile("/files/endless.gguf", Buffer.alloc(1000), { length: false });
+    hub.faults.add({ on: "files", type: "stall", afterBytes: 10 });
+    hub.faults.add(type === "hang" ? { on: "api", type: "hang" } : { on: "api", ...endless });
+    expect((await createResolverHarness(hub.url, { limitMs: 300 }).refusal({})).message).toBe(
+      `${host}: it does not answer within 0.3 s`,
+    );
+  });
+
+  it("sends more than any listing has", async () => {
+    hub.faults.add({ on: "api", type: "redirect", to: `${hub.url}/files/huge.gguf` });
+    await hub.addFile("/files/huge.gguf", Buffer.alloc(65 * 1024 * 1024), { length: false });
+    expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
+      `${host}: its answer is longer than any listing`,
+    );
+  });
+
+  it("is let go of at once, when nobody waits any more", async () => {
+    hub.faults.add({ on: "api", type: "hang" });
+    const abort = new AbortController();
+    const waited = createResolverHarness(hub.url).resolve({}, abort.signal);
+    abort.abort(new Error("enough"));
+    await expect(waited).rejects.toThrow("enough");
+    await expect(createResolverHarness(hub.url).resolve({}, abort.signal)).rejects.toThrow(
+      "enough",
+    );
+  });
+});
+
+describe("a hub that is not there", () => {
+  it("refuses the connection", async () => {
+    const [port] = await freePorts(1);
+    expect(await createResolverHarness(`http://127.0.0.1:${port}`).refusal({})).toMatchObject({
+      code: "hub_unreachable",
+      message: `127.0.0.1:${port}: nothing listens there (ECONNREFUSED)`,
+    });
+  });
+
+  it("has a name that nobody knows", async () => {
+    const { code, message } = await createResolverHarness("https://hub.invalid").refusal({});
+    expect(code).toBe("hub_unreachable");
+    expect(message).toMatch(/^hub\.invalid: the name hub\.invalid cannot be resolved/);
+  });
+
+  it("does not speak TLS", async () => {
+    const { message } = await createResolverHarness(hub.url.replace("http:", "https:")).refusal({});
+    expect(message).toMatch(/: there is no TLS connection to it \(\w+\)$/);
+  });
+
+  it("has a certificate that nobody vouches for", async () => {
+    const folder = await mkdtemp(path.join(os.tmpdir(), "berth-hub-tls-"));
+    try {
+      const [key, cert] = [path.join(folder, "key.pem"), path.join(folder, "cert.pem")];
+      const request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
+      const rest = ["-nodes", "-keyout", key, "-out", cert, "-days", "1", "-subj", "/CN=127.0.0.1"];
+      await promisify(execFile)("openssl", [...request, ...rest]);
+      await using own = await Hub.open({
+        tls: { key: await readFile(key, "utf8"), cert: await readFile(cert, "utf8") },
+      });
+      const error = await createResolverHarness(own.url).refusal({});
+      expect(error.code).toBe("hub_unreachable");
+      expect(error.hint).toContain("NODE_EXTRA_CA_CERTS");
+      expect(own.requests).toEqual([]);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+describe("an endpoint with a path", () => {
+  it("keeps it in every address", async () => {
+    await using inner = await Hub.open();
+    await inner.addRepository({ id: "org/name", files: { "m.gguf": Buffer.from("GGUF") } });
+    const { message } = await createResolverHarness(`${inner.url}/mirror/`).refusal({
+      token: inner.token,
+    });
+    expect(message).toBe("there is no repository org/name");
+    expect(inner.requests[0]?.url).toBe("/mirror/api/models/org/name?blobs=true");
+  });
+});

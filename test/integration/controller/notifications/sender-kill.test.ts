@@ -1,0 +1,39 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
+
+const PROGRAM = fileURLToPath(new URL("../../../support/webhook-process.ts", import.meta.url));
+
+function run(...words: readonly string[]) {
+  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, ...words], {
+    stdio: ["pipe", "inherit", "inherit"],
+  });
+  const exit = once(child, "exit");
+  const kill = async () => {
+    child.kill("SIGKILL");
+    await exit;
+  };
+  onTestFinished(kill);
+  return kill;
+}
+
+it("kill -9 in the middle of a delivery: it is sent again after the start, as the same one", async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "berth-webhooks-"));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  await using receiver = await WebhookReceiver.start();
+  receiver.script.push("hang");
+  const kill = run(dataDir, receiver.url);
+  await vi.waitFor(() => expect(receiver.received).toHaveLength(1), { timeout: 15_000 });
+  await kill();
+  run(dataDir);
+  await vi.waitFor(() => expect(receiver.received).toHaveLength(2), { timeout: 15_000 });
+  const [first, second] = receiver.received;
+  expect(second?.body).toBe(first?.body);
+  expect(second?.headers["x-berth-delivery"]).toBe(first?.headers["x-berth-delivery"]);
+  expect(second?.headers["x-berth-signature-256"]).toBe(first?.headers["x-berth-signature-256"]);
+});

@@ -1,0 +1,187 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { BerthError, InvalidSpecError } from "../../../src/base/errors.ts";
+import type { ApplyIntent, Store } from "../../../src/store/store.ts";
+import { catchBerthError } from "../../support/catch-berth-error.ts";
+import { openTestStore, type TestStore } from "../../support/test-store.ts";
+
+const VALUE = "correct-horse-battery-staple-7f3a";
+const OTHER = "wrong-donkey-capacitor-paperclip-91c2";
+
+function open(): TestStore {
+  const test = openTestStore();
+  onTestFinished(() => test[Symbol.asyncDispose]());
+  return test;
+}
+
+function put(store: Store, data: Record<string, unknown>, more: Partial<ApplyIntent> = {}) {
+  return store.apply({
+    kind: "Secret",
+    name: "db",
+    manager: "api",
+    actor: { name: "user:admin" },
+    mode: "merge",
+    spec: { data },
+    ...more,
+  });
+}
+
+/** Files below the directory that hold the text. In a process of its own: reading a database here would drop SQLite's locks. */
+function filesHolding(directory: string, text: string): string[] {
+  try {
+    return execFileSync("grep", ["-rlaF", "--", text, directory], { encoding: "utf8" })
+      .trim()
+      .split("\n");
+  } catch {
+    return [];
+  }
+}
+
+describe("secrets", () => {
+  it("go in, are revealed to reconcilers, and are shown to nobody", async () => {
+    const test = open();
+    const { resource, changes } = put(test.store, { password: VALUE, user: "app" });
+    expect(resource.spec).toEqual({ data: { password: "", user: "" } });
+    expect(changes).toEqual([
+      { path: "/spec/data/password", before: undefined, after: "(secret)" },
+      { path: "/spec/data/user", before: undefined, after: "(secret)" },
+    ]);
+    const store = await test.reopen();
+    expect(store.get("Secret", "db")?.spec).toEqual({ data: { password: "", user: "" } });
+    expect(store.list("Secret")[0]?.spec).toEqual({ data: { password: "", user: "" } });
+    expect(store.secrets.reveal("db")).toEqual({ password: VALUE, user: "app" });
+    expect(store.secrets.reveal("none")).toBeUndefined();
+  });
+
+  it("are in plaintext in no file of the data directory, open or closed, kept or deleted", async () => {
+    const test = open();
+    put(test.store, { password: VALUE });
+    put(test.store, { password: OTHER, more: VALUE });
+    test.store.apply({
+      kind: "Secret",
+      name: "from-file",
+      manager: "file:s.yaml",
+      actor: { name: "file:s.yaml" },
+      mode: "replace",
+      declares: true,
+      spec: { data: { password: VALUE } },
+    });
+    expect(() => put(test.store, { password: VALUE, "bad key": VALUE })).toThrow(InvalidSpecError);
+    await test.store.backup(join(test.dataDir, "copy.backup"));
+    const look = () => [VALUE, OTHER].flatMap((text) => filesHolding(test.dataDir, text));
+    expect(filesHolding(test.dataDir, "from-file").length).toBeGreaterThan(0);
+    expect(look()).toEqual([]);
+    await test.reopen();
+    expect(look()).toEqual([]);
+    test.store.delete("Secret", "db", { actor: { name: "user:admin" }, manager: "api" });
+    await test.store[Symbol.asyncDispose]();
+    expect(look()).toEqual([]);
+  });
+
+  it("are told apart: a new value is a new generation, the same one is none", () => {
+    const { store } = open();
+    put(store, { password: VALUE });
+    const same = put(store, { password: VALUE });
+    expect(same.changes).toEqual([]);
+    expect(same.resource.metadata).toMatchObject({ generation: 1, resourceVersion: 1 });
+    const other = put(store, { password: OTHER });
+    expect(other.changes).toEqual([
+      { path: "/spec/data/password", before: "(secret)", after: "(secret)" },
+    ]);
+    expect(other.resource.metadata.generation).toBe(2);
+    expect(store.secrets.reveal("db")).toEqual({ password: OTHER });
+    expect(JSON.stringify(store.audit.list({ limit: 10 }))).not.toContain(VALUE);
+  });
+
+  it("are removed one by one, down to none", () => {
+    const { store } = open();
+    put(store, { a: VALUE, b: OTHER });
+    put(store, { a: null });
+    expect(store.secrets.reveal("db")).toEqual({ b: OTHER });
+    put(store, { b: null });
+    expect(store.secrets.reveal("db")).toEqual({});
+    expect(store.get("Secret", "db")?.spec).toEqual({ data: {} });
+  });
+
+  it("of a file are yielded and taken back like any field", () => {
+    const { store } = open();
+    const file = (value: string) =>
+      put(store, { password: value }, { manager: "file:s.yaml", mode: "replace", declares: true });
+    file(VALUE);
+    expect(() => put(store, { password: OTHER })).toThrow(
+      expect.objectContaining({ code: "field_owned" }),
+    );
+    put(store, { password: OTHER }, { force: true });
+    expect(file(VALUE).yielded).toEqual(["/spec/data/password"]);
+    expect(store.secrets.reveal("db")).toEqual({ password: OTHER });
+    file("third");
+    expect(store.secrets.reveal("db")).toEqual({ password: "third" });
+  });
+
+  it("that are not valid are refused without being quoted", () => {
+    const { store } = open();
+    for (const data of [{ password: [VALUE] }, { "bad key": VALUE }, { password: { a: VALUE } }]) {
+      const error = catchBerthError(() => put(store, data));
+      expect(error).toBeInstanceOf(InvalidSpecError);
+      expect(JSON.stringify([error, String(error)])).not.toContain(VALUE);
+    }
+    expect(store.get("Secret", "db")).toBeUndefined();
+  });
+
+  it("are validated with their real values, those kept from before included", () => {
+    const { store } = open();
+    const registry = { server: "r.example.org", username: "u", password: VALUE };
+    put(store, {}, { spec: { type: "registry", data: registry } });
+    put(store, { password: OTHER });
+    expect(store.secrets.reveal("db")).toEqual({ ...registry, password: OTHER });
+    expect(() => put(store, { server: null })).toThrow(InvalidSpecError);
+  });
+
+  it("moved to another name or key inside the database do not open there", async () => {
+    const test = open();
+    put(test.store, { password: VALUE, user: "app" });
+    await test.store[Symbol.asyncDispose]();
+    const db = new Database(join(test.dataDir, "berth.db"));
+    db.exec(`UPDATE secret_values SET sealed = (
+      SELECT sealed FROM secret_values WHERE key = 'password') WHERE key = 'user'`);
+    db.close();
+    const store = await test.reopen();
+    expect(() => store.secrets.reveal("db")).toThrow(
+      expect.objectContaining({ code: "store_corrupt" }),
+    );
+  });
+});
+
+describe("the key of the secrets", () => {
+  it("is for the owner only, again after somebody opened it up", async () => {
+    const test = open();
+    const file = join(test.dataDir, "secret.key");
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    chmodSync(file, 0o644);
+    await test.reopen();
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+  });
+
+  it("missing or of another store keeps the store closed, with the way out", async () => {
+    const test = open();
+    put(test.store, { password: VALUE });
+    await test.store[Symbol.asyncDispose]();
+    rmSync(join(test.dataDir, "secret.key"));
+    await expect(test.reopen()).rejects.toThrow(/secret.key\) is missing/);
+    const other = open();
+    await other.store[Symbol.asyncDispose]();
+    execFileSync("cp", [join(other.dataDir, "secret.key"), test.dataDir]);
+    const error = await test.reopen().then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    expect(error).toBeInstanceOf(BerthError);
+    expect(error).toMatchObject({
+      code: "store_corrupt",
+      hint: expect.stringContaining("berth restore"),
+    });
+  });
+});

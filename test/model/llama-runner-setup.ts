@@ -1,0 +1,117 @@
+import { afterAll, beforeAll } from "vitest";
+import { inspectModel } from "../../src/assistant/inference/llama/gguf/inspect-model.ts";
+import { openLibrary, openModel } from "../../src/assistant/inference/llama/llama-library.ts";
+import { LlamaRunner } from "../../src/assistant/inference/llama/llama-runner.ts";
+import { ThreadGovernor } from "../../src/assistant/inference/llama/threads/thread-governor.ts";
+import type { Sampling, TokenStream } from "../../src/assistant/inference/runner.ts";
+import { getModelFile, type ModelOptions, type Preset } from "../support/gguf/preset-model.ts";
+
+/** Free text, the same at every run. */
+export const plainSampling: Sampling = {
+  temperature: 0.8,
+  topP: 0.95,
+  topK: 40,
+  minP: 0,
+  seed: 7,
+  repeatPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  logitBias: {},
+  logprobs: undefined,
+  grammar: undefined,
+  grammarExample: undefined,
+  showControlTokens: false,
+};
+
+export interface RunnerSetup {
+  readonly preset: Preset;
+  readonly options?: ModelOptions;
+  readonly sequences?: number;
+  readonly contextTokens?: number;
+}
+
+/** A runner over the real library in this process, for all tests of a file. */
+export function setUpRunner(setup: RunnerSetup): () => LlamaRunner {
+  let runner: LlamaRunner | undefined;
+  beforeAll(async () => {
+    runner = await openRunner(setup);
+  });
+  afterAll(() => runner?.[Symbol.asyncDispose]());
+  return () => {
+    if (!runner) throw new Error("only within a test");
+    return runner;
+  };
+}
+
+export async function openRunner({
+  preset,
+  options,
+  sequences = 8,
+  contextTokens = 255,
+}: RunnerSetup): Promise<LlamaRunner> {
+  const path = await getModelFile(preset, options);
+  const { facts } = await inspectModel({ id: preset, path }, new AbortController().signal);
+  const llama = await openLibrary({ gpu: false, threadsMax: 1, log: () => {} });
+  const model = await openModel(llama, { path });
+  return LlamaRunner.open({
+    llama,
+    model,
+    contextTokens,
+    sequences: facts.kind === "embedding" ? 0 : sequences,
+    embeddingsAtOnce: 2,
+    chatTemplate: facts.chatTemplate,
+    now: () => Date.UTC(2026, 0, 1),
+    threads: new ThreadGovernor({
+      threadsMax: 1,
+      setThreads: () => {},
+      now: () => performance.now(),
+      cpuMs: () => 0,
+      onChange: () => {},
+    }),
+  });
+}
+
+/** Begins an answer to a text on a sequence that is cleared for it. */
+export async function startStream(
+  runner: LlamaRunner,
+  sequence: number,
+  text: string,
+  sampling: Partial<Sampling> = {},
+): Promise<TokenStream> {
+  const tokens = await runner.encode({ kind: "text", text });
+  await runner.truncate(sequence, 0);
+  if (tokens.length > 1) await runner.prefill(sequence, tokens.slice(0, -1));
+  return runner.start(sequence, tokens.at(-1) ?? 0, { ...plainSampling, ...sampling });
+}
+
+/** Steps streams together until each has ended or has given `tokensMax` tokens; closes them. */
+export async function runStreams(
+  runner: LlamaRunner,
+  streams: readonly TokenStream[],
+  tokensMax: number,
+) {
+  const answers = streams.map(() => ({
+    text: "",
+    tokens: [] as number[],
+    ended: false,
+    logprobs: [] as unknown[],
+  }));
+  for (let step = 0; step < tokensMax; step++) {
+    const open = streams.filter((_, index) => !answers[index]?.ended);
+    if (open.length === 0) break;
+    for (const [index, outcome] of (await runner.step(open)).entries()) {
+      const stream = open[index];
+      const answer = stream && answers[streams.indexOf(stream)];
+      if (!answer) throw new Error("more outcomes than streams");
+      if (outcome.kind === "failed") throw outcome.error;
+      answer.text += outcome.text;
+      if (outcome.kind === "end") answer.ended = true;
+      else {
+        answer.tokens.push(outcome.token);
+        if (outcome.logprob) answer.logprobs.push(outcome.logprob);
+      }
+    }
+  }
+  await Promise.all(streams.map((stream) => stream.close()));
+  return answers;
+}

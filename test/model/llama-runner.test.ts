@@ -1,0 +1,254 @@
+import { describe, expect, it } from "vitest";
+import type { Sampling } from "../../src/assistant/inference/runner.ts";
+import { plainSampling, runStreams, setUpRunner, startStream } from "./llama-runner-setup.ts";
+
+const runner = setUpRunner({ preset: "tiny", options: { endsAfter: null } });
+
+describe("steps of many streams", () => {
+  it("are one batch each, whatever the streams are up to", async () => {
+    const streams = await Promise.all(
+      [0, 1, 2, 3, 4, 5, 6].map((sequence) => startStream(runner(), sequence, `Hello ${sequence}`)),
+    );
+    for (let step = 0; step < 30; step++) {
+      // One that begins in the middle hands its token in later than the others.
+      if (step === 10)
+        streams.push(await startStream(runner(), 7, "Hello 7", { grammar: 'root ::= "a"*' }));
+      const before = runner().batches;
+      const outcomes = await runner().step(streams);
+      expect(outcomes.map(({ kind }) => kind)).toEqual(streams.map(() => "token"));
+      expect(runner().batches.count).toBe(before.count + 1);
+      expect(runner().batches.last).toBe(streams.length);
+    }
+    await Promise.all(streams.map((stream) => stream.close()));
+  });
+
+  it("are several batches where these were measured to cost less, with the same answers", async () => {
+    const answers = async () => {
+      const streams = [];
+      for (const sequence of [0, 1, 2, 3, 4]) {
+        const options = { temperature: 0, logprobs: 1 };
+        streams.push(await startStream(runner(), sequence, `Prompt ${sequence}`, options));
+      }
+      const before = runner().batches.count;
+      const texts = (await runStreams(runner(), streams, 10)).map(({ text }) => text);
+      return { texts, batches: runner().batches.count - before };
+    };
+    const together = await answers();
+    expect(together.batches).toBe(10);
+    runner().adoptBatchCosts([
+      [1, 1],
+      [2, 9],
+      [4, 3],
+      [8, 30],
+    ]);
+    const split = await answers();
+    // Each step is one of four and one of one.
+    expect(split.batches).toBe(20);
+    expect(split.texts).toEqual(together.texts);
+    runner().adoptBatchCosts([]);
+  });
+
+  it("give each stream what it gives alone", async () => {
+    const prompts = ["One", "A second one", "And a third"];
+    const alone: string[] = [];
+    for (const [sequence, prompt] of prompts.entries()) {
+      const stream = await startStream(runner(), sequence, prompt, { temperature: 0 });
+      alone.push(...(await runStreams(runner(), [stream], 20)).map(({ text }) => text));
+    }
+    const streams = [];
+    for (const [sequence, prompt] of prompts.entries()) {
+      streams.push(await startStream(runner(), sequence, prompt, { temperature: 0 }));
+    }
+    const together = await runStreams(runner(), streams, 20);
+    expect(together.map(({ text }) => text)).toEqual(alone);
+  });
+});
+
+async function seeded(seed: number): Promise<string | undefined> {
+  const [answer] = await runStreams(
+    runner(),
+    [await startStream(runner(), 0, "Tell", { seed })],
+    24,
+  );
+  return answer?.text;
+}
+
+/** How many of its tokens an answer had before. */
+async function repeats(sampling: Partial<Sampling>): Promise<number> {
+  const stream = await startStream(runner(), 0, "Round", { temperature: 0, ...sampling });
+  const [answer] = await runStreams(runner(), [stream], 60);
+  const tokens = answer?.tokens ?? [];
+  return tokens.length - new Set(tokens).size;
+}
+
+describe("an answer", () => {
+  it("is the same for the same seed, and another for another", async () => {
+    expect(await seeded(1)).toBe(await seeded(1));
+    expect(await seeded(1)).not.toBe(await seeded(2));
+  });
+
+  it("is made of whole characters", async () => {
+    // Bytes of three-byte characters, forced by the grammar; many of them have no token of their own.
+    const grammar = "root ::= [\\u4e00-\\u9fff]{12}";
+    const stream = await startStream(runner(), 0, "Write", { grammar, temperature: 1 });
+    const texts: string[] = [];
+    for (let ended = false; !ended; ) {
+      const [outcome] = await runner().step([stream]);
+      if (!outcome || outcome.kind === "failed") throw outcome?.error;
+      texts.push(outcome.text);
+      ended = outcome.kind === "end";
+    }
+    await stream.close();
+    expect(texts.join("")).toMatch(/^[\u4e00-\u9fff]{12}$/);
+    expect(texts.some((text) => text === "")).toBe(true);
+    // Each character came in one piece, and with the last of its bytes.
+    for (const text of texts) expect(text).toMatch(/^[\u4e00-\u9fff]*$/);
+  });
+
+  it("follows its grammar to the end, and then ends", async () => {
+    const grammar = 'root ::= "{\\"answer\\":" ("true" | "false") "}"';
+    const [answer] = await runStreams(
+      runner(),
+      [await startStream(runner(), 0, "Is it?", { grammar })],
+      100,
+    );
+    expect(answer?.ended).toBe(true);
+    expect([{ answer: true }, { answer: false }]).toContainEqual(JSON.parse(answer?.text ?? ""));
+  });
+
+  it("fails alone where its grammar cannot be read", async () => {
+    const broken = await startStream(runner(), 0, "One", { grammar: "root ::= (" });
+    const whole = await startStream(runner(), 1, "Two");
+    const outcomes = await runner().step([broken, whole]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["failed", "token"]);
+    await Promise.all([broken.close(), whole.close()]);
+  });
+
+  it("tells how likely its tokens were", async () => {
+    const stream = await startStream(runner(), 0, "Tell", { temperature: 0, logprobs: 5 });
+    const [outcome] = await runner().step([stream]);
+    if (outcome?.kind !== "token" || !outcome.logprob) throw new Error("no logprob");
+    const { logprob, top, bytes, text } = outcome.logprob;
+    expect(top).toHaveLength(5);
+    // At temperature 0 the likeliest is chosen.
+    expect(top[0]?.logprob).toBe(logprob);
+    expect(top.map(({ logprob: each }) => each)).toEqual(
+      top.map(({ logprob: each }) => each).toSorted((one, other) => other - one),
+    );
+    const sum = top.reduce((total, { logprob: each }) => total + Math.exp(each), 0);
+    expect(sum).toBeGreaterThan(0);
+    expect(sum).toBeLessThanOrEqual(1.0001);
+    expect(Buffer.from(bytes).toString()).toBe(text);
+    await stream.close();
+
+    const all = await startStream(runner(), 0, "Tell", { temperature: 0, logprobs: 512 });
+    const [first] = await runner().step([all]);
+    if (first?.kind !== "token" || !first.logprob) throw new Error("no logprob");
+    const whole = first.logprob.top.reduce((total, each) => total + Math.exp(each.logprob), 0);
+    expect(whole).toBeCloseTo(1, 3);
+    await all.close();
+  });
+
+  it("never has a token that is banned, and has one that is forced", async () => {
+    const [free] = await runStreams(
+      runner(),
+      [await startStream(runner(), 0, "Go", { temperature: 0 })],
+      1,
+    );
+    const [token = 0] = free?.tokens ?? [];
+    const banned = { [String(token)]: -100 };
+    const [without] = await runStreams(
+      runner(),
+      [await startStream(runner(), 0, "Go", { temperature: 0, logitBias: banned })],
+      20,
+    );
+    expect(without?.tokens).not.toContain(token);
+    const forced = { [String(token)]: 100 };
+    const [only] = await runStreams(
+      runner(),
+      [await startStream(runner(), 0, "Else", { logitBias: forced })],
+      10,
+    );
+    expect(new Set(only?.tokens)).toEqual(new Set([token]));
+  });
+
+  it("refuses a bias of what ends it, since it could not be kept", async () => {
+    await expect(
+      startStream(runner(), 0, "Go", { logitBias: { "2": -100 } }),
+    ).rejects.toMatchObject({
+      code: "unsupported_parameter",
+      param: "logit_bias.2",
+    });
+    await expect(
+      startStream(runner(), 0, "Go", { logitBias: { "9999": 1 } }),
+    ).rejects.toMatchObject({
+      code: "invalid_request",
+    });
+  });
+
+  it("repeats itself less with a penalty", async () => {
+    expect(await repeats({ frequencyPenalty: 2, presencePenalty: 2 })).toBeLessThan(
+      await repeats({}),
+    );
+  });
+});
+
+describe("a sequence", () => {
+  it("keeps what was evaluated, and goes on from it as if nothing had been", async () => {
+    const tokens = await runner().encode({
+      kind: "text",
+      text: "A prompt that is read once only.",
+    });
+    const answer = async (kept: number) => {
+      await runner().prefill(0, tokens.slice(kept, -1));
+      const stream = runner().start(0, tokens.at(-1) ?? 0, { ...plainSampling, temperature: 0 });
+      const [one] = await runStreams(runner(), [stream], 10);
+      return one?.text;
+    };
+    await runner().truncate(0, 0);
+    const first = await answer(0);
+    expect(await runner().truncate(0, 5)).toBe(5);
+    expect(await answer(5)).toBe(first);
+  });
+
+  it("is never shifted: what does not fit fails", async () => {
+    await runner().truncate(0, 0);
+    const chunk = Array.from({ length: 128 }, () => 300);
+    await runner().prefill(0, chunk);
+    await expect(runner().prefill(0, chunk)).rejects.toMatchObject({
+      code: "context_length_exceeded",
+    });
+    await runner().prefill(0, chunk.slice(0, 126));
+    const stream = runner().start(0, 300, plainSampling);
+    expect((await runner().step([stream])).map(({ kind }) => kind)).toEqual(["token"]);
+    const [outcome] = await runner().step([stream]);
+    expect(outcome).toMatchObject({ kind: "failed", error: { code: "context_length_exceeded" } });
+    await stream.close();
+  });
+
+  it("can be given away in the middle of an answer, which goes on elsewhere", async () => {
+    const grammar = 'root ::= "[" ("\\"ab\\"" ","){6} "1]"';
+    const prompt = await runner().encode({ kind: "text", text: "List" });
+    const stream = await startStream(runner(), 0, "List", { grammar });
+    const tokens: number[] = [];
+    let text = "";
+    for (let ended = false; !ended; ) {
+      if (tokens.length === 5) {
+        await stream.suspend();
+        const other = await startStream(runner(), 0, "Something else");
+        await runStreams(runner(), [other], 3);
+        await runner().truncate(3, 0);
+        await runner().prefill(3, [...prompt, ...tokens.slice(0, -1)]);
+        stream.resume(3, tokens.at(-1) ?? 0);
+        expect(stream.sequence).toBe(3);
+      }
+      const [outcome] = await runner().step([stream]);
+      if (!outcome || outcome.kind === "failed") throw outcome?.error;
+      text += outcome.text;
+      if (outcome.kind === "token") tokens.push(outcome.token);
+      ended = outcome.kind === "end";
+    }
+    await stream.close();
+    expect(text).toBe(`[${'"ab",'.repeat(6)}1]`);
+  });
+});

@@ -1,0 +1,173 @@
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, open, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { inspectPartial } from "../../src/controller/models/files/partial-file.ts";
+import type { ByteRanges } from "../../src/controller/models/files/ranges.ts";
+import { Dice } from "../support/random.ts";
+import { SEED } from "../support/sampling.ts";
+import {
+  createRandomBytes,
+  DownloadHarness,
+  hashSha256,
+  MIB,
+  neverAborted,
+  readStored,
+  recordProgress,
+  withFile,
+} from "./download-harness.ts";
+
+const PROGRAM = fileURLToPath(new URL("../support/download-process.ts", import.meta.url));
+const SIZE = 40 * MIB + 11;
+const KILLS = 16;
+const BYTES_PER_SECOND = 12 * MIB;
+
+/**
+ * Runs it until it ends, or kills it so long after its first byte. Gives back its last line. `around` is a program
+ * that runs it, with its options.
+ */
+async function run(
+  args: readonly string[],
+  killAfterMs: number | undefined,
+  around: readonly string[] = [],
+): Promise<string> {
+  const words = [...around, process.execPath, "--import", "tsx", PROGRAM, ...args];
+  const [program = "", ...rest] = words;
+  const child = spawn(program, rest, { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  let last = "";
+  let timer: NodeJS.Timeout | undefined;
+  for await (const line of createInterface({ input: child.stdout })) {
+    last = line;
+    if (killAfterMs !== undefined && line.startsWith("at "))
+      timer ??= setTimeout(() => child.kill("SIGKILL"), killAfterMs);
+  }
+  await ended;
+  clearTimeout(timer);
+  return last;
+}
+
+describe("kill -9", () => {
+  let bytes: Buffer;
+  let world: DownloadHarness;
+
+  beforeEach(async () => {
+    bytes = createRandomBytes(SIZE);
+    world = await DownloadHarness.open({ "m.gguf": bytes });
+  });
+
+  afterEach(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  function partialDir(): string {
+    return join(world.dir, "partial", `sha256-${hashSha256(bytes)}`);
+  }
+
+  async function claimed(): Promise<ByteRanges> {
+    return (await inspectPartial(partialDir())).entry?.ranges ?? [];
+  }
+
+  /** What the journal claims has to be there, and right, byte by byte. */
+  async function journaled(): Promise<number> {
+    const dir = partialDir();
+    const { entry, bytes: count } = await inspectPartial(dir);
+    if (!existsSync(join(dir, "data"))) return 0;
+    const file = await open(join(dir, "data"));
+    try {
+      for (const { start, end } of entry?.ranges ?? []) {
+        const there = Buffer.alloc(end - start);
+        await file.read(there, 0, there.length, start);
+        expect([start, there.equals(bytes.subarray(start, end))]).toEqual([start, true]);
+      }
+    } finally {
+      await file.close();
+    }
+    return count;
+  }
+
+  it("at any moment of a download: the next run brings what was not journaled, and no more", async () => {
+    const dice = new Dice(SEED);
+    process.stdout.write(`BERTH_SEED=${SEED}\n`);
+    const args = [world.dir, world.buildUrl("m.gguf"), String(SIZE), hashSha256(bytes)];
+    let kills = 0;
+    let gained = 0;
+    for (let round = 0; round < KILLS; round += 1) {
+      const before = await journaled();
+      const last = await run([...args, String(BYTES_PER_SECOND)], dice.between(0, 700));
+      const after = await journaled();
+      if (last.startsWith("done")) break;
+      kills += 1;
+      expect([SEED, round, after >= before]).toEqual([SEED, round, true]);
+      if (after > before) gained += 1;
+    }
+    expect([SEED, kills > 2, gained > 0]).toEqual([SEED, true, true]);
+    const kept = await claimed();
+    const requestsBefore = world.hub.requests.length;
+    const ended = await run(args, undefined);
+    expect([SEED, ended.split(" ")[0]]).toEqual([SEED, "done"]);
+    expect((await readStored(ended.slice("done ".length))).equals(bytes)).toBe(true);
+    const asked = world.hub.requests.slice(requestsBefore).filter(({ server }) => server === "cdn");
+    expect([SEED, asked.length > 0]).toEqual([SEED, true]);
+    for (const { headers } of asked) {
+      const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
+      const there = kept.filter(({ start, end }) => Number(first) < end && start <= Number(last));
+      expect([SEED, headers.range, there]).toEqual([SEED, headers.range, []]);
+    }
+  });
+
+  it.each(["fdatasync", "fsync", "pwrite64", "rename", "symlink", "unlink", "rmdir"])(
+    "at %s, whichever of them: nothing is claimed that is not there, and the next run completes it",
+    async (call) => {
+      const small = bytes.subarray(0, 2 * MIB);
+      const url = await world.hub.addFile("/files/small", small);
+      const model = withFile(world.model("key", { "m.gguf": small }), {
+        location: { type: "url", url },
+      });
+      let killed = 0;
+      let isDone = false;
+      for (let nth = 1; nth <= 20 && !isDone; nth += 1) {
+        await rm(world.dir, { recursive: true, force: true });
+        await mkdir(world.dir, { mode: 0o700 });
+        const args = [world.dir, url, String(small.length), hashSha256(small)];
+        // Only calls on these files: the loader of the program has files of its own.
+        const tracer = ["-f", "-qq", "-o", "/dev/null", ...pathsOf(world.dir, small)];
+        const inject = ["-e", `trace=${call}`, "-e", `inject=${call}:signal=SIGKILL:when=${nth}`];
+        const last = await run(args, undefined, ["strace", ...tracer, ...inject]);
+        isDone = last.startsWith("done");
+        if (!isDone) killed += 1;
+        const sentBefore = world.hub.bytesSent;
+        const kept = await world.disk().storedBytes(model);
+        const stored = await world.disk().download(model, recordProgress(), neverAborted);
+        expect((await readStored(stored.path)).equals(small)).toBe(true);
+        expect(world.hub.bytesSent - sentBefore).toBe(small.length - kept);
+      }
+      // The last run had fewer such calls.
+      expect([isDone, killed > 0]).toEqual([true, true]);
+    },
+  );
+});
+
+/** For strace: the files and folders that a download of these bytes writes. */
+function pathsOf(dir: string, bytes: Buffer): string[] {
+  const sha256 = hashSha256(bytes);
+  const partial = `partial/sha256-${sha256}`;
+  const paths = [
+    "partial",
+    partial,
+    `${partial}/data`,
+    `${partial}/journal`,
+    "blobs",
+    `blobs/${sha256}`,
+    `blobs/${sha256}.json`,
+    `blobs/${sha256}.json.new`,
+    "views",
+    "views/key",
+    "views/key/m.gguf",
+    "views/key/m.gguf.new",
+  ];
+  return paths.flatMap((path) => ["-P", join(dir, path)]);
+}

@@ -1,0 +1,360 @@
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, open, readdir, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Clock } from "../../src/base/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import type { ModelDisk } from "../../src/controller/models/files/model-disk.ts";
+import type { ResolvedModel } from "../../src/controller/models/hub/port.ts";
+import {
+  createRandomBytes,
+  DownloadHarness,
+  hashSha256,
+  MIB,
+  neverAborted,
+  readStored,
+  recordProgress,
+  withFile,
+} from "./download-harness.ts";
+
+const DAY_MS = 24 * 3_600_000;
+
+/** One bit of a file is another from now on. `hidden`: its time says nothing of it, as after a failing disk. */
+async function flipBit(path: string, hidden: "hidden" | "seen"): Promise<void> {
+  const file = await open(path, "r+");
+  try {
+    const { atime, mtime } = await file.stat();
+    const byte = Buffer.alloc(1);
+    await file.read(byte, 0, 1, 1000);
+    byte.writeUInt8(byte.readUInt8(0) ^ 4, 0);
+    await file.write(byte, 0, 1, 1000);
+    if (hidden === "hidden") await file.utimes(atime, mtime);
+    else await file.utimes(atime, new Date(mtime.getTime() + 5000));
+  } finally {
+    await file.close();
+  }
+}
+
+describe("what is kept", () => {
+  const name = "m.gguf";
+  let bytes: Buffer;
+  let world: DownloadHarness;
+  let model: ResolvedModel;
+  let path: string;
+
+  beforeEach(async () => {
+    bytes = createRandomBytes(2 * MIB);
+    world = await DownloadHarness.open({ [name]: bytes });
+    model = world.model("key", { [name]: bytes });
+    ({ path } = await world.disk().download(model, recordProgress(), neverAborted));
+  });
+
+  afterEach(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  it("is found after a restart, and verified by reading", async () => {
+    const disk = world.disk();
+    expect(await disk.find(model)).toMatchObject({ path });
+    expect(await disk.verify(model, neverAborted)).toEqual(await disk.find(model));
+    expect(world.hub.bytesSent).toBe(bytes.length);
+  });
+
+  it("and has been touched since is not found; download reads it before it asks the hub", async () => {
+    await utimes(path, new Date(), new Date(Date.now() + 5000));
+    const disk = world.disk();
+    expect(await disk.find(model)).toBeUndefined();
+    await disk.download(model, recordProgress(), neverAborted);
+    expect(world.hub.bytesSent).toBe(bytes.length);
+    expect(await disk.find(model)).toMatchObject({ path });
+  });
+
+  it("and was damaged, as its time shows, is downloaded again", async () => {
+    await flipBit(path, "seen");
+    const disk = world.disk();
+    expect(await disk.find(model)).toBeUndefined();
+    await disk.download(model, recordProgress(), neverAborted);
+    expect((await readStored(path)).equals(bytes)).toBe(true);
+    expect(world.hub.bytesSent).toBe(2 * bytes.length);
+  });
+
+  it("and was damaged unseen is found out by verify, and is out of use then", async () => {
+    await flipBit(path, "hidden");
+    const disk = world.disk();
+    const wrong = await readStored(path);
+    await expect(disk.verify(model, neverAborted)).rejects.toMatchObject({
+      code: "digest_mismatch",
+      details: { expected: hashSha256(bytes), got: hashSha256(wrong) },
+    });
+    expect(await disk.find(model)).toBeUndefined();
+    expect(await disk.storedBytes(model)).toBe(0);
+    await disk.download(model, recordProgress(), neverAborted);
+    expect((await readStored(path)).equals(bytes)).toBe(true);
+  });
+
+  it("and lost its note in a power cut is read, not downloaded", async () => {
+    const note = join(world.dir, "blobs", `${hashSha256(bytes)}.json`);
+    await writeFile(note, "{ half of");
+    const disk = world.disk();
+    expect(await disk.find(model)).toBeUndefined();
+    await disk.download(model, recordProgress(), neverAborted);
+    expect(world.hub.bytesSent).toBe(bytes.length);
+  });
+
+  it("is removed with its model, unless another has it", async () => {
+    const disk = world.disk();
+    await disk.download({ ...model, key: "other" }, recordProgress(), neverAborted);
+    await disk.remove("key", ["other"]);
+    expect(await disk.find(model)).toBeUndefined();
+    expect(await disk.find({ ...model, key: "other" })).toBeDefined();
+    await disk.remove("other", []);
+    expect(await readdir(join(world.dir, "blobs"))).toEqual([]);
+    expect(await readdir(join(world.dir, "views"))).toEqual([]);
+  });
+
+  it("cannot be verified where it is not there", async () => {
+    const disk = world.disk();
+    await disk.remove("key", []);
+    await expect(disk.verify(model, neverAborted)).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  it.each(["../../out.gguf", "/etc/x.gguf", "a/../../../x", "a//b", ".", "x\0y", "y".repeat(300)])(
+    "has no name that leads out of its folder: %j",
+    async (bad) => {
+      const before = world.hub.requests.length;
+      await expect(
+        world.disk().download(withFile(model, { name: bad }), recordProgress(), neverAborted),
+      ).rejects.toMatchObject({ code: "model_unusable" });
+      expect(world.hub.requests.length).toBe(before);
+    },
+  );
+
+  it("is checked against git's digest where it has no other", async () => {
+    const given = world.hub.requests.length;
+    await world.hub.addRepository({
+      id: "org/small",
+      files: { "config.gguf": { content: bytes, lfs: false } },
+    });
+    const url = `${world.hub.url}/org/small/resolve/main/config.gguf`;
+    const gitBlob = createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
+    const file = { sha256: null, gitBlob, location: { type: "url", url } } as const;
+    const small = withFile({ ...model, key: "small" }, file);
+    // It was there already: what came is thrown away, and the two are one.
+    expect(await world.disk().download(small, recordProgress(), neverAborted)).toMatchObject({
+      files: [{ sha256: hashSha256(bytes) }],
+    });
+    const wrong = withFile({ ...model, key: "wrong" }, { ...file, gitBlob: "0".repeat(40) });
+    const disk = world.disk();
+    await disk.remove("small", []);
+    await disk.remove("key", []);
+    await expect(disk.download(wrong, recordProgress(), neverAborted)).rejects.toMatchObject({
+      code: "digest_mismatch",
+      details: { expected: "0".repeat(40), got: gitBlob },
+    });
+    expect(world.hub.requests.length).toBeGreaterThan(given);
+  });
+});
+
+describe("a file of this machine", () => {
+  it("stays where it is, and is not read where nobody gave a digest", async () => {
+    const { world, path, model } = await openLocalHarness(null);
+    await using _ = world;
+    const disk = world.disk();
+    const found = { path, files: [{ name: "local.gguf", sizeBytes: MIB, sha256: null }] };
+    expect(await disk.find(model)).toEqual(found);
+    expect(await disk.download(model, recordProgress(), neverAborted)).toEqual(found);
+    expect(await readdir(join(world.dir, "blobs"))).toEqual([]);
+  });
+
+  it("is read once where a digest is given, and again when it has changed", async () => {
+    const { world, path, model } = await openLocalHarness("its own");
+    await using _ = world;
+    const disk = world.disk();
+    expect(await disk.find(model)).toBeUndefined();
+    await disk.download(model, recordProgress(), neverAborted);
+    const again = recordProgress();
+    await disk.download(model, again, neverAborted);
+    expect(again.told.map(({ step }) => step)).not.toContain("verifying");
+    expect(await disk.find(model)).toMatchObject({ path });
+    await flipBit(path, "seen");
+    expect(await disk.find(model)).toBeUndefined();
+    await expect(disk.download(model, recordProgress(), neverAborted)).rejects.toMatchObject({
+      code: "digest_mismatch",
+    });
+    // It is the person's: it is not thrown away.
+    expect(existsSync(path)).toBe(true);
+  });
+
+  it("that is not there is said so, without its path", async () => {
+    const { world, model } = await openLocalHarness(null);
+    await using _ = world;
+    const wanted = withFile(model, { location: { type: "local", path: "/nowhere/x.gguf" } });
+    const error = await world
+      .disk()
+      .download(wanted, recordProgress(), neverAborted)
+      .catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: "hub_not_found" });
+    expect(String(error)).not.toContain("/nowhere");
+  });
+});
+
+describe("collect", () => {
+  const contents = {
+    a: createRandomBytes(MIB),
+    b: createRandomBytes(2 * MIB),
+    c: createRandomBytes(3 * MIB),
+  };
+
+  /** Three models that were last of use in the order of their names, days apart. */
+  async function threeModels(budgetBytes: number) {
+    const world = await DownloadHarness.open(contents);
+    let aheadMs = -30 * DAY_MS;
+    const clock: Clock = { ...systemClock, now: () => Date.now() + aheadMs };
+    const disk = world.disk({ budgetBytes, clock });
+    const models = Object.entries(contents).map(([name, bytes]) =>
+      world.model(`key-${name}`, { [name]: bytes }),
+    );
+    for (const model of models) {
+      await disk.download(model, recordProgress(), neverAborted);
+      aheadMs += DAY_MS;
+    }
+    return { world, disk, models, later: (ms: number) => (aheadMs += ms) };
+  }
+
+  it("removes nothing within the budget", async () => {
+    const { world, disk } = await threeModels(6 * MIB + 100_000);
+    await using _ = world;
+    expect(await disk.collect([])).toEqual([]);
+  });
+
+  it("removes the longest unused first, and only as much as has to go", async () => {
+    const { world, disk, models } = await threeModels(5 * MIB + 100_000);
+    await using _ = world;
+    expect(await disk.collect([])).toEqual([{ sha256: hashSha256(contents.a), sizeBytes: MIB }]);
+    expect(await Promise.all(models.map((model) => disk.find(model)))).toEqual([
+      undefined,
+      expect.anything(),
+      expect.anything(),
+    ]);
+    expect(await readdir(join(world.dir, "views"))).toEqual(["key-b", "key-c"]);
+  });
+
+  it("never removes what a model has; having it counts as use", async () => {
+    const { world, disk, models, later } = await threeModels(0);
+    await using _ = world;
+    const [a] = models;
+    if (!a) throw new Error("three models");
+    expect((await disk.collect(["key-a"])).map(({ sizeBytes }) => sizeBytes)).toEqual([
+      2 * MIB,
+      3 * MIB,
+    ]);
+    expect(await disk.find(a)).toBeDefined();
+    later(DAY_MS);
+    expect((await disk.collect([])).map(({ sizeBytes }) => sizeBytes)).toEqual([MIB]);
+  });
+
+  it("removes halves that nobody wants after a week", async () => {
+    const { world, disk, later } = await threeModels(20 * MIB);
+    await using _ = world;
+    await addPartialDownload(world, disk);
+    const partials = () => readdir(join(world.dir, "partial"));
+    later(33 * DAY_MS);
+    await disk.collect([]);
+    expect(await partials()).toHaveLength(1);
+    later(DAY_MS * 2);
+    await disk.collect(["half"]);
+    expect(await partials()).toHaveLength(1);
+    await disk.collect([]);
+    expect(await partials()).toEqual([]);
+  });
+
+  it("removes halves before anything whole, where the budget is exceeded", async () => {
+    const { world, disk } = await threeModels(7 * MIB);
+    await using _ = world;
+    await addPartialDownload(world, disk);
+    expect(await disk.collect([])).toEqual([]);
+    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
+    expect(await readdir(join(world.dir, "views"))).toHaveLength(3);
+  });
+
+  it("removes a half with its model, and leaves it where another wants it", async () => {
+    const { world, disk } = await threeModels(20 * MIB);
+    await using _ = world;
+    await addPartialDownload(world, disk);
+    await disk.remove("key-a", []);
+    expect(await readdir(join(world.dir, "partial"))).toHaveLength(1);
+    await disk.remove("half", []);
+    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
+  });
+
+  it("touches no download that is under way", async () => {
+    const { world, disk } = await threeModels(0);
+    await using _ = world;
+    const bytes = createRandomBytes(4 * MIB);
+    const url = await world.hub.addFile("/files/slow", bytes);
+    const model = withFile(world.model("slow", { slow: bytes }), {
+      location: { type: "url", url },
+    });
+    world.hub.faults.add({ on: "files", type: "slow", bytesPerSecond: 2 * MIB });
+    let collecting: Promise<unknown> = Promise.resolve();
+    const stored = await disk.download(
+      model,
+      {
+        token: undefined,
+        onProgress: () => {
+          collecting = collecting.then(() => disk.collect([])).then(() => disk.remove("slow", []));
+        },
+      },
+      neverAborted,
+    );
+    expect((await readStored(stored.path)).equals(bytes)).toBe(true);
+    await collecting;
+  });
+
+  it("sweeps what a crash has left beside the blobs", async () => {
+    const { world, disk } = await threeModels(9 * MIB);
+    await using _ = world;
+    await writeFile(join(world.dir, "blobs", `${"0".repeat(64)}.json`), "{}");
+    await writeFile(join(world.dir, "blobs", `${"1".repeat(64)}.json.new`), "{");
+    await mkdir(join(world.dir, "partial", "strange"));
+    await disk.collect([]);
+    expect(await readdir(join(world.dir, "blobs"))).toHaveLength(6);
+    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
+  });
+});
+
+async function openLocalHarness(sha256: string | null) {
+  const bytes = createRandomBytes(MIB);
+  const world = await DownloadHarness.open({});
+  const path = join(world.root, "local.gguf");
+  await writeFile(path, bytes);
+  const model: ResolvedModel = {
+    key: "local",
+    commit: null,
+    quantization: null,
+    files: [
+      {
+        name: "local.gguf",
+        sizeBytes: MIB,
+        sha256: sha256 === "its own" ? hashSha256(bytes) : sha256,
+        gitBlob: null,
+        etag: null,
+        location: { type: "local", path },
+      },
+    ],
+  };
+  return { world, path, model };
+}
+
+/** Half of a model: the other half did not come. */
+async function addPartialDownload(world: DownloadHarness, disk: ModelDisk): Promise<void> {
+  const half = createRandomBytes(8 * MIB);
+  const url = await world.hub.addFile("/files/half", half);
+  const model = withFile(world.model("half", { half }), { location: { type: "url", url } });
+  world.hub.faults.add({ on: "files", type: "cut", afterBytes: 2 * MIB, times: 2 });
+  const off = world.hub.faults.add({ on: "files", type: "reset", after: 2 });
+  await disk.download(model, recordProgress(), neverAborted).catch(() => undefined);
+  off();
+  expect(await readdir(join(world.dir, "partial"))).toHaveLength(1);
+}

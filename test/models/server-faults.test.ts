@@ -1,0 +1,324 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { ModelDiskOptions } from "../../src/controller/models/files/model-disk.ts";
+import type { ResolvedModel } from "../../src/controller/models/hub/port.ts";
+import { bufferContent } from "../support/hub/content.ts";
+import type { Fault } from "../support/hub/faults.ts";
+import { UNBOUNDED_AFTER_MS } from "../support/wait-limits.ts";
+import {
+  createRandomBytes,
+  DownloadHarness,
+  hashSha256,
+  MIB,
+  neverAborted,
+  quickLimits,
+  readStored,
+  recordProgress,
+  withFile,
+} from "./download-harness.ts";
+
+const SIZE = 12 * MIB + 5;
+const NAME = "m.gguf";
+
+/** Servers that do not do as they should, on one file of a hub's CDN. */
+describe("a server that", () => {
+  let world: DownloadHarness;
+  let bytes: Buffer;
+  let model: ResolvedModel;
+
+  beforeEach(async () => {
+    bytes = createRandomBytes(SIZE);
+    world = await DownloadHarness.open({ [NAME]: bytes });
+    model = world.model("key", { [NAME]: bytes });
+  });
+
+  afterEach(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  /** Downloads it, and gives back what lies on the disk then. */
+  async function downloaded(
+    options: Partial<ModelDiskOptions> = {},
+    wanted = model,
+  ): Promise<Buffer> {
+    const stored = await world.disk(options).download(wanted, recordProgress(), neverAborted);
+    return readStored(stored.path);
+  }
+
+  function failure(options: Partial<ModelDiskOptions> = {}, wanted = model, token?: string) {
+    return world
+      .disk(options)
+      .download(wanted, recordProgress(token), neverAborted)
+      .then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+  }
+
+  it.each<[string, Fault]>([
+    ["cuts connections", { on: "cdn", type: "cut", afterBytes: MIB + 3, times: 8 }],
+    ["cuts them before the first byte", { on: "cdn", type: "reset", times: 4 }],
+    ["stops sending", { on: "cdn", type: "stall", afterBytes: 70_000, times: 2 }],
+    ["does not answer", { on: "cdn", type: "hang", times: 2 }],
+    ["is overloaded", { on: "cdn", type: "status", status: 503, times: 5 }],
+    [
+      "is overloaded where files are looked up",
+      { on: "resolve", type: "status", status: 502, times: 2 },
+    ],
+    ["says shorter lengths", { on: "cdn", type: "wrong-length", byBytes: -1000, times: 2 }],
+    ["says longer lengths", { on: "cdn", type: "wrong-length", byBytes: 1000, times: 2 }],
+    ["refuses a fresh signature", { on: "cdn", type: "expired", times: 1 }],
+    ["sends a sign-in page for a while", { on: "cdn", type: "page", times: 2 }],
+  ])("%s is asked again, and little comes twice", async (_, fault) => {
+    world.hub.faults.add(fault);
+    // Only a server that sends nothing is given up, and not one that shares a busy machine.
+    const isSilent = fault.type === "stall" || fault.type === "hang";
+    const limits = isSilent ? { ...quickLimits, stallMs: 1_000 } : quickLimits;
+    expect((await downloaded({ limits })).equals(bytes)).toBe(true);
+    // What was on its way in a connection that broke comes again: two parts of 4 MiB at most.
+    expect(world.hub.bytesSent).toBeLessThan(SIZE + 9 * MIB);
+  });
+
+  it("is slow at one connection is helped by the others", async () => {
+    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 100_000, times: 1 });
+    const start = performance.now();
+    expect((await downloaded()).equals(bytes)).toBe(true);
+    // Its part alone would take 42 s.
+    expect(performance.now() - start).toBeLessThan(UNBOUNDED_AFTER_MS);
+    expect(world.hub.bytesSent).toBeLessThan(SIZE + 2 * MIB);
+  });
+
+  it("is gone for good is given up, and what has come is gone on with", async () => {
+    // The first part comes, and half of each of the others.
+    world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 2 * MIB, times: 3 });
+    const off = world.hub.faults.add({ on: "cdn", type: "reset", after: 3 });
+    expect(await failure()).toMatchObject({
+      code: "hub_unreachable",
+      message: expect.stringContaining("the connection was cut"),
+    });
+    const kept = await world.disk().storedBytes(model);
+    expect(kept).toBeGreaterThan(MIB);
+    off();
+    const before = world.hub.bytesSent;
+    expect((await downloaded()).equals(bytes)).toBe(true);
+    expect(world.hub.bytesSent - before).toBeLessThan(SIZE - kept + MIB);
+  });
+
+  it("asks to be left alone is left alone for so long, and asked by fewer", async () => {
+    world.hub.faults.add({
+      on: "cdn",
+      type: "status",
+      status: 429,
+      headers: { "retry-after": "1" },
+      times: 1,
+    });
+    const start = performance.now();
+    expect((await downloaded()).equals(bytes)).toBe(true);
+    expect(performance.now() - start).toBeGreaterThan(1000);
+  });
+
+  it("asks to be left alone for an hour is given up at once", async () => {
+    const headers = { "retry-after": "3600" };
+    world.hub.faults.add({ on: "cdn", type: "status", status: 429, headers });
+    expect(await failure()).toMatchObject({
+      code: "hub_unreachable",
+      message: expect.stringContaining("60 minutes"),
+    });
+  });
+
+  it("has no ranges sends one stream, which is begun again where it is cut", async () => {
+    world.hub.faults.add({ on: "cdn", type: "no-ranges" });
+    world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB, after: 1, times: 1 });
+    expect((await downloaded()).equals(bytes)).toBe(true);
+    expect(world.transfers.at(-1)?.bodyBytes).toBe(SIZE);
+  });
+
+  it("has no ranges and always cuts is given up", async () => {
+    world.hub.faults.add({ on: "cdn", type: "no-ranges" });
+    world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB });
+    expect(await failure()).toMatchObject({ code: "hub_unreachable" });
+  });
+
+  it("says nothing of the size, nor of ranges, is believed when the connection ends well", async () => {
+    const url = await world.hub.addFile("/files/x.gguf", bytes, {
+      ranges: false,
+      length: false,
+      etag: false,
+    });
+    const wanted = withFile(model, {
+      sizeBytes: null,
+      sha256: null,
+      location: { type: "url", url },
+    });
+    expect((await downloaded({}, wanted)).equals(bytes)).toBe(true);
+    // The digest was computed, and names it.
+    expect(await world.disk().find(wanted)).toMatchObject({
+      files: [{ sizeBytes: SIZE, sha256: hashSha256(bytes) }],
+    });
+  });
+
+  it.each([
+    ["a strong tag", { etag: "strong" as const }, true],
+    ["a weak tag", { etag: "weak" as const }, false],
+    ["none", { etag: false as const }, false],
+  ])(
+    "promises no digest is asked for parts only if they have a strong tag: %s",
+    async (_, options, isInParts) => {
+      const url = await world.hub.addFile("/files/x.gguf", bytes, options);
+      const wanted = withFile(model, {
+        sizeBytes: null,
+        sha256: null,
+        location: { type: "url", url },
+      });
+      expect((await downloaded({}, wanted)).equals(bytes)).toBe(true);
+      const parts = world.transfers.filter(({ headers }) => headers["if-range"] !== undefined);
+      expect(parts.length > 2).toBe(isInParts);
+      expect(world.transfers.some(({ bodyBytes }) => bodyBytes === SIZE)).toBe(!isInParts);
+    },
+  );
+
+  it("sends more than the file was said to have: not a byte more is written", async () => {
+    const url = await world.hub.addFile("/files/x.gguf", bytes, { ranges: false, length: false });
+    const wanted = withFile(model, {
+      sizeBytes: SIZE - 7,
+      sha256: null,
+      location: { type: "url", url },
+    });
+    expect(await failure({}, wanted)).toMatchObject({ code: "digest_mismatch" });
+    expect(await world.disk().storedBytes(wanted)).toBeLessThanOrEqual(SIZE - 7);
+  });
+
+  it("has another size than promised: it is not begun", async () => {
+    const wanted = withFile(model, { sizeBytes: SIZE + 1 });
+    expect(await failure({}, wanted)).toMatchObject({
+      code: "digest_mismatch",
+      details: { expected: SIZE + 1, got: SIZE },
+    });
+  });
+
+  it("flips a bit is found out, by name of both digests, and the file is thrown away", async () => {
+    const off = world.hub.faults.add({ on: "cdn", type: "flip", atByte: 9 * MIB });
+    const wrong = Buffer.from(bytes);
+    wrong.writeUInt8(wrong.readUInt8(9 * MIB) ^ 1, 9 * MIB);
+    expect(await failure()).toMatchObject({
+      code: "digest_mismatch",
+      details: { expected: hashSha256(bytes), got: hashSha256(wrong) },
+    });
+    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
+    expect(await readdir(join(world.dir, "blobs"))).toEqual([]);
+    off();
+    expect((await downloaded()).equals(bytes)).toBe(true);
+  });
+
+  it("changes the file half way is asked for all of the new one", async () => {
+    const url = await world.hub.addFile("/files/x.gguf", bytes);
+    const changed = createRandomBytes(SIZE + 3);
+    world.hub.faults.add({
+      on: "files",
+      type: "changed",
+      content: bufferContent(changed),
+      after: 3,
+    });
+    const wanted = withFile(model, {
+      sizeBytes: null,
+      sha256: null,
+      location: { type: "url", url },
+    });
+    expect((await downloaded({}, wanted)).equals(changed)).toBe(true);
+  });
+
+  it("changes a file that has a digest: the new one is not it", async () => {
+    const changed = createRandomBytes(SIZE);
+    world.hub.faults.add({
+      on: "cdn",
+      type: "changed",
+      content: bufferContent(changed),
+      after: 2,
+    });
+    expect(await failure()).toMatchObject({
+      code: "digest_mismatch",
+      details: { expected: hashSha256(bytes), got: hashSha256(changed) },
+    });
+  });
+
+  it("changes the file between two tries: nothing of the old one is kept", async () => {
+    const url = await world.hub.addFile("/files/x.gguf", bytes);
+    const wanted = withFile(model, { sha256: null, location: { type: "url", url } });
+    world.hub.faults.add({ on: "files", type: "cut", afterBytes: 3 * MIB, times: 2 });
+    const off = world.hub.faults.add({ on: "files", type: "reset", after: 2 });
+    await failure({}, wanted);
+    expect(await world.disk().storedBytes(wanted)).toBeGreaterThan(MIB);
+    off();
+    const changed = createRandomBytes(SIZE);
+    await world.hub.addFile("/files/x.gguf", changed);
+    expect((await downloaded({}, wanted)).equals(changed)).toBe(true);
+  });
+
+  it("signs URLs that expire half way is asked for new ones", async () => {
+    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 20 * MIB, times: 3 });
+    let expired = false;
+    const stored = await world.disk({ partsMax: 2 }).download(
+      model,
+      {
+        token: undefined,
+        onProgress: ({ doneBytes }) => {
+          if (doneBytes < MIB || expired) return;
+          expired = true;
+          world.hub.expireUrls();
+        },
+      },
+      neverAborted,
+    );
+    expect(expired).toBe(true);
+    expect((await readStored(stored.path)).equals(bytes)).toBe(true);
+    expect(world.hub.at("cdn").some(({ status }) => status === 403)).toBe(true);
+    // The first, and one or two after that: not one for each part.
+    expect(world.hub.at("hub").length).toBeLessThan(5);
+  });
+
+  it("redirects in circles is left", async () => {
+    world.hub.faults.add({ on: "resolve", type: "loop" });
+    expect(await failure()).toMatchObject({
+      code: "hub_unreachable",
+      message: expect.stringContaining("more than 10 times"),
+    });
+    expect(world.hub.requests.length).toBe(11);
+  });
+
+  it("always sends a page for people is not taken for a hub", async () => {
+    world.hub.faults.add({ on: "cdn", type: "page" });
+    expect(await failure()).toMatchObject({
+      code: "hub_unreachable",
+      message: expect.stringContaining("web page"),
+    });
+  });
+
+  it.each([
+    [401, undefined, "hub_denied", "without a token"],
+    [403, "hf_wrong", "hub_denied", "the owner of this token"],
+    [404, undefined, "hub_not_found", "has no m.gguf"],
+    [410, undefined, "hub_not_found", "has no m.gguf"],
+  ])("answers %i at once says so: %s", async (status, token, code, words) => {
+    world.hub.faults.add({ on: "resolve", type: "status", status });
+    const error = await failure({}, model, token);
+    expect(error).toMatchObject({ code, message: expect.stringContaining(words) });
+    expect(JSON.stringify(error)).not.toContain("hf_wrong");
+    expect(world.hub.requests.length).toBe(1);
+  });
+
+  it("redirects to another origin gets no token there, and gets it where it is meant", async () => {
+    const url = await world.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
+    const wanted = withFile(model, { location: { type: "url", url } });
+    const moved = `${world.hub.cdnUrl}/elsewhere`;
+    const off = world.hub.faults.add({ on: "files", type: "redirect", to: moved, status: 307 });
+    expect(await failure({}, wanted, world.hub.token)).toMatchObject({ code: "hub_denied" });
+    expect(world.hub.at("cdn").length).toBeGreaterThan(0);
+    expect(world.hub.leaks).toEqual([]);
+    off();
+    const stored = await world
+      .disk()
+      .download(wanted, recordProgress(world.hub.token), neverAborted);
+    expect((await readStored(stored.path)).equals(bytes)).toBe(true);
+  });
+});

@@ -1,0 +1,233 @@
+import { describe, expect, test } from "vitest";
+import * as labels from "../../src/controller/labels.ts";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
+import { ControlPlaneHarness } from "../support/control-plane-harness.ts";
+import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
+import { sampleOf } from "../support/sampling.ts";
+
+/**
+ * Berth is killed before and after engine calls of a life: create, scale, replace, stop, start, revert,
+ * delete. Whatever the call, the next start brings it to the same end. A run tries a sample of the calls,
+ * BERTH_KILLS=all tries every one.
+ */
+const images = {
+  "web:1": {},
+  "web:2": {},
+  "web:3": {},
+  "bad:1": { exits: { afterMs: 100, code: 1 } },
+};
+const web: AppSpec = {
+  image: "web:1",
+  port: 80,
+  replicas: 2,
+  volumes: [{ name: "data", path: "/data" }],
+};
+
+interface Scenario {
+  readonly name: string;
+  readonly ingress?: true;
+  readonly initialSpec?: AppSpec;
+  readonly act: (world: ControlPlaneHarness) => void;
+  readonly isDone: (world: ControlPlaneHarness) => boolean;
+}
+
+const running = (world: ControlPlaneHarness) =>
+  world.listContainers("web").filter((container) => container.state === "running");
+const serves = (world: ControlPlaneHarness, image: string, replicas: number) =>
+  running(world).length === replicas &&
+  world.listContainers("web").length === replicas &&
+  running(world).every((container) => container.spec.image === image);
+
+const scenarios: readonly Scenario[] = [
+  {
+    name: "create",
+    act: (world) => world.apply("web", web),
+    isDone: (world) => world.isReady("web") && serves(world, "web:1", 2),
+  },
+  {
+    name: "replace",
+    initialSpec: web,
+    act: (world) => world.apply("web", { ...web, image: "web:2" }),
+    isDone: (world) => world.isReady("web") && serves(world, "web:2", 2),
+  },
+  {
+    name: "scale down",
+    initialSpec: web,
+    act: (world) => world.apply("web", { ...web, replicas: 1 }),
+    isDone: (world) => world.isReady("web") && serves(world, "web:1", 1),
+  },
+  {
+    name: "stop",
+    initialSpec: web,
+    act: (world) => world.apply("web", { ...web, running: false }),
+    isDone: (world) => world.app("web")?.status?.phase === "stopped" && running(world).length === 0,
+  },
+  {
+    name: "bring up a bad version and revert it",
+    initialSpec: web,
+    act: (world) => world.apply("web", { ...web, image: "bad:1" }),
+    isDone: (world) =>
+      world.condition("web", "Ready")?.reason === "Reverted" && serves(world, "web:1", 2),
+  },
+  {
+    name: "delete with volumes",
+    initialSpec: web,
+    act: (world) =>
+      void world.store.delete("App", "web", {
+        actor: { name: "test" },
+        manager: "api",
+        deleteVolumes: true,
+      }),
+    isDone: (world) =>
+      !world.app("web") &&
+      world.engine.containers().length === 0 &&
+      world.engine.volumes.size === 0,
+  },
+];
+
+const rolling: AppSpec = { image: "web:1", port: 80, replicas: 2 };
+const isServed = (world: ControlPlaneHarness, image: string) =>
+  world.listServedImages("web").length === 2 &&
+  world.listServedImages("web").every((served) => served === image);
+
+/** Behind an ingress: whatever happens, requests go to a version that answers. */
+const rolloutScenarios: readonly Scenario[] = [
+  {
+    name: "roll out",
+    ingress: true,
+    initialSpec: rolling,
+    act: (world) => world.apply("web", { ...rolling, image: "web:2" }),
+    isDone: (world) =>
+      world.isReady("web") && serves(world, "web:2", 2) && isServed(world, "web:2"),
+  },
+  {
+    name: "roll out a bad version",
+    ingress: true,
+    initialSpec: rolling,
+    act: (world) => world.apply("web", { ...rolling, image: "bad:1" }),
+    isDone: (world) =>
+      world.condition("web", "Ready")?.reason === "Reverted" &&
+      serves(world, "web:1", 2) &&
+      isServed(world, "web:1"),
+  },
+  {
+    name: "overtake a rollout",
+    ingress: true,
+    initialSpec: rolling,
+    act: (world) => {
+      world.apply("web", { ...rolling, image: "web:2" });
+      // Berth may have been killed by then: whatever the spec says in the end is what counts.
+      world.clock.setTimer(50, () => {
+        if (!world.isDead) world.apply("web", { ...rolling, image: "web:3" });
+      });
+    },
+    isDone: (world) => {
+      const image = world.app("web")?.spec.image ?? "";
+      return world.isReady("web") && serves(world, image, 2) && isServed(world, image);
+    },
+  },
+];
+
+/** Plays the story and kills Berth at engine call `point`. Returns the number of calls when it has fewer. */
+async function runScenario(
+  story: Scenario,
+  point: number,
+  when: "before" | "after",
+): Promise<number | undefined> {
+  await using world = new ControlPlaneHarness({ images, ingress: story.ingress ? "fake" : "off" });
+  let armed = false;
+  let calls = 0;
+  let killed = false;
+  /** Calls overlap: each is told by its number, and counted in the order in which they were made. */
+  const order = new Map<number, number>();
+  const hook = (moment: "before" | "after", call: Pick<FakeCall, "number">) => {
+    if (!armed) return;
+    if (moment === "before") {
+      calls += 1;
+      order.set(call.number, calls);
+    }
+    if (moment !== when || order.get(call.number) !== point) return;
+    armed = false;
+    killed = true;
+    world.die();
+    throw new Error("killed");
+  };
+  const faults: FakeFaults = {
+    beforeCall: (call) => hook("before", call),
+    afterCall: (call) => {
+      if (call.name === "startContainer" && !story.ingress) {
+        const versions = new Set(
+          running(world).map((container) => container.labels[labels.SPEC_HASH]),
+        );
+        expect(versions.size).toBeLessThan(2);
+      }
+      hook("after", call);
+    },
+  };
+  if (world.routes) {
+    // Engine calls and changes of the table are counted together: the next free number is a table's.
+    const hookRoute = (moment: "before" | "after", number: number) =>
+      hook(moment, { number: -number });
+    world.routes.faults = {
+      before: ({ number }) => hookRoute("before", number),
+      after: ({ number }) => hookRoute("after", number),
+    };
+  }
+  world.boot(faults);
+  if (story.initialSpec) {
+    world.apply("web", story.initialSpec);
+    await world.waitUntilReady("web");
+    await world.clock.advance(15_000);
+  }
+  armed = true;
+  story.act(world);
+  const stop = watchTraffic(world, story);
+  await world.clock.until(
+    () => killed || story.isDone(world),
+    600_000,
+    `${story.name}, killed ${when} call ${point}`,
+  );
+  if (!killed) {
+    expect(stop()).toEqual([]);
+    return calls;
+  }
+  await world.kill();
+  await world.clock.advance(1_000);
+  world.boot({});
+  await world.clock.until(
+    () => story.isDone(world),
+    900_000,
+    `${story.name} after a kill ${when} call ${point}`,
+  );
+  expect(stop()).toEqual([]);
+  return undefined;
+}
+
+/** Looks every 10 ms at who answers; the returned function ends that and tells what was wrong. */
+function watchTraffic(world: ControlPlaneHarness, story: Scenario): () => string[] {
+  const wrong = new Set<string>();
+  let isOver = false;
+  const look = () => {
+    if (isOver || !story.ingress) return;
+    const served = world.listServedImages("web");
+    if (served.length === 0) wrong.add("nobody answers");
+    for (const image of served) if (!image.startsWith("web:")) wrong.add(image);
+    world.clock.setTimer(10, look);
+  };
+  look();
+  return () => {
+    isOver = true;
+    return [...wrong];
+  };
+}
+
+describe.each(["before", "after"] as const)("SIGKILL %s an engine call", (when) => {
+  test.each([...scenarios, ...rolloutScenarios])("$name", async (story) => {
+    const calls = (await runScenario(story, Number.POSITIVE_INFINITY, when)) ?? 0;
+    expect(calls).toBeGreaterThan(2);
+    const points = Array.from({ length: calls }, (_, index) => index + 1);
+    const name = `${story.name}: ${when}`;
+    for (const point of sampleOf(name, points, 4))
+      expect(await runScenario(story, point, when)).toBeUndefined();
+  });
+});

@@ -1,0 +1,257 @@
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import type { AgentRules } from "../../src/assistant/agent/agent-rules.ts";
+import { Agent, type AgentOptions } from "../../src/assistant/agent/calls/agent.ts";
+import type {
+  CallAnswer,
+  CallRequest,
+  CallStatus,
+  ConfirmationSpec,
+  JsonObject,
+  Tier,
+} from "../../src/assistant/agent/port.ts";
+import type {
+  AppManifest,
+  ToolDeclaration,
+  ToolRegistry,
+} from "../../src/assistant/agent/tool-manifest.ts";
+import type { Caller } from "../../src/assistant/caller.ts";
+import { hashJson } from "../../src/base/canonical-json.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import type { ScriptedAnswer } from "../contract/assistant/tool-apps-contract.ts";
+import { FakeLedger } from "./fake-ledger.ts";
+import { type FakeApp, FakeToolApps } from "./fake-tool-apps.ts";
+import { VirtualClock } from "./virtual-clock.ts";
+
+export const NOTES = "org.example.notes";
+
+/** A program of the user's, and one in a sandbox. */
+export function userCaller(connection = ":1.1"): Caller {
+  return { connection, pid: 100, app: undefined };
+}
+
+export function sandboxedCaller(id: string, connection = ":1.9"): Caller {
+  return { connection, pid: 200, app: { id, kind: "flatpak" } };
+}
+
+const id = {
+  type: "object",
+  properties: { id: { type: "string" } },
+  required: ["id"],
+  additionalProperties: false,
+};
+const title = {
+  type: "object",
+  properties: {
+    title: { type: "string", maxLength: 120, title: "Title" },
+    body: { type: "string" },
+  },
+  required: ["title"],
+  additionalProperties: false,
+};
+
+export function buildDeclaration(
+  name: string,
+  tier: Tier,
+  inputSchema: JsonObject,
+  undo?: ToolDeclaration["undo"],
+): ToolDeclaration {
+  const plain = { name, tier, inputSchema, undo: undo && [undo.tool, ...undo.map] };
+  const description = `Does ${name}.`;
+  return { name, title: name, tier, description, inputSchema, undo, digest: hashJson(plain) };
+}
+
+const deleteUndo: ToolDeclaration["undo"] = {
+  tool: "delete",
+  map: new Map([["id", { from: "result", fields: ["id"] }]]),
+};
+
+/** list: read. star: read, and can be undone. create: write, and can be undone. delete: destructive. */
+export const notesTools: readonly ToolDeclaration[] = [
+  buildDeclaration("list", "read", { type: "object", additionalProperties: false }),
+  buildDeclaration("star", "read", title, deleteUndo),
+  buildDeclaration("create", "write", title, deleteUndo),
+  buildDeclaration("delete", "destructive", id),
+];
+
+export class FakeRegistry implements ToolRegistry {
+  version = 1;
+  #apps: readonly AppManifest[];
+
+  constructor(apps: readonly AppManifest[]) {
+    this.#apps = apps;
+  }
+
+  set(apps: readonly AppManifest[]): void {
+    this.#apps = apps;
+    this.version += 1;
+  }
+
+  apps(): readonly AppManifest[] {
+    return this.#apps;
+  }
+
+  find(appId: string): AppManifest | undefined {
+    return this.#apps.find((app) => app.appId === appId);
+  }
+}
+
+export const permissiveRules: AgentRules = {
+  isPaused: false,
+  disabledApps: new Set(),
+  disabledTools: new Set(),
+  confirm: "any",
+};
+
+/** One companion's agent over a notes app, which it may lose and open again. */
+export class AgentHarness {
+  readonly clock = new VirtualClock();
+  readonly ledger = new FakeLedger();
+  readonly apps = new FakeToolApps();
+  readonly registry = new FakeRegistry([
+    { appId: NOTES, name: "Notes", isActivatable: false, tools: notesTools },
+  ]);
+  /** Milliseconds that the machine has slept: the boot clock has gone on. */
+  sleptMs = 0;
+  rules: AgentRules = permissiveRules;
+  /** The app's notes, by id. */
+  readonly notes = new Map<string, unknown>();
+  readonly confirmationRequests: { readonly callId: number; readonly spec: ConfirmationSpec }[] =
+    [];
+  readonly resolved: { readonly callId: number; readonly status: CallStatus }[] = [];
+  /** Calls that have reached the app, in all of its lives. */
+  received = 0;
+  app: FakeApp;
+  dir: string;
+  #agent: Agent | undefined;
+  #created = 0;
+
+  private constructor(dir: string) {
+    this.dir = dir;
+    this.app = this.startNotes();
+  }
+
+  /** `prepare` runs before the agent starts. */
+  static async open(
+    options: Partial<AgentOptions> = {},
+    dir = temporaryDirectory(),
+    prepare: (world: AgentHarness) => void = () => {},
+  ): Promise<AgentHarness> {
+    const world = new AgentHarness(dir);
+    prepare(world);
+    await world.start(options);
+    return world;
+  }
+
+  get agent(): Agent {
+    if (!this.#agent) throw new Error("the agent is not there");
+    return this.#agent;
+  }
+
+  async start(options: Partial<AgentOptions> = {}): Promise<void> {
+    this.#agent = await Agent.open({
+      registry: this.registry,
+      apps: this.apps,
+      ledger: this.ledger,
+      rules: () => this.rules,
+      discover: async () => [],
+      dir: this.dir,
+      clock: this.clock,
+      bootClock: { now: () => this.clock.now() + this.sleptMs },
+      logger: silentLogger,
+      durability: "off",
+      ...options,
+    });
+    this.#agent.subscribe({
+      confirmationRequested: (callId, spec) => this.confirmationRequests.push({ callId, spec }),
+      callResolved: (callId, status) => this.resolved.push({ callId, status }),
+    });
+  }
+
+  /** Ends it in good order, and starts it anew. */
+  async restart(): Promise<void> {
+    await this.agent[Symbol.asyncDispose]();
+    this.ledger.restart();
+    await this.start();
+  }
+
+  /** The files as they are at this moment, as a crash would leave them. */
+  snapshot(): string {
+    const copy = temporaryDirectory();
+    mkdirSync(copy, { recursive: true });
+    for (const name of ["agent.db", "agent.db-wal"]) {
+      if (existsSync(join(this.dir, name))) copyFileSync(join(this.dir, name), join(copy, name));
+    }
+    return copy;
+  }
+
+  startNotes(): FakeApp {
+    const tools = notesTools.map(({ name, description, inputSchema }) => ({
+      name,
+      description,
+      inputSchema,
+      answer: { kind: "result" } as const,
+    }));
+    const app = this.apps.start(NOTES, tools);
+    app.respond = (name, args) => this.#runTool(name, args);
+    this.app = app;
+    return app;
+  }
+
+  async request(
+    tool: string,
+    args: JsonObject | string,
+    more: Partial<CallRequest> & { readonly caller?: Caller } = {},
+  ): Promise<CallAnswer> {
+    const { caller = userCaller(), ...rest } = more;
+    const argsJson = typeof args === "string" ? args : JSON.stringify(args);
+    const request = {
+      appId: NOTES,
+      tool,
+      argsJson,
+      actor: undefined,
+      provenance: ["user"],
+      ...rest,
+    };
+    return this.agent.requestCall(request, caller, new AbortController().signal);
+  }
+
+  /** Parks a call, and gives its number. */
+  async park(
+    tool = "create",
+    args: JsonObject = { title: "a" },
+    caller = userCaller(),
+  ): Promise<number> {
+    const answer = await this.request(tool, args, { caller });
+    if (!answer.disposition.startsWith("confirm-"))
+      throw new Error(`not parked: ${JSON.stringify(answer)}`);
+    return answer.callId;
+  }
+
+  #runTool(name: string, args: JsonObject): ScriptedAnswer {
+    this.received += 1;
+    switch (name) {
+      case "list":
+        return { kind: "result", structured: { notes: [...this.notes.keys()] } };
+      case "star":
+      case "create": {
+        this.#created += 1;
+        const created = `n${this.#created}`;
+        this.notes.set(created, args);
+        return { kind: "result", structured: { id: created } };
+      }
+      default:
+        if (this.notes.delete(String(args["id"])))
+          return { kind: "result", structured: { gone: true } };
+        return { kind: "result", isError: true, content: [{ type: "text", text: "no such note" }] };
+    }
+  }
+}
+
+function temporaryDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), "berth-agent-"));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}

@@ -1,0 +1,101 @@
+import { onTestFinished } from "vitest";
+import type { AgentOptions } from "../../src/assistant/agent/calls/agent.ts";
+import type { ConfirmationSpec } from "../../src/assistant/agent/port.ts";
+import type { Caller } from "../../src/assistant/caller.ts";
+import { LocalAgentPass } from "../../src/assistant/overlay/agent-pass/local-agent-pass.ts";
+import type { PassOutcome, PassTurn } from "../../src/assistant/overlay/agent-pass/port.ts";
+import { DeniedError } from "../../src/assistant/overlay/denied-error.ts";
+import type { TurnCall } from "../../src/assistant/overlay/port.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { AgentHarness, NOTES, userCaller } from "./agent-harness.ts";
+import { ScriptedService, says, textOfPrompt } from "./scripted-service.ts";
+
+/** What the model answers: a tool of the notes app with its arguments, `none`, or any text. */
+export type ModelAnswer = readonly [tool: string, args: object] | { readonly text: string };
+
+export const noToolAnswer: ModelAnswer = { text: '{"tool":"none"}' };
+
+export function formatAnswer(answer: ModelAnswer): string {
+  if ("text" in answer) return answer.text;
+  return JSON.stringify({ tool: `${NOTES}/${answer[0]}`, args: answer[1] });
+}
+
+/** Refuses as a person does. */
+export const declineQuestion: PassTurn["ask"] = async () => {
+  throw new DeniedError("declined", "the answer was no");
+};
+
+/** The agent pass over a real agent and a model that answers what the test says, one answer a step. */
+export class AgentPassHarness {
+  readonly agentHarness: AgentHarness;
+  readonly inference = new ScriptedService();
+  readonly pass: LocalAgentPass;
+  /** What the person was asked. */
+  readonly confirmationRequests: ConfirmationSpec[] = [];
+  /** What the turn was told of its calls. */
+  readonly reportedCalls: TurnCall[] = [];
+  readonly answers: ModelAnswer[] = [];
+  /** The person. */
+  answer: PassTurn["ask"] = async () => userCaller(":1.5");
+
+  private constructor(agents: AgentHarness) {
+    this.agentHarness = agents;
+    this.inference.script = (request) =>
+      says(request, [formatAnswer(this.answers.shift() ?? noToolAnswer)]);
+    this.pass = new LocalAgentPass({
+      inference: this.inference,
+      agent: agents.agent,
+      declarations: agents.registry,
+      logger: silentLogger,
+    });
+    onTestFinished(() => this.pass[Symbol.asyncDispose]());
+  }
+
+  /** Every tool is found, whatever the wish, unless `options` say otherwise. */
+  static async open(
+    answers: readonly ModelAnswer[] = [],
+    options: Partial<AgentOptions> = {},
+  ): Promise<AgentPassHarness> {
+    const found: { agent?: AgentHarness } = {};
+    const agents = await AgentHarness.open({
+      discover: async () => found.agent?.agent.listTools() ?? [],
+      ...options,
+    });
+    found.agent = agents;
+    const world = new AgentPassHarness(agents);
+    world.answers.push(...answers);
+    return world;
+  }
+
+  run(
+    turn: Partial<PassTurn> = {},
+    signal: AbortSignal = new AbortController().signal,
+  ): Promise<PassOutcome> {
+    return this.pass.run(
+      {
+        prompt: "do it",
+        context: "",
+        provenance: ["user"],
+        caller: userCaller(),
+        model: undefined,
+        ask: (spec, asked) => {
+          this.confirmationRequests.push(spec);
+          return this.answer(spec, asked);
+        },
+        onCall: (call) => this.reportedCalls.push(call),
+        ...turn,
+      },
+      signal,
+    );
+  }
+
+  /** What the model was shown in each step. */
+  get prompts(): readonly string[] {
+    return this.inference.requests.map(({ prompts }) => textOfPrompt(prompts[0]));
+  }
+
+  /** Calls that wait for a person. */
+  listParked(caller: Caller = userCaller()): readonly number[] {
+    return this.agentHarness.agent.listParked(caller).map(({ call_id }) => call_id);
+  }
+}

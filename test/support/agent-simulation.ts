@@ -1,0 +1,280 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { AssistantError } from "../../src/assistant/assistant-error.ts";
+import { type AgentHarness, userCaller } from "./agent-harness.ts";
+import { findOrderViolation } from "./call-entry-order.ts";
+
+/** What a call should have come to, kept beside the agent by rules a page long. */
+interface ExpectedCall {
+  state: "parked" | "ended";
+  code: string;
+  /** Of an executed `create`: the note that is there because of it. */
+  note: string | undefined;
+  undo: "none" | "ready" | "over";
+}
+
+interface ExpectedState {
+  readonly calls: Map<number, ExpectedCall>;
+  /** Executed calls that can be undone, the last one at the end. */
+  readonly stack: number[];
+  ledger: "ok" | "down" | "torn";
+  appIsThere: boolean;
+  /** Calls of tools that may have reached the app. */
+  dispatches: number;
+}
+
+export type AgentStep =
+  | {
+      readonly kind: "request";
+      readonly tool: "list" | "create" | "star" | "delete";
+      readonly trusted: boolean;
+    }
+  | {
+      readonly kind: "confirm";
+      readonly pick: number;
+      readonly approve: boolean;
+      readonly twice: boolean;
+    }
+  | { readonly kind: "wait"; readonly seconds: number }
+  | { readonly kind: "undo" }
+  | { readonly kind: "skip"; readonly pick: number }
+  | { readonly kind: "ledger"; readonly mode: ExpectedState["ledger"] }
+  | { readonly kind: "app"; readonly isThere: boolean }
+  | { readonly kind: "restart" };
+
+export const agentSteps: fc.Arbitrary<AgentStep> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("request" as const),
+      tool: fc.constantFrom("list" as const, "create" as const, "star" as const, "delete" as const),
+      trusted: fc.boolean(),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("confirm" as const),
+      pick: fc.nat(20),
+      approve: fc.boolean(),
+      twice: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("wait" as const),
+      seconds: fc.integer({ min: 1, max: 400 }),
+    }),
+  },
+  { weight: 3, arbitrary: fc.constant({ kind: "undo" as const }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("skip" as const), pick: fc.nat(20) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("ledger" as const),
+      mode: fc.constantFrom("ok" as const, "ok" as const, "down" as const, "torn" as const),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("app" as const), isThere: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.constant({ kind: "restart" as const }) },
+);
+
+/** Plays one sequence on the agent and on the model, and compares them after each step. */
+export class AgentSimulation {
+  readonly #harness: AgentHarness;
+  readonly #expected: ExpectedState = {
+    calls: new Map(),
+    stack: [],
+    ledger: "ok",
+    appIsThere: true,
+    dispatches: 0,
+  };
+  /** Milliseconds of the boot clock at which each parked call ends. */
+  readonly #expiry = new Map<number, number>();
+
+  constructor(world: AgentHarness) {
+    this.#harness = world;
+  }
+
+  async runStep(step: AgentStep): Promise<void> {
+    switch (step.kind) {
+      case "request":
+        await this.#request(step.tool, step.trusted);
+        break;
+      case "confirm":
+        await this.#confirm(this.#pick(step.pick), step.approve, step.twice);
+        break;
+      case "wait":
+        await this.#harness.clock.advance(step.seconds * 1_000);
+        for (const [callId, at] of this.#expiry) {
+          if (at <= this.#harness.clock.now()) this.#end(callId, "expired");
+        }
+        break;
+      case "undo":
+        await this.#undo();
+        break;
+      case "skip":
+        await this.#skip(this.#pick(step.pick));
+        break;
+      case "ledger":
+        this.#expected.ledger = this.#harness.ledger.mode = step.mode;
+        break;
+      case "app":
+        this.#expected.appIsThere = step.isThere;
+        if (step.isThere) this.#harness.startNotes();
+        else await this.#harness.app.die();
+        break;
+      default:
+        await this.#harness.restart();
+        for (const callId of this.#expiry.keys()) this.#end(callId, "restarted");
+    }
+    await this.#compare();
+  }
+
+  /** With a ledger that works again everything is told in it. */
+  async finish(): Promise<void> {
+    this.#expected.ledger = this.#harness.ledger.mode = "ok";
+    await this.#harness.clock.advance(130_000);
+    // The entries that are owed are paid one after the other.
+    for (let turn = 0; turn < 100; turn += 1) await this.#harness.clock.settle();
+    for (const [callId, at] of this.#expiry) {
+      if (at <= this.#harness.clock.now()) this.#end(callId, "expired");
+    }
+    for (const [callId, { state, code }] of this.#expected.calls) {
+      const story = this.#harness.ledger.entryNamesOfCall(callId);
+      const life = `${callId} ${story.join(" ")}`;
+      assert.equal(findOrderViolation(story), undefined, life);
+      if (state !== "ended") continue;
+      const last = story.findLast((step) => /^call\.(result|declined|expired)/.test(step));
+      const [name = "", said] = (last ?? "").split(":");
+      assert.equal(said ?? name.replace("call.", ""), code, life);
+    }
+  }
+
+  async #request(tool: "list" | "create" | "star" | "delete", trusted: boolean): Promise<void> {
+    const model = this.#expected;
+    const args = tool === "list" ? {} : tool === "delete" ? { id: "none" } : { title: "a" };
+    const provenance = trusted ? ["user"] : ["web"];
+    const { callId, disposition, detail } = await this.#harness.request(tool, args, { provenance });
+    const runs = trusted && (tool === "list" || tool === "star");
+    if (model.ledger !== "ok") {
+      assert.equal(detail.code, "ledger_unavailable");
+      return;
+    }
+    if (!runs) {
+      assert.match(disposition, /^confirm-/);
+      model.calls.set(callId, { state: "parked", code: "", note: undefined, undo: "none" });
+      this.#expiry.set(callId, this.#harness.clock.now() + 300_000);
+      return;
+    }
+    model.dispatches += 1;
+    assert.equal(detail.code, model.appIsThere ? "ok" : "app_unavailable");
+    if (tool === "star") this.#executed(callId, detail.code, detail.result);
+  }
+
+  async #confirm(callId: number | undefined, approve: boolean, twice: boolean): Promise<void> {
+    if (callId === undefined) return;
+    const [model, call] = [this.#expected, this.#expected.calls.get(callId)];
+    if (!call) return;
+    const ends = await Promise.all([
+      this.#harness.agent.confirm(callId, approve, userCaller()),
+      ...(twice ? [this.#harness.agent.confirm(callId, !approve, userCaller(":1.2"))] : []),
+    ]);
+    const [end] = ends;
+    for (const { detail } of ends) assert.equal(detail.code, end.detail.code);
+    if (call.state === "ended") {
+      assert.equal(end.detail.code, call.code);
+      assert.equal(end.detail.replayed, true);
+      return;
+    }
+    if (!approve) this.#end(callId, "declined");
+    else if (model.ledger === "ok") {
+      model.dispatches += 1;
+      this.#expiry.delete(callId);
+      this.#executed(callId, end.detail.code, end.detail.result);
+      if (!model.appIsThere) assert.equal(end.detail.code, "app_unavailable");
+    }
+    // Otherwise nothing has happened, and it waits on.
+    const code = approve && model.ledger !== "ok" ? "ledger_unavailable" : call.code;
+    assert.equal(end.detail.code, this.#expected.calls.get(callId)?.code || code);
+  }
+
+  async #undo(): Promise<void> {
+    const model = this.#expected;
+    const report = await this.#harness.agent.undo(userCaller());
+    const top = model.stack.at(-1);
+    if (top === undefined) {
+      assert.equal(report.status, "nothing");
+      return;
+    }
+    assert.equal(report.call_id, top);
+    if (model.ledger !== "ok") {
+      assert.equal(report.error?.code, "ledger_unavailable");
+      return;
+    }
+    model.dispatches += 1;
+    assert.equal(report.status, model.appIsThere ? "undone" : "failed");
+    if (model.appIsThere) this.#removeUndoable(top);
+    assert.equal(report.remaining, model.stack.length);
+  }
+
+  async #skip(callId: number | undefined): Promise<void> {
+    const model = this.#expected;
+    if (callId === undefined) return;
+    const skipped = await this.#harness.agent.undoSkip(callId, userCaller()).then(
+      ({ status }) => status,
+      (error: unknown) => error,
+    );
+    if (!model.stack.includes(callId)) assert.equal(codeOf(skipped), "not_found");
+    else if (model.ledger !== "ok") assert.equal(skipped, "failed");
+    else {
+      assert.equal(skipped, "skipped");
+      this.#removeUndoable(callId, true);
+    }
+  }
+
+  #executed(callId: number, code: string, result: unknown): void {
+    const note =
+      typeof result === "object" && result !== null ? Reflect.get(result, "id") : undefined;
+    const isUndoable = code === "ok" && typeof note === "string";
+    this.#expected.calls.set(callId, {
+      state: "ended",
+      code,
+      note: isUndoable ? note : undefined,
+      undo: isUndoable ? "ready" : "none",
+    });
+    if (isUndoable) this.#expected.stack.push(callId);
+  }
+
+  #removeUndoable(callId: number, keepsNote = false): void {
+    this.#expected.stack.splice(this.#expected.stack.indexOf(callId), 1);
+    const call = this.#expected.calls.get(callId);
+    if (!call) return;
+    call.undo = "over";
+    if (!keepsNote) call.note = undefined;
+  }
+
+  #end(callId: number, code: string): void {
+    this.#expiry.delete(callId);
+    this.#expected.calls.set(callId, { state: "ended", code, note: undefined, undo: "none" });
+  }
+
+  #pick(pick: number): number | undefined {
+    const calls = [...this.#expected.calls.keys()];
+    return calls.length === 0 ? undefined : calls[pick % calls.length];
+  }
+
+  async #compare(): Promise<void> {
+    const notes = [...this.#expected.calls.values()].flatMap(({ note }) => note ?? []);
+    assert.deepEqual([...this.#harness.notes.keys()].toSorted(), notes.toSorted());
+    const written = this.#harness.ledger.entries.filter(({ name }) => name.endsWith(".dispatch"));
+    // Never more than was meant, and nothing without its entry.
+    assert.ok(this.#harness.received <= this.#expected.dispatches);
+    assert.ok(this.#expected.dispatches <= written.length);
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof AssistantError ? error.code : error;
+}

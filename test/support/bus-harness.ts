@@ -1,0 +1,146 @@
+import type { AgentListener, AgentService } from "../../src/assistant/agent/port.ts";
+import { type OpenBus, type OpenBusOptions, openBus } from "../../src/assistant/bus/open-bus.ts";
+import type { BusMethod, ServedInterface } from "../../src/assistant/bus/port.ts";
+import type { ContextService } from "../../src/assistant/context/port.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import type { LogFields, Logger } from "../../src/base/logger.ts";
+import { TestSessionBus } from "./test-session-bus.ts";
+
+export const DAEMON_NAME = "dev.assistant.Context1";
+export const CONTEXT_PATH = "/dev/assistant/Context1";
+export const CONTEXT = "dev.assistant.Context1";
+
+export interface LogLine extends LogFields {
+  readonly level: string;
+  readonly message: string;
+}
+
+/** A private bus, and on it the daemon's side of the bus with objects of the test's own. */
+export class BusHarness implements AsyncDisposable {
+  readonly bus: TestSessionBus;
+  readonly daemon: OpenBus;
+  readonly logged: readonly LogLine[];
+
+  static async start(options: Partial<OpenBusOptions> = {}): Promise<BusHarness> {
+    const bus = await TestSessionBus.start();
+    const logged: LogLine[] = [];
+    const daemon = await openBus({
+      address: bus.address,
+      logger: createRecordingLogger(logged),
+      clock: systemClock,
+      ...options,
+    });
+    return new BusHarness(bus, daemon, logged);
+  }
+
+  private constructor(bus: TestSessionBus, daemon: OpenBus, logged: readonly LogLine[]) {
+    this.bus = bus;
+    this.daemon = daemon;
+    this.logged = logged;
+  }
+
+  /** Context1 with methods of the test's own; those that it leaves out answer "". Takes the name, too. */
+  async serveContext(methods: Readonly<Record<string, BusMethod>>): Promise<void> {
+    this.daemon.serve(CONTEXT_PATH, createContextInterface(methods));
+    await this.daemon.requestName(DAEMON_NAME);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.daemon[Symbol.asyncDispose]();
+    await this.bus[Symbol.asyncDispose]();
+  }
+}
+
+const text: BusMethod = () => [""];
+const none: BusMethod = () => [];
+
+export function createContextInterface(
+  methods: Readonly<Record<string, BusMethod>>,
+): ServedInterface {
+  return {
+    name: CONTEXT,
+    methods: {
+      Ping: () => ["berth test"],
+      Search: text,
+      MemoryGet: text,
+      MemorySet: none,
+      MemoryList: text,
+      MemoryWipe: none,
+      IndexState: text,
+      ...methods,
+    },
+    properties: { Version: () => 1 },
+  };
+}
+
+function failUnexpectedCall(): never {
+  throw new Error("the test did not expect this");
+}
+
+/** An agent that knows nothing, but for what the test gives it. `tell` speaks to whoever has subscribed. */
+export function createFakeAgent(methods: Partial<AgentService>): AgentService & {
+  readonly tell: AgentListener;
+} {
+  const listeners = new Set<AgentListener>();
+  return {
+    listTools: () => [],
+    discover: async () => [],
+    listParked: () => [],
+    requestCall: failUnexpectedCall,
+    withdraw: failUnexpectedCall,
+    confirm: failUnexpectedCall,
+    undo: failUnexpectedCall,
+    undoSkip: failUnexpectedCall,
+    registerConfirmer: () => {},
+    approveTool: failUnexpectedCall,
+    handleDisconnect: () => {},
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    ...methods,
+    tell: {
+      confirmationRequested: (id, spec) => {
+        for (const listener of listeners) listener.confirmationRequested(id, spec);
+      },
+      callResolved: (id, status) => {
+        for (const listener of listeners) listener.callResolved(id, status);
+      },
+    },
+  };
+}
+
+/** Context whose memory is a Map, and which finds nothing. */
+export function createFakeContextService(methods: Partial<ContextService> = {}): ContextService {
+  const values = new Map<string, string>();
+  return {
+    search: async () => [],
+    indexState: () => ({ v: 1, state: "empty", documents: 0, chunks: 0, sources: [] }),
+    memory: {
+      get: async (app, key) => values.get(`${app}/${key}`) ?? "",
+      set: async (app, key, value) => void values.set(`${app}/${key}`, value),
+      list: async (app) =>
+        new Map(
+          [...values].flatMap(([key, value]) =>
+            key.startsWith(`${app}/`) ? [[key.slice(app.length + 1), value] as const] : [],
+          ),
+        ),
+      wipe: async () => values.clear(),
+    },
+    ...methods,
+  };
+}
+
+export function createRecordingLogger(logged: LogLine[]): Logger {
+  const record = (level: string) => (fields: LogFields, message: string) => {
+    logged.push({ ...fields, level, message });
+  };
+  const logger: Logger = {
+    debug: record("debug"),
+    info: record("info"),
+    warn: record("warn"),
+    error: record("error"),
+    child: () => logger,
+  };
+  return logger;
+}

@@ -1,0 +1,131 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { expect, onTestFinished, vi } from "vitest";
+import { AssistantError } from "../../src/assistant/assistant-error.ts";
+import type { Caller } from "../../src/assistant/caller.ts";
+import {
+  type ContextServiceOptions,
+  IndexedContextService,
+} from "../../src/assistant/context/context-service.ts";
+import type { Memory, SearchHit, SearchRequest } from "../../src/assistant/context/port.ts";
+import type { Ledger, NewEntry } from "../../src/assistant/ledger/port.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { WAIT_OPTIONS } from "./wait-limits.ts";
+
+/** A person's own program, and an app that the system confines. */
+export const unconfinedCaller: Caller = { connection: ":1.1", pid: 100, app: undefined };
+export const sandboxedCaller = (id: string): Caller => ({
+  connection: ":1.2",
+  pid: 101,
+  app: { id, kind: "flatpak" },
+});
+
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "berth-context-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Writes files below a folder, making what is on the way. */
+export function writeFiles(
+  folder: string,
+  files: Readonly<Record<string, string | Uint8Array>>,
+): void {
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), content);
+  }
+}
+
+export class RecordingLedger implements Ledger {
+  readonly entries: NewEntry[] = [];
+  isBroken = false;
+
+  append(entry: NewEntry) {
+    if (this.isBroken)
+      return Promise.reject(new AssistantError("ledger_unavailable", "the disk is full"));
+    this.entries.push(entry);
+    return Promise.resolve({ seq: this.entries.length - 1, leaf: "0".repeat(64) });
+  }
+}
+
+const noMemory: Memory = {
+  get: () => Promise.reject(new Error("no memory here")),
+  set: () => Promise.reject(new Error("no memory here")),
+  list: () => Promise.reject(new Error("no memory here")),
+  wipe: () => Promise.reject(new Error("no memory here")),
+};
+
+export interface ContextHarness {
+  readonly context: IndexedContextService;
+  readonly ledger: RecordingLedger;
+  /** The state directory. */
+  readonly dir: string;
+  find(
+    query: string,
+    options?: Partial<SearchRequest>,
+    caller?: Caller,
+  ): Promise<readonly SearchHit[]>;
+  /** Waits until the sources have been looked through. */
+  settled(): Promise<void>;
+}
+
+/** A context over real folders, with a burst of changes waited for a twentieth of a second. */
+export async function openContext(
+  options: Partial<ContextServiceOptions> & Pick<ContextServiceOptions, "sources">,
+): Promise<ContextHarness> {
+  const dir = options.dir ?? temporaryFolder();
+  const ledger = new RecordingLedger();
+  const context = new IndexedContextService({
+    embedder: undefined,
+    memory: noMemory,
+    ledger,
+    clock: systemClock,
+    logger: silentLogger,
+    timing: { debounceMs: 50 },
+    ...options,
+    dir,
+  });
+  onTestFinished(() => context[Symbol.asyncDispose]());
+  const settled = () =>
+    vi.waitFor(() => expect(context.indexState().state).not.toBe("indexing"), {
+      timeout: 20_000,
+      interval: 20,
+    });
+  await settled();
+  return {
+    context,
+    ledger,
+    dir,
+    settled,
+    find: (query, request = {}, caller = unconfinedCaller) =>
+      context.search(
+        { query, limit: 10, isHybrid: false, scopes: undefined, ...request },
+        caller,
+        new AbortController().signal,
+      ),
+  };
+}
+
+/** Waits until a search finds these titles, in any order. */
+export async function waitUntilFound(
+  harness: ContextHarness,
+  query: string,
+  titles: readonly string[],
+): Promise<readonly SearchHit[]> {
+  return vi.waitFor(
+    async () => {
+      const hits = await harness.find(query);
+      expect(hits.map(({ title }) => title).toSorted()).toEqual(titles.toSorted());
+      return hits;
+    },
+    { ...WAIT_OPTIONS, interval: 30 },
+  );
+}
+
+/** Whether these bytes stand anywhere in the files of a folder. */
+export function containsBytes(folder: string, bytes: string): boolean {
+  return readdirSync(folder).some((name) => readFileSync(join(folder, name)).includes(bytes));
+}

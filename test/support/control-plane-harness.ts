@@ -1,0 +1,260 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Registry } from "prom-client";
+import { type Logger, silentLogger } from "../../src/base/logger.ts";
+import { ControllerManager } from "../../src/controller/controller-manager.ts";
+import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
+import { noArchive } from "../../src/controller/logs/log-archive.ts";
+import { createControllerMetrics } from "../../src/controller/metrics/controller-metrics.ts";
+import { modelMetrics } from "../../src/controller/models/model-metrics.ts";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
+import { type ConditionType, findCondition } from "../../src/resources/app-status.ts";
+import type { ModelSpec } from "../../src/resources/model-spec.ts";
+import type { ModelPhase } from "../../src/resources/model-status.ts";
+import { RETRIED_AT_ANNOTATION } from "../../src/resources/resource.ts";
+import { LocalControlPlane } from "../../src/server/local-control-plane.ts";
+import { openStore } from "../../src/store/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { FakeAppBuilds } from "./fake-app-builds.ts";
+import { FakeEngine, type FakeImage } from "./fake-engine.ts";
+import { FakeIngress } from "./fake-ingress.ts";
+import { FakeAssistant, FakeModelEnvironment, FakeModelFiles, FakeSources } from "./fake-models.ts";
+import { type FakeFaults, FakeRuntime } from "./fake-runtime.ts";
+import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
+
+/**
+ * The control plane without its edges: real store, real reconcilers, an engine in memory and time
+ * that the test moves. `kill` ends Berth as SIGKILL does; engine and store file live on.
+ */
+export class ControlPlaneHarness implements AsyncDisposable {
+  readonly clock = new VirtualClock();
+  readonly engine: FakeEngine;
+  readonly routes: FakeIngress | undefined;
+  /** Hub, disk and assistant; they outlive Berth. */
+  readonly models: FakeModelEnvironment;
+  isDead = true;
+  /** Of the machine, as far as anybody knows. */
+  bootedAtMs: number | undefined;
+  /** Apps reconciled at once; default: as many as Berth's own. */
+  workers: number | undefined;
+  readonly dataDir = mkdtempSync(join(tmpdir(), "berth-harness-"));
+  readonly #logger: Logger;
+  readonly #random: () => number;
+  store!: Store;
+  runtime!: FakeRuntime;
+  /** What it is told to do survives a kill; what it had under way does not. */
+  builds: FakeAppBuilds;
+  manager!: ControllerManager;
+  controlPlane!: LocalControlPlane;
+  #process!: ProcessClock;
+
+  constructor(
+    options: {
+      images?: Readonly<Record<string, FakeImage>>;
+      random?: () => number;
+      logger?: Logger;
+      /** What leads requests to the apps; it outlives Berth, as the engine does. */
+      ingress?: "fake" | "off";
+    } = {},
+  ) {
+    this.engine = new FakeEngine(this.clock, options.images ?? { "web:1": {}, "web:2": {} });
+    this.models = new FakeModelEnvironment(this.clock);
+    this.routes = options.ingress === "fake" ? new FakeIngress({ clock: this.clock }) : undefined;
+    this.builds = new FakeAppBuilds(this.clock, this.engine);
+    this.#random = options.random ?? (() => 0.5);
+    this.#logger = options.logger ?? silentLogger;
+  }
+
+  /** Starts Berth on what is there. */
+  boot(faults: FakeFaults = {}): this {
+    this.#process = new ProcessClock(this.clock);
+    this.isDead = false;
+    const ingress = this.routes ?? noIngress;
+    if (this.routes) this.routes.dead = false;
+    const clock = this.#process;
+    this.store = openStore({
+      dataDir: this.dataDir,
+      clock,
+      durability: "off",
+      instanceId: "0123abcd",
+    });
+    this.builds = this.builds.afterRestart(clock, this.store);
+    this.builds.onChanged = (app) => this.manager.apps.enqueue(app);
+    this.runtime = new FakeRuntime({ clock, engine: this.engine, faults });
+    const assistant = new FakeAssistant(this.models, clock);
+    this.manager = new ControllerManager({
+      models: {
+        sources: new FakeSources(this.models),
+        files: new FakeModelFiles(this.models, clock),
+        assistant,
+        daemon: assistant,
+        metrics: modelMetrics(new Registry(), this.store),
+      },
+      store: this.store,
+      runtime: this.runtime,
+      clock,
+      logger: this.#logger,
+      archive: noArchive,
+      builds: this.builds,
+      ingress,
+      baseDomain: "localhost",
+      bootedAtMs: () => this.bootedAtMs,
+      metrics: createControllerMetrics(new Registry()),
+      random: this.#random,
+      ...(this.workers === undefined ? {} : { workers: this.workers }),
+    });
+    this.controlPlane = new LocalControlPlane({
+      store: this.store,
+      runtime: this.runtime,
+      archive: noArchive,
+      manager: this.manager,
+      specs: {
+        report: () => ({ folder: "", state: "off", message: null, files: [], pendingPrune: [] }),
+        confirmPrune: () => [],
+      },
+      builds: this.builds,
+      ingress,
+      companion: {
+        report: () => ({ state: "off", url: null, pid: null, starts: 0, message: null }),
+      },
+      now: () => clock.now(),
+    });
+    this.manager.start();
+    return this;
+  }
+
+  /** Berth, the engine and the containers end, and the engine is there again; `boot` follows. */
+  async restartMachine(): Promise<void> {
+    await this.kill();
+    this.engine.restart();
+    await this.clock.advance(1);
+    this.bootedAtMs = this.clock.now();
+  }
+
+  /** From here on the process is gone: its calls never settle. `kill` follows. */
+  die(): void {
+    this.isDead = true;
+    this.runtime.die();
+    if (this.routes) this.routes.dead = true;
+  }
+
+  /** SIGKILL: nothing that Berth had under way goes on; what it had written stays. */
+  async kill(): Promise<void> {
+    this.die();
+    this.#process.kill();
+    await this.store[Symbol.asyncDispose]();
+  }
+
+  apply(name: string, spec: AppSpec, manager = "api"): void {
+    this.store.apply({
+      kind: "App",
+      name,
+      manager,
+      actor: { name: "test" },
+      mode: "replace",
+      spec,
+    });
+  }
+
+  /** `annotations`: such as when a person started it. */
+  applyModel(
+    name: string,
+    spec: ModelSpec,
+    annotations: Readonly<Record<string, string | null>> = {},
+  ): void {
+    this.store.apply({
+      kind: "Model",
+      name,
+      manager: "api",
+      actor: { name: "test" },
+      mode: "merge",
+      spec,
+      annotations,
+    });
+  }
+
+  model(name: string) {
+    return this.store.get("Model", name);
+  }
+
+  modelCondition(name: string, type: ConditionType) {
+    return findCondition(this.model(name)?.status?.conditions ?? [], type);
+  }
+
+  async waitForModelPhase(name: string, phase: ModelPhase, limitMs = 300_000): Promise<void> {
+    await this.clock.until(
+      () => this.model(name)?.status?.phase === phase,
+      limitMs,
+      () =>
+        `${name} is ${phase} (now: ${this.model(name)?.status?.phase} ${JSON.stringify(this.modelCondition(name, "Ready"))})`,
+    );
+  }
+
+  retry(name: string): void {
+    const value = new Date(this.clock.now()).toISOString();
+    this.store.apply({
+      kind: "App",
+      name,
+      manager: "api",
+      actor: { name: "test" },
+      mode: "merge",
+      spec: {},
+      annotations: { [RETRIED_AT_ANNOTATION]: value },
+    });
+  }
+
+  app(name: string) {
+    return this.store.get("App", name);
+  }
+
+  condition(name: string, type: ConditionType) {
+    return findCondition(this.app(name)?.status?.conditions ?? [], type);
+  }
+
+  isReady(name: string): boolean {
+    const app = this.app(name);
+    const ready = this.condition(name, "Ready");
+    return ready?.status === "True" && ready.observedGeneration === app?.metadata.generation;
+  }
+
+  async waitUntilReady(name: string, limitMs = 120_000): Promise<void> {
+    await this.clock.until(
+      () => this.isReady(name),
+      limitMs,
+      `${name} is Ready (now: ${JSON.stringify(this.condition(name, "Ready"))})`,
+    );
+  }
+
+  async waitForPhase(name: string, phase: string, limitMs = 300_000): Promise<void> {
+    await this.clock.until(
+      () => this.app(name)?.status?.phase === phase,
+      limitMs,
+      `${name} is ${phase}`,
+    );
+  }
+
+  /** Images of the running containers that the App's requests go to. */
+  listServedImages(app: string): string[] {
+    const targets = this.routes?.routes.get(app)?.targets ?? [];
+    return targets.map((target) => {
+      const [address] = target.split(":");
+      const container = this.engine
+        .containers()
+        .find((item) => item.state === "running" && item.address === address);
+      return container?.spec.image ?? `nobody at ${target}`;
+    });
+  }
+
+  /** Containers of one App on the engine. */
+  listContainers(app: string) {
+    return this.engine
+      .containers()
+      .filter((container) => container.labels["dev.berth.app"] === app);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+    rmSync(this.dataDir, { recursive: true, force: true });
+  }
+}

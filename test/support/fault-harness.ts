@@ -1,0 +1,118 @@
+import { join } from "node:path";
+import { OfflineLedger, type TailEntry } from "../../src/assistant/ledger/offline-ledger.ts";
+import { Cleanup } from "../../src/base/cleanup.ts";
+import { findProblems } from "./call-audit.ts";
+import { CompanionClient, type ObservedAnswer } from "./companion-client.ts";
+import { type CompanionOptions, CompanionProcess } from "./companion-process.ts";
+import { EFFECTS, EffectsApp } from "./effects-app.ts";
+import { mountFileSystem } from "./mount-file-system.ts";
+import { TestSessionBus } from "./test-session-bus.ts";
+import { type Tracer, trace } from "./tracer.ts";
+
+const ENTRIES_MAX = 1_000_000;
+
+/** Whose system calls are meant: those on the ledger, on the journal, of the main thread, or all of them. */
+export type TraceTarget = "ledger" | "journal" | "main" | "all";
+
+/** A bus, a companion on it that has faults, and an app and a client that outlive it. */
+export class FaultHarness implements AsyncDisposable {
+  readonly bus: TestSessionBus;
+  readonly companion: CompanionProcess;
+  readonly client: CompanionClient;
+  readonly app: EffectsApp;
+  readonly dataDir: string;
+  readonly #cleanup: Cleanup;
+
+  /** The daemon has not been started yet. */
+  static async open(options: Omit<CompanionOptions, "bus"> = {}): Promise<FaultHarness> {
+    await using starting = new Cleanup();
+    const bus = starting.use(await TestSessionBus.start());
+    const companion = starting.use(await CompanionProcess.prepare({ bus, ...options }));
+    const dataDir = join(companion.home, ".local/share/berth/companion");
+    const app = starting.use(await EffectsApp.start(companion, dataDir));
+    const client = starting.use(await CompanionClient.connect(bus));
+    return new FaultHarness({ bus, companion, client, app, dataDir }, starting.move());
+  }
+
+  private constructor(
+    parts: Pick<FaultHarness, "bus" | "companion" | "client" | "app" | "dataDir">,
+    cleanup: Cleanup,
+  ) {
+    this.bus = parts.bus;
+    this.companion = parts.companion;
+    this.client = parts.client;
+    this.app = parts.app;
+    this.dataDir = parts.dataDir;
+    this.#cleanup = cleanup;
+  }
+
+  /** Before all else ends. */
+  defer(step: () => void): void {
+    this.#cleanup.defer(step);
+  }
+
+  /** Below the state directory, or at it where `below` is "". */
+  mount(below: string, args: readonly string[]): () => Promise<void> {
+    const unmount = mountFileSystem(join(this.dataDir, below), args);
+    this.#cleanup.defer(() => unmount("at once"));
+    // A process that is still there would write on.
+    this.#cleanup.defer(async () => void (await this.companion.stop("SIGKILL")));
+    return unmount;
+  }
+
+  async trace(target: TraceTarget, args: readonly string[]): Promise<Tracer> {
+    const on = (file: string) =>
+      ["", "-wal", "-shm"].flatMap((end) => ["-P", join(this.dataDir, `${file}${end}`)]);
+    const selection = {
+      ledger: ["-f", ...on("ledger/ledger.db")],
+      journal: ["-f", ...on("agent.db")],
+      main: [],
+      all: ["-f"],
+    }[target];
+    const log = join(this.companion.home, "strace.log");
+    const tracer = await trace(this.companion.ready.pid, log, [...selection, ...args]);
+    this.#cleanup.defer(() => tracer.detach());
+    return tracer;
+  }
+
+  request(tool: string, mark: string): Promise<ObservedAnswer | undefined> {
+    return this.client.request(EFFECTS, tool, { mark });
+  }
+
+  /** Asked for, and confirmed where it has to be. The last answer; undefined: the daemon died before one came. */
+  async requestAndConfirm(tool: string, mark: string): Promise<ObservedAnswer | undefined> {
+    const asked = await this.request(tool, mark);
+    return asked?.status.startsWith("confirm-") === true
+      ? ((await this.client.confirm(asked.callId)) ?? asked)
+      : asked;
+  }
+
+  countEffects(tool: string, mark: string): number {
+    return this.app.effects().filter((effect) => effect.tool === tool && effect.mark === mark)
+      .length;
+  }
+
+  entries(): readonly TailEntry[] {
+    using ledger = OfflineLedger.open(this.dataDir);
+    return ledger.tail(ENTRIES_MAX);
+  }
+
+  /** What does not hold of the ledger and the effects; and `whole`, or what verify says instead. */
+  audit(isAtRest: boolean): { readonly verdict: string; readonly problems: readonly string[] } {
+    using ledger = OfflineLedger.open(this.dataDir);
+    const verdict = ledger.verify();
+    return {
+      verdict: verdict.reason === "" ? verdict.status : `${verdict.status}: ${verdict.reason}`,
+      problems: findProblems({
+        entries: ledger.tail(ENTRIES_MAX),
+        effects: this.app.effects(),
+        acknowledged: this.client.acknowledged,
+        isAtRest,
+      }),
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#cleanup[Symbol.asyncDispose]();
+  }
+}

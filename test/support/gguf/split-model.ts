@@ -1,0 +1,42 @@
+import { mkdir, open } from "node:fs/promises";
+import { join } from "node:path";
+import { buildPresetModel, type ModelOptions, type Preset } from "./preset-model.ts";
+import { type TypedMetadataValue, writeGguf } from "./write-gguf.ts";
+
+/**
+ * A model in several files, as gguf-split of llama.cpp writes them: each has some of the tensors, the first all of
+ * the metadata too. Returns their names, in order.
+ */
+export async function writeSplitModel(
+  dir: string,
+  name: string,
+  parts: number,
+  preset: Preset,
+  options: ModelOptions = {},
+): Promise<readonly string[]> {
+  await mkdir(dir, { recursive: true });
+  const { metadata, tensors } = buildPresetModel(preset, options);
+  const size = Math.ceil(tensors.length / parts);
+  const names: string[] = [];
+  // One after the other: the weights come from one stream of random numbers.
+  for (let part = 0; part < parts; part += 1) {
+    const split: readonly (readonly [string, TypedMetadataValue])[] = [
+      ["split.no", { type: "uint16", value: part }],
+      ["split.count", { type: "uint16", value: parts }],
+      ["split.tensors.count", { type: "int32", value: tensors.length }],
+    ];
+    const of = [part + 1, parts].map((number) => String(number).padStart(5, "0")).join("-of-");
+    const fileName = `${name}-${of}.gguf`;
+    const file = await open(join(dir, fileName), "wx");
+    try {
+      await writeGguf(file, {
+        metadata: new Map([...(part === 0 ? metadata : []), ...split]),
+        tensors: tensors.slice(part * size, (part + 1) * size),
+      });
+    } finally {
+      await file.close();
+    }
+    names.push(fileName);
+  }
+  return names;
+}

@@ -1,0 +1,125 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { onTestFinished } from "vitest";
+import type { Caller } from "../../src/assistant/caller.ts";
+import { AppMemory } from "../../src/assistant/context/memory/app-memory.ts";
+import { ListLedger } from "./service-harness.ts";
+import { VirtualClock } from "./virtual-clock.ts";
+
+export const unconfinedCaller: Caller = { connection: ":1.7", pid: 4711, app: undefined };
+export const NOTES = "org.example.Notes";
+export const OTHER = "org.example.Other";
+
+export function sandboxedCaller(id: string, kind: "flatpak" | "snap" | "unit" = "flatpak"): Caller {
+  return { connection: ":1.8", pid: 4712, app: { id, kind } };
+}
+
+export function createMemoryDirectory(): string {
+  const dir = mkdtempSync(join(tmpdir(), "berth-memory-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** A memory on a real directory, with a ledger in a list, and time that the test moves. */
+export class MemoryHarness {
+  readonly dir: string;
+  readonly ledger = new ListLedger();
+  readonly clock = new VirtualClock();
+  memory: AppMemory;
+
+  constructor(dir = createMemoryDirectory()) {
+    this.dir = dir;
+    this.memory = this.#openMemory();
+    onTestFinished(() => this.memory[Symbol.asyncDispose]());
+  }
+
+  /** As a daemon that ends, and one that starts. */
+  async restart(): Promise<void> {
+    await this.memory[Symbol.asyncDispose]();
+    this.memory = this.#openMemory();
+  }
+
+  keyFiles(): string[] {
+    return readdirSync(join(this.dir, "memory.keys")).toSorted();
+  }
+
+  /** Rows of all apps, as another program sees them. */
+  countItems(): number {
+    return this.sql((db) => db.prepare<[], number>("SELECT count(*) FROM item").pluck().get() ?? 0);
+  }
+
+  /** Makes an app look as if it had this many keys. */
+  setKeyCount(app: string, keys: number): void {
+    this.sql((db) => db.prepare("UPDATE app SET keys = ? WHERE name = ?").run(keys, app));
+  }
+
+  addApps(count: number): void {
+    this.sql((db) => {
+      const add = db.prepare("INSERT INTO app (name, keys, bytes) VALUES (?, 0, 0)");
+      for (let number = 0; number < count; number += 1) add.run(`org.example.app${number}`);
+    });
+  }
+
+  /** While another program holds the database for writing. */
+  async whileLocked(work: (release: () => void) => Promise<void>): Promise<void> {
+    const db = new Database(join(this.dir, "memory.db"));
+    try {
+      db.exec("BEGIN IMMEDIATE");
+      await work(() => db.exec("COMMIT"));
+    } finally {
+      db.close();
+    }
+  }
+
+  sql<T>(work: (db: Database.Database) => T): T {
+    const db = new Database(join(this.dir, "memory.db"));
+    try {
+      return work(db);
+    } finally {
+      db.close();
+    }
+  }
+
+  #openMemory(): AppMemory {
+    return new AppMemory({ dir: this.dir, ledger: this.ledger, clock: this.clock });
+  }
+}
+
+/** Names of all files below that hold these bytes somewhere. */
+export function findFilesWith(dir: string, bytes: Uint8Array | string): string[] {
+  const wanted = Buffer.from(bytes);
+  return readdirSync(dir, { recursive: true, encoding: "utf8" })
+    .filter((name) => statSync(join(dir, name)).isFile())
+    .filter((name) => readFileSync(join(dir, name)).includes(wanted))
+    .toSorted();
+}
+
+/** What lies in the database of an app, as whoever has the files sees it. */
+export function readSealedValues(dir: string, app: string): Buffer[] {
+  const db = new Database(join(dir, "memory.db"), { readonly: true });
+  try {
+    return db
+      .prepare<[string], Buffer>(
+        "SELECT sealed FROM item JOIN app ON app.id = item.app WHERE app.name = ? ORDER BY item.id",
+      )
+      .pluck()
+      .all(app);
+  } finally {
+    db.close();
+  }
+}
+
+export function readAppSecret(dir: string, app: string): Buffer {
+  return readFileSync(join(dir, "memory.keys", app));
+}
+
+/** Another program with a transaction open, which SQLite has to keep the state of this moment for. */
+export function openOutsideReader(dir: string): Database.Database {
+  const db = new Database(join(dir, "memory.db"), { readonly: true });
+  db.exec("BEGIN");
+  db.prepare("SELECT count(*) FROM item").get();
+  onTestFinished(() => void db.close());
+  return db;
+}

@@ -1,0 +1,228 @@
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import Docker from "dockerode";
+import OpenAI from "openai";
+import { ApiError } from "../../src/client/rest/api-error.ts";
+import type { ModelSpec } from "../../src/resources/model-spec.ts";
+import type { ModelDetails, ModelView } from "../../src/resources/wire/models.ts";
+import { BerthProcess } from "./berth-process.ts";
+import { getModelFile, type ModelOptions, type Preset } from "./gguf/preset-model.ts";
+import { Hub } from "./hub/hub.ts";
+import { descendantsOf, isProcessAlive } from "./processes.ts";
+
+export interface ModelE2eHarnessOptions {
+  /** Default true: a real one, with the real engine, on a port that the system picks. */
+  readonly assistant?: boolean;
+  readonly flags?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** There before the first start. */
+  readonly specs?: Readonly<Record<string, string>>;
+  /** A hub that is there already, such as one that was given repositories before the start; closed at the end. */
+  readonly hub?: Hub;
+  /** False: nothing is started yet. */
+  readonly start?: boolean;
+  /** That of the test's context, which tests that run at the same time have to give. */
+  readonly onTestFailed?: (listener: () => void) => void;
+}
+
+/** `berth up` with its assistant, and a hub from which both get their models; no container engine. */
+export class ModelE2eHarness implements AsyncDisposable {
+  readonly hub: Hub;
+  readonly berth: BerthProcess;
+
+  static async open(options: ModelE2eHarnessOptions = {}): Promise<ModelE2eHarness> {
+    const hub = options.hub ?? (await Hub.open());
+    try {
+      const berth = await BerthProcess.open({
+        dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
+        docker: new Docker({ socketPath: "/nowhere/docker.sock" }),
+        assistant: options.assistant ?? true,
+        // One too many threads costs a factor of a hundred, and tests share the cores.
+        env: { HF_ENDPOINT: hub.url, BERTH_ASSISTANT_THREADS: "1", ...options.env },
+        ...(options.flags && { flags: options.flags }),
+        ...(options.specs && { specs: options.specs }),
+        ...(options.start === false && { start: false }),
+        ...(options.onTestFailed && { onTestFailed: options.onTestFailed }),
+      });
+      return new ModelE2eHarness(hub, berth);
+    } catch (error) {
+      await hub[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  private constructor(hub: Hub, berth: BerthProcess) {
+    this.hub = hub;
+    this.berth = berth;
+  }
+
+  get models() {
+    return this.berth.client.models;
+  }
+
+  /** A call of the REST API as anybody makes it: `call("POST", "/api/llm/stop")`. */
+  async call(
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<{ status: number; body: unknown }> {
+    const token = await readFile(join(this.berth.dataDir, "run/token"), "utf8");
+    const answer = await fetch(this.berth.ready.api + path, {
+      method,
+      headers: {
+        authorization: `Bearer ${token.trim()}`,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: answer.status, body: await answer.json() };
+  }
+
+  /** Where models are kept. */
+  get modelsDir(): string {
+    return join(this.berth.dataDir, "models");
+  }
+
+  /** Where downloaded contents lie, under their digests. */
+  get blobsDir(): string {
+    return join(this.modelsDir, "blobs");
+  }
+
+  /** The model once `is` holds for it. */
+  waitForModel(
+    name: string,
+    what: string,
+    is: (model: ModelDetails) => boolean,
+    limitMs?: number,
+  ): Promise<ModelDetails> {
+    let seen: ModelDetails | undefined;
+    return this.berth.until(
+      what,
+      async () => {
+        seen = await this.models.get(name);
+        return is(seen) ? seen : undefined;
+      },
+      limitMs,
+      () => JSON.stringify(seen),
+    );
+  }
+
+  /** The model once it is so for its newest generation. */
+  waitForModelStatus(
+    name: string,
+    status: ModelView["status"],
+    limitMs?: number,
+  ): Promise<ModelDetails> {
+    return this.waitForModel(
+      name,
+      `${name} is ${status}`,
+      (model) => model.status === status && model.generation === model.observed_generation,
+      limitMs,
+    );
+  }
+
+  async waitUntilModelGone(name: string): Promise<void> {
+    await this.berth.until(`model ${name} is gone`, async () => {
+      try {
+        await this.models.get(name);
+        return false;
+      } catch (error) {
+        return error instanceof ApiError && error.status === 404;
+      }
+    });
+  }
+
+  /** Reasons of the model's events, the oldest first. */
+  async reasons(name: string): Promise<string[]> {
+    const { events } = await this.berth.client.events.list({ kind: "Model", name, limit: 500 });
+    return events.map(({ reason }) => reason).toReversed();
+  }
+
+  /** http://127.0.0.1:port, once it is up. */
+  async assistantUrl(): Promise<string> {
+    return this.berth.until("the assistant is up", async () => {
+      const { assistant } = await this.berth.client.system.info();
+      return assistant.url ?? undefined;
+    });
+  }
+
+  /** The client that people use; it tries nothing twice. */
+  async openai(): Promise<OpenAI> {
+    const baseURL = `${await this.assistantUrl()}/v1`;
+    return new OpenAI({ baseURL, apiKey: "any", maxRetries: 0, timeout: 30_000 });
+  }
+
+  /** The text of an answer of a few tokens by the model of that name, always the same for the same file. */
+  async say(model: string): Promise<string> {
+    const openai = await this.openai();
+    const answer = await openai.chat.completions.create({
+      model,
+      messages: [{ role: "user", content: "hello" }],
+      max_tokens: 4,
+      temperature: 0,
+    });
+    return answer.choices[0]?.message.content ?? "";
+  }
+
+  /** Names of models with their states, as the endpoint itself lists them; `url`: where it is, if Berth cannot tell. */
+  async served(url?: string): Promise<Readonly<Record<string, string>>> {
+    const answer = await fetch(`${url ?? (await this.assistantUrl())}/v1/models`);
+    // The daemon's own word; a test that reads a field that is not there fails.
+    const { data }: { data: { id: string; state: string }[] } = JSON.parse(await answer.text());
+    return Object.fromEntries(data.map(({ id, state }) => [id, state]));
+  }
+
+  async assistantPid(): Promise<number> {
+    return this.berth.until("the assistant runs", () => this.berth.assistantPid());
+  }
+
+  /** SIGKILL; resolves when it is gone, and its engine processes too. Returns the process id that it had. */
+  async killAssistant(): Promise<number> {
+    const pid = await this.assistantPid();
+    const family = [pid, ...(await descendantsOf(pid))];
+    process.kill(pid, "SIGKILL");
+    await this.berth.until("the assistant and its processes are gone", () =>
+      family.every((member) => !isProcessAlive(member)),
+    );
+    return pid;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.berth[Symbol.asyncDispose]();
+    await this.hub[Symbol.asyncDispose]();
+  }
+}
+
+/** A spec file with one Model. JSON is YAML. */
+export function modelSpecFile(name: string, spec: ModelSpec): string {
+  const manifest = { apiVersion: "berth.dev/v1", kind: "Model", metadata: { name }, spec };
+  return `${JSON.stringify(manifest, null, 2)}\n`;
+}
+
+export interface TestFile {
+  readonly path: string;
+  readonly bytes: Buffer;
+  readonly sha256: string;
+}
+
+/** A generated GGUF with what a test compares. */
+export async function ggufFile(preset: Preset, options: ModelOptions = {}): Promise<TestFile> {
+  const path = await getModelFile(preset, options);
+  const bytes = await readFile(path);
+  return { path, bytes, sha256: createHash("sha256").update(bytes).digest("hex") };
+}
+
+/** Until the condition holds, without a Berth that could be asked. */
+export async function eventually(
+  what: string,
+  is: () => boolean | Promise<boolean>,
+  limitMs = 60_000,
+): Promise<void> {
+  const deadline = Date.now() + limitMs;
+  while (!(await is())) {
+    if (Date.now() > deadline) throw new Error(`waited ${limitMs / 1000} s until ${what}`);
+    await pause(2);
+  }
+}

@@ -1,0 +1,43 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+
+const LIMIT_MS = 60_000;
+
+/**
+ * Puts a file system at a folder, as root may; `args` are those of mount but the target. What it gives back
+ * takes it away again, as soon as nobody has files open there; told so, at once, and from them when they end.
+ */
+export function mountFileSystem(
+  target: string,
+  args: readonly string[],
+): (when?: "unused" | "at once") => Promise<void> {
+  mkdirSync(target, { recursive: true });
+  runAsRoot("mount", [...args, target]);
+  let isMounted = true;
+  return async (when = "unused") => {
+    const flags = when === "at once" ? ["--lazy"] : [];
+    for (const deadline = Date.now() + LIMIT_MS; isMounted; ) {
+      try {
+        runAsRoot("umount", [...flags, target]);
+        isMounted = false;
+      } catch (error) {
+        // The writer tries to open its files now and then.
+        if (Date.now() > deadline) throw error;
+        await pause(20);
+      }
+    }
+  };
+}
+
+function runAsRoot(program: string, args: readonly string[]): void {
+  const isRoot = process.getuid?.() === 0;
+  const [command, words] = isRoot ? [program, args] : ["sudo", ["-n", program, ...args]];
+  try {
+    execFileSync(command, words, { stdio: ["ignore", "ignore", "pipe"] });
+  } catch (error) {
+    throw new Error(`these tests have to be allowed to ${program} (as root, or by sudo)`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,328 @@
+import { onTestFinished } from "vitest";
+import type { ConfirmationSpec } from "../../src/assistant/agent/port.ts";
+import { AssistantError } from "../../src/assistant/assistant-error.ts";
+import type { Caller } from "../../src/assistant/caller.ts";
+import type { SearchHit } from "../../src/assistant/context/port.ts";
+import type { DataClass } from "../../src/assistant/data-class.ts";
+import type { AnswerEvent } from "../../src/assistant/inference/service-port.ts";
+import type {
+  AgentPass,
+  PassOutcome,
+  PassTurn,
+} from "../../src/assistant/overlay/agent-pass/port.ts";
+import { Overlay } from "../../src/assistant/overlay/overlay.ts";
+import type {
+  OverlayDependencies,
+  OverlayLimits,
+} from "../../src/assistant/overlay/overlay-dependencies.ts";
+import type {
+  AskRequest,
+  FinishedDetail,
+  FinishedStatus,
+  OverlaySpec,
+  TurnMeta,
+} from "../../src/assistant/overlay/port.ts";
+import type { OverlayUi, SummonOptions } from "../../src/assistant/overlay/ui/port.ts";
+import { Consent } from "../../src/assistant/remote/consent.ts";
+import { createFakeContextService, createRecordingLogger, type LogLine } from "./bus-harness.ts";
+import { FakeLedger } from "./fake-ledger.ts";
+import { accepted, forever, ScriptedService } from "./scripted-service.ts";
+import { VirtualClock } from "./virtual-clock.ts";
+
+export type OverlayEvent =
+  | { readonly kind: "started"; readonly id: number; readonly to: string; readonly meta: TurnMeta }
+  | { readonly kind: "token"; readonly id: number; readonly to: string; readonly text: string }
+  | {
+      readonly kind: "needed";
+      readonly id: number;
+      readonly to: string;
+      readonly spec: OverlaySpec;
+    }
+  | {
+      readonly kind: "finished";
+      readonly id: number;
+      readonly to: string;
+      readonly status: FinishedStatus;
+      readonly detail: FinishedDetail;
+    };
+
+export const REMOTE_MODEL = "remote:cloud:gpt:large";
+
+export function createCaller(connection: string, app?: Caller["app"]): Caller {
+  return { connection, pid: 1, app };
+}
+
+export const defaultCaller = createCaller(":1.7");
+export const sandboxedCaller = createCaller(":1.9", { id: "org.example.App", kind: "flatpak" });
+
+export function askRequest(given: Partial<AskRequest> = {}): AskRequest {
+  return {
+    prompt: "When was the boiler serviced?",
+    lane: "chat",
+    myStuff: false,
+    window: false,
+    selection: false,
+    modelHint: undefined,
+    history: [],
+    ...given,
+  };
+}
+
+export function searchHit(given: Partial<SearchHit> = {}): SearchHit {
+  return {
+    source: "notes",
+    provenance: "file:notes",
+    snippet: "The boiler was serviced in May.",
+    score: 0.5,
+    uri: "file:///notes/boiler.md",
+    title: "Boiler",
+    id: "1",
+    mtime: "2030-01-01T00:00:00Z",
+    parts: { lexical: 1, cosine: null },
+    mode: "lexical",
+    ...given,
+  };
+}
+
+export function confirmationSpec(given: Partial<ConfirmationSpec> = {}): ConfirmationSpec {
+  return {
+    v: 1,
+    call_id: 3,
+    app_id: "org.example.Notes",
+    app_name: "Notes",
+    tool: "create",
+    title: "Create",
+    description: "Creates a note.",
+    args: {},
+    tiers: { declared: "write", effective: "write" },
+    chain: ["user"],
+    diff: [],
+    undo: null,
+    caller: { app: null, verified: false, actor: null },
+    expires_at: "2030-01-01T00:05:00Z",
+    hold_ms: 0,
+    digest: "0",
+    ...given,
+  };
+}
+
+/** Knows how many of its timers neither ran nor were taken back. */
+class TimerCountingClock extends VirtualClock {
+  pending = 0;
+
+  override setTimer(delayMs: number, callback: () => void): () => void {
+    let isOver = false;
+    const over = () => {
+      if (!isOver) this.pending -= 1;
+      isOver = true;
+    };
+    this.pending += 1;
+    const takeBack = super.setTimer(delayMs, () => {
+      over();
+      callback();
+    });
+    return () => {
+      over();
+      takeBack();
+    };
+  }
+}
+
+/** A frontend that does as it is told, and says what that was. */
+export class ScriptedUi implements OverlayUi {
+  owner: string | undefined;
+  visible = false;
+  failure: Error | undefined;
+  readonly calls: string[] = [];
+
+  async connection(): Promise<string | undefined> {
+    return this.owner;
+  }
+
+  async summon(prompt: string, { queryId }: SummonOptions): Promise<void> {
+    this.#call(`summon ${JSON.stringify(prompt)}${queryId === undefined ? "" : ` ${queryId}`}`);
+    this.visible = true;
+  }
+
+  async hide(): Promise<void> {
+    this.#call("hide");
+    this.visible = false;
+  }
+
+  async isVisible(): Promise<boolean> {
+    if (this.failure) throw this.failure;
+    return this.visible;
+  }
+
+  #call(call: string): void {
+    if (this.owner === undefined) throw new AssistantError("not_found", "no frontend is there");
+    if (this.failure) throw this.failure;
+    this.calls.push(call);
+  }
+}
+
+export const emptyPassOutcome: PassOutcome = { isAvailable: true, calls: [], results: [] };
+
+/** What one created note comes to. */
+export const oneCallPassOutcome: PassOutcome = {
+  isAvailable: true,
+  calls: [{ call_id: 3, app_id: "org.example.Notes", tool: "create", status: "executed" }],
+  results: [
+    {
+      call: { call_id: 3, app_id: "org.example.Notes", tool: "create", status: "executed" },
+      text: '{"id":7}',
+    },
+  ],
+};
+
+/** The overlay among parts that do what a test says. */
+export class OverlayHarness implements AsyncDisposable {
+  readonly clock = new TimerCountingClock();
+  readonly inference = new ScriptedService();
+  readonly ledger = new FakeLedger();
+  readonly ui = new ScriptedUi();
+  readonly consent = new Consent([]);
+  readonly events: OverlayEvent[] = [];
+  readonly logged: LogLine[] = [];
+  readonly passTurns: PassTurn[] = [];
+  readonly aliases = new Map<string, readonly string[]>();
+  readonly providers = new Map([
+    ["cloud", "https://cloud.example"],
+    ["other", "https://other.example"],
+  ]);
+  hits: (signal: AbortSignal) => Promise<readonly SearchHit[]> = async () => [];
+  readonly searches: string[] = [];
+  pass: AgentPass["run"] = async () => emptyPassOutcome;
+  localModel: string | undefined = "tiny";
+  readonly overlay: Overlay;
+
+  constructor(limits?: OverlayLimits) {
+    this.overlay = new Overlay({ ...this.options(), limits });
+    this.overlay.subscribe({
+      started: (id, meta, to) => this.events.push({ kind: "started", id, to, meta }),
+      token: (id, token, to) => this.events.push({ kind: "token", id, to, text: token }),
+      confirmationNeeded: (id, spec, to) => this.events.push({ kind: "needed", id, to, spec }),
+      finished: (id, status, detail, to) =>
+        this.events.push({ kind: "finished", id, to, status, detail }),
+    });
+  }
+
+  options(): OverlayDependencies {
+    return {
+      inference: this.inference,
+      routes: {
+        candidates: (model) =>
+          (model === undefined ? undefined : this.aliases.get(model)) ?? [model],
+      },
+      context: createFakeContextService({
+        search: async ({ query }, _, signal) => {
+          this.searches.push(query);
+          return this.hits(signal);
+        },
+      }),
+      remote: {
+        missing: (classes) => this.consent.missing(classes),
+        addressOf: (id) => this.providers.get(id),
+      },
+      agentPass: {
+        run: (turn, signal) => {
+          this.passTurns.push(turn);
+          return this.pass(turn, signal);
+        },
+      },
+      ui: this.ui,
+      ledger: this.ledger,
+      facts: {
+        version: "1.2.3",
+        httpPort: () => 7778,
+        ledger: () => ({ ok: true, size: 12 }),
+        consent: () =>
+          (["prompt", "files"] as DataClass[]).filter((c) => this.consent.isAllowed(c)),
+        providers: () => ["cloud"],
+        localModel: async () => this.localModel,
+      },
+      clock: this.clock,
+      logger: createRecordingLogger(this.logged),
+    };
+  }
+
+  /** Waits until nothing happens any more without time going on. */
+  async settle(): Promise<void> {
+    for (let turn = 0; turn < 4; turn += 1) await this.clock.settle();
+  }
+
+  /** Asks, and waits for what comes of it without time or a person. */
+  async ask(given: Partial<AskRequest> = {}, caller: Caller = defaultCaller): Promise<number> {
+    const id = this.overlay.ask(askRequest(given), caller);
+    await this.settle();
+    return id;
+  }
+
+  eventsOfQuery(id: number): OverlayEvent[] {
+    return this.events.filter((told) => told.id === id);
+  }
+
+  eventSequence(id: number): string {
+    return this.eventsOfQuery(id)
+      .map((told) => {
+        if (told.kind === "token") return told.text;
+        if (told.kind === "finished") return `${told.status}/${told.detail.code}`;
+        return told.kind === "needed" ? `needed(${told.spec.kind})` : told.kind;
+      })
+      .join(" ");
+  }
+
+  meta(id: number): TurnMeta | undefined {
+    const started = this.eventsOfQuery(id).find((told) => told.kind === "started");
+    return started?.kind === "started" ? started.meta : undefined;
+  }
+
+  finished(id: number): (FinishedDetail & { readonly status: FinishedStatus }) | undefined {
+    const last = this.eventsOfQuery(id).at(-1);
+    return last?.kind === "finished" ? { ...last.detail, status: last.status } : undefined;
+  }
+
+  spec(id: number): OverlaySpec | undefined {
+    const needed = this.eventsOfQuery(id).findLast((told) => told.kind === "needed");
+    return needed?.kind === "needed" ? needed.spec : undefined;
+  }
+
+  /** What the answer's request had in its last message. */
+  get lastQuestion(): string {
+    const prompt = this.inference.requests.at(-1)?.prompts[0];
+    return prompt?.kind === "chat" ? (prompt.messages.at(-1)?.content ?? "") : "";
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.overlay[Symbol.asyncDispose]();
+  }
+}
+
+/** Ended with its test. */
+export function createOverlayHarness(limits?: OverlayLimits): OverlayHarness {
+  const world = new OverlayHarness(limits);
+  onTestFinished(() => world[Symbol.asyncDispose]());
+  return world;
+}
+
+export function textEvent(words: string): AnswerEvent {
+  return { type: "text", choice: 0, text: words };
+}
+
+/** One token, and then nothing until it is ended. */
+export async function* streamForever(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
+  yield accepted;
+  yield textEvent("so");
+  await forever(signal);
+}
+
+/** `code: message` of the AssistantError that it throws; "none" where it throws nothing. */
+export function getRefusal(work: () => unknown): string {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof AssistantError) return `${error.code}: ${error.message}`;
+    throw error;
+  }
+  return "none";
+}

@@ -1,0 +1,113 @@
+import { AssistantError } from "../../src/assistant/assistant-error.ts";
+import { KnownModels } from "../../src/assistant/inference/models/known-models.ts";
+import { ModelFactsCache } from "../../src/assistant/inference/models/model-facts-cache.ts";
+import { Residency } from "../../src/assistant/inference/models/residency.ts";
+import {
+  AnswerPlanner,
+  type SchemaCompiler,
+} from "../../src/assistant/inference/service/answer-plan.ts";
+import { LocalInferenceService } from "../../src/assistant/inference/service/inference-service.ts";
+import { ModelCapacity } from "../../src/assistant/inference/service/model-capacity.ts";
+import type { AnswerEvent, GenerateRequest } from "../../src/assistant/inference/service-port.ts";
+import type { Ledger, NewEntry, Receipt } from "../../src/assistant/ledger/port.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { ScriptedEngine, type ScriptedEngineOptions } from "./scripted-engine.ts";
+import { VirtualClock } from "./virtual-clock.ts";
+
+/** A ledger that keeps its entries in a list, and refuses when told to. */
+export class ListLedger implements Ledger {
+  readonly entries: NewEntry[] = [];
+  refuses = false;
+  /** Called before an entry counts as written. */
+  onAppend: (entry: NewEntry) => Promise<void> | void = () => {};
+
+  async append(entry: NewEntry): Promise<Receipt> {
+    await this.onAppend(entry);
+    if (this.refuses)
+      throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
+    this.entries.push(entry);
+    return { seq: this.entries.length - 1, leaf: "0".repeat(64) };
+  }
+}
+
+export interface ServiceHarnessOptions extends Omit<ScriptedEngineOptions, "clock"> {
+  readonly queueMax?: number;
+  readonly requestTimeoutMs?: number;
+  readonly schemas?: SchemaCompiler;
+  readonly models?: readonly string[];
+}
+
+/** The service over a scripted engine, on a clock that the test moves. */
+export async function createServiceHarness(options: ServiceHarnessOptions = {}) {
+  const clock = new VirtualClock();
+  const engine = new ScriptedEngine({ ...options, clock });
+  const known = new KnownModels({ folder: undefined, aliases: new Map([["other", "m"]]) });
+  // Without a file nothing waits for the disk, which keeps no time that a test could move.
+  for (const id of options.models ?? ["m"]) await known.register({ id, path: "", isPinned: false });
+  const facts = new ModelFactsCache({ engine });
+  const residency = new Residency({
+    engine,
+    known,
+    facts,
+    memoryBytesMax: 1_000_000_000,
+    keepAliveMs: 60_000,
+    clock,
+    logger: silentLogger,
+  });
+  const ledger = new ListLedger();
+  const service = new LocalInferenceService({
+    engine,
+    residency,
+    facts,
+    planner: new AnswerPlanner({ schemas: options.schemas ?? noSchemas }),
+    capacity: new ModelCapacity({ queueMax: options.queueMax ?? 8 }),
+    ledger,
+    ledgerOk: () => !ledger.refuses,
+    sequences: 4,
+    requestTimeoutMs: options.requestTimeoutMs ?? 3_600_000,
+    clock,
+    random: () => 0.5,
+  });
+  return {
+    clock,
+    engine,
+    known,
+    residency,
+    ledger,
+    service,
+    [Symbol.asyncDispose]: () => residency[Symbol.asyncDispose](),
+  };
+}
+
+const noSchemas: SchemaCompiler = {
+  compileLayout: () => Promise.reject(new Error("no schemas here")),
+  validate: () => Promise.reject(new Error("no schemas here")),
+};
+
+export const plainRequest: GenerateRequest = {
+  model: undefined,
+  prompts: [{ kind: "text", text: "hello" }],
+  n: 1,
+  sampling: { temperature: 0 },
+  maxTokens: undefined,
+  stop: [],
+  priority: "interactive",
+  guide: { kind: "none" },
+  toolChoice: { kind: "auto" },
+  parallelToolCalls: true,
+  isStreamed: true,
+  keepAliveMs: undefined,
+};
+
+export async function collect<T>(events: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const event of events) all.push(event);
+  return all;
+}
+
+/** What one choice said. */
+export function joinText(events: readonly AnswerEvent[], choice = 0): string {
+  return events
+    .map((event) => (event.type === "text" && event.choice === choice ? event.text : ""))
+    .join("");
+}

@@ -1,0 +1,124 @@
+import { request } from "node:http";
+import type { BuiltInProvider, LoginDetail } from "../../src/assistant/remote/port.ts";
+import { OAuthSignIns } from "../../src/assistant/remote/sign-in/sign-ins.ts";
+import type { Credential, OAuthSession } from "../../src/assistant/remote/vault/port.ts";
+import { type Clock, systemClock } from "../../src/base/clock.ts";
+import type { LogFields, Logger } from "../../src/base/logger.ts";
+import type { SignInConfig } from "../../src/config/sign-in-config.ts";
+
+export interface SignInHarnessOptions {
+  readonly openrouter?: SignInConfig["openrouter"];
+  readonly huggingface?: { readonly issuer: string; readonly clientId?: string };
+  readonly clock?: Clock;
+  readonly requestMs?: number;
+}
+
+/** Nobody is there. */
+const NOWHERE = "http://127.0.0.1:9";
+
+/** Sign-ins, and everything that they told. */
+export class SignInHarness implements AsyncDisposable {
+  readonly ends: { readonly provider: BuiltInProvider; readonly detail: LoginDetail }[] = [];
+  readonly kept: Credential[] = [];
+  /** Everything that was logged, as text. */
+  log = "";
+  /** What the sink does before it has kept something. */
+  beforeKeeping: () => Promise<void> = () => Promise.resolve();
+  readonly signIns: OAuthSignIns;
+
+  constructor(options: SignInHarnessOptions) {
+    const { openrouter, huggingface, clock, requestMs } = options;
+    this.signIns = new OAuthSignIns({
+      endpoints: {
+        openrouter: openrouter ?? {
+          authorizeUrl: `${NOWHERE}/auth`,
+          exchangeUrl: `${NOWHERE}/keys`,
+          baseUrl: NOWHERE,
+        },
+        huggingface: {
+          issuer: huggingface?.issuer ?? NOWHERE,
+          clientId: huggingface?.clientId,
+          baseUrl: NOWHERE,
+        },
+      },
+      clock: clock ?? systemClock,
+      logger: this.#logger(),
+      ...(requestMs === undefined ? {} : { requestMs }),
+      sink: {
+        keep: async (_provider, credential) => {
+          await this.beforeKeeping();
+          this.kept.push(credential);
+        },
+        completed: (provider, isOk, detail) => {
+          if (isOk !== (detail === "ok")) throw new Error(`ok is ${isOk} for ${detail}`);
+          this.ends.push({ provider, detail });
+        },
+      },
+    });
+  }
+
+  get details(): readonly LoginDetail[] {
+    return this.ends.map(({ detail }) => detail);
+  }
+
+  /** The session that was kept last. */
+  get session(): OAuthSession {
+    const last = this.kept.at(-1);
+    if (last?.kind !== "oauth") throw new Error("no session was kept");
+    return last;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.signIns[Symbol.asyncDispose]();
+  }
+
+  #logger(): Logger {
+    const note = (fields: LogFields, message: string) => {
+      this.log += `${message} ${JSON.stringify(fields)}\n`;
+    };
+    const logger: Logger = {
+      debug: note,
+      info: note,
+      warn: note,
+      error: note,
+      child: () => logger,
+    };
+    return logger;
+  }
+}
+
+export interface PageAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+}
+
+/** A request that a browser would not send. */
+export function sendRawRequest(
+  url: URL | string,
+  options: { readonly method?: string; readonly host?: string } = {},
+): Promise<PageAnswer> {
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      url,
+      {
+        method: options.method ?? "GET",
+        agent: false,
+        ...(options.host === undefined ? {} : { headers: { host: options.host } }),
+      },
+      (response) => {
+        let text = "";
+        response.setEncoding("utf8");
+        response.on("data", (part: string) => {
+          text += part;
+        });
+        response.on("end", () =>
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, text }),
+        );
+        response.on("error", reject);
+      },
+    );
+    asked.on("error", reject);
+    asked.end();
+  });
+}

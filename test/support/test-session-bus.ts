@@ -1,0 +1,308 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { killProcess, processesWith } from "./processes.ts";
+
+/** How a client program ended. */
+export interface ClientRun {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface SessionBusOptions {
+  /** Activation files, `<name>.service`, by their name with the ending. */
+  readonly services?: Readonly<Record<string, string>>;
+  /** What programs that the bus starts have, beside PATH. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** `<limit name="…">` of dbus-daemon, beside its own. */
+  readonly limits?: Readonly<Record<string, number>>;
+  /** Whose bus it is, where this process may choose that; everybody is let in then. */
+  readonly user?: number;
+}
+
+/**
+ * A private session bus: a real dbus-daemon of this test alone, and the clients that desktops have, run
+ * against it. Nothing of the machine's own buses is touched.
+ */
+export class TestSessionBus implements AsyncDisposable {
+  /** `unix:path=…,guid=…`. */
+  readonly address: string;
+  /** What a program needs to find this bus and no other. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly #dir: string;
+  readonly #daemon: ChildProcess;
+  readonly #monitors = new Set<ChildProcess>();
+
+  static async start(options: SessionBusOptions = {}): Promise<TestSessionBus> {
+    const dir = await mkdtemp(path.join(os.tmpdir(), "berth-bus-"));
+    const services = path.join(dir, "services");
+    await mkdir(services);
+    for (const [name, text] of Object.entries(options.services ?? {})) {
+      await writeFile(path.join(services, name), text);
+    }
+    const config = path.join(dir, "bus.conf");
+    await writeFile(config, buildConfig(dir, services, options));
+    if (options.user !== undefined) await chown(dir, options.user, options.user);
+    const daemon = spawn(
+      "dbus-daemon",
+      [`--config-file=${config}`, "--nofork", "--nopidfile", "--print-address=1"],
+      {
+        stdio: ["ignore", "pipe", "pipe"],
+        env: { PATH: process.env["PATH"], LC_ALL: "C", ...options.environment },
+        ...(options.user === undefined ? {} : { uid: options.user, gid: options.user }),
+      },
+    );
+    let complaint = "";
+    daemon.stderr.setEncoding("utf8").on("data", (text: string) => {
+      complaint += text;
+    });
+    const line = await Promise.race([
+      firstLine(daemon),
+      once(daemon, "close").then(() => {
+        throw new Error(`dbus-daemon did not start: ${complaint}`);
+      }),
+    ]);
+    return new TestSessionBus(dir, daemon, line);
+  }
+
+  private constructor(dir: string, daemon: ChildProcess, address: string) {
+    this.#dir = dir;
+    this.#daemon = daemon;
+    this.address = address;
+    this.environment = { DBUS_SESSION_BUS_ADDRESS: address, XDG_RUNTIME_DIR: dir };
+  }
+
+  get pid(): number {
+    if (this.#daemon.pid === undefined) throw new Error("dbus-daemon does not run");
+    return this.#daemon.pid;
+  }
+
+  /** Ends the bus as a crash would; `[Symbol.asyncDispose]` still cleans up. */
+  async kill(): Promise<void> {
+    await terminate(this.#daemon, "SIGKILL");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const monitor of this.#monitors) await terminate(monitor, "SIGTERM");
+    await terminate(this.#daemon, "SIGTERM");
+    // What it has started may be about to connect still, and would not hear of its end.
+    const starter = `DBUS_STARTER_ADDRESS=unix:path=${this.#dir}/`;
+    for (const pid of await processesWith(starter)) killProcess(pid);
+    await rm(this.#dir, { recursive: true, force: true });
+  }
+
+  /** One more activation file, `<name>.service`; what the bus starts from now on has `environment` too. */
+  async install(
+    file: string,
+    text: string,
+    environment: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    const bus = ["org.freedesktop.DBus", "/org/freedesktop/DBus"] as const;
+    const pairs = Object.entries({ ...this.environment, ...environment });
+    const dictionary = `{${pairs.map(([key, value]) => `'${key}': '${value}'`).join(", ")}}`;
+    await this.gdbusCall(...bus, "org.freedesktop.DBus.UpdateActivationEnvironment", dictionary);
+    await writeFile(path.join(this.#dir, "services", file), text);
+    await this.gdbusCall(...bus, "org.freedesktop.DBus.ReloadConfig");
+  }
+
+  /** Any program, with this bus as its session bus. */
+  async run(program: string, args: readonly string[], input = ""): Promise<ClientRun> {
+    const child = spawn(program, args, {
+      env: { PATH: process.env["PATH"], LC_ALL: "C", ...this.environment },
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    const output = { stdout: "", stderr: "" };
+    for (const name of ["stdout", "stderr"] as const) {
+      child[name].setEncoding("utf8").on("data", (text: string) => {
+        output[name] += text;
+      });
+    }
+    child.stdin.on("error", () => {}).end(input); // it may end without having read
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.once("error", reject).once("close", resolve);
+    });
+    return { code, ...output };
+  }
+
+  /** `gdbus call`; `member` with its interface. The answer is GVariant text: `('berth 0.1.0',)`. */
+  async gdbusCall(
+    name: string,
+    object: string,
+    member: string,
+    ...args: readonly string[]
+  ): Promise<string> {
+    const target = ["--session", "--dest", name, "--object-path", object, "--method", member];
+    // `--` since an argument may begin with a minus.
+    return getOutput(await this.run("gdbus", ["call", ...target, "--", ...args]));
+  }
+
+  async gdbusIntrospect(name: string, object: string): Promise<string> {
+    const target = ["--session", "--dest", name, "--object-path", object];
+    return getOutput(await this.run("gdbus", ["introspect", ...target, "--xml"]));
+  }
+
+  /** The out arguments, as busctl writes them in JSON. */
+  async busctlCall(
+    name: string,
+    object: string,
+    iface: string,
+    member: string,
+    signature = "",
+    ...args: readonly string[]
+  ): Promise<readonly unknown[]> {
+    const typed = signature === "" ? [] : [signature, "--", ...args];
+    const value = await this.#busctl(["call", name, object, iface, member, ...typed]);
+    const isAnswer = typeof value === "object" && value !== null && "data" in value;
+    return isAnswer && Array.isArray(value.data) ? value.data : [];
+  }
+
+  async busctlProperty(
+    name: string,
+    object: string,
+    iface: string,
+    property: string,
+  ): Promise<unknown> {
+    const value = await this.#busctl(["get-property", name, object, iface, property]);
+    return typeof value === "object" && value !== null && "data" in value ? value.data : undefined;
+  }
+
+  /** Listens to the signals of a name with `gdbus monitor`, from when this resolves. */
+  async monitor(name: string): Promise<BusMonitor> {
+    const child = spawn("gdbus", ["monitor", "--session", "--dest", name], {
+      env: { PATH: process.env["PATH"], LC_ALL: "C", ...this.environment },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    this.#monitors.add(child);
+    const monitor = new BusMonitor(child);
+    await monitor.line(/is owned by|does not have an owner/);
+    return monitor;
+  }
+
+  async #busctl(args: readonly string[]): Promise<unknown> {
+    const out = await this.run("busctl", [`--address=${this.address}`, "--json=short", ...args]);
+    const text = getOutput(out);
+    return text === "" ? undefined : JSON.parse(text);
+  }
+}
+
+/** What a client program made of an error reply. */
+export class BusClientError extends Error {
+  /** Undefined where the program does not say it (busctl tells the text only). */
+  readonly busName: string | undefined;
+  readonly text: string;
+
+  constructor(text: string) {
+    super(text);
+    this.name = "BusClientError";
+    this.text = text;
+    this.busName = /GDBus\.Error:([\w.]+)/.exec(text)?.[1];
+  }
+}
+
+/** `gdbus monitor`: one line for each signal, `/path: iface.Member (args)`. */
+export class BusMonitor implements AsyncDisposable {
+  readonly lines: string[] = [];
+  readonly #child: ChildProcess;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(child: ChildProcess) {
+    this.#child = child;
+    if (!child.stdout) throw new Error("its output is not read");
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      this.lines.push(line);
+      for (const look of this.#waiting) look();
+    });
+  }
+
+  /** The first line that fits, also one that has come already. */
+  line(pattern: RegExp, timeoutMs = 10_000): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const stop = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(look);
+      };
+      const timer = setTimeout(() => {
+        stop();
+        reject(new Error(`no signal ${pattern} in ${JSON.stringify(this.lines)}`));
+      }, timeoutMs);
+      const look = () => {
+        const found = this.lines.find((line) => pattern.test(line));
+        if (found === undefined) return;
+        stop();
+        resolve(found);
+      };
+      this.#waiting.add(look);
+      look();
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await terminate(this.#child, "SIGTERM");
+  }
+}
+
+function getOutput(run: ClientRun): string {
+  if (run.code !== 0) throw new BusClientError(run.stderr.trim());
+  return run.stdout.trim();
+}
+
+async function firstLine(daemon: ChildProcess): Promise<string> {
+  if (!daemon.stdout) throw new Error("its output is not read");
+  for await (const line of createInterface({ input: daemon.stdout })) return line;
+  return await new Promise<never>(() => {}); // it ended, which its own event tells
+}
+
+async function terminate(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const closed = once(child, "exit");
+  child.kill(signal);
+  await closed;
+}
+
+/** As the session.conf that dbus ships: everything is allowed, and the limits are far away. */
+function buildConfig(
+  dir: string,
+  services: string,
+  { limits, user }: Pick<SessionBusOptions, "limits" | "user">,
+): string {
+  const all: Record<string, number> = {
+    max_incoming_bytes: 1_000_000_000,
+    max_incoming_unix_fds: 250_000_000,
+    max_outgoing_bytes: 1_000_000_000,
+    max_outgoing_unix_fds: 250_000_000,
+    max_message_size: 1_000_000_000,
+    service_start_timeout: 30_000,
+    auth_timeout: 240_000,
+    pending_fd_timeout: 150_000,
+    max_completed_connections: 100_000,
+    max_incomplete_connections: 10_000,
+    max_connections_per_user: 100_000,
+    max_pending_service_starts: 10_000,
+    max_names_per_connection: 50_000,
+    max_match_rules_per_connection: 50_000,
+    max_replies_per_connection: 50_000,
+    ...limits,
+  };
+  return `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>session</type>
+  <keep_umask/>
+  <listen>unix:path=${dir}/bus</listen>
+  <auth>EXTERNAL</auth>
+  <servicedir>${services}</servicedir>
+  <policy context="default">
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow eavesdrop="true"/>
+    <allow own="*"/>${user === undefined ? "" : '\n    <allow user="*"/>'}
+  </policy>
+${Object.entries(all)
+  .map(([name, value]) => `  <limit name="${name}">${value}</limit>`)
+  .join("\n")}
+</busconfig>
+`;
+}

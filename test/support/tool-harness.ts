@@ -1,0 +1,207 @@
+import { rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { FastifyInstance } from "fastify";
+import { Registry } from "prom-client";
+import { createApiServer } from "../../src/api/api-server.ts";
+import { buildCompensation } from "../../src/assistant/agent/calls/compensation.ts";
+import { readToolManifest } from "../../src/assistant/agent/manifests/parse-manifest.ts";
+import { McpApps } from "../../src/assistant/agent/mcp/mcp-apps.ts";
+import type { JsonObject } from "../../src/assistant/agent/port.ts";
+import type { ToolResult } from "../../src/assistant/agent/tool-apps.ts";
+import { BERTH_APPS_ID, berthAppsManifest } from "../../src/base/berth-tool-manifest.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { WebhookSender } from "../../src/controller/notifications/webhook-sender.ts";
+import type { Manifest } from "../../src/resources/kinds.ts";
+import type { TokenScope } from "../../src/store/store.ts";
+import { AssistantToken } from "../../src/tool-server/assistant-token.ts";
+import { ToolDispatcher } from "../../src/tool-server/tool-dispatcher.ts";
+import { ToolServer } from "../../src/tool-server/tool-server.ts";
+import { getAppSocketPath } from "../../src/tool-server/tool-socket.ts";
+import { UndoRecords } from "../../src/tool-server/undo-records.ts";
+import { ControlPlaneHarness } from "./control-plane-harness.ts";
+import { FakeBuildControl } from "./fake-build-control.ts";
+import type { FakeImage } from "./fake-engine.ts";
+
+/** So much virtual time passes in each pause: fast enough to wait for, slow enough to leave the cores alone. */
+const STEP_MS = 500;
+const PAUSE_MS = 4;
+
+/**
+ * Berth's tools as a companion has them: its MCP client on a real socket, the server of the tools behind it,
+ * the real API on a real store, and the real reconcilers on an engine in memory, whose time runs fast.
+ */
+export class ToolHarness implements AsyncDisposable {
+  readonly world: ControlPlaneHarness;
+  readonly folder: string;
+  readonly apps: McpApps;
+  /** What a call failed with that nobody expected; the end of the world throws it. */
+  readonly #unexpected: unknown[] = [];
+  /** What the tools take for the person's own credential. */
+  target: { url: string; token: string | undefined; instance?: string };
+  #tools: ToolServer;
+  readonly #api: FastifyInstance;
+  #isOver = false;
+  readonly #time: Promise<void>;
+
+  static async open(
+    options: {
+      readonly images?: Readonly<Record<string, FakeImage>>;
+      readonly templates?: readonly Manifest<"Template">[];
+    } = {},
+  ): Promise<ToolHarness> {
+    const folder = await mkdtemp(join(tmpdir(), "berth-tools-"));
+    const world = new ControlPlaneHarness({ images: options.images ?? {}, ingress: "off" }).boot();
+    const { store, controlPlane: controllers, clock } = world;
+    const webhooks = new WebhookSender({
+      store,
+      clock,
+      logger: silentLogger,
+      version: "1.2.3",
+      random: () => 0.5,
+    });
+    const api = createApiServer({
+      store,
+      control: controllers,
+      builds: new FakeBuildControl(store),
+      ingress: { mode: "off", state: () => ({ ready: false, message: "is off" }) },
+      webhooks,
+      clock,
+      logger: silentLogger,
+      metrics: new Registry(),
+      version: "1.2.3",
+      config: {
+        baseDomain: "example.test",
+        dataDir: world.dataDir,
+        values: [],
+        httpPort: undefined,
+        httpsPort: undefined,
+        uploadBytesMax: 1_000_000,
+      },
+      templates: options.templates ?? [],
+      models: [],
+    });
+    const url = await api.listen({ host: "127.0.0.1", port: 0 });
+    const tools = new ToolHarness(folder, world, api, url);
+    await tools.serve();
+    return tools;
+  }
+
+  private constructor(
+    folder: string,
+    world: ControlPlaneHarness,
+    api: FastifyInstance,
+    url: string,
+  ) {
+    this.folder = folder;
+    this.world = world;
+    this.#api = api;
+    this.target = { url, token: this.token("admin") };
+    this.#tools = this.#toolServer();
+    this.apps = new McpApps({
+      socketsDir: join(folder, "assistant", "apps"),
+      activator: { activate: () => Promise.reject(new Error("nothing is started here")) },
+      clock: systemClock,
+      logger: silentLogger,
+    });
+    this.#time = this.#passTime();
+  }
+
+  token(scope: TokenScope): string {
+    const { tokens } = this.world.store;
+    return tokens.create({
+      name: `${scope}-${Math.random()}`,
+      scope,
+      kind: "named",
+      lifetimeMs: null,
+    }).token;
+  }
+
+  get socket(): string {
+    return getAppSocketPath(this.folder, BERTH_APPS_ID);
+  }
+
+  get stateDir(): string {
+    return join(this.folder, "state");
+  }
+
+  /** Starts the server of the tools. */
+  async serve(): Promise<void> {
+    await this.#tools.listen(this.socket);
+  }
+
+  /** As after a crash of the server of the tools: another process on the same files. */
+  async restart(waitMs?: number): Promise<void> {
+    await this.#tools[Symbol.asyncDispose]();
+    this.#tools = this.#toolServer(waitMs);
+    await this.serve();
+  }
+
+  async stopServer(): Promise<void> {
+    await this.#api.close();
+  }
+
+  async call(tool: string, args: JsonObject = {}): Promise<ToolResult> {
+    const address = { appId: BERTH_APPS_ID, isActivatable: false };
+    return this.apps.call(address, tool, args, new AbortController().signal);
+  }
+
+  /** The structured result of a call that is to succeed. */
+  async callExpectingSuccess(tool: string, args: JsonObject = {}): Promise<JsonObject> {
+    const result = await this.call(tool, args);
+    if (result.isError || !result.structured)
+      throw new Error(`${tool} failed: ${JSON.stringify(result.content)}`);
+    return result.structured;
+  }
+
+  /** What a call that is to fail says. */
+  async callExpectingError(tool: string, args: JsonObject = {}): Promise<string> {
+    const { isError, content } = await this.call(tool, args);
+    const text = JSON.stringify(content);
+    if (!isError) throw new Error(`${tool} did not fail: ${text}`);
+    return text;
+  }
+
+  /** Calls what the manifest says takes a call back, with what its map makes of it. */
+  async undo(tool: string, args: JsonObject, result: JsonObject): Promise<JsonObject> {
+    const compensation = this.compensation(tool, args, result);
+    if (typeof compensation === "string") throw new Error(`no undo of ${tool}: ${compensation}`);
+    return this.callExpectingSuccess(compensation.tool, compensation.args);
+  }
+
+  compensation(tool: string, args: JsonObject, result: JsonObject) {
+    const { manifest } = readToolManifest(berthAppsManifest, BERTH_APPS_ID);
+    const undo = manifest?.tools.find(({ name }) => name === tool)?.undo;
+    return undo ? buildCompensation(undo, args, result) : "the manifest has none";
+  }
+
+  #toolServer(waitMs = 5_000): ToolServer {
+    const token = new AssistantToken({
+      file: join(this.stateDir, "token.json"),
+      findTarget: async () => ({ ...this.target, origin: "login" }),
+    });
+    const records = new UndoRecords(join(this.stateDir, "undo"));
+    const onUnexpected = (error: unknown) => void this.#unexpected.push(error);
+    return new ToolServer({ calls: new ToolDispatcher({ token, records, waitMs, onUnexpected }) });
+  }
+
+  async #passTime(): Promise<void> {
+    while (!this.#isOver) {
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      await this.world.clock.advance(STEP_MS);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.apps[Symbol.asyncDispose]();
+    await this.#tools[Symbol.asyncDispose]();
+    await this.#api.close();
+    this.#isOver = true;
+    await this.#time;
+    await this.world[Symbol.asyncDispose]();
+    rmSync(this.folder, { recursive: true, force: true });
+    if (this.#unexpected.length > 0) throw this.#unexpected[0];
+  }
+}

@@ -1,0 +1,88 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { onTestFinished } from "vitest";
+import {
+  EncryptedVault,
+  type EncryptedVaultOptions,
+} from "../../src/assistant/remote/vault/encrypted-vault.ts";
+import type { CredentialOwner } from "../../src/assistant/remote/vault/port.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import type { LogFields, Logger } from "../../src/base/logger.ts";
+
+export const openrouter: CredentialOwner = { id: "openrouter", origin: "https://openrouter.ai" };
+export const mistral: CredentialOwner = { id: "mistral", origin: "https://api.mistral.ai" };
+
+export function vaultDirectory(): string {
+  const dir = mkdtempSync(join(tmpdir(), "berth-vault-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** A vault on a real directory, and all that it has logged. */
+export class VaultHarness {
+  readonly dir: string;
+  readonly logged: unknown[] = [];
+  readonly #options: Partial<EncryptedVaultOptions>;
+  #vault: EncryptedVault | undefined;
+
+  constructor(options: Partial<EncryptedVaultOptions> = {}) {
+    this.#options = options;
+    this.dir = options.dir ?? vaultDirectory();
+    onTestFinished(() => this.#vault?.[Symbol.asyncDispose]());
+  }
+
+  get vault(): EncryptedVault {
+    if (!this.#vault) throw new Error("start it first");
+    return this.#vault;
+  }
+
+  /** As a daemon that ends, where there was one, and one that starts. */
+  async start(changes: Partial<EncryptedVaultOptions> = {}): Promise<EncryptedVault> {
+    await this.#vault?.[Symbol.asyncDispose]();
+    this.#vault = undefined;
+    this.#vault = await EncryptedVault.open({
+      dir: this.dir,
+      environment: {},
+      clock: systemClock,
+      logger: this.#logger(),
+      ...this.#options,
+      ...changes,
+    });
+    return this.#vault;
+  }
+
+  /** As another program that opens the database. */
+  sql<T>(work: (db: Database.Database) => T): T {
+    const db = new Database(join(this.dir, "vault.db"));
+    try {
+      return work(db);
+    } finally {
+      db.close();
+    }
+  }
+
+  readSealed(providerId: string): Buffer {
+    const sealed = this.sql((db) =>
+      db
+        .prepare<[string], Buffer>("SELECT sealed FROM credential WHERE provider = ?")
+        .pluck()
+        .get(providerId),
+    );
+    if (!sealed) throw new Error(`there is no credential of ${providerId}`);
+    return sealed;
+  }
+
+  #logger(): Logger {
+    const note = (fields: LogFields, message: string) => void this.logged.push(message, fields);
+    const logger: Logger = {
+      debug: note,
+      info: note,
+      warn: note,
+      error: note,
+      child: () => logger,
+    };
+    return logger;
+  }
+}

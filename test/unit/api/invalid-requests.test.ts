@@ -1,0 +1,273 @@
+import { connect } from "node:net";
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseRequestJson } from "../../../src/api/request-json.ts";
+import { openTestApi, putApp, readErrorBody, type TestApi } from "../../support/api-harness.ts";
+
+let api: TestApi;
+let base: string;
+beforeAll(async () => {
+  api = await openTestApi();
+  base = await api.listen();
+  putApp(api.store, "web");
+});
+afterAll(() => api[Symbol.asyncDispose]());
+
+const post = (url: string, payload: string | Buffer, type = "application/json") =>
+  api.request({ method: "POST", url, payload, headers: { "content-type": type } });
+
+const send = (text: string) =>
+  new Promise<string>((resolve, reject) => {
+    const { port, hostname } = new URL(base);
+    const socket = connect(Number(port), hostname, () => socket.write(text));
+    let answer = "";
+    socket.on("data", (chunk) => {
+      answer += chunk.toString();
+    });
+    socket.on("close", () => resolve(answer));
+    socket.on("error", reject);
+  });
+
+async function echoedId(header: string) {
+  const headers = { "x-request-id": header };
+  return (await api.request({ url: "/api/health", headers })).headers["x-request-id"];
+}
+
+describe("bodies", () => {
+  it.each([
+    ["half of an object", '{"name":', 400, "not JSON"],
+    ["something after the end", '{"name":"a"} x', 400, "not JSON"],
+    ["single quotes", "{'name':'a'}", 400, "not JSON"],
+    ["a list", "[]", 400, "expected a mapping"],
+    ["text", '"web"', 400, "expected a mapping"],
+    ["null", "null", 400, "needs a JSON body"],
+    ["nothing", "", 400, "needs a JSON body"],
+    ["a key that stands twice", '{"name":"a","image":"x","name":"b"}', 400, '"name" stands twice'],
+    ["a key that stands twice, escaped", '{"name":"a","n\\u0061me":"b"}', 400, "stands twice"],
+    ["one that stands twice further in", '{"name":"a","env":{"A":"1","A":"2"}}', 400, '"A"'],
+    ["__proto__", '{"name":"a","__proto__":{"image":"x"}}', 400, "__proto__"],
+    ["constructor", '{"name":"a","env":{"constructor":"x"}}', 400, "constructor"],
+    ["nested too deep", `${"[".repeat(70)}${"]".repeat(70)}`, 400, "deeper than 64"],
+    ["half a million brackets", "[".repeat(500_000), 400, "not JSON"],
+    ["a number that JSON has not", '{"name":"a","port":NaN}', 400, "not JSON"],
+    ["a number too large", '{"name":"a","image":"x","port":1e400}', 400, "port"],
+    ["a fraction", '{"name":"a","image":"x","port":80.5}', 400, "port"],
+    ["10 MB", JSON.stringify({ name: "a", image: "x".repeat(10_000_000) }), 413, "1 MiB"],
+  ])("%s", async (_what, payload, status, message) => {
+    const response = await post("/api/apps", payload);
+    expect(response.statusCode).toBe(status);
+    expect(readErrorBody(response)).toContain(message);
+    expect(response.headers["x-request-id"]).toBeTruthy();
+  });
+
+  it("that are not UTF-8 are refused, and a marker at their start is not", async () => {
+    const broken = Buffer.concat([
+      Buffer.from('{"name":"'),
+      Buffer.from([0xff, 0xfe]),
+      Buffer.from('"}'),
+    ]);
+    expect(readErrorBody(await post("/api/apps", broken))).toBe("the body is not UTF-8");
+    const lone = await post("/api/apps", Buffer.from('{"name":"\xed\xa0\x80"}', "latin1"));
+    expect(lone.statusCode).toBe(400);
+    const marked = Buffer.from(`\uFEFF${JSON.stringify({ image: "bb:1" })}`);
+    expect((await post("/api/apps/web/deploy", marked)).statusCode).toBe(202);
+  });
+
+  it("of another type are 415", async () => {
+    for (const type of [
+      "text/plain",
+      "application/xml",
+      "application/x-www-form-urlencoded",
+      "application/jsonx",
+    ]) {
+      const response = await post("/api/apps", "name=a", type);
+      expect([type, response.statusCode]).toEqual([type, 415]);
+      expect(readErrorBody(response)).toContain("application/json");
+    }
+    const untyped = await api.request({
+      method: "POST",
+      url: "/api/apps",
+      payload: Buffer.from("{}"),
+      headers: { "content-type": "" },
+    });
+    expect(untyped.statusCode).toBe(415);
+  });
+
+  it("quote nothing of what was sent where they cannot be read", async () => {
+    const response = await post("/api/secrets", '{"name":"s","data":{"key":"hunter2" oops}}');
+    expect(response.statusCode).toBe(400);
+    expect(response.body).not.toContain("hunter2");
+  });
+
+  it("that are too large still get their answer over a socket", async () => {
+    const response = await fetch(`${base}/api/apps`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        authorization: `Bearer ${api.token("admin")}`,
+      },
+      body: "x".repeat(10_000_000),
+    });
+    expect(response.status).toBe(413);
+    expect(await response.json()).toEqual({ error: expect.stringContaining("1 MiB") });
+  });
+
+  it("without a token are refused before they are read", async () => {
+    const response = await api.server.inject({
+      method: "POST",
+      url: "/api/apps",
+      headers: { "content-type": "application/json" },
+      payload: "{",
+    });
+    expect(response.statusCode).toBe(401);
+  });
+});
+
+describe("names and paths", () => {
+  it.each([
+    ["/api/apps/..%2f..%2fetc%2fpasswd", 404],
+    ["/api/apps/%2e%2e", 404],
+    ["/api/apps/web%00", 404],
+    ["/api/apps/web%0d%0aX-Evil:1", 404],
+    ["/api/apps/WEB", 404],
+    ["/api/apps/%ff%fe", 400],
+    ["/api/apps/%zz", 400],
+    ["/api/apps/%", 400],
+    [`/api/apps/${"a".repeat(64)}`, 404],
+    [`/api/apps/${"a".repeat(5000)}`, 404],
+    ["/api/apps/__proto__", 404],
+    ["/api/apps/constructor", 404],
+    ["/api/apps/web'--", 404],
+    ["/api/apps//web", 404],
+    ["/api/apps/web/", 404],
+    ["/api/nothing", 404],
+    ["/", 404],
+    ["/api/resources/app/..%2fx", 404],
+    ["/api/resources/toString", 404],
+    ["/api/templates/..%2f..%2fpackage.json", 404],
+    ["/api/secrets/%00", 404],
+    ["/api/docs/static/..%2f..%2fpackage.json", 404],
+  ])("%s", async (url, status) => {
+    const response = await api.request({ url });
+    expect(response.statusCode).toBe(status);
+    expect(readErrorBody(response)).not.toMatch(/node_modules|\/work|at .*\.ts|Error:/);
+    expect(response.headers["x-request-id"]).toBeTruthy();
+    expect(response.headers["x-evil"]).toBeUndefined();
+  });
+
+  it("a method that a path does not take names those that it takes", async () => {
+    const response = await api.request({ method: "PUT", url: "/api/apps/web" });
+    expect(response.statusCode).toBe(404);
+    expect(response.headers["allow"]).toBe("DELETE, GET, PATCH");
+    expect(readErrorBody(response)).toContain("DELETE, GET, PATCH");
+  });
+
+  it.each([
+    "",
+    "a".repeat(64),
+    "-a",
+    "a-",
+    "A",
+    "a_b",
+    "a.b",
+    "a/b",
+    "../a",
+    "a\u0000",
+    "ü",
+    "a b",
+    "a\n",
+  ])("a new app cannot be called %j", async (name) => {
+    const response = await api.request({
+      method: "POST",
+      url: "/api/apps",
+      payload: { name, image: "bb:1" },
+    });
+    expect(response.statusCode).toBe(400);
+    expect(readErrorBody(response)).toMatch(/^name: /);
+  });
+});
+
+describe("queries", () => {
+  it.each([
+    ["/api/apps?limt=1", 'unknown key "limt"; did you mean "limit"?'],
+    ["/api/apps?limit=0", "limit"],
+    ["/api/apps?limit=ten", "limit"],
+    ["/api/apps?limit=1&limit=2", "limit"],
+    ["/api/apps?offset=-1", "offset"],
+    ["/api/apps?status=Running", "status"],
+    ["/api/apps/web?wait=maybe", "wait"],
+    ["/api/apps/web/logs?tail=0", "tail"],
+    ["/api/apps/web/logs?tail=10001", "tail"],
+    ["/api/apps/web/logs?tail=1.5", "tail"],
+    ["/api/apps/web/logs?since=yesterday", "since"],
+    ["/api/events?kind=Apps", "kind"],
+    ["/api/events?format=xml", "format"],
+    ["/api/audit?before=0", "before"],
+    ["/api/health?x=1", 'unknown key "x"'],
+    ["/api/apps?__proto__=1", "__proto__"],
+  ])("%s", async (url, message) => {
+    const response = await api.request({ url });
+    expect(response.statusCode).toBe(400);
+    expect(readErrorBody(response)).toContain(message);
+  });
+});
+
+describe("what is not even HTTP", () => {
+  it("gets an answer in the usual form", async () => {
+    const [head = "", body = ""] = (await send("HELLO\r\n\r\n")).split("\r\n\r\n");
+    expect(head).toContain("HTTP/1.1 400");
+    expect(JSON.parse(body)).toEqual({ error: "the request is not valid HTTP" });
+  });
+
+  it("as do headers without end", async () => {
+    const answer = await send(`GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"a".repeat(40_000)}\r\n\r\n`);
+    expect(answer).toContain("HTTP/1.1 431");
+    expect(answer).toContain('{"error":');
+  });
+});
+
+describe("what goes wrong on our side", () => {
+  it("is 500 with the request id, in the log with its stack, and says nothing else", async () => {
+    api.control.planError = new TypeError("secret detail of /var/lib/berth");
+    try {
+      const response = await api.request({ url: "/api/apps/web/plan" });
+      expect(response.statusCode).toBe(500);
+      const id = String(response.headers["x-request-id"]);
+      expect(readErrorBody(response)).toBe(`internal error, request id ${id}`);
+      const entry = api.entries.find(({ fields }) => fields["requestId"] === id);
+      expect(entry).toMatchObject({ level: "error", fields: { err: api.control.planError } });
+    } finally {
+      api.control.planError = undefined;
+    }
+  });
+
+  it("keeps the caller's request id where it is fit for a log", async () => {
+    expect(await echoedId("build-17:3")).toBe("build-17:3");
+    expect(await echoedId("a b")).not.toBe("a b");
+    expect(await echoedId("x".repeat(200))).toHaveLength(36);
+  });
+});
+
+describe("strict JSON", () => {
+  it("reads what JSON.parse reads, as long as no key stands twice", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 5 }), fc.boolean(), (value, isIndented) => {
+        const text = JSON.stringify(value, null, isIndented ? 2 : 0);
+        fc.pre(!/"(__proto__|constructor|prototype)":/.test(text));
+        expect(parseRequestJson(Buffer.from(text))).toEqual(JSON.parse(text));
+      }),
+    );
+  });
+
+  it("finds a key that stands twice, wherever it is and whatever is in it", () => {
+    fc.assert(
+      fc.property(fc.string(), fc.jsonValue({ maxDepth: 2 }), fc.nat(5), (key, value, depth) => {
+        fc.pre(!["__proto__", "constructor", "prototype"].includes(key));
+        const twice = `{${JSON.stringify(key)}: ${JSON.stringify(value)}, ${JSON.stringify(key)}: 1}`;
+        const text = `${'[{"in":'.repeat(depth)}${twice}${"}]".repeat(depth)}`;
+        fc.pre(!/"(__proto__|constructor|prototype)":/.test(text));
+        expect(() => parseRequestJson(Buffer.from(text))).toThrow("stands twice");
+      }),
+    );
+  });
+});

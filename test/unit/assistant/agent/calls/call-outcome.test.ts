@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { toOutcome, toSingleLine } from "../../../../../src/assistant/agent/calls/call-outcome.ts";
+
+const empty = { structured: undefined, content: [], isError: false };
+
+describe("what an app gave", () => {
+  it("is passed on as it is", () => {
+    const outcome = toOutcome({ ...empty, structured: { a: 1 }, content: [{ type: "text" }] });
+    expect(outcome).toMatchObject({ status: "executed", structured: { a: 1 } });
+  });
+
+  it("is tool_error with the app's own words where the tool failed", () => {
+    const content = [
+      { type: "text", text: "no\n\u001b[31msuch " },
+      { type: "image" },
+      { type: "text", text: "note" },
+    ];
+    expect(toOutcome({ ...empty, content, isError: true })).toEqual({
+      status: "failed",
+      code: "tool_error",
+      message: "no [31msuch note",
+    });
+    expect(toOutcome({ ...empty, isError: true })).toMatchObject({ code: "tool_error" });
+  });
+
+  it("is bad_result where it is nested without end", () => {
+    let deep: unknown = [];
+    for (let level = 0; level < 50_000; level += 1) deep = [deep];
+    expect(toOutcome({ ...empty, content: [deep] })).toMatchObject({ code: "bad_result" });
+  });
+});
+
+describe("an app's words", () => {
+  it("are one line of 500 characters, and none of them half", () => {
+    const line = toSingleLine(`a\tb\u2028c ${"😀".repeat(2_000)}`);
+    expect(Array.from(line)).toHaveLength(500);
+    expect(line.startsWith("a b c 😀")).toBe(true);
+    expect(line.endsWith("😀…")).toBe(true);
+    expect(toSingleLine("\ud83d")).toBe("\ufffd");
+  });
+});

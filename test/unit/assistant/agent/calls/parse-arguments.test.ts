@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import { parseArguments } from "../../../../../src/assistant/agent/calls/parse-arguments.ts";
+
+describe("arguments in a text", () => {
+  it("are read into one canonical text", () => {
+    expect(parseArguments(' {"b": 1.50, "a": ["\\u00e4", -0, 1e2, null] } ')).toEqual({
+      args: { a: ["ä", -0, 100, null], b: 1.5 },
+      text: '{"a":["ä",0,100,null],"b":1.5}',
+    });
+  });
+
+  it.each([
+    ["", "must be a JSON object"],
+    ["null", "must be a JSON object"],
+    ["[1]", "must be a JSON object"],
+    ['"x"', "must be a JSON object"],
+    ["{", "not JSON"],
+    ["{'a': 1}", "not JSON"],
+    ['{"a": NaN}', "not JSON"],
+    ['{"a": 1, "a": 2}', "twice"],
+    ['{"a": {"b": 1, "\\u0062": 2}}', "twice"],
+    ['{"__proto__": {}}', "not allowed"],
+    ['{"a": [{"\\u005f_proto__": 1}]}', "not allowed"],
+    ['{"a": 9007199254740993}', "/a"],
+    ['{"a": [1, 1e300]}', "/a/1"],
+    ['{"a/b": 1e400}', "/a~1b"],
+    [`${'{"a":'.repeat(40)}1${"}".repeat(40)}`, "deeper"],
+    [JSON.stringify({ a: "x".repeat(1024 * 1024) }), "1024 KiB"],
+  ])("%.40s is refused", (text, why) => {
+    expect(parseArguments(text)).toContain(why);
+  });
+
+  it("are refused without being quoted", () => {
+    expect(parseArguments('{"secret": "hunter2"')).not.toContain("hunter2");
+  });
+});

@@ -1,0 +1,293 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createArgumentValidator } from "../../../../../src/assistant/agent/manifests/argument-validator.ts";
+import { checkInputSchema } from "../../../../../src/assistant/agent/manifests/check-input-schema.ts";
+import { FaultCollector } from "../../../../../src/assistant/agent/manifests/manifest-faults.ts";
+import { UNBOUNDED_AFTER_MS } from "../../../../support/wait-limits.ts";
+
+type Schema = Record<string, unknown>;
+
+function faultsOf(schema: Schema): string[] {
+  const faults = new FaultCollector();
+  const isTaken = checkInputSchema(schema, "", faults);
+  const list = faults.list();
+  expect(isTaken).toBe(!list.some(({ severity }) => severity === "error"));
+  if (isTaken) createArgumentValidator(schema);
+  return list.map(({ pointer, message }) => `${pointer}: ${message}`);
+}
+
+/** One property of this schema. */
+const about = (property: unknown, others: Schema = {}): Schema => ({
+  type: "object",
+  properties: { a: property },
+  ...others,
+});
+
+function check(schema: Schema, args: Schema): string[] {
+  return createArgumentValidator(schema)(args).map(({ path, message }) => `${path}: ${message}`);
+}
+
+/** Written out, a member `then` would look like a promise to the linter. */
+const then = (schema: unknown): Schema => JSON.parse(`{"then":${JSON.stringify(schema)}}`);
+
+describe("is taken", () => {
+  const draft07 = { $schema: "http://json-schema.org/draft-07/schema#" };
+  it.each<[string, Schema]>([
+    ["the contract's words", about({ type: "string", maxLength: 120 }, { required: ["a"] })],
+    ["no arguments", { type: "object", additionalProperties: false }],
+    ["a union of types", about({ type: ["string", "null"] })],
+    ["2020-12 by name", { $schema: "https://json-schema.org/draft/2020-12/schema", ...about({}) }],
+    [
+      "draft-07, with definitions and a list of items",
+      {
+        ...draft07,
+        ...about({ items: [{ type: "string" }], additionalItems: false }),
+        definitions: { b: { $ref: "#/definitions/c" }, c: { type: "string" } },
+        dependencies: { a: ["b"], b: { required: ["a"] } },
+      },
+    ],
+    ["a shared part", about({ $ref: "#/$defs/b" }, { $defs: { b: { type: "integer" } } })],
+    ["keywords of somebody's own", about({ type: "string", "x-widget": { const: "area" } })],
+    ["a property that is called like one", about({}, { properties: { "x-a": {}, pattern: {} } })],
+    [
+      "what pydantic writes",
+      about({ anyOf: [{ type: "string" }, { type: "null" }], default: null }),
+    ],
+    ["conditions", about({ if: { const: 1 }, ...then({ minimum: 1 }) })],
+    ["one of several", { type: "object", anyOf: [{ required: ["a"] }, { required: ["b"] }] }],
+    ["a pattern and a format", about({ type: "string", pattern: "^\\p{L}+$", format: "email" })],
+    ["unique plain items", about({ uniqueItems: true, items: { type: "string" } })],
+    ["few unique items", about({ uniqueItems: true, maxItems: 1000 })],
+    ["contained items", about({ contains: { type: "null" }, minContains: 0, maxContains: 2 })],
+    ["nullable as OpenAPI has it", about({ type: "string", nullable: true })],
+  ])("%s", (_, schema) => {
+    expect(faultsOf(schema)).toEqual([]);
+  });
+
+  it("with a warning where a required property is not described", () => {
+    expect(faultsOf(about({}, { required: ["aa"] }))).toEqual([
+      '/required/0: "aa" does not stand in properties; did you mean "a"?',
+    ]);
+  });
+});
+
+describe("is refused", () => {
+  const deep = (levels: number): unknown => (levels === 0 ? {} : { not: deep(levels - 1) });
+  /** Each level refers to the next one twice. */
+  const doubling = Object.fromEntries(
+    Array.from({ length: 40 }, (_, index) => {
+      const next = { $ref: `#/$defs/d${index + 1}` };
+      return [`d${index}`, index === 39 ? {} : { allOf: [next, next] }];
+    }),
+  );
+  it.each<[string, Schema, string]>([
+    ["a list", { type: "array" }, '/type: must be "object", since arguments are one, not "array"'],
+    ["an unknown draft", { $schema: "urn:x", type: "object" }, "/$schema: must be left out"],
+    ["a wrong type", about({ type: "strng" }), '"strng" is no type; did you mean "string"?'],
+    [
+      "a wrong word",
+      about({ maxlength: 1 }),
+      '/properties/a/maxlength: "maxlength" is no keyword of JSON Schema 2020-12; did you mean "maxLength"?',
+    ],
+    ["a wrong value", about({ maxLength: -1 }), "/properties/a/maxLength: must be >= 0"],
+    ["a schema that is none", about(1), "/properties/a: must be a schema, not 1"],
+    [
+      "a remote reference",
+      about({ $ref: "http://example.org/a" }),
+      '/properties/a/$ref: "http://example.org/a" leads out of the schema',
+    ],
+    [
+      "a lost reference",
+      about({ $ref: "#/$defs/b" }),
+      '/properties/a/$ref: "#/$defs/b" leads to no schema',
+    ],
+    [
+      "a reference to no schema",
+      about(
+        { $ref: "#/properties/b/const" },
+        { properties: { a: { $ref: "#/properties/b/const" }, b: { const: {} } } },
+      ),
+      "leads to no schema",
+    ],
+    [
+      "itself",
+      about({ $ref: "#" }),
+      "/properties/a/$ref: the schema contains itself, so that it has no bound",
+    ],
+    [
+      "itself, two steps on, unused",
+      about(
+        {},
+        { $defs: { b: { items: { $ref: "#/$defs/c" } }, c: { not: { $ref: "#/$defs/b" } } } },
+      ),
+      "contains itself",
+    ],
+    ["names for references", about({ $id: "a" }), '/properties/a/$id: "$id" is not taken'],
+    ["references that move", about({ $dynamicRef: "#a" }), '"$dynamicRef" is not taken'],
+    ["asynchronous schemas", { $async: true, type: "object" }, '"$async" is no keyword'],
+    [
+      "what doubles forty times",
+      about({ $ref: "#/$defs/d0" }, { $defs: doubling }),
+      "more than 5000 schemas",
+    ],
+    ["depth", about(deep(31)), "schemas are nested deeper than 32 levels"],
+    ["size", about({ description: "x".repeat(2 ** 16) }), "larger than 64 KiB"],
+    ["look-ahead", about({ pattern: "(?=a)b" }), "/properties/a/pattern: is no pattern of RE2"],
+    ["back references", about({ pattern: "(a)\\1" }), "is no pattern of RE2"],
+    ["a pattern that is none", about({ pattern: "(" }), "is no pattern of RE2"],
+    ["a huge pattern", about({ pattern: "a".repeat(1001) }), "it is longer than 1000 characters"],
+    ["many repetitions", about({ pattern: "((a{100}){100}){100}" }), "is no pattern of RE2"],
+    [
+      "an unknown format",
+      about({ format: "emial" }),
+      'there is no format "emial"; did you mean "email"?',
+    ],
+    [
+      "unique items of any kind",
+      about({ uniqueItems: true }),
+      "/properties/a/uniqueItems: compares each item with each",
+    ],
+    ["a then without its if", about(then({})), '/properties/a/then: does nothing without "if"'],
+    [
+      "an if without its then",
+      about({ if: {} }),
+      '/properties/a/if: does nothing without "then" or "else"',
+    ],
+    ["no value at all", about({ enum: [] }), "/properties/a/enum: must have a value"],
+    [
+      "a pattern for what has a property",
+      { type: "object", properties: { ab: {} }, patternProperties: { "^a": {} } },
+      '/patternProperties/^a: also matches "ab", which stands in properties',
+    ],
+  ])("%s", (_, schema, fault) => {
+    expect(faultsOf(schema).join("\n")).toContain(fault);
+  });
+});
+
+describe("whatever is taken", () => {
+  const keyword = fc.constantFrom(
+    ..."type properties items anyOf allOf not if then else $ref $defs definitions enum const required".split(
+      " ",
+    ),
+    ..."additionalProperties patternProperties pattern format uniqueItems maxItems minContains".split(
+      " ",
+    ),
+    ..."contains maxContains nullable prefixItems dependentRequired dependentSchemas $schema".split(
+      " ",
+    ),
+    ..."additionalItems dependencies unevaluatedProperties default x-a minLength multipleOf".split(
+      " ",
+    ),
+  );
+  const { value } = fc.letrec<{ value: unknown; schema: unknown }>((tie) => ({
+    schema: fc.dictionary(keyword, tie("value"), { maxKeys: 4, noNullPrototype: true }),
+    value: fc.oneof(
+      { maxDepth: 5, withCrossShrink: true },
+      fc.constantFrom<unknown>(true, 1, "object", "string", "#/$defs/a", "#", "^a", "email", null),
+      fc.constantFrom<unknown>(
+        ["string", "null"],
+        [],
+        ["a"],
+        "integer",
+        "http://json-schema.org/draft-07/schema#",
+      ),
+      tie("schema"),
+      fc.dictionary(fc.constantFrom("a", "b", "^a", "toString", "valueOf"), tie("schema"), {
+        maxKeys: 3,
+        noNullPrototype: true,
+      }),
+      fc.array(tie("schema"), { maxLength: 3 }),
+    ),
+  }));
+
+  it("compiles, and judges any arguments", () => {
+    let taken = 0;
+    const schema = fc
+      .dictionary(keyword, value, { maxKeys: 5, noNullPrototype: true })
+      .map((random): Schema => ({ ...random, type: "object" }));
+    fc.assert(
+      fc.property(
+        schema,
+        fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 3 })),
+        (given, args) => {
+          if (!checkInputSchema(given, "", new FaultCollector())) return;
+          taken += 1;
+          expect(Array.isArray(createArgumentValidator(given)(args))).toBe(true);
+        },
+      ),
+      { numRuns: Number(process.env["BERTH_MANIFEST_RUNS"] ?? 3000) },
+    );
+    expect(taken).toBeGreaterThan(200);
+  });
+});
+
+describe("arguments", () => {
+  it("are told what is wrong, place by place", () => {
+    const schema = about(
+      { type: "string", maxLength: 3, pattern: "^a+$" },
+      {
+        properties: { a: { type: "string", maxLength: 3 }, tier: { enum: ["x", 1] }, "b/c": {} },
+        required: ["b/c"],
+        additionalProperties: false,
+      },
+    );
+    expect(check(schema, { a: "abcd", tier: 2, teir: 1 })).toEqual([
+      "/b~1c: is missing",
+      '/teir: is no argument that the tool takes; did you mean "tier"?',
+      "/a: must NOT have more than 3 characters",
+      '/tier: must be one of "x", 1',
+    ]);
+    expect(check(schema, { a: "abc", "b/c": null })).toEqual([]);
+  });
+
+  it("are neither converted nor completed", () => {
+    const schema = about({ type: "integer", default: 1 });
+    const args: Schema = {};
+    expect(check(schema, args)).toEqual([]);
+    expect(args).toEqual({});
+    expect(check(schema, { a: "1" })).toEqual(["/a: must be integer"]);
+  });
+
+  it("do not get properties of the prototype", () => {
+    const schema = about({}, { required: ["constructor"] });
+    expect(check(schema, {})).toEqual(["/constructor: is missing"]);
+  });
+
+  it("may hold what the comparison calls", () => {
+    const schema = about({ enum: [{ valueOf: 1 }] });
+    expect(check(schema, { a: { valueOf: 1 } })).toEqual([
+      ': holds a member "valueOf" or "toString" that is not taken',
+    ]);
+  });
+
+  it("cannot make a pattern or a format take long", () => {
+    const started = performance.now();
+    const text = "a".repeat(100_000);
+    expect(check(about({ type: "string", pattern: "^(a+)+$" }), { a: `${text}!` })).toHaveLength(1);
+    expect(check(about({ type: "string", pattern: "^(a|a)*$" }), { a: text })).toEqual([]);
+    expect(check(about({ type: "string", format: "url" }), { a: `http://${text}` })).toEqual([
+      '/a: must be of the format "url"',
+    ]);
+    expect(performance.now() - started).toBeLessThan(UNBOUNDED_AFTER_MS);
+  });
+
+  it("may be wrong twenty times at most", () => {
+    const schema = about({ items: { type: "string" } });
+    expect(check(schema, { a: Array.from({ length: 1000 }, (_, index) => index) })).toHaveLength(
+      20,
+    );
+  });
+
+  it("are judged by the patterns of their own schema", () => {
+    const schema = about(
+      {},
+      {
+        properties: {
+          a: { type: "string", pattern: "^a$" },
+          b: { type: "string", pattern: "^b$" },
+        },
+      },
+    );
+    expect(check(schema, { a: "a", b: "a" })).toEqual(['/b: must match pattern "^b$"']);
+  });
+});

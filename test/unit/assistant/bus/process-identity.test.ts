@@ -1,0 +1,136 @@
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { parseCgroupApp } from "../../../../src/assistant/bus/identity/cgroup-app.ts";
+import { ConnectionTimes } from "../../../../src/assistant/bus/identity/connection-times.ts";
+import { identifyProcessApp } from "../../../../src/assistant/bus/identity/process-app.ts";
+import { ProcessFiles } from "../../../../src/assistant/bus/identity/process-files.ts";
+
+const slice = "0::/user.slice/user-1000.slice/user@1000.service/app.slice";
+
+describe("systemd units", () => {
+  test.each([
+    ["app-gnome-org.gnome.Terminal-4711.scope", "org.gnome.Terminal"],
+    ["app-org.kde.konsole-4711.scope", "org.kde.konsole"],
+    ["app-org.kde.konsole@8a1f.service", "org.kde.konsole"],
+    ["app-gnome-org.gnome.Maps@autostart.service", "org.gnome.Maps"],
+    ["app-org.kde.konsole.service", "org.kde.konsole"],
+    [String.raw`app-firefox\x2desr-99.scope`, "firefox-esr"],
+    [String.raw`app-KDE-caf\xc3\xa9-1.scope`, "café"],
+  ])("%s is %s", (unit, id) => {
+    expect(parseCgroupApp(`${slice}/${unit}\n`)).toEqual({ id, kind: "unit" });
+  });
+
+  test.each([
+    "dbus.service",
+    "gnome-terminal-server.service",
+    "app.slice",
+    "app-.scope",
+    "app-1.scope",
+    "",
+  ])("%j is no app", (unit) => {
+    expect(parseCgroupApp(`${slice}/${unit}\n`)).toBeUndefined();
+  });
+
+  test("the innermost one counts, and systemd's own hierarchy where there are several", () => {
+    const inner = `${slice}/app-a.b.C-1.scope/app-d.e.F-2.scope`;
+    expect(parseCgroupApp(inner)?.id).toBe("d.e.F");
+    const several = "12:cpu:/app-x.y.Z-1.scope\n1:name=systemd:/user.slice/app-a.b.C-1.scope\n";
+    expect(parseCgroupApp(several)?.id).toBe("a.b.C");
+    expect(parseCgroupApp("12:cpu:/app-x.y.Z-1.scope\n")).toBeUndefined();
+  });
+
+  test("snapd's units are snaps", () => {
+    const unit = "snap.firefox_dev.firefox-0a1b.scope";
+    expect(parseCgroupApp(`${slice}/${unit}`)).toEqual({ id: "firefox_dev", kind: "snap" });
+  });
+});
+
+describe("processes", () => {
+  let root: string;
+  let files: ProcessFiles;
+  const dir = () => path.join(root, "42");
+
+  beforeEach(async () => {
+    root = await mkdtemp(path.join(os.tmpdir(), "berth-proc-"));
+    files = new ProcessFiles(root);
+    await mkdir(path.join(root, "42", "root"), { recursive: true });
+    await mkdir(path.join(root, "42", "attr"));
+    await writeFile(path.join(dir(), "cgroup"), `${slice}/app-flatpak-org.evil.App-1.scope\n`);
+  });
+  afterEach(async () => await rm(root, { recursive: true }));
+
+  test("a flatpak is what its sandbox says, and not the unit it was started in", async () => {
+    const info = "[Application]\nname=org.mozilla.firefox\nruntime=x\n\n[Instance]\nname=other\n";
+    await writeFile(path.join(dir(), "root", ".flatpak-info"), info);
+    const app = { id: "org.mozilla.firefox", kind: "flatpak" };
+    expect(await identifyProcessApp(files, 42, "snap.a.b (enforce)")).toEqual(app);
+  });
+
+  test("a sandbox without an app in it is a sandbox", async () => {
+    await writeFile(path.join(dir(), "root", ".flatpak-info"), "[Runtime]\nname=org.x.Platform\n");
+    expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
+  });
+
+  test("a link in the place of the description is not followed, and no way out of the sandbox", async () => {
+    await writeFile(path.join(root, "forged"), "[Application]\nname=org.other.App\n");
+    await symlink(path.join(root, "forged"), path.join(dir(), "root", ".flatpak-info"));
+    const app = { id: "org.evil.App", kind: "flatpak" };
+    expect(await identifyProcessApp(files, 42, "snap.a.b (enforce)")).toEqual(app);
+    await writeFile(path.join(dir(), "cgroup"), `${slice}/app-org.kde.konsole-1.scope\n`);
+    expect(await identifyProcessApp(files, 42, "")).toEqual({ id: "flatpak", kind: "flatpak" });
+  });
+
+  test("a folder in the place of the description is a sandbox that hides it", async () => {
+    await mkdir(path.join(dir(), "root", ".flatpak-info"));
+    expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
+  });
+
+  test("a snap is what its label says, from the bus or from the process", async () => {
+    expect(await identifyProcessApp(files, 42, "snap.code.code (enforce)")).toEqual({
+      id: "code",
+      kind: "snap",
+    });
+    await writeFile(path.join(dir(), "attr", "current"), "snap.vlc.vlc (complain)\n");
+    expect(await identifyProcessApp(files, 42, "unconfined")).toEqual({ id: "vlc", kind: "snap" });
+  });
+
+  test("the start time is read behind any name of a program", async () => {
+    const fields = Array.from({ length: 40 }, (_, index) => String(index + 3)).join(" ");
+    await writeFile(path.join(dir(), "stat"), `42 (a) S 1 (b) ${fields.replace(/^3/, "S")}\n`);
+    expect(await files.startTime(42)).toBe("22");
+    await writeFile(path.join(dir(), "stat"), `42 (a) ${fields.replace(/^3/, "Z")}\n`);
+    expect(await files.startTime(42)).toBeUndefined();
+    expect(await files.startTime(43)).toBeUndefined();
+  });
+
+  test("a process may be no younger than its connection", async () => {
+    let nowMs = 50_000;
+    const times = new ConnectionTimes(() => nowMs);
+    const startedAtMs = async (ms: number) => times.isTooYoung(":1.7", String(ms / 10), files);
+    expect(await startedAtMs(60_000)).toBe(false); // nobody has looked yet
+    times.startRecording();
+    expect(await startedAtMs(50_000)).toBe(false);
+    expect(await startedAtMs(50_100)).toBe(true);
+    nowMs = 70_000;
+    times.recordConnect(":1.7");
+    expect(await startedAtMs(70_000)).toBe(false);
+    expect(await startedAtMs(70_100)).toBe(true);
+    times.recordDisconnect(":1.7");
+    expect(await startedAtMs(60_000)).toBe(true);
+  });
+
+  test("where the machine's clock is made up, it says nothing of processes", async () => {
+    const times = new ConnectionTimes(() => 1_000);
+    times.startRecording();
+    const own = new ProcessFiles();
+    expect(await times.isTooYoung(":1.7", "99999999999", own)).toBe(false);
+  });
+
+  test("the machine's own", async () => {
+    const machine = new ProcessFiles();
+    expect(await machine.startTime(process.pid)).toMatch(/^\d+$/);
+    expect(await machine.flatpakInfo(process.pid)).toEqual({ kind: "none" });
+  });
+});

@@ -1,0 +1,94 @@
+import { describe, expect, test } from "vitest";
+import {
+  assertListenerAddress,
+  findInterface,
+  type HostNetworks,
+  parseClientSubnets,
+} from "../../../../../src/assistant/inference/http/container-listener-address.ts";
+
+const routes = `Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
+eth0	00000000	0102A8C0	0003	0	0	0	00000000	0	0	0
+eth0	0002A8C0	00000000	0001	0	0	0	00FFFFFF	0	0	0
+tun0	0000000A	0102A8C0	0003	0	0	0	000000FF	0	0	0
+docker0	000011AC	00000000	0001	0	0	0	0000FFFF	0	0	0
+br-1234	000012AC	00000000	0001	0	0	0	0000FFFF	0	0	0
+`;
+const machine: HostNetworks = {
+  routes: async () => routes,
+  isBridge: async (name) => name === "docker0" || name === "br-1234",
+};
+
+describe("the interface of an address", () => {
+  test.each([
+    ["172.17.0.1", "docker0"],
+    ["172.18.255.254", "br-1234"],
+    ["192.168.2.7", "eth0"],
+    ["192.168.3.7", undefined],
+    ["172.19.0.1", undefined],
+    // Known by a gateway only: not this machine's own.
+    ["10.1.2.3", undefined],
+  ])("%s is on %s", (address, name) => {
+    expect(findInterface(address, routes)).toBe(name);
+  });
+});
+
+describe("an address for a door", () => {
+  test.each(["127.0.0.1", "127.9.9.9", "172.17.0.1", "172.18.0.1"])(
+    "%s will do",
+    async (address) => {
+      await expect(assertListenerAddress(address, machine)).resolves.toBeUndefined();
+    },
+  );
+
+  test.each([
+    ["0.0.0.0", "not a private address"],
+    ["8.8.8.8", "not a private address"],
+    ["::", "not an address of IPv4"],
+    ["localhost", "not an address of IPv4"],
+    ["", "not an address of IPv4"],
+    ["192.168.2.7", "not on a bridge"],
+    ["10.1.2.3", "not on a bridge"],
+    ["172.19.0.1", "not on a bridge"],
+  ])("%s is refused: %s", async (address, why) => {
+    await expect(assertListenerAddress(address, machine)).rejects.toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining(why),
+    });
+  });
+
+  test("on a system without such tables only loopback will do", async () => {
+    const other: HostNetworks = { routes: async () => "", isBridge: async () => true };
+    await expect(assertListenerAddress("172.17.0.1", other)).rejects.toThrow("not on a bridge");
+    await expect(assertListenerAddress("127.0.0.1", other)).resolves.toBeUndefined();
+  });
+});
+
+describe("the clients of a door", () => {
+  test("are those of its networks", () => {
+    const clients = parseClientSubnets(["172.18.0.0/16", "fd00:1::/64"]);
+    expect(clients.check("172.18.3.4")).toBe(true);
+    expect(clients.check("172.19.3.4")).toBe(false);
+    expect(clients.check("fd00:1::5", "ipv6")).toBe(true);
+    expect(clients.check("fd00:2::5", "ipv6")).toBe(false);
+  });
+
+  test.each([
+    "0.0.0.0/0",
+    "10.0.0.0/7",
+    "8.8.8.0/24",
+    "::/0",
+    "2001:db8::/64",
+    "172.18.0.0",
+    "172.18.0.0/33",
+    "fd00::/129",
+    "172.18.0.0/16 ",
+    "everybody",
+  ])("%j is refused", (subnet) => {
+    expect(() => parseClientSubnets([subnet])).toThrow(
+      expect.objectContaining({
+        code: "invalid_request",
+        message: expect.stringContaining("container listener"),
+      }),
+    );
+  });
+});

@@ -1,0 +1,149 @@
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
+import {
+  encodeBase64,
+  formatEmbeddings,
+  truncateVector,
+} from "../../../../../src/assistant/inference/http/embedding-vectors.ts";
+import { renameErrorParam } from "../../../../../src/assistant/inference/http/error-params.ts";
+import {
+  parseKeepAlive,
+  parseStop,
+} from "../../../../../src/assistant/inference/http/generation-parameters.ts";
+import { KnownPaths } from "../../../../../src/assistant/inference/http/known-paths.ts";
+import {
+  getEndpoints,
+  readPeerStates,
+} from "../../../../../src/assistant/inference/http/peer-state.ts";
+
+describe("known paths", () => {
+  const paths = new KnownPaths();
+  paths.add(["GET", "HEAD"], "/v1/models");
+  paths.add("GET", "/v1/models/*");
+  paths.add("POST", "/v1/completions");
+
+  test.each([
+    ["/v1/models", ["GET", "HEAD", "OPTIONS"]],
+    ["/v1/models/?a=b", ["GET", "HEAD", "OPTIONS"]],
+    ["//v1//models", ["GET", "HEAD", "OPTIONS"]],
+    ["/v1/models/a/b", ["GET", "OPTIONS"]],
+    ["/v1/completions", ["OPTIONS", "POST"]],
+    ["*", ["GET", "HEAD", "OPTIONS", "POST"]],
+    ["/v1", []],
+    ["/", []],
+  ])("%s takes %j", (path, methods) => {
+    expect(paths.getMethods(path)).toEqual(methods);
+  });
+});
+
+describe("a parameter of the service", () => {
+  const words = { prompt: "messages", schema: "response_format.json_schema.schema" } as const;
+
+  test.each([
+    ["guide.schema", "response_format.json_schema.schema"],
+    ["guide", "response_format"],
+    ["prompts[0]", "messages"],
+    ["prompt", "messages"],
+    ["texts[3]", "input[3]"],
+    ["maxTokens", "max_tokens"],
+    ["sampling.logitBias", "logit_bias"],
+    ["sampling.temperature", "temperature"],
+    ["tools[1].parameters", "tools[1].function.parameters"],
+    ["toolChoice", "tool_choice"],
+    ["keepAliveMs", "keep_alive"],
+    ["model", "model"],
+    ["messages[2].content", "messages[2].content"],
+    ["input[7]", "input[7]"],
+  ])("%s is %s on the wire", (param, wire) => {
+    const error = new AssistantError("queue_full", "full", { param, retryAfterSeconds: 3 });
+    expect(renameErrorParam(error, words)).toMatchObject({
+      code: "queue_full",
+      message: "full",
+      param: wire,
+      retryAfterSeconds: 3,
+    });
+  });
+
+  test("is a prompt where the route has prompts", () => {
+    const error = new AssistantError("context_length_exceeded", "long", { param: "prompts[2]" });
+    expect(renameErrorParam(error, { prompt: "prompt" })).toMatchObject({ param: "prompt[2]" });
+  });
+});
+
+describe("keep_alive", () => {
+  test.each([
+    [undefined, undefined],
+    [0, 0],
+    [1.5, 1500],
+    [-1, Number.POSITIVE_INFINITY],
+    ["30", 30_000],
+    ["250ms", 250],
+    ["5m", 300_000],
+    ["2h", 7_200_000],
+    ["-1m", Number.POSITIVE_INFINITY],
+  ])("%j is %j ms", (value, ms) => {
+    expect(parseKeepAlive(value)).toBe(ms);
+  });
+
+  test.each([["5 m"], ["m"], [""], [true], [Number.NaN], [{}], ["1d"]])(
+    "%j is refused",
+    (value) => {
+      expect(() => parseKeepAlive(value)).toThrow("keep_alive has to be");
+    },
+  );
+});
+
+test("a text too many, too long or empty is no stop", () => {
+  expect(parseStop(["a", "b"])).toEqual(["a", "b"]);
+  expect(() => parseStop("x".repeat(257))).toThrow("stop may have at most 256 characters");
+  expect(() => parseStop([1])).toThrow("stop[0] has to be a string, and is a number");
+});
+
+test("vectors are shortened to unit length, and nothing is not divided by", () => {
+  expect([...truncateVector(Float32Array.of(0.6, 0, 0.8), 2)]).toEqual([1, 0]);
+  expect([...truncateVector(Float32Array.of(0, 0, 1), 2)]).toEqual([0, 0]);
+  expect(encodeBase64(Float32Array.of(1, -2))).toBe("AACAPwAAAMA=");
+});
+
+test("writing many vectors leaves turns to others, and ends when nobody waits for it", async () => {
+  const vectors = Array.from({ length: 100 }, () => new Float32Array(1_000));
+  let turns = 0;
+  let turn = setImmediate(function count() {
+    turns += 1;
+    turn = setImmediate(count);
+  });
+  const text = await formatEmbeddings(vectors, "float", new AbortController().signal);
+  clearImmediate(turn);
+  expect(JSON.parse(text)).toHaveLength(100);
+  expect(turns).toBeGreaterThanOrEqual(5);
+  await expect(formatEmbeddings(vectors, "float", AbortSignal.abort())).rejects.toThrow("aborted");
+});
+
+describe("the other end of a connection", () => {
+  test.each(["127.0.0.1", "::1"])("is seen to read, and to be gone (%s)", async (host) => {
+    const server = createServer({ allowHalfOpen: true }).listen(0, host);
+    await once(server, "listening");
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const client = connect({ host, port, allowHalfOpen: true });
+    const [socket]: Socket[] = await once(server, "connection");
+    if (!socket) throw new Error("nobody connected");
+    const states = () => readPeerStates([getEndpoints(socket)]);
+    expect(await states()).toEqual(["reads"]);
+    socket.resume();
+    client.end();
+    await once(socket, "end");
+    expect(await states()).toEqual(["reads"]);
+    client.destroy();
+    await expect.poll(states).toEqual(["gone"]);
+    // What comes there now is answered with a reset, of which this end hears nothing.
+    socket.write("x");
+    await expect.poll(states).toEqual(["missing"]);
+    expect(socket.destroyed).toBe(false);
+    socket.destroy();
+    server.close();
+    expect(await states()).toEqual(["unknown"]);
+  });
+});

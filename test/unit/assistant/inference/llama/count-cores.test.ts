@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { countCores } from "../../../../../src/assistant/inference/llama/threads/count-cores.ts";
+
+function count(parallelism: number, files: Record<string, string>): number {
+  return countCores({ parallelism, read: (path) => files[path] });
+}
+
+/** The CPUs that share a core with one. */
+function siblings(cpu: number, list: string): Record<string, string> {
+  return { [`/sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`]: list };
+}
+
+function allowed(list: string): Record<string, string> {
+  return { "/proc/self/status": `Cpus_allowed_list:\t${list}\n` };
+}
+
+const unified = { "/proc/self/cgroup": "0::/machine/berth.service\n" };
+
+describe("the number of cores", () => {
+  it("is what the process may run on, where nothing else is known", () => {
+    expect(count(6, {})).toBe(6);
+  });
+
+  it("is no more than the quota of its cgroup, rounded down", () => {
+    const path = "/sys/fs/cgroup/machine/berth.service/cpu.max";
+    expect(count(8, { ...unified, [path]: "250000 100000\n" })).toBe(2);
+    expect(count(8, { ...unified, [path]: "max 100000\n" })).toBe(8);
+  });
+
+  it("is no more than the quota of a cgroup around its own", () => {
+    const files = {
+      ...unified,
+      "/sys/fs/cgroup/machine/berth.service/cpu.max": "max 100000",
+      "/sys/fs/cgroup/machine/cpu.max": "300000 100000",
+    };
+    expect(count(8, files)).toBe(3);
+  });
+
+  it("follows cgroups of the first version too", () => {
+    const files = {
+      "/proc/self/cgroup": "4:memory:/x\n3:cpu,cpuacct:/docker/abc\n",
+      "/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "200000",
+      "/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000",
+    };
+    expect(count(8, files)).toBe(2);
+    expect(
+      count(8, { ...files, "/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "-1" }),
+    ).toBe(8);
+  });
+
+  it("is at least one, however small the quota", () => {
+    const path = "/sys/fs/cgroup/machine/berth.service/cpu.max";
+    expect(count(8, { ...unified, [path]: "50000 100000" })).toBe(1);
+  });
+
+  it("counts both halves of a core once, and only those that it may run on", () => {
+    const machine = {
+      ...siblings(0, "0,4\n"),
+      ...siblings(1, "1,5\n"),
+      ...siblings(2, "2,6\n"),
+      ...siblings(4, "0,4\n"),
+      ...siblings(5, "1,5\n"),
+    };
+    expect(count(4, { ...machine, ...allowed("0-1,4-5") })).toBe(2);
+    expect(count(3, { ...machine, ...allowed("0-2") })).toBe(3);
+    // One of them is not described: nothing is known.
+    expect(count(2, { ...machine, ...allowed("0,7") })).toBe(2);
+  });
+});

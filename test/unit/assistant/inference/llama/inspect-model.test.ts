@@ -1,0 +1,109 @@
+import { copyFile, mkdtemp, readFile, rm, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
+import { inspectModel } from "../../../../../src/assistant/inference/llama/gguf/inspect-model.ts";
+import { modelDamages, writeDamagedModel } from "../../../../support/gguf/damaged-model.ts";
+import { getModelFile } from "../../../../support/gguf/preset-model.ts";
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-inspect-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const never = new AbortController().signal;
+const inspect = (path: string) => inspectModel({ id: "acme/tiny", path }, never);
+
+describe("what a model's file says of itself", () => {
+  it("is read without loading the model", async () => {
+    const { facts } = await inspect(await getModelFile("tiny"));
+    expect(facts).toMatchObject({
+      architecture: "llama",
+      name: "Tiny Random",
+      quantization: "F32",
+      trainedContextTokens: 2048,
+      embeddingLength: 64,
+      kind: "chat",
+    });
+    expect(facts.chatTemplate).toContain("messages");
+    expect(facts.parameters).toBeGreaterThan(50_000);
+  });
+
+  it("tells models that embed and models without a template apart", async () => {
+    expect((await inspect(await getModelFile("embedding"))).facts.kind).toBe("embedding");
+    const plain = await getModelFile("tiny", { template: null });
+    expect((await inspect(plain)).facts.kind).toBe("completion");
+  });
+
+  it("changes its digest with the file", async () => {
+    const path = join(folder, "changes.gguf");
+    await copyFile(await getModelFile("tiny"), path);
+    const before = (await inspect(path)).digest;
+    expect((await inspect(path)).digest).toBe(before);
+    await copyFile(await getModelFile("tiny", { seed: 2 }), path);
+    expect((await inspect(path)).digest).not.toBe(before);
+  });
+
+  it("needs more memory with more context and more sequences", async () => {
+    const { facts } = await inspect(await getModelFile("wide-context"));
+    const one = facts.memoryBytes({ contextTokens: 8192, sequences: 1 });
+    const two = facts.memoryBytes({ contextTokens: 8192, sequences: 2 });
+    // Keys and values of 1 layer with 2 heads of 16, 2 bytes each: 128 bytes a token.
+    expect(two - one).toBeGreaterThanOrEqual(8192 * 128);
+    expect(facts.memoryBytes({ contextTokens: 131_072, sequences: 8 })).toBeGreaterThan(two);
+  });
+});
+
+describe("a file that is no usable model", () => {
+  const readable = new Set(["nan-weights", "missing-tensor"]);
+  it.each(modelDamages.filter((damage) => !readable.has(damage)))(
+    "is refused: %s",
+    async (damage) => {
+      const path = join(folder, `${damage}.gguf`);
+      await writeDamagedModel(path, damage);
+      const refusal: unknown = await inspect(path).catch((error: unknown) => error);
+      if (!(refusal instanceof AssistantError)) throw new Error("it was read");
+      expect(refusal.code).toBe("model_unusable");
+      expect(refusal.message).toContain("acme/tiny");
+      expect(refusal.message).not.toContain(folder);
+    },
+  );
+
+  it("is refused wherever the header is cut off", async () => {
+    const whole = await readFile(await getModelFile("tiny"));
+    const path = join(folder, "cut.gguf");
+    await writeFile(path, whole);
+    for (let length = 30_000; length >= 0; length = Math.floor(length * 0.8) - 1) {
+      await truncate(path, length);
+      await expect(inspect(path)).rejects.toMatchObject({ code: "model_unusable" });
+    }
+  });
+
+  it("is refused, or read, whatever byte of the header is wrong", async () => {
+    const whole = await readFile(await getModelFile("tiny"));
+    const path = join(folder, "flipped.gguf");
+    for (let at = 0; at < 2000; at += 7) {
+      const bytes = Buffer.from(whole);
+      bytes.writeUInt8(0xff, at);
+      await writeFile(path, bytes);
+      await inspect(path).catch((error: unknown) => {
+        expect(error).toMatchObject({ code: "model_unusable" });
+      });
+    }
+  });
+
+  it("is named as missing", async () => {
+    await expect(inspect(join(folder, "nowhere.gguf"))).rejects.toThrow(
+      'model "acme/tiny" has no file',
+    );
+  });
+
+  it("ends with the abort", async () => {
+    const path = await getModelFile("tiny");
+    const reason = new Error("enough");
+    await expect(inspectModel({ id: "m", path }, AbortSignal.abort(reason))).rejects.toBe(reason);
+  });
+});

@@ -1,0 +1,124 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  chooseEviction,
+  type MemoryNeed,
+  type Occupant,
+} from "../../../../../src/assistant/inference/models/eviction-order.ts";
+
+type Named = Occupant & { readonly name: string };
+
+function model(name: string, memoryBytes: number, more: Partial<Occupant> = {}): Named {
+  const usual = { isPinned: false, isIdle: true, isUnloading: false, lastUsed: 0 };
+  return { name, memoryBytes, ...usual, ...more };
+}
+const pinned = { isPinned: true };
+const busy = { isIdle: false };
+
+/** With ten bytes in all. */
+function next(others: readonly Named[], need: MemoryNeed, isLate = false): string {
+  const freeBytes = 10 - others.reduce((total, { memoryBytes }) => total + memoryBytes, 0);
+  const answer = chooseEviction(others, need, { freeBytes, isLate });
+  return typeof answer === "string" ? answer : answer.name;
+}
+
+describe("models that are there on demand", () => {
+  const large = { wanted: 10, least: 1 };
+
+  test("go for all that the newcomer wants, the longest unused first", () => {
+    expect(next([model("a", 1, { lastUsed: 2 }), model("b", 1, { lastUsed: 1 })], large)).toBe("b");
+    expect(next([model("a", 1)], { wanted: 9, least: 1 })).toBe("none");
+    expect(next([], large)).toBe("none");
+  });
+
+  test("are waited for while they are used, but not for ever", () => {
+    expect(next([model("a", 1, busy)], large)).toBe("wait");
+    expect(next([model("a", 1, busy)], large, true)).toBe("none");
+    expect(next([model("a", 8, busy)], { wanted: 5, least: 5 }, true)).toBe("none");
+  });
+
+  test("go before pinned ones, also when they were used later", () => {
+    expect(next([model("p", 1, pinned), model("a", 1, { lastUsed: 9 })], large)).toBe("a");
+  });
+});
+
+describe("pinned models", () => {
+  test("stay where the newcomer fits with its least", () => {
+    expect(next([model("p", 8, pinned)], { wanted: 10, least: 2 })).toBe("none");
+    expect(next([model("p", 8, { ...pinned, ...busy })], { wanted: 10, least: 2 })).toBe("none");
+  });
+
+  test("go where it does not, the longest unused first", () => {
+    const others = [
+      model("p", 4, { ...pinned, lastUsed: 2 }),
+      model("q", 4, { ...pinned, lastUsed: 1 }),
+    ];
+    expect(next(others, { wanted: 6, least: 6 })).toBe("q");
+    expect(next([model("p", 4, pinned)], { wanted: 10, least: 6 })).toBe("none");
+  });
+
+  test("do not go in vain: all that would go have to be enough", () => {
+    const others = [model("p", 4, pinned), model("q", 5, { ...pinned, ...busy })];
+    expect(next(others, { wanted: 8, least: 8 })).toBe("wait");
+    expect(next(others, { wanted: 8, least: 8 }, true)).toBe("none");
+  });
+
+  test("wait for those on demand that would be enough, and go once that takes too long", () => {
+    const others = [model("p", 4, pinned), model("a", 5, busy)];
+    const need = { wanted: 5, least: 5 };
+    expect(next(others, need)).toBe("wait");
+    expect(next(others, need, true)).toBe("p");
+  });
+
+  test("go at once where waiting for the others would not be enough", () => {
+    expect(next([model("p", 8, pinned), model("a", 1, busy)], { wanted: 9, least: 5 })).toBe("p");
+  });
+
+  test("that are leaving anyway are waited for", () => {
+    const leaving = { ...pinned, ...busy, isUnloading: true };
+    expect(next([model("p", 8, leaving), model("q", 2, pinned)], { wanted: 5, least: 5 })).toBe(
+      "wait",
+    );
+  });
+});
+
+test("whatever there is: a pinned model goes only for the newcomer's least, and only if that is enough", () => {
+  const occupants = fc.array(
+    fc
+      .record({
+        memoryBytes: fc.integer({ min: 1, max: 10 }),
+        isPinned: fc.boolean(),
+        state: fc.constantFrom("idle", "busy", "leaving"),
+        lastUsed: fc.integer({ min: 0, max: 5 }),
+      })
+      .map(({ state, ...rest }) => ({
+        ...rest,
+        isIdle: state === "idle",
+        isUnloading: state === "leaving",
+      })),
+    { maxLength: 5 },
+  );
+  fc.assert(
+    fc.property(
+      occupants,
+      fc.integer({ min: 0, max: 20 }),
+      fc.integer({ min: 1, max: 20 }),
+      fc.integer({ min: 0, max: 20 }),
+      fc.boolean(),
+      (others, freeBytes, least, more, isLate) => {
+        const need = { wanted: least + more, least };
+        const answer = chooseEviction(others, need, { freeBytes, isLate });
+        if (isLate) expect(answer).not.toBe("wait");
+        if (typeof answer === "string") return;
+        expect(answer.isIdle).toBe(true);
+        expect(freeBytes).toBeLessThan(need.wanted);
+        if (!answer.isPinned) return;
+        expect(freeBytes).toBeLessThan(need.least);
+        const leavable = others.filter((one) => one.isIdle);
+        expect(leavable.every((one) => one.isPinned)).toBe(true);
+        const all = leavable.reduce((total, one) => total + one.memoryBytes, freeBytes);
+        expect(all).toBeGreaterThanOrEqual(need.least);
+      },
+    ),
+  );
+});

@@ -1,0 +1,117 @@
+import { describe, expect, it } from "vitest";
+import type {
+  CoreLease,
+  RequestPriority,
+} from "../../../../../src/assistant/inference/inference-engine.ts";
+import { CoreArbiter } from "../../../../../src/assistant/inference/models/core-arbiter.ts";
+import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
+
+/** Cores that somebody else has until the test gives them. */
+class HeldCores implements CoreLease {
+  readonly asked: RequestPriority[] = [];
+  waiting: RequestPriority | undefined;
+  held = false;
+  #grant: (() => void) | undefined;
+
+  hold(priority: RequestPriority, signal: AbortSignal): Promise<void> {
+    this.asked.push(priority);
+    if (this.held) return Promise.resolve();
+    this.waiting = priority;
+    return new Promise((resolve, reject) => {
+      this.#grant = resolve;
+      signal.addEventListener("abort", () => {
+        this.waiting = undefined;
+        reject(signal.reason);
+      });
+    });
+  }
+
+  give(): void {
+    this.held = true;
+    this.waiting = undefined;
+    this.#grant?.();
+  }
+
+  release(): void {
+    this.held = false;
+  }
+
+  onContest(): () => void {
+    return () => {};
+  }
+}
+
+const endless = () => ({ tokens: Array.from({ length: 200 }, () => "word ") });
+
+describe("the cores", () => {
+  it("are asked for before each call, and given back when there is nothing to do", async () => {
+    const cores = new HeldCores();
+    const world = new SchedulerHarness({ script: endless }, cores);
+    const reader = world.askInBackground("x", { maxTokens: 5 });
+    await world.clock.advance(1_000);
+    expect(world.steps).toEqual([]);
+    expect(cores.waiting).toBe("background");
+    cores.give();
+    await world.untilOver(reader);
+    expect(cores.asked).toEqual(Array.from({ length: 5 }, () => "background"));
+    expect(cores.held).toBe(false);
+    expect(await world.findLeftovers()).toEqual(noLeftovers);
+  });
+
+  it("are asked for anew when somebody more urgent comes", async () => {
+    const cores = new HeldCores();
+    const world = new SchedulerHarness({ sequences: 1, script: endless }, cores);
+    const background = world.askInBackground("b", { maxTokens: 5 });
+    await world.clock.settle();
+    expect(cores.waiting).toBe("background");
+    const reader = world.ask("i", { maxTokens: 5 });
+    await world.clock.settle();
+    expect(cores.waiting).toBe("interactive");
+    expect(cores.asked).toEqual(["background", "interactive"]);
+    cores.give();
+    await world.untilOver(reader, background);
+    expect(world.steps[0]).toEqual(["i"]);
+    expect(await world.findLeftovers()).toEqual(noLeftovers);
+  });
+
+  it("are not waited for any more by those who went away or are told to end", async () => {
+    const cores = new HeldCores();
+    const world = new SchedulerHarness({ script: endless }, cores);
+    const leaving = new AbortController();
+    const reader = world.ask("x", {}, leaving);
+    await world.clock.settle();
+    leaving.abort(new Error("gone"));
+    await world.clock.settle();
+    expect(reader.isOver).toBe(true);
+    expect(cores.waiting).toBeUndefined();
+    expect(world.scheduler.load).toEqual({ active: 0, queued: 0 });
+    const last = world.ask("y");
+    await world.clock.settle();
+    await world.scheduler[Symbol.asyncDispose]();
+    expect(last.error).toMatchObject({ code: "shutting_down" });
+    expect(await world.findLeftovers()).toEqual(noLeftovers);
+  });
+
+  it("go from one model to another between two steps, the urgent first", async () => {
+    const probe = new SchedulerHarness();
+    const arbiter = new CoreArbiter({ clock: probe.clock });
+    const one = new SchedulerHarness({ script: endless }, arbiter.createCores());
+    const background = one.askInBackground("b", { maxTokens: 100 });
+    await one.until(() => background.text.length > 0, "it answers");
+    const steps = one.steps.length;
+    const two = new SchedulerHarness(
+      { script: endless, stepMs: 0, prefillMs: 0 },
+      arbiter.createCores(),
+    );
+    const reader = two.ask("i", { maxTokens: 20 });
+    await two.clock.settle();
+    expect(two.steps).toEqual([]);
+    await one.until(() => two.steps.length > 0, "the other model steps", 20);
+    await reader.done;
+    expect(one.steps.length).toBeLessThanOrEqual(steps + 1);
+    await one.untilOver(background);
+    expect(await one.findLeftovers()).toEqual(noLeftovers);
+    expect(await two.findLeftovers()).toEqual(noLeftovers);
+    expect(await probe.findLeftovers()).toEqual(noLeftovers);
+  });
+});

@@ -1,0 +1,70 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
+
+describe("which sequence a prompt gets", () => {
+  let world = new SchedulerHarness();
+  afterEach(async () => {
+    await world.assertNoLeftovers();
+  });
+
+  /** Asks, and tells how much of the prompt was there already. */
+  async function cached(prompt: string): Promise<number | undefined> {
+    const reader = world.ask(prompt);
+    await world.untilOver(reader);
+    return reader.started?.cachedTokens;
+  }
+
+  /** Which sequence was stepped last. */
+  function sequence(): number | undefined {
+    return world.runner.calls.findLast(({ kind }) => kind === "step")?.sequences[0];
+  }
+
+  it("the one that holds the longest beginning of it", async () => {
+    world = new SchedulerHarness({ sequences: 3, script: () => ({ tokens: ["O", "K"] }) });
+    const system = "You are of few words. ";
+    expect(await cached(`${system}First question.`)).toBe(0);
+    expect(await cached("Another conversation.")).toBe(0);
+    // The answer's last token was evaluated by the step that told its end.
+    const first = `${system}First question.OK`;
+    expect(await cached(`${first} Second question.`)).toBe(first.length);
+    expect(sequence()).toBe(0);
+    expect(await cached("Another conversation.OK More.")).toBe("Another conversation.OK".length);
+    expect(sequence()).toBe(1);
+  });
+
+  it("all but the last token where the whole prompt is there", async () => {
+    world = new SchedulerHarness();
+    expect(await cached("the same")).toBe(0);
+    expect(await cached("the same")).toBe("the same".length - 1);
+    expect(world.runner.calls.filter(({ kind }) => kind === "prefill")).toHaveLength(1);
+  });
+
+  it("the one that was not used for longest, where nothing is worth keeping", async () => {
+    world = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
+    for (const prompt of ["alpha alpha alpha", "beta beta beta", "alpha alpha alpha"])
+      await cached(prompt);
+    expect(sequence()).toBe(0);
+    await cached("gamma gamma gamma");
+    expect(sequence()).toBe(1);
+  });
+
+  it("an empty one rather than a conversation of which it shares the first words", async () => {
+    world = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
+    const one = `Hello. ${"This is one long conversation. ".repeat(3)}`;
+    const other = `Hello. ${"Here are other things to speak of. ".repeat(3)}`;
+    await cached(one);
+    expect(await cached(other)).toBe(0);
+    expect(await cached(one)).toBe(one.length - 1);
+    expect(await cached(other)).toBe(other.length - 1);
+  });
+
+  it("is read again where the state could not be cut as it should", async () => {
+    world = new SchedulerHarness({ sequences: 1, keeps: () => 0 });
+    for (const prompt of ["the same words", "the same words", "the same"]) {
+      const reader = world.ask(prompt);
+      await world.untilOver(reader);
+      expect(reader.started?.cachedTokens).toBe(0);
+      expect(reader.text).toBe(`You said: ${prompt}`);
+    }
+  });
+});

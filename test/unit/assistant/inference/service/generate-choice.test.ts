@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import {
+  collect,
+  createServiceHarness,
+  plainRequest,
+} from "../../../../support/service-harness.ts";
+
+const never = new AbortController().signal;
+
+/** Every answer is `"good"`, and none is valid that is not whole. */
+const schemas = {
+  compileLayout: async () => ({ gbnf: 'root ::= "\\"good\\""', example: '"good"' }),
+  validate: async () => [],
+};
+
+test("an answer with a schema that a stop text cut says so", async () => {
+  await using world = await createServiceHarness({ schemas });
+  const request = {
+    ...plainRequest,
+    guide: { kind: "json_schema", name: "g", schema: {}, strict: true },
+    isStreamed: false,
+  } as const;
+  expect(await collect(world.service.generate(request, never))).not.toEqual([]);
+  await expect(
+    collect(world.service.generate({ ...request, stop: ["oo"] }, never)),
+  ).rejects.toMatchObject({
+    code: "invalid_output",
+    message: expect.stringContaining("leave stop out"),
+  });
+});

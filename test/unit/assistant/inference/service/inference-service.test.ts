@@ -1,0 +1,285 @@
+import { describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
+import type { SchemaCompiler } from "../../../../../src/assistant/inference/service/answer-plan.ts";
+import {
+  collect,
+  createServiceHarness,
+  joinText,
+  plainRequest,
+} from "../../../../support/service-harness.ts";
+
+const never = new AbortController().signal;
+const says = (...tokens: string[]) => ({ script: () => ({ tokens }) });
+
+describe("the ledger comes first", () => {
+  test("the engine sees nothing before the entry is on the disk", async () => {
+    await using world = await createServiceHarness(says("a"));
+    let modelsThen = -1;
+    world.ledger.onAppend = async () => {
+      await world.clock.settle();
+      modelsThen = world.engine.models.length;
+    };
+    const events = await collect(world.service.generate(plainRequest, never));
+    expect(modelsThen).toBe(0);
+    expect(events[0]).toEqual({ type: "accepted", model: "m", ledgerSeq: 0 });
+    expect(world.ledger.entries[0]).toEqual({
+      name: "inference.generate",
+      fields: {
+        model: "m",
+        priority: "interactive",
+        prompts: 1,
+        choices: 1,
+        messages: 0,
+        tools: 0,
+        guide: "none",
+        streamed: true,
+        max_tokens: 1024,
+      },
+      sealed: { prompts_sha256: expect.stringMatching(/^[0-9a-f]{64}$/) },
+    });
+  });
+
+  test("without its entry nothing is generated or embedded, and nothing is loaded", async () => {
+    await using world = await createServiceHarness();
+    world.ledger.refuses = true;
+    await expect(collect(world.service.generate(plainRequest, never))).rejects.toMatchObject({
+      code: "ledger_unavailable",
+    });
+    await expect(
+      world.service.embed(
+        { model: undefined, texts: ["a"], priority: "interactive", keepAliveMs: undefined },
+        never,
+      ),
+    ).rejects.toMatchObject({ code: "ledger_unavailable" });
+    expect(world.engine.models).toEqual([]);
+    expect(world.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
+  });
+
+  test("what is refused before has no entry; each embedding has one", async () => {
+    await using world = await createServiceHarness();
+    await expect(
+      collect(world.service.generate({ ...plainRequest, model: "gone" }, never)),
+    ).rejects.toMatchObject({ code: "model_not_found" });
+    expect(world.ledger.entries).toEqual([]);
+    const embedded = await world.service.embed(
+      { model: "other", texts: ["a", "b"], priority: "background", keepAliveMs: undefined },
+      never,
+    );
+    expect(embedded).toMatchObject({ model: "m", ledgerSeq: 0, tokens: [1, 1] });
+    expect(world.ledger.entries[0]).toMatchObject({
+      name: "inference.embed",
+      fields: { model: "m", priority: "background", texts: 2 },
+    });
+  });
+});
+
+describe("an answer", () => {
+  test("comes in order: accepted, started, text, end", async () => {
+    await using world = await createServiceHarness(says("one", " two"));
+    expect(await collect(world.service.generate(plainRequest, never))).toEqual([
+      { type: "accepted", model: "m", ledgerSeq: 0 },
+      { type: "started", prompt: 0, promptTokens: 5, cachedTokens: 0 },
+      { type: "text", choice: 0, text: "one" },
+      { type: "text", choice: 0, text: " two" },
+      { type: "end", choice: 0, reason: "stop", completionTokens: 2 },
+    ]);
+  });
+
+  test("several prompts with several choices are numbered prompt by prompt", async () => {
+    await using world = await createServiceHarness({
+      script: (prompt) => ({ tokens: [prompt, "!"] }),
+    });
+    const events = await collect(
+      world.service.generate(
+        {
+          ...plainRequest,
+          n: 2,
+          prompts: ["a", "b", "c"].map((text) => ({ kind: "text", text })),
+        },
+        never,
+      ),
+    );
+    expect([0, 1, 2, 3, 4, 5].map((choice) => joinText(events, choice))).toEqual([
+      "a!",
+      "a!",
+      "b!",
+      "b!",
+      "c!",
+      "c!",
+    ]);
+    expect(events.filter(({ type }) => type === "started")).toHaveLength(3);
+    expect(events.filter(({ type }) => type === "end")).toHaveLength(6);
+  });
+
+  test("what does not fit the context is refused before anything is accepted", async () => {
+    await using world = await createServiceHarness({ contextTokens: 16 });
+    const prompts = [{ kind: "text" as const, text: "x".repeat(16) }];
+    const [first] = await Promise.allSettled([
+      collect(world.service.generate({ ...plainRequest, prompts }, never)),
+    ]);
+    expect(first).toMatchObject({ reason: { code: "context_length_exceeded" } });
+    const events = world.service.generate({ ...plainRequest, prompts }, never);
+    await expect(events[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+      code: "context_length_exceeded",
+    });
+  });
+
+  test("a load that takes long is announced after five seconds", async () => {
+    await using world = await createServiceHarness({ ...says("a"), loadMs: 30_000 });
+    const events = world.service.generate(plainRequest, never)[Symbol.asyncIterator]();
+    const first = events.next();
+    let isTold = false;
+    void first.then(() => (isTold = true));
+    await world.clock.advance(4_999);
+    expect(isTold).toBe(false);
+    await world.clock.advance(1);
+    expect(await first).toMatchObject({ value: { type: "accepted" } });
+    const second = events.next();
+    await world.clock.advance(25_000);
+    expect(await second).toMatchObject({ value: { type: "started" } });
+    await events.return?.(undefined);
+  });
+
+  test("whoever leaves frees everything, in every state", async () => {
+    await using world = await createServiceHarness({ ...says("a", "b", "c"), loadMs: 1_000 });
+    const leaving = new AbortController();
+    const loading = collect(world.service.generate(plainRequest, leaving.signal));
+    await world.clock.settle();
+    leaving.abort(new Error("gone"));
+    await expect(loading).rejects.toThrow("gone");
+    await world.clock.advance(1_000);
+    const [model] = world.engine.models;
+    if (!model) throw new Error("the load goes on for others");
+    const open = model.runner.gate("step");
+    const generating = world.service.generate(plainRequest, never)[Symbol.asyncIterator]();
+    await generating.next();
+    await generating.next();
+    const left = generating.return?.(undefined);
+    open();
+    await left;
+    await world.clock.settle();
+    expect(model.load).toEqual({ active: 0, queued: 0 });
+    expect(model.runner.openStreams).toBe(0);
+    expect(model.runner.problems).toEqual([]);
+    expect(
+      (await world.residency.states()).find(({ id }) => id === "m")?.expiresAt,
+    ).toBeGreaterThan(world.clock.now());
+  });
+
+  test("more than the model takes is refused, and there is room again afterwards", async () => {
+    await using world = await createServiceHarness({ ...says("a"), sequences: 4, queueMax: 1 });
+    await collect(world.service.generate(plainRequest, never));
+    const [model] = world.engine.models;
+    const open = model?.runner.gate("step");
+    const running = Array.from({ length: 5 }, () =>
+      collect(world.service.generate(plainRequest, never)),
+    );
+    await world.clock.settle();
+    await expect(collect(world.service.generate(plainRequest, never))).rejects.toMatchObject({
+      code: "queue_full",
+      retryAfterSeconds: 2,
+    });
+    expect(world.ledger.entries).toHaveLength(6);
+    open?.();
+    await Promise.all(running);
+    await collect(world.service.generate(plainRequest, never));
+  });
+
+  test("an engine that ends in the middle ends the answer with an error", async () => {
+    await using world = await createServiceHarness({ ...says("a", "b", "c", "d"), stepMs: 10 });
+    const texts: string[] = [];
+    const reading = (async () => {
+      for await (const event of world.service.generate(plainRequest, never))
+        if (event.type === "text") texts.push(event.text);
+    })();
+    await world.clock.advance(25);
+    world.engine.models[0]?.crash();
+    await expect(reading).rejects.toMatchObject({ code: "engine_failed" });
+    expect(texts).toEqual(["a", "b"]);
+  });
+});
+
+/** A schema compiler that takes only "good" for valid; each attempt at an answer is the next of these. */
+function onlyGood(...answers: readonly string[]): SchemaCompiler {
+  let asked = 0;
+  return {
+    compileLayout: async () => ({
+      gbnf: "root ::= [a-z]+",
+      get example() {
+        return answers[asked++] ?? "none";
+      },
+    }),
+    validate: async (_, document) => (document === "good" ? [] : ["it is not good"]),
+  };
+}
+const guided = {
+  ...plainRequest,
+  guide: { kind: "json_schema", name: undefined, schema: {}, strict: true } as const,
+};
+
+describe("a guided answer", () => {
+  test("is sampled once more where it is not valid, with another seed", async () => {
+    await using world = await createServiceHarness({ schemas: onlyGood('"bad"', '"good"') });
+    const events = await collect(
+      world.service.generate({ ...guided, isStreamed: false, sampling: { seed: 1 } }, never),
+    );
+    expect(joinText(events)).toBe('"good"');
+    expect(events.filter(({ type }) => type === "started")).toHaveLength(1);
+    expect(world.ledger.entries).toHaveLength(1);
+  });
+
+  test.each(['"bad"', "no JSON"])("is an error after the second attempt (%s)", async (answer) => {
+    await using world = await createServiceHarness({ schemas: onlyGood(answer, answer, '"good"') });
+    await expect(
+      collect(world.service.generate({ ...guided, isStreamed: false }, never)),
+    ).rejects.toMatchObject({ code: "invalid_output" });
+  });
+
+  test("that is streamed ends with an error where it is not valid", async () => {
+    await using world = await createServiceHarness({ schemas: onlyGood('"bad"') });
+    const events: string[] = [];
+    const stream = async () => {
+      for await (const event of world.service.generate(guided, never)) events.push(event.type);
+    };
+    await expect(stream()).rejects.toMatchObject({ code: "invalid_output" });
+    expect(new Set(events)).toEqual(new Set(["accepted", "started", "text"]));
+  });
+
+  test("that was cut off ends with length, and is no error", async () => {
+    await using world = await createServiceHarness({ schemas: onlyGood('"bad"') });
+    const events = await collect(
+      world.service.generate({ ...guided, isStreamed: false, maxTokens: 1 }, never),
+    );
+    expect(joinText(events)).toBe('"');
+    expect(events.at(-1)).toMatchObject({ type: "end", reason: "length" });
+  });
+});
+
+describe("the models", () => {
+  test("are listed with their state, the one that answers by default first", async () => {
+    await using world = await createServiceHarness({ ...says("a"), models: ["a", "m"] });
+    await collect(world.service.generate({ ...plainRequest, model: "other" }, never));
+    const models = await world.service.models();
+    expect(models.map(({ id, state }) => [id, state])).toEqual([
+      ["m", "resident"],
+      ["a", "idle"],
+    ]);
+    expect(await world.service.model("other")).toMatchObject({ id: "m", aliases: ["other"] });
+    expect(await world.service.model("nobody")).toBeUndefined();
+  });
+
+  test("say why they have failed", async () => {
+    await using world = await createServiceHarness({
+      ...says("a"),
+      models: ["m", "n"],
+      refuse: ({ id }) =>
+        id === "m"
+          ? new AssistantError("model_unusable", "it is cut off; get it again")
+          : new Error("/secret/path"),
+    });
+    expect(await world.service.models()).toMatchObject([
+      { id: "m", state: "failed", failure: "it is cut off; get it again" },
+      { id: "n", state: "failed", failure: "model n could not be loaded" },
+    ]);
+  });
+});

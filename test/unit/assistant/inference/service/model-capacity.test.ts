@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import { ModelCapacity } from "../../../../../src/assistant/inference/service/model-capacity.ts";
+
+test("as many as there are places and waiting ones come in, for each model", () => {
+  const admission = new ModelCapacity({ queueMax: 1 });
+  const leave = [admission.acquire("a", 2), admission.acquire("a", 2), admission.acquire("a", 2)];
+  expect(() => admission.acquire("a", 2)).toThrow("3 requests under way or waiting");
+  admission.acquire("b", 2);
+  expect(admission.total).toBe(4);
+  leave[0]?.();
+  leave[0]?.();
+  admission.acquire("a", 2);
+  expect(() => admission.acquire("a", 2)).toThrow("Try again in a moment");
+});
+
+test("who is refused is told when to come back", () => {
+  const admission = new ModelCapacity({ queueMax: 0 });
+  admission.acquire("a", 1);
+  let refused: unknown;
+  try {
+    admission.acquire("a", 1);
+  } catch (error) {
+    refused = error;
+  }
+  expect(refused).toMatchObject({ code: "queue_full", retryAfterSeconds: 2 });
+});

@@ -1,0 +1,42 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { completeSampling } from "../../../../../src/assistant/inference/service/sampling-params.ts";
+
+const first = {
+  choice: 0,
+  attempt: 0,
+  grammar: undefined,
+  showControlTokens: false,
+  random: () => 0.5,
+};
+
+test("what a client says counts, also where it is zero", () => {
+  expect(completeSampling({ temperature: 0, topK: 0, seed: 0 }, first)).toMatchObject({
+    temperature: 0,
+    topK: 0,
+    topP: 0.95,
+    seed: 0,
+    logprobs: undefined,
+  });
+});
+
+test("choices and attempts differ by their seed, and are the same another time", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 2 ** 32 - 1 }), (seed) => {
+      const seeds = [0, 1].flatMap((attempt) =>
+        [0, 1, 2, 3].map(
+          (choice) => completeSampling({ seed }, { ...first, choice, attempt }).seed,
+        ),
+      );
+      expect(new Set(seeds).size).toBe(8);
+      expect(seeds.every((one) => Number.isInteger(one) && one >= 0 && one < 2 ** 32)).toBe(true);
+      expect(completeSampling({ seed }, { ...first, choice: 1, attempt: 1 }).seed).toBe(seeds[5]);
+    }),
+  );
+});
+
+test("without a seed each request has another", () => {
+  expect(completeSampling({}, { ...first, random: () => 0.1 }).seed).not.toBe(
+    completeSampling({}, { ...first, random: () => 0.9 }).seed,
+  );
+});

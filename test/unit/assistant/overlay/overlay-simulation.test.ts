@@ -1,0 +1,42 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  nothingLeft,
+  OverlaySimulation,
+  overlaySteps,
+} from "../../../support/overlay-simulation.ts";
+
+/** `BERTH_OVERLAY_RUNS=20000` looks longer; a failure prints its seed and path, which `fc.assert` takes again. */
+const RUNS = Number(process.env["BERTH_OVERLAY_RUNS"] ?? 150);
+
+test("whatever happens in whatever order, each query is told of in order, and nothing is left of it", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(overlaySteps, { maxLength: 120, size: "max" }), async (steps) => {
+      const run = new OverlaySimulation();
+      for (const each of steps) await run.runStep(each);
+      await run.drain();
+      expect(run.leftovers()).toEqual(nothingLeft);
+      expect(await run.harness.overlay.status()).toMatchObject({
+        state: "idle",
+        active: 0,
+        pending_confirmations: 0,
+      });
+      expect(await run.runningOfNine()).toBe(4);
+      await run.harness[Symbol.asyncDispose]();
+    }),
+    { numRuns: RUNS },
+  );
+}, 600_000);
+
+test("the end of the companion in the midst of it ends every query, and leaves nothing", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(overlaySteps, { maxLength: 60, size: "max" }), async (steps) => {
+      const run = new OverlaySimulation();
+      for (const each of steps) await run.runStep(each);
+      await run.harness.overlay[Symbol.asyncDispose]();
+      await run.harness.settle();
+      expect(run.leftovers()).toEqual(nothingLeft);
+    }),
+    { numRuns: RUNS },
+  );
+}, 600_000);

@@ -1,0 +1,538 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
+import { type DataClass, dataClasses } from "../../../../../src/assistant/data-class.ts";
+import type { GenerateRequest } from "../../../../../src/assistant/inference/service-port.ts";
+import { ProviderRefusal } from "../../../../../src/assistant/remote/provider-http/provider-refusal.ts";
+import { Revoked } from "../../../../../src/assistant/remote/revocations.ts";
+import {
+  acme,
+  answerWith,
+  CANARY,
+  chatRequest,
+  createEgressHarness,
+  cut,
+  data,
+  delta,
+  type EgressHarness,
+  never,
+  refused,
+  unreachable,
+} from "../../../../support/egress-harness.ts";
+import { joinText } from "../../../../support/service-harness.ts";
+
+/** Nothing is left of a request that is over. */
+function expectNothingLeft({ consent, book, http }: EgressHarness): void {
+  expect([consent.watching, book.watching, http.reading]).toEqual([0, 0, 0]);
+}
+
+describe("what has to be so before anything leaves", () => {
+  test("the ledger has it, then it is sent, then something is told", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("Hello", " there")];
+    const { events, error } = await world.run(chatRequest);
+    expect(error).toBeUndefined();
+    expect(world.log).toEqual([
+      "ledger inference.generate",
+      "ledger egress.send",
+      "http /chat/completions",
+      "event accepted",
+      "event text",
+      "event text",
+      "event started",
+      "event end",
+    ]);
+    expect(events[0]).toEqual({ type: "accepted", model: "remote:acme:big", ledgerSeq: 0 });
+    expect(joinText(events)).toBe("Hello there");
+    expect(events.slice(-2)).toEqual([
+      { type: "started", prompt: 0, promptTokens: 9, cachedTokens: 0 },
+      { type: "end", choice: 0, reason: "stop", completionTokens: 4 },
+    ]);
+    expect(world.book.statuses).toEqual(["ok"]);
+    expectNothingLeft(world);
+  });
+
+  test("one commit has both entries, and what they tell", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("a")];
+    world.consent.set("mail", true);
+    const egress = {
+      classes: ["prompt", "mail", "files"],
+      allowedOnce: ["files", "mail"],
+    } as const;
+    await world.run({ ...chatRequest, egress });
+    const [generate, send] = world.ledger.entries;
+    expect(generate).toMatchObject({
+      name: "inference.generate",
+      fields: { model: "remote:acme:big", max_tokens: null },
+    });
+    expect(send?.commit).toBe(generate?.commit);
+    expect(send?.fields).toEqual({
+      provider: "acme",
+      model: "remote:acme:big",
+      origin: "https://api.acme.test",
+      kind: "generate",
+      classes: ["prompt", "mail", "files"],
+      once: ["files"],
+      bytes: Buffer.byteLength(JSON.stringify(world.http.calls[0]?.body)),
+      attempt: 1,
+    });
+  });
+
+  test("without consent nothing happens but the refusal, for whatever is in the request", async () => {
+    const scopes = fc.uniqueArray(fc.constantFrom(...dataClasses));
+    await fc.assert(
+      fc.asyncProperty(scopes, scopes, scopes, async (classes, allowed, allowedOnce) => {
+        const world = createEgressHarness();
+        world.http.scripts = [answerWith("a")];
+        for (const scope of dataClasses) world.consent.set(scope, allowed.includes(scope));
+        const { error } = await world.run({ ...chatRequest, egress: { classes, allowedOnce } });
+        const missing = ["prompt" as const, ...classes].filter(
+          (scope) => !allowed.includes(scope) && !allowedOnce.includes(scope),
+        );
+        if (missing.length === 0) {
+          expect(error).toBeUndefined();
+          expect(world.http.calls).toHaveLength(1);
+        } else {
+          expect(error).toMatchObject({ code: "consent_required" });
+          const { message } = error instanceof Error ? error : new Error("none");
+          expect(message).toContain("acme");
+          for (const scope of missing)
+            expect(message).toContain(`\`berth remote consent ${scope} on\``);
+          expect(world.log).toEqual([]);
+          expect(world.book.asked).toBe(0);
+        }
+        expectNothingLeft(world);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("a ledger that cannot be written: nothing leaves, the first time and the second", async () => {
+    const world = createEgressHarness();
+    world.ledger.mode = "down";
+    const unavailable = { code: "ledger_unavailable" };
+    expect((await world.run(chatRequest)).error).toMatchObject(unavailable);
+    await expect(
+      world.service.embed({ ...chatRequest, texts: ["a"] }, new AbortController().signal),
+    ).rejects.toMatchObject(unavailable);
+    await expect(
+      world.service.listModels("acme", new AbortController().signal),
+    ).rejects.toMatchObject(unavailable);
+    expect(world.http.calls).toEqual([]);
+
+    world.ledger.mode = "ok";
+    world.http.scripts = [unreachable];
+    world.http.onOpen = () => (world.ledger.mode = "down");
+    expect((await world.run(chatRequest)).error).toMatchObject(unavailable);
+    expect(world.http.calls).toHaveLength(1);
+    expectNothingLeft(world);
+  });
+
+  test.each([
+    ["tiny", "remote:<provider>:<model>"],
+    ["remote:acme", "remote:<provider>:<model>"],
+    ["remote:other:big", "berth remote"],
+  ])("%s is no model of a provider", async (model, hint) => {
+    const world = createEgressHarness();
+    const { error } = await world.run({ ...chatRequest, model });
+    expect(error).toMatchObject({
+      code: "model_not_found",
+      param: "model",
+      message: expect.stringContaining(hint),
+    });
+    expect(world.log).toEqual([]);
+  });
+
+  test("a provider on the web without a key is not asked, one near by is", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("a")];
+    world.book.key = undefined;
+    expect((await world.run(chatRequest)).error).toMatchObject({
+      code: "unauthorized",
+      message: expect.stringContaining("berth remote key acme"),
+    });
+    expect(world.log).toEqual([]);
+    const [provider] = world.book.providers.splice(0);
+    if (provider) world.book.providers.push({ ...provider, addressClass: "loopback" });
+    expect((await world.run(chatRequest)).error).toBeUndefined();
+    expect(world.http.calls[0]?.bearer).toBeUndefined();
+  });
+});
+
+describe("trying again", () => {
+  test.each([
+    ["nobody there", unreachable],
+    ["cut before the head", cut],
+    ["502", refused(502)],
+    ["503", refused(503)],
+    ["504", refused(504)],
+  ])("%s: twice more, each in the ledger before it leaves", async (_, failure) => {
+    const world = createEgressHarness();
+    world.http.scripts = [failure, failure, answerWith("a")];
+    const { error, events } = await world.run(chatRequest);
+    expect(error).toBeUndefined();
+    expect(events.at(-1)?.type).toBe("end");
+    expect(world.log.slice(0, 7)).toEqual([
+      "ledger inference.generate",
+      "ledger egress.send",
+      "http /chat/completions",
+      "ledger egress.send",
+      "http /chat/completions",
+      "ledger egress.send",
+      "http /chat/completions",
+    ]);
+    const sends = world.ledger.entries.filter(({ name }) => name === "egress.send");
+    expect(sends.map(({ fields }) => fields["attempt"])).toEqual([1, 2, 3]);
+    expect(world.book.statuses).toHaveLength(3);
+    expect(world.book.statuses.at(-1)).toBe("ok");
+  });
+
+  test("not a fourth time", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [refused(503)];
+    expect((await world.run(chatRequest)).error).toMatchObject({ status: 503 });
+    expect(world.http.calls).toHaveLength(3);
+  });
+
+  test("after 250 ms and half a second, more or less a quarter", async () => {
+    for (const [random, first, second] of [
+      [0, 187, 375],
+      [1, 312, 625],
+    ] as const) {
+      const world = createEgressHarness({ random: () => random });
+      world.http.scripts = [unreachable];
+      const times: number[] = [];
+      world.http.onOpen = () => void times.push(world.clock.now());
+      await world.run(chatRequest);
+      const [one = 0, two = 0, three = 0] = times;
+      expect([Math.floor(two - one), Math.floor(three - two)]).toEqual([first, second]);
+    }
+  });
+
+  test("never for what a provider means", async () => {
+    for (const failure of [
+      ...[400, 401, 403, 404, 422, 429, 500, 501].map((status) => refused(status)),
+      new AssistantError("timeout", "slow"),
+      new AssistantError("bad_response", "odd"),
+      new ProviderRefusal("provider_failed", "later", { status: 503, retryAfterSeconds: 60 }),
+    ]) {
+      const world = createEgressHarness();
+      world.http.scripts = [failure];
+      expect((await world.run(chatRequest)).error).toBe(failure);
+      expect(world.http.calls).toHaveLength(1);
+    }
+  });
+
+  test("a Retry-After of a second is kept", async () => {
+    const world = createEgressHarness();
+    const soon = { status: 503, retryAfterSeconds: 1 };
+    world.http.scripts = [new ProviderRefusal("provider_failed", "soon", soon), answerWith("a")];
+    const times: number[] = [];
+    world.http.onOpen = () => void times.push(world.clock.now());
+    await world.run(chatRequest);
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBe(1000);
+  });
+
+  test("never once the answer has begun", async () => {
+    const world = createEgressHarness();
+    for (const pieces of [[cut], [delta({ content: "a" }), cut], [delta({ content: "a" })]]) {
+      world.http.scripts = [{ pieces }];
+      const before = world.http.calls.length;
+      expect((await world.run(chatRequest)).error).toMatchObject({ code: "cut_off" });
+      expect(world.http.calls.length - before).toBe(1);
+      expect(world.book.statuses.at(-1)).toBe("failed");
+    }
+    expectNothingLeft(world);
+  });
+
+  test("accepted comes after five seconds at the latest, while it still waits", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("a")];
+    world.http.head = () => never;
+    const leaving = new AbortController();
+    const events = world.service.generate(chatRequest, leaving.signal);
+    const first = events.next();
+    await world.clock.advance(5_000);
+    expect((await first).value).toMatchObject({ type: "accepted" });
+    const second = events.next();
+    second.catch(() => {});
+    leaving.abort(new Error("gone"));
+    await expect(second).rejects.toThrow("gone");
+    expectNothingLeft(world);
+  });
+});
+
+describe("a credential that changes while a request is tried again", () => {
+  test("one that was cleared goes out no more", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [unreachable];
+    world.http.onOpen = () => (world.book.key = undefined);
+    expect((await world.run(chatRequest)).error).toMatchObject({ code: "unauthorized" });
+    expect(world.http.calls).toHaveLength(1);
+    expect(world.ledger.entries.filter(({ name }) => name === "egress.send")).toHaveLength(1);
+    expectNothingLeft(world);
+  });
+
+  test("nor to a provider that was removed, or is another one by now", async () => {
+    for (const now of [
+      [],
+      [{ ...acme, baseUrl: "https://other.test/v1" }],
+      [{ ...acme, addressClass: "private" as const }],
+    ]) {
+      const world = createEgressHarness();
+      world.http.scripts = [unreachable];
+      world.http.onOpen = () => void world.book.providers.splice(0, 1, ...now);
+      expect((await world.run(chatRequest)).error).toMatchObject({
+        code: "model_not_found",
+        message: expect.stringContaining("removed"),
+      });
+      expect(world.http.calls).toHaveLength(1);
+      expectNothingLeft(world);
+    }
+  });
+
+  test("a new one is taken, and is told as little as the first", async () => {
+    const world = createEgressHarness();
+    const other = "sk-other-9876543210fedcba";
+    world.http.scripts = [unreachable, { pieces: [data({ error: { message: `bad ${other}` } })] }];
+    world.http.onOpen = () => (world.book.key = other);
+    const { error } = await world.run(chatRequest);
+    expect(world.http.calls.map(({ bearer }) => bearer)).toEqual([CANARY, other]);
+    expect(error).toMatchObject({ code: "provider_failed" });
+    expect(String(error)).not.toContain("9876");
+  });
+
+  test("a guided answer is asked for anew with what there is then", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("no JSON")];
+    world.http.onOpen = () => (world.book.key = undefined);
+    const guide = { kind: "json_object" } as const;
+    const { error } = await world.run({ ...chatRequest, guide, isStreamed: false });
+    expect(error).toMatchObject({ code: "unauthorized" });
+    expect(world.http.calls).toHaveLength(1);
+  });
+});
+
+describe("what providers name otherwise", () => {
+  const limited: GenerateRequest = {
+    ...chatRequest,
+    maxTokens: 50,
+    sampling: { repeatPenalty: 1.1 },
+  };
+
+  test.each([
+    ["Unsupported parameter: 'max_tokens' ... Use 'max_completion_tokens' instead."],
+    ["Unknown parameter: stream_options"],
+    ["Extra inputs are not permitted, field: 'repeat_penalty'"],
+  ])("%s: once more, changed, and remembered", async (message) => {
+    const world = createEgressHarness();
+    world.http.scripts = [refused(400, message), answerWith("a")];
+    expect((await world.run(limited)).error).toBeUndefined();
+    const [first, second] = world.http.calls.map(({ body }) => JSON.stringify(body));
+    expect(world.log.filter((line) => line === "ledger egress.send")).toHaveLength(2);
+    const name = /max_completion|stream_options|repeat_penalty/.exec(message)?.[0] ?? "";
+    expect(first?.includes(`"${name}`)).toBe(!name.startsWith("max"));
+    expect(second?.includes(`"${name}`)).toBe(name.startsWith("max"));
+    if (name.startsWith("max")) expect(second).not.toContain('"max_tokens"');
+    // The next request begins with it.
+    await world.run(limited);
+    expect(world.http.calls).toHaveLength(3);
+    expect(JSON.stringify(world.http.calls[2]?.body)).toBe(second);
+  });
+
+  test("not twice, and not for what was not said", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [refused(400, "use max_completion_tokens")];
+    expect((await world.run(limited)).error).toMatchObject({ status: 400 });
+    expect(world.http.calls).toHaveLength(2);
+    expect((await world.run(chatRequest)).error).toMatchObject({ status: 400 });
+    expect(world.http.calls).toHaveLength(3);
+  });
+});
+
+describe("a key that is cleared", () => {
+  const cleared = new Revoked("unauthorized", "the key of acme was cleared", "acme");
+
+  test.each([
+    ["before the head", { head: () => never, scripts: [answerWith("a")] }],
+    ["before the first byte", { scripts: [{ pieces: [never] }] }],
+    ["between pieces", { scripts: [{ pieces: [delta({ content: "a" }), never] }] }],
+    ["in a wait", { scripts: [unreachable] }],
+  ])("ends what is under way by it, %s, and nothing more is sent", async (_, http) => {
+    const world = createEgressHarness();
+    Object.assign(world.http, http);
+    const running = world.run(chatRequest);
+    await world.clock.settle();
+    await world.clock.settle();
+    world.book.revocations.end("other", cleared);
+    expect(world.book.watching).toBe(1);
+    world.book.revocations.end("acme", cleared);
+    expect((await running).error).toBe(cleared);
+    expect(world.http.calls).toHaveLength(1);
+    // What was known of it was forgotten with the key.
+    expect(world.book.statuses).toEqual(http.scripts[0] === unreachable ? ["unreachable"] : []);
+    expectNothingLeft(world);
+  });
+
+  test("ends lists of models as well, and nothing of them is kept", async () => {
+    const world = createEgressHarness();
+    world.http.head = () => never;
+    world.http.scripts = [answerWith("a")];
+    const asked = world.service.listModels("acme", new AbortController().signal);
+    asked.catch(() => {});
+    const listed = world.service.models();
+    await world.clock.settle();
+    await world.clock.settle();
+    expect(world.book.watching).toBe(2);
+    world.book.revocations.end("acme", cleared);
+    await expect(asked).rejects.toBe(cleared);
+    expect(await listed).toEqual([]);
+    expect(world.book.statuses).toEqual([]);
+    expectNothingLeft(world);
+  });
+
+  test("while the ledger writes: nothing leaves", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("a")];
+    world.ledger.onAppend = () => world.book.revocations.end("acme", cleared);
+    expect((await world.run(chatRequest)).error).toBe(cleared);
+    expect(world.http.calls).toEqual([]);
+    expectNothingLeft(world);
+  });
+});
+
+describe("consent that is taken back", () => {
+  type Moment = "before the head" | "before the first byte" | "between pieces" | "in a wait";
+  const moments: readonly Moment[] = [
+    "before the head",
+    "before the first byte",
+    "between pieces",
+    "in a wait",
+  ];
+
+  test("ends what is under way by it at every moment, and sends nothing more", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...moments),
+        fc.constantFrom(...dataClasses),
+        fc.uniqueArray(fc.constantFrom(...dataClasses)),
+        fc.boolean(),
+        async (moment, revoked, others, isOnce) => {
+          const world = createEgressHarness();
+          for (const scope of dataClasses) world.consent.set(scope, true);
+          if (moment === "before the head") world.http.head = () => never;
+          world.http.scripts =
+            moment === "in a wait"
+              ? [unreachable]
+              : moment === "between pieces"
+                ? [{ pieces: [delta({ content: "a" }), never] }]
+                : [{ pieces: [never] }];
+          const classes: DataClass[] = ["prompt", ...others];
+          const allowedOnce: DataClass[] = isOnce ? [revoked] : [];
+          const request = { ...chatRequest, egress: { classes, allowedOnce } };
+          const leaving = new AbortController();
+          const running = world.run(request, leaving.signal);
+          await world.clock.settle();
+          await world.clock.settle();
+          const sent = world.http.calls.length;
+          expect(sent).toBe(1);
+          world.consent.set(revoked, false);
+          const isEnded = classes.includes(revoked) && !isOnce;
+          if (!isEnded) leaving.abort(new Error("gone"));
+          const { error } = await running;
+          expect(error).toMatchObject(
+            isEnded
+              ? { code: "consent_required", message: expect.stringContaining("taken back") }
+              : { message: "gone" },
+          );
+          expect(world.http.calls).toHaveLength(sent);
+          expect(world.book.statuses).not.toContain("failed");
+          expectNothingLeft(world);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test("while the ledger writes: nothing leaves", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [answerWith("a")];
+    world.ledger.onAppend = () => world.consent.set("prompt", false);
+    expect((await world.run(chatRequest)).error).toMatchObject({ code: "consent_required" });
+    expect(world.http.calls).toEqual([]);
+  });
+
+  test("is what is told, also where the connection's end is heard of first", async () => {
+    const world = createEgressHarness();
+    const body = async function* () {
+      yield Buffer.from(delta({ content: "a" }));
+      world.consent.set("prompt", false);
+      throw cut;
+    };
+    const answer = { status: 200, contentType: "text/event-stream", body };
+    world.http.open = () => Promise.resolve(answer);
+    const { error } = await world.run(chatRequest);
+    expect(error).toMatchObject({ code: "consent_required" });
+    expect(world.book.statuses).toEqual(["ok"]);
+  });
+
+  test("of an embedding too", async () => {
+    const world = createEgressHarness();
+    world.http.scripts = [{ pieces: [never] }];
+    const embedding = world.service.embed(
+      { ...chatRequest, texts: ["a"] },
+      new AbortController().signal,
+    );
+    embedding.catch(() => {});
+    await world.clock.settle();
+    await world.clock.settle();
+    world.consent.set("prompt", false);
+    await expect(embedding).rejects.toMatchObject({ code: "consent_required" });
+    expectNothingLeft(world);
+  });
+});
+
+describe("who leaves", () => {
+  test.each(["by an abort", "by leaving the loop"])("%s: the body is left", async (how) => {
+    const world = createEgressHarness();
+    world.http.scripts = [{ pieces: [delta({ content: "a" }), never] }];
+    const leaving = new AbortController();
+    const events = world.service.generate(chatRequest, leaving.signal);
+    await events.next();
+    expect((await events.next()).value).toMatchObject({ type: "text" });
+    expect(world.http.reading).toBe(1);
+    if (how === "by an abort") {
+      const pending = events.next();
+      pending.catch(() => {});
+      leaving.abort(new Error("gone"));
+      await expect(pending).rejects.toThrow("gone");
+    } else await events.return();
+    expect(world.book.statuses).toEqual(["ok"]);
+    expectNothingLeft(world);
+  });
+});
+
+test("no key is in an error, an entry or a body", async () => {
+  const world = createEgressHarness();
+  const echo = { error: { message: `Incorrect API key provided: ${CANARY}`, code: 401 } };
+  const seen: unknown[] = [];
+  for (const pieces of [
+    [`data: ${JSON.stringify(echo)}\n\n`],
+    [JSON.stringify(echo)],
+    [`data: {${CANARY}\n\n`],
+    [CANARY],
+    [`<html>${CANARY}`],
+  ]) {
+    world.http.scripts = [{ pieces }];
+    const { error, events } = await world.run(chatRequest);
+    expect(error).toBeInstanceOf(AssistantError);
+    if (error instanceof Error) seen.push(error.message, String(error.cause), events);
+  }
+  seen.push(
+    world.ledger.entries,
+    world.http.calls.map(({ body }) => body),
+  );
+  expect(JSON.stringify(seen)).not.toContain("canary");
+  expect(world.http.calls[0]?.bearer).toBe(CANARY);
+});

@@ -1,0 +1,240 @@
+import { expect, it } from "vitest";
+import { openDescriptors } from "../../../../support/open-descriptors.ts";
+import { catchAssistantError } from "../../../../support/provider/catch-assistant-error.ts";
+import {
+  createChatBody,
+  ProviderHarness,
+  readText,
+} from "../../../../support/provider/provider-harness.ts";
+import type { ScriptedResponse } from "../../../../support/provider/scripted-response.ts";
+
+const never = () => new Promise<never>(() => {});
+/** One piece, and then nothing until it is left. */
+const endless: ScriptedResponse = {
+  type: "chat",
+  text: ["a", "b"],
+  before: (piece) => (piece ? never() : undefined),
+};
+
+it("keeps a connection for the next request to the same provider", async () => {
+  await using world = await ProviderHarness.start({ tls: true });
+  for (let turn = 0; turn < 5; turn++) await world.text();
+
+  expect(world.provider.connectionsTotal).toBe(1);
+  await world.http.closeIdle("acm");
+  expect(world.provider.connections).toBe(1);
+  await world.http.closeIdle("acme");
+  await world.provider.until(({ connections }) => connections === 0);
+});
+
+it("asks once more where a kept connection was closed, and only there", async () => {
+  await using world = await ProviderHarness.start();
+  await world.text();
+  // Read and not answered: nobody can tell that from a connection that was just closed.
+  world.provider.next({ type: "reset" });
+  expect(await world.text()).toContain("[DONE]");
+  expect(world.provider.requests).toHaveLength(3);
+
+  world.provider.next({ type: "reset" }, { type: "reset" });
+  expect(await catchAssistantError(world.open())).toMatchObject({ code: "unreachable" });
+  expect(world.provider.requests).toHaveLength(5);
+});
+
+it("asks once more where every kept connection was closed", async () => {
+  await using world = await ProviderHarness.start();
+  await Promise.all(Array.from({ length: 4 }, () => world.text()));
+  world.provider.dropConnections();
+
+  expect(await world.text()).toContain("[DONE]");
+});
+
+it("asks nothing again once a byte of an answer has come, or after a while", async () => {
+  await using world = await ProviderHarness.start();
+  await world.text();
+  world.provider.next({ type: "raw", bytes: "HTTP/1.1 2", afterwards: "cut" });
+  expect(await catchAssistantError(world.open())).toMatchObject({ code: "bad_response" });
+  await world.text();
+  world.provider.next({ type: "chat", text: ["a", "b"], afterwards: { after: 1, do: "cut" } });
+  expect(await catchAssistantError(world.text())).toMatchObject({ code: "cut_off" });
+
+  expect(world.provider.requests).toHaveLength(4);
+});
+
+it("does not keep more connections than it needs", async () => {
+  await using world = await ProviderHarness.start();
+  await Promise.all(Array.from({ length: 30 }, () => world.text()));
+
+  expect(world.provider.connectionsTotal).toBe(30);
+  await world.provider.until(({ connections }) => connections === 8);
+  expect(await world.text()).toContain("[DONE]");
+});
+
+it("keeps no connection that the provider wants to end", async () => {
+  await using world = await ProviderHarness.start();
+  world.provider.next({
+    type: "status",
+    status: 200,
+    headers: { connection: "close" },
+    body: "{}",
+  });
+  await world.text();
+  await world.provider.until(({ connections }) => connections === 0);
+
+  expect(await world.text()).toContain("[DONE]");
+});
+
+it("frees the connection of a caller who leaves, whenever that is", async () => {
+  await using world = await ProviderHarness.start();
+  const whoLeaves = async (when: (left: AbortController) => Promise<unknown>) => {
+    const left = new AbortController();
+    await expect(when(left)).rejects.toThrow("gone");
+    await world.provider.until(({ connections }) => connections === 0);
+    await world.untilQuiet();
+    expect(world.clock.pending).toBe(0);
+  };
+  const gone = new Error("gone");
+
+  await whoLeaves(async (left) => {
+    left.abort(gone);
+    return await world.open({ signal: left.signal });
+  });
+  await whoLeaves(async (left) => {
+    const opened = world.open({ signal: left.signal });
+    left.abort(gone);
+    return await opened;
+  });
+  await whoLeaves(async (left) => {
+    world.provider.next({ type: "hang" });
+    const sofar = world.provider.requests.length;
+    const opened = world.open({ signal: left.signal });
+    await world.provider.until(({ requests }) => requests.length > sofar);
+    left.abort(gone);
+    return await opened;
+  });
+  await whoLeaves(async (left) => {
+    world.provider.next(endless);
+    const answer = await world.open({ signal: left.signal });
+    const text = readText(answer);
+    left.abort(gone);
+    return await text;
+  });
+  await whoLeaves(async (left) => {
+    world.provider.next(endless);
+    const answer = await world.open({ signal: left.signal });
+    left.abort(gone);
+    return await readText(answer);
+  });
+});
+
+it("frees the connection of who leaves the body, begun or not", async () => {
+  await using world = await ProviderHarness.start();
+  world.provider.next(endless, endless);
+  const begun = await world.open();
+  for await (const piece of begun.body()) {
+    expect(piece.length).toBeGreaterThan(0);
+    break;
+  }
+  const notBegun = await world.open();
+  await notBegun.body()[Symbol.asyncIterator]().return?.();
+
+  await world.provider.until(({ connections }) => connections === 0);
+});
+
+it("ends everything that is under way when it is disposed", async () => {
+  const world = await ProviderHarness.start({ tls: true });
+  await world.text();
+  world.provider.next(endless, { type: "hang" });
+  const answer = await world.open();
+  const text = readText(answer);
+  const opened = world.open({ limits: { headMs: 60_000 } });
+  await world.provider.until(({ requests }) => requests.length === 3);
+  const connecting = world.open();
+  const all = [text, opened, connecting].map((waited) => catchAssistantError(waited));
+  await world.http[Symbol.asyncDispose]();
+
+  for (const error of await Promise.all(all))
+    expect(error).toMatchObject({ code: "shutting_down" });
+  expect(await catchAssistantError(world.open())).toMatchObject({ code: "shutting_down" });
+  await world.provider.until(({ connections }) => connections === 0);
+  expect(world.clock.pending).toBe(0);
+  await world[Symbol.asyncDispose]();
+});
+
+it("streams a hundred answers at a time, each to its own caller", async () => {
+  await using world = await ProviderHarness.start({ tls: true });
+  const asked = Array.from({ length: 100 }, (_, number) => `number ${number} please`);
+  let here = 0;
+  const together = new Promise<void>((resolve) => {
+    world.provider.next(
+      ...asked.map(
+        (): ScriptedResponse => ({
+          type: "chat",
+          text: ["x"],
+          before: () => {
+            here += 1;
+            if (here === asked.length) resolve();
+            return together;
+          },
+        }),
+      ),
+    );
+  });
+  const answers = await Promise.all(asked.map(() => world.open()));
+  expect(world.provider.connections).toBe(100);
+  const texts = await Promise.all(answers.map((answer) => readText(answer)));
+  expect(texts.every((text) => text.includes("[DONE]"))).toBe(true);
+
+  const own = await Promise.all(
+    asked.map((words) => world.text({ body: createChatBody(words, { stream: true }) })),
+  );
+  for (const [number, text] of own.entries()) expect(text).toContain(`" ${number}"`);
+});
+
+const turns: Readonly<Record<string, ScriptedResponse>> = {
+  "/v1/endless": endless,
+  "/v1/cut": { type: "chat", text: ["a", "b"], afterwards: { after: 1, do: "cut" } },
+  "/v1/silent": endless,
+  "/v1/hang": { type: "hang" },
+  "/v1/refused": { type: "status", status: 500, body: "no" },
+  "/v1/garbage": { type: "raw", bytes: "?\r\n\r\n", afterwards: "hang" },
+  "/v1/compressed": {
+    type: "status",
+    status: 200,
+    headers: { "content-encoding": "br" },
+    body: "x",
+  },
+  "/v1/long": { type: "chat", text: Array.from({ length: 100 }, () => "long") },
+};
+
+it("leaves nothing behind after 200 streams that were cancelled, cut, too slow or refused", async () => {
+  await using world = await ProviderHarness.start({ tls: true, script: ({ path }) => turns[path] });
+  await world.text();
+  await world.http.closeIdle("acme");
+  await world.provider.until(({ connections }) => connections === 0);
+  const descriptors = openDescriptors();
+  const kinds: readonly (() => Promise<unknown>)[] = [
+    async () => {
+      const left = new AbortController();
+      const answer = await world.open({ signal: left.signal, path: "/endless" });
+      const text = readText(answer);
+      left.abort(new Error("gone"));
+      return await text;
+    },
+    () => world.text({ path: "/cut" }),
+    () => world.text({ path: "/silent", limits: { silentMs: 20 } }),
+    () => world.open({ path: "/hang", limits: { headMs: 20 } }),
+    () => world.open({ path: "/refused" }),
+    () => world.text({ path: "/garbage" }),
+    () => world.open({ path: "/compressed" }),
+    () => world.text({ path: "/long", limits: { bytesMax: 1_000 } }),
+  ];
+  const started = Array.from({ length: 200 }, (_, number) => kinds[number % kinds.length]?.());
+  const outcomes = await Promise.allSettled(started);
+
+  expect(outcomes.filter(({ status }) => status === "fulfilled")).toEqual([]);
+  await world.http.closeIdle("acme");
+  await world.provider.until(({ connections }) => connections === 0);
+  await world.untilQuiet();
+  expect(world.clock.pending).toBe(0);
+  await expect.poll(openDescriptors).toBeLessThanOrEqual(descriptors);
+});

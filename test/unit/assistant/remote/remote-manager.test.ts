@@ -1,0 +1,434 @@
+import { describe, expect, test } from "vitest";
+import { type DataClass, dataClasses } from "../../../../src/assistant/data-class.ts";
+import type { OAuthSession } from "../../../../src/assistant/remote/vault/port.ts";
+import { RemoteHarness, sandboxedCaller, userCaller } from "../../../support/remote-harness.ts";
+
+const home = { id: "home", displayName: "At home", baseUrl: "http://127.0.0.1:11434/v1" };
+const never = new AbortController().signal;
+const nobodyAsked = () => {};
+
+function found(world: RemoteHarness, id: string) {
+  const provider = world.providers.find(id);
+  if (!provider) throw new Error(`no ${id}`);
+  return provider;
+}
+
+const session: OAuthSession = {
+  kind: "oauth",
+  accessToken: "first",
+  refreshToken: "again",
+  expiresAtMs: 1_000_000,
+  clientId: "berth",
+};
+
+/** What requests under way at a provider end with, from now on. */
+const endings = (world: RemoteHarness, id: string) => {
+  const codes: string[] = [];
+  const watch = () =>
+    world.revocations.onRevoked(id, ({ code }) => {
+      codes.push(code);
+      watch();
+    });
+  watch();
+  return codes;
+};
+
+describe("providers", () => {
+  test("two are built in, without a key; nothing is allowed", async () => {
+    await using world = new RemoteHarness();
+    const { providers, consent, login, protection } = world.remote.state();
+    expect(providers.map(({ id, builtin, auth }) => [id, builtin, auth])).toEqual([
+      ["openrouter", true, "sign_in"],
+      ["huggingface", true, "sign_in"],
+    ]);
+    expect(providers.every(({ credential }) => !credential.present)).toBe(true);
+    expect(Object.keys(consent)).toEqual([...dataClasses]);
+    expect(Object.values(consent)).toEqual(dataClasses.map(() => false));
+    expect(login).toEqual({ pending: [] });
+    expect(protection.state).toBe("ready");
+    expect(world.providers.usable()).toEqual([]);
+  });
+
+  test("one that is added is kept, after the ledger has it", async () => {
+    await using world = new RemoteHarness();
+    await world.remote.addProvider(home, userCaller);
+    expect(world.store.providers()).toMatchObject([{ id: "home", addressClass: "loopback" }]);
+    expect(world.entries).toEqual(["remote.provider.add"]);
+    // On this machine nobody needs a key.
+    expect(world.providers.usable().map(({ id }) => id)).toEqual(["home"]);
+    await expect(world.remote.listModels("home", never)).resolves.toEqual(["home-model"]);
+  });
+
+  test("its id, its name and its address are judged, and taken once", async () => {
+    await using world = new RemoteHarness();
+    const refused = (wanted: Partial<typeof home>) =>
+      world.remote.addProvider({ ...home, ...wanted }, userCaller);
+    for (const id of ["", "Home", "a:b", "-a", "x".repeat(33), "a b", "../etc"])
+      await expect(refused({ id })).rejects.toMatchObject({
+        code: "invalid_request",
+        param: "id",
+      });
+    for (const displayName of ["a\nb", "x".repeat(101), "\u202Eevil"])
+      await expect(refused({ displayName })).rejects.toMatchObject({ param: "display_name" });
+    await expect(refused({ baseUrl: "nowhere" })).rejects.toMatchObject({
+      code: "invalid_request",
+    });
+    await expect(refused({ id: "openrouter" })).rejects.toMatchObject({ code: "exists" });
+    expect(world.entries).toEqual([]);
+    const both = await Promise.allSettled([refused({}), refused({})]);
+    expect(both.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    expect(world.store.providers()).toHaveLength(1);
+  });
+
+  test("one that goes takes its key along; those that are built in stay", async () => {
+    await using world = new RemoteHarness();
+    await world.remote.addProvider(home, userCaller);
+    await world.remote.setKey("home", "sk-1", userCaller);
+    await world.remote.removeProvider("home", userCaller);
+    expect(world.vault.kept.size).toBe(0);
+    expect(world.providers.find("home")).toBeUndefined();
+    expect(world.disconnected).toEqual(["home"]);
+    expect(world.remote.state().providers.map(({ last_used: used }) => used)).toEqual([null, null]);
+    world.providers.noteStatus("openrouter", "ok");
+    expect(world.remote.state().providers[0]).toMatchObject({
+      status: "ok",
+      last_used: "2030-01-01T00:00:00.000Z",
+    });
+    // An answer that was still on its way.
+    world.providers.noteStatus("home", "unauthorized");
+    await world.remote.addProvider(home, userCaller);
+    expect(world.remote.state().providers.at(-1)).toMatchObject({
+      status: "unknown",
+      last_used: null,
+    });
+    await world.remote.removeProvider("home", userCaller);
+    await expect(world.remote.removeProvider("home", userCaller)).rejects.toMatchObject({
+      code: "not_found",
+    });
+    await expect(world.remote.removeProvider("openrouter", userCaller)).rejects.toMatchObject({
+      code: "invalid_request",
+    });
+  });
+
+  test("there are 64 of them at most", async () => {
+    await using world = new RemoteHarness();
+    const add = (id: string) => world.remote.addProvider({ ...home, id }, userCaller);
+    await Promise.all(Array.from({ length: 62 }, (_, number) => add(`p${number}`)));
+    const asked = world.entries.length;
+    await expect(add("another")).rejects.toMatchObject({ code: "limits_exceeded" });
+    expect(world.entries).toHaveLength(asked);
+    await world.remote.removeProvider("p0", userCaller);
+    await add("another");
+    expect(world.remote.state().providers).toHaveLength(64);
+  });
+
+  test("nothing is done that the ledger has not", async () => {
+    await using world = new RemoteHarness();
+    world.ledger.mode = "down";
+    const down = { code: "ledger_unavailable" };
+    await expect(world.remote.addProvider(home, userCaller)).rejects.toMatchObject(down);
+    await expect(world.remote.setKey("openrouter", "sk-1", userCaller)).rejects.toMatchObject(down);
+    await expect(world.remote.setConsent("prompt", true, userCaller)).rejects.toMatchObject(down);
+    await expect(world.remote.beginLogin("openrouter", userCaller)).rejects.toMatchObject(down);
+    expect(world.store.providers()).toEqual([]);
+    expect(world.vault.kept.size).toBe(0);
+    expect(world.store.allowed()).toEqual([]);
+    expect(world.consent.missing(["prompt"])).toEqual(["prompt"]);
+  });
+
+  test("a sandboxed app changes nothing, and may look", async () => {
+    await using world = new RemoteHarness();
+    const { remote } = world;
+    const forbidden = { code: "forbidden" };
+    await expect(remote.addProvider(home, sandboxedCaller)).rejects.toMatchObject(forbidden);
+    await expect(remote.removeProvider("openrouter", sandboxedCaller)).rejects.toMatchObject(
+      forbidden,
+    );
+    await expect(remote.setKey("openrouter", "k", sandboxedCaller)).rejects.toMatchObject(
+      forbidden,
+    );
+    await expect(remote.clearKey("openrouter", sandboxedCaller)).rejects.toMatchObject(forbidden);
+    await expect(remote.setConsent("prompt", true, sandboxedCaller)).rejects.toMatchObject(
+      forbidden,
+    );
+    await expect(remote.beginLogin("openrouter", sandboxedCaller)).rejects.toMatchObject(forbidden);
+    await expect(remote.logout("openrouter", sandboxedCaller)).rejects.toMatchObject(forbidden);
+    expect(world.entries).toEqual([]);
+    expect(remote.state().v).toBe(1);
+  });
+});
+
+describe("keys", () => {
+  test.each([
+    ["", "empty"],
+    [" \n", "empty"],
+    ["a b", "blanks"],
+    ["a\nb", "blanks"],
+    ["schlüssel", "outside ASCII"],
+    ["x".repeat(16_385), "longer"],
+  ])("%j cannot be one", async (key, why) => {
+    await using world = new RemoteHarness();
+    await expect(world.remote.setKey("openrouter", key, userCaller)).rejects.toMatchObject({
+      code: "invalid_request",
+      param: "key",
+      message: expect.stringContaining(why),
+    });
+    expect(world.entries).toEqual([]);
+  });
+
+  test("one is set without what surrounds it, told of without itself, and cleared", async () => {
+    await using world = new RemoteHarness();
+    world.providers.noteStatus("openrouter", "unauthorized");
+    await world.remote.setKey("openrouter", "  sk-canary\n", userCaller);
+    expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBe("sk-canary");
+    const [state] = world.remote.state().providers;
+    expect(state).toMatchObject({
+      credential: { present: true, kind: "key" },
+      status: "unknown",
+    });
+    expect(JSON.stringify(world.remote.state())).not.toContain("canary");
+    expect(JSON.stringify(world.ledger.entries)).not.toContain("canary");
+    await world.remote.clearKey("openrouter", userCaller);
+    await world.remote.clearKey("openrouter", userCaller);
+    expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBeUndefined();
+    expect(world.entries).toEqual(["remote.key.set", "remote.key.clear", "remote.key.clear"]);
+  });
+
+  test("one that has yet to be read is read of those only who may set it", async () => {
+    await using world = new RemoteHarness();
+    let times = 0;
+    const read = async () => {
+      times += 1;
+      return "sk-1";
+    };
+    await expect(world.remote.setKey("openrouter", read, sandboxedCaller)).rejects.toMatchObject({
+      code: "forbidden",
+    });
+    await expect(world.remote.setKey("nobody", read, userCaller)).rejects.toMatchObject({
+      code: "not_found",
+    });
+    expect(times).toBe(0);
+    await world.remote.setKey("openrouter", read, userCaller);
+    expect([times, await world.credentials.bearer(found(world, "openrouter"), never)]).toEqual([
+      1,
+      "sk-1",
+    ]);
+  });
+});
+
+describe("requests under way", () => {
+  test("end with the key that is cleared, the session that is left and the provider that goes", async () => {
+    await using world = new RemoteHarness();
+    await world.remote.addProvider(home, userCaller);
+    const [here, there] = [endings(world, "home"), endings(world, "huggingface")];
+    await world.remote.setKey("home", "sk-1", userCaller);
+    // Another key is no reason to end what goes by the one before.
+    await world.remote.setKey("home", "sk-2", userCaller);
+    expect(here).toEqual([]);
+    await world.remote.clearKey("home", userCaller);
+    // Now it goes without one, and may.
+    await world.remote.clearKey("home", userCaller);
+    expect(here).toEqual(["unauthorized"]);
+    await world.remote.removeProvider("home", userCaller);
+    expect(here).toEqual(["unauthorized", "model_not_found"]);
+    expect(there).toEqual([]);
+    await world.credentials.keep(found(world, "huggingface"), session);
+    await world.remote.logout("huggingface", userCaller);
+    await world.remote.logout("huggingface", userCaller);
+    expect(there).toEqual(["unauthorized"]);
+  });
+
+  test("go on where nothing was taken back, since it could not be written down", async () => {
+    await using world = new RemoteHarness();
+    await world.remote.setKey("openrouter", "sk-1", userCaller);
+    const ended = endings(world, "openrouter");
+    world.ledger.mode = "down";
+    await expect(world.remote.clearKey("openrouter", userCaller)).rejects.toMatchObject({
+      code: "ledger_unavailable",
+    });
+    expect(ended).toEqual([]);
+  });
+});
+
+describe("consent", () => {
+  test.each(dataClasses)("%s is given and taken back", async (scope: DataClass) => {
+    await using world = new RemoteHarness();
+    let revoked = 0;
+    await world.remote.setConsent(scope, true, userCaller);
+    expect(world.consent.missing(dataClasses)).toEqual(dataClasses.filter((it) => it !== scope));
+    expect(world.store.allowed()).toEqual([scope]);
+    world.consent.onRevoked([scope], () => revoked++);
+    const stop = world.consent.onRevoked([scope], () => revoked++);
+    stop();
+    await world.remote.setConsent(scope, false, userCaller);
+    await world.remote.setConsent(scope, false, userCaller);
+    expect(revoked).toBe(1);
+    expect(world.store.allowed()).toEqual([]);
+    expect(world.entries).toEqual(["remote.consent", "remote.consent", "remote.consent"]);
+  });
+
+  test("taking back counts also where it cannot be written down", async () => {
+    await using world = new RemoteHarness();
+    await world.remote.setConsent("prompt", true, userCaller);
+    let revoked = 0;
+    world.consent.onRevoked(["prompt", "files"], () => revoked++);
+    world.ledger.mode = "down";
+    await expect(world.remote.setConsent("prompt", false, userCaller)).rejects.toMatchObject({
+      code: "ledger_unavailable",
+    });
+    expect(revoked).toBe(1);
+    expect(world.consent.missing(["prompt"])).toEqual(["prompt"]);
+    // The next start does not bring it back either.
+    expect(world.store.allowed()).toEqual([]);
+  });
+
+  test("what was allowed before it was taken back does not come after it", async () => {
+    await using world = new RemoteHarness();
+    const seen: boolean[] = [];
+    world.ledger.onCommit = () => void seen.push(world.consent.isAllowed("prompt"));
+    const given = world.remote.setConsent("prompt", true, userCaller);
+    const taken = world.remote.setConsent("prompt", false, userCaller);
+    await given;
+    expect(world.consent.isAllowed("prompt")).toBe(false);
+    world.ledger.mode = "down";
+    await expect(taken).rejects.toMatchObject({ code: "ledger_unavailable" });
+    expect(world.consent.isAllowed("prompt")).toBe(false);
+    expect(world.store.allowed()).toEqual([]);
+    world.ledger.mode = "ok";
+    await world.remote.setConsent("prompt", true, userCaller);
+    expect(world.consent.isAllowed("prompt")).toBe(true);
+    expect(world.store.allowed()).toEqual(["prompt"]);
+    expect(seen).toEqual([false, false]);
+  });
+
+  test("of what there is not is refused by name", async () => {
+    await using world = new RemoteHarness();
+    await expect(world.remote.setConsent("Prompt", true, userCaller)).rejects.toMatchObject({
+      code: "invalid_request",
+      param: "scope",
+      message: expect.stringContaining("prompt, files, mail"),
+    });
+  });
+});
+
+describe("sessions", () => {
+  test("a sign-in is kept as one, and signing out forgets it and tells the provider", async () => {
+    await using world = new RemoteHarness();
+    await expect(world.remote.beginLogin("openrouter", userCaller)).resolves.toContain(
+      "openrouter",
+    );
+    await world.signIns.sink?.keep("openrouter", {
+      ...session,
+      accessToken: "sk-or",
+      refreshToken: undefined,
+      expiresAtMs: undefined,
+    });
+    world.signIns.sink?.completed("openrouter", true, "ok");
+    expect(world.ended).toEqual(["openrouter true ok"]);
+    expect(world.remote.state().providers[0]?.credential.kind).toBe("oauth");
+    expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBe("sk-or");
+    await world.remote.logout("openrouter", userCaller);
+    await world.remote.logout("openrouter", userCaller);
+    expect(world.vault.kept.size).toBe(0);
+    expect(world.signIns.revoked).toMatchObject([{ accessToken: "sk-or" }]);
+    expect(world.signIns.cancelled).toEqual(["openrouter", "openrouter"]);
+    expect(world.entries).toEqual([
+      "remote.login",
+      "remote.login",
+      "remote.key.set",
+      "remote.login",
+      "remote.key.clear",
+    ]);
+  });
+
+  test("one that is being kept while somebody signs out is forgotten too", async () => {
+    await using world = new RemoteHarness();
+    const kept = world.signIns.sink?.keep("openrouter", session);
+    await world.remote.logout("openrouter", userCaller);
+    await kept;
+    expect(world.vault.kept.size).toBe(0);
+  });
+
+  test("signing out leaves a key that was written down", async () => {
+    await using world = new RemoteHarness();
+    await world.remote.setKey("openrouter", "sk-mine", userCaller);
+    await world.remote.logout("openrouter", userCaller);
+    expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBe("sk-mine");
+  });
+
+  test("one can sign in at the built-in ones only", async () => {
+    await using world = new RemoteHarness();
+    await world.remote.addProvider(home, userCaller);
+    for (const call of [
+      world.remote.beginLogin("home", userCaller),
+      world.remote.logout("home", userCaller),
+    ])
+      await expect(call).rejects.toMatchObject({ code: "invalid_request", param: "id" });
+    await expect(world.remote.beginLogin("nobody", userCaller)).rejects.toMatchObject({
+      code: "not_found",
+    });
+  });
+
+  test("one that is about to end is renewed once for all who ask", async () => {
+    await using world = new RemoteHarness();
+    const provider = found(world, "huggingface");
+    await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() + 30_000 });
+    let answer: (renewed: OAuthSession) => void = nobodyAsked;
+    world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
+    const leaving = new AbortController();
+    const left = world.credentials.bearer(provider, leaving.signal);
+    const asked = [1, 2, 3].map(() => world.credentials.bearer(provider, never));
+    await expect.poll(() => world.signIns.refreshes).toBe(1);
+    leaving.abort(new Error("gone"));
+    await expect(left).rejects.toThrow("gone");
+    answer({ ...session, accessToken: "second", expiresAtMs: world.clock.now() + 3_600_000 });
+    expect(await Promise.all(asked)).toEqual(["second", "second", "second"]);
+    expect(await world.credentials.bearer(provider, never)).toBe("second");
+    expect(world.signIns.refreshes).toBe(1);
+  });
+
+  test("one that cannot be renewed is used to its end", async () => {
+    await using world = new RemoteHarness();
+    const provider = found(world, "huggingface");
+    const expiresAtMs = world.clock.now() + 30_000;
+    await world.credentials.keep(provider, { ...session, refreshToken: undefined, expiresAtMs });
+    expect(await world.credentials.bearer(provider, never)).toBe("first");
+    expect(world.signIns.refreshes).toBe(0);
+    await world.clock.advance(30_000);
+    await world.credentials.bearer(provider, never);
+    expect(world.signIns.refreshes).toBe(1);
+  });
+
+  test("one that was forgotten while it was renewed does not come back", async () => {
+    await using world = new RemoteHarness();
+    const provider = found(world, "huggingface");
+    await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() });
+    let answer: (renewed: OAuthSession) => void = nobodyAsked;
+    world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
+    const asked = world.credentials.bearer(provider, never);
+    await expect.poll(() => world.signIns.refreshes).toBe(1);
+    await world.remote.logout("huggingface", userCaller);
+    answer({ ...session, accessToken: "second" });
+    // Neither does it go out with the request that has waited for it.
+    expect(await asked).toBeUndefined();
+    expect(world.vault.kept.size).toBe(0);
+    expect(world.signIns.revoked.map(({ accessToken }) => accessToken)).toEqual([
+      "first",
+      "second",
+    ]);
+  });
+
+  test("a key that was written down while a session was renewed is used in its place", async () => {
+    await using world = new RemoteHarness();
+    const provider = found(world, "huggingface");
+    await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() });
+    let answer: (renewed: OAuthSession) => void = nobodyAsked;
+    world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
+    const asked = world.credentials.bearer(provider, never);
+    await expect.poll(() => world.signIns.refreshes).toBe(1);
+    await world.remote.setKey("huggingface", "hf-mine", userCaller);
+    answer({ ...session, accessToken: "second" });
+    expect(await asked).toBe("hf-mine");
+    expect(world.signIns.revoked).toMatchObject([{ accessToken: "second" }]);
+  });
+});

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { Debouncer } from "../../../src/base/debouncer.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+function timer() {
+  const clock = new VirtualClock();
+  const calls: number[] = [];
+  const start = clock.now();
+  const hints = new Debouncer(clock, () => calls.push(clock.now() - start));
+  return { clock, calls, hints };
+}
+
+describe("HintTimer", () => {
+  it("calls once when it has been quiet for 50 ms", async () => {
+    const { clock, calls, hints } = timer();
+    hints.trigger();
+    await clock.advance(30);
+    hints.trigger();
+    await clock.advance(49);
+    expect(calls).toEqual([]);
+    await clock.advance(1000);
+    expect(calls).toEqual([80]);
+  });
+
+  it("does not wait for quiet longer than 500 ms", async () => {
+    const { clock, calls, hints } = timer();
+    for (let at = 0; at < 1200; at += 20) {
+      hints.trigger();
+      await clock.advance(20);
+    }
+    expect(calls).toEqual([500, 1000]);
+  });
+
+  it("forgets its hints when it is stopped", async () => {
+    const { clock, calls, hints } = timer();
+    hints.trigger();
+    hints.cancel();
+    await clock.advance(1000);
+    expect(calls).toEqual([]);
+  });
+});

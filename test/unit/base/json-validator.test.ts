@@ -1,0 +1,39 @@
+import { Type } from "typebox";
+import { describe, expect, it } from "vitest";
+import { LazyValidator } from "../../../src/base/json-validator.ts";
+
+const schema = Type.Object(
+  { name: Type.String({ minLength: 2 }), port: Type.Integer({ maximum: 65_535 }) },
+  { additionalProperties: false },
+);
+
+describe("a shape", () => {
+  it("is fitted by what its schema takes, and by nothing else", () => {
+    const shape = new LazyValidator<{ name: string; port: number }>(schema);
+    expect(shape.errors).toEqual([]);
+    expect(shape.isValid({ name: "web", port: 80 })).toBe(true);
+    expect(shape.errors).toEqual([]);
+    for (const value of [null, "web", {}, { name: "web" }, { name: "web", port: "80" }])
+      expect(shape.isValid(value)).toBe(false);
+  });
+
+  it("says what is wrong first, or all of it", () => {
+    const wrong = { name: "w", port: 70_000, more: true };
+    const faults = (shape: LazyValidator<unknown>) => {
+      expect(shape.isValid(wrong)).toBe(false);
+      return shape.errors.map(({ keyword }) => keyword);
+    };
+    expect(faults(new LazyValidator(schema))).toHaveLength(1);
+    expect(faults(new LazyValidator(schema, { allErrors: true })).toSorted()).toEqual([
+      "additionalProperties",
+      "maximum",
+      "minLength",
+    ]);
+  });
+
+  it("changes nothing in the schema that it was given", () => {
+    const before = JSON.stringify(schema);
+    new LazyValidator(schema).isValid({});
+    expect(JSON.stringify(schema)).toBe(before);
+  });
+});

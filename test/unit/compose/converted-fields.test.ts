@@ -1,0 +1,320 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { collectSpecs, fixturesFolder, importFixture, importTexts } from "./compose-fixtures.ts";
+
+const at = (path: string) => join(fixturesFolder, path);
+
+/** One service named `app`, written as YAML, beside a `db`. */
+function app(body: string, extra = {}) {
+  const lines = body
+    .trim()
+    .split("\n")
+    .map((line) => `    ${line}`);
+  const text = `services:\n  app:\n    image: example/app:1\n${lines.join("\n")}\n  db: { image: "example/db:1" }\n`;
+  const result = importTexts({ "compose.yaml": text }, extra);
+  return { spec: collectSpecs(result)["app"], result };
+}
+
+test("WordPress: port, volumes, dependencies and variables", () => {
+  expect(collectSpecs(importFixture("wordpress.yaml"))).toEqual({
+    wordpress: {
+      image: "wordpress:6.8-apache",
+      port: 80,
+      env: {
+        WORDPRESS_DB_HOST: "db",
+        WORDPRESS_DB_USER: "exampleuser",
+        WORDPRESS_DB_PASSWORD: "examplepass",
+        WORDPRESS_DB_NAME: "exampledb",
+      },
+      volumes: [{ name: "wordpress", path: "/var/www/html" }],
+      dependsOn: ["db"],
+    },
+    db: {
+      image: "mysql:8.0",
+      env: {
+        MYSQL_DATABASE: "exampledb",
+        MYSQL_USER: "exampleuser",
+        MYSQL_PASSWORD: "examplepass",
+        MYSQL_RANDOM_ROOT_PASSWORD: "1",
+      },
+      volumes: [{ name: "db", path: "/var/lib/mysql" }],
+    },
+  });
+});
+
+test("Nextcloud: env files, the words of a command, loopback ports that the ingress replaces", () => {
+  const { db, app: nextcloud, cron } = collectSpecs(importFixture("nextcloud.yaml"));
+  expect(db?.command).toEqual(["--transaction-isolation=READ-COMMITTED", "--binlog-format=ROW"]);
+  expect(db?.env).toEqual({
+    MYSQL_PASSWORD: "a # sharp $one",
+    MYSQL_DATABASE: "nextcloud",
+    MYSQL_USER: "nextcloud",
+  });
+  expect(nextcloud).toMatchObject({ port: 80, dependsOn: ["db", "redis"] });
+  expect(nextcloud?.env).toMatchObject({ MYSQL_HOST: "db", MYSQL_USER: "nextcloud" });
+  expect(nextcloud).not.toHaveProperty("ports");
+  expect(cron?.entrypoint).toEqual(["/cron.sh"]);
+});
+
+test("Immich: variables of an env file, folders beside the Compose file, a check for a shell", () => {
+  const specs = collectSpecs(importFixture("immich.yaml", { envFiles: [at("immich.env")] }));
+  expect(specs["immich-server"]).toMatchObject({
+    image: "registry.example.org/immich-app/immich-server:v2",
+    port: 2283,
+    volumes: [
+      { hostPath: at("library"), path: "/data" },
+      { hostPath: "/etc/localtime", path: "/etc/localtime", readOnly: true },
+    ],
+  });
+  // Compose's own defaults, which are longer than Berth's.
+  expect(specs["redis"]?.healthCheck).toEqual({
+    command: ["/bin/sh", "-c", "redis-cli ping || exit 1"],
+    interval: "30s",
+    timeout: "30s",
+  });
+});
+
+test("Gitea: ssh and the database stay ports of the machine, HTTP becomes the port", () => {
+  const { server, db } = collectSpecs(importFixture("gitea.yaml"));
+  expect(server).toMatchObject({ port: 3000, ports: [{ host: 222, container: 22 }] });
+  expect(db?.ports).toEqual([{ host: 5432, container: 5432, address: "127.0.0.1" }]);
+  expect(db).not.toHaveProperty("port");
+});
+
+test("Vaultwarden: doubled dollars, expose", () => {
+  const { vaultwarden } = collectSpecs(importFixture("vaultwarden.yaml"));
+  expect(vaultwarden).toMatchObject({
+    port: 80,
+    env: { ADMIN_TOKEN: "$argon2id$v=19$m=65540,t=3,p=4$c2FsdA$aGFzaA", SIGNUPS_ALLOWED: "false" },
+  });
+});
+
+test("Jellyfin: udp, long volumes, user", () => {
+  expect(collectSpecs(importFixture("jellyfin.yaml"))["jellyfin"]).toMatchObject({
+    port: 8096,
+    user: "1000:1000",
+    ports: [{ host: 7359, container: 7359, protocol: "udp" }],
+    volumes: [
+      { hostPath: "/srv/jellyfin/config", path: "/config" },
+      { name: "cache", path: "/cache" },
+      { hostPath: "/srv/media", path: "/media", readOnly: true },
+    ],
+  });
+});
+
+test("Traefik's labels: domains, path, prefix that is stripped, port", () => {
+  const { whoami, api } = collectSpecs(importFixture("traefik.yaml"));
+  expect(whoami).toMatchObject({
+    port: 8000,
+    domain: "whoami.example.org",
+    ingress: { domains: ["www.example.org"] },
+  });
+  expect(api).toMatchObject({
+    port: 3000,
+    domain: "www.example.org",
+    ingress: { pathPrefix: "/api", stripPrefix: true },
+    replicas: 2,
+  });
+});
+
+test("Plausible: names that are no labels, references to them, required variables", () => {
+  const without = importFixture("plausible.yaml");
+  expect(Object.keys(collectSpecs(without))).toEqual(["plausible-db", "plausible-events-db"]);
+  expect(without.findings.filter(({ level }) => level === "failed")).toMatchObject([
+    { line: 37, message: "the variable BASE_URL has to be set: the public address" },
+    { line: 38, message: "the variable SECRET_KEY_BASE has to be set: a long random text" },
+  ]);
+  const { plausible } = collectSpecs(
+    importFixture("plausible.yaml", { envFiles: [at("plausible.env")] }),
+  );
+  expect(plausible?.dependsOn).toEqual(["plausible-db", "plausible-events-db"]);
+  expect(plausible?.env).toMatchObject({
+    BASE_URL: "https://stats.example.org",
+    DATABASE_URL: "postgres://postgres:postgres@plausible_db:5432/plausible",
+  });
+});
+
+test("n8n: anchors, merge keys and extension fields", () => {
+  const { "n8n-worker": worker, postgres, n8n } = collectSpecs(importFixture("n8n.yaml"));
+  expect(n8n).toMatchObject({
+    image: "n8nio/n8n:1.110",
+    port: 5678,
+    dependsOn: ["redis", "postgres"],
+  });
+  expect(worker).toMatchObject({
+    command: ["worker"],
+    env: { DB_POSTGRESDB_PASSWORD: "n8n", N8N_CONCURRENCY: "5" },
+    dependsOn: ["n8n", "postgres", "redis"],
+  });
+  expect(postgres?.healthCheck?.command?.[2]).toBe(
+    "pg_isready -h localhost -U ${POSTGRES_USER} -d ${POSTGRES_DB}",
+  );
+});
+
+test("Ghost: nginx-proxy, limits, restarts, an external volume", () => {
+  const result = importFixture("ghost.yaml");
+  const { ghost, db } = collectSpecs(result);
+  expect(ghost).toMatchObject({
+    port: 2368,
+    domain: "blog.example.org",
+    ingress: { domains: ["www.blog.example.org"] },
+    resources: { memory: "512Mi", cpu: "0.5" },
+    restart: { attempts: 0 },
+  });
+  expect(db).toMatchObject({ restart: { attempts: 3 }, stopGracePeriod: "1m30s" });
+  const copies = result.findings.flatMap(({ hint }) =>
+    hint?.includes("docker run") ? [hint] : [],
+  );
+  expect(copies).toHaveLength(2);
+  expect(copies[0]).toContain("-v compose_ghost:/from:ro");
+  expect(copies[1]).toContain("-v old_blog_db:/from:ro");
+});
+
+test("Authentik: files of secrets are mounted, other secrets become references", () => {
+  const result = importFixture("authentik.yaml");
+  const { postgresql, server, migrate, worker } = collectSpecs(result);
+  expect(postgresql?.volumes).toContainEqual({
+    hostPath: at("pg_pass.txt"),
+    path: "/run/secrets/pg_pass",
+    readOnly: true,
+  });
+  expect(server?.env).toMatchObject({
+    AUTHENTIK_SECRET_KEY: { secret: "server-secrets", key: "AUTHENTIK_SECRET_KEY" },
+  });
+  expect(result.secretValues).toEqual([{ secret: "server-secrets", key: "AUTHENTIK_SECRET_KEY" }]);
+  expect(server?.dependsOn).toEqual(["postgresql"]);
+  expect(migrate).toMatchObject({ running: false, command: ["ak", "migrate"] });
+  expect(worker).toBeUndefined();
+});
+
+test("a file for developing: builds, extends, include, profiles, a git repository", () => {
+  const specs = collectSpecs(importFixture("dev/compose.yaml"));
+  expect(Object.keys(specs)).toEqual(["queue", "web-app", "api", "docs"]);
+  expect(specs["web-app"]).toMatchObject({
+    source: { local: "web" },
+    build: {
+      dockerfile: "docker/Dockerfile.dev",
+      target: "dev",
+      args: { NODE_ENV: "development" },
+    },
+    port: 3000,
+    workingDir: "/srv/app",
+    env: { LOG_LEVEL: "debug" },
+    volumes: [
+      { hostPath: at("dev/shared/certificates"), path: "/certificates", readOnly: true },
+      { hostPath: at("dev/web"), path: "/srv/app" },
+    ],
+    stopGracePeriod: "2s",
+  });
+  expect(specs["api"]).toMatchObject({ source: { local: "../api" }, replicas: 2 });
+  expect(specs["docs"]?.source).toEqual({
+    git: { url: "https://git.example.org/team/docs.git", ref: "main", path: "site" },
+  });
+  expect(specs["queue"]).toMatchObject({
+    port: 15_672,
+    resources: { memory: "256Mi", cpu: "0.50" },
+    rollout: { strategy: "recreate" },
+    restart: { attempts: 3, interval: "2m", backoff: "5s" },
+  });
+  expect(collectSpecs(importFixture("dev/compose.yaml", { profiles: ["tools"] }))).toHaveProperty(
+    "mailhog",
+  );
+  const elsewhere = importFixture("dev/compose.yaml", { specFolder: at("dev/specs") });
+  expect(collectSpecs(elsewhere)["web-app"]?.source).toEqual({ local: "../web" });
+});
+
+test("secrets: references in place of values, which then stand nowhere", () => {
+  const result = importFixture("wordpress.yaml", { secrets: "secret" });
+  expect(collectSpecs(result)["wordpress"]?.env).toMatchObject({
+    WORDPRESS_DB_PASSWORD: { secret: "wordpress-secrets", key: "WORDPRESS_DB_PASSWORD" },
+    WORDPRESS_DB_USER: "exampleuser",
+  });
+  expect(result.secretValues).toEqual([
+    { secret: "wordpress-secrets", key: "WORDPRESS_DB_PASSWORD" },
+    { secret: "db-secrets", key: "MYSQL_PASSWORD" },
+    { secret: "db-secrets", key: "MYSQL_RANDOM_ROOT_PASSWORD" },
+  ]);
+  expect(JSON.stringify(result)).not.toContain("examplepass");
+});
+
+test("a prefix renames every app, and the hosts in variables are reported", () => {
+  const result = importFixture("wordpress.yaml", { namePrefix: "blog-" });
+  expect(collectSpecs(result)["blog-wordpress"]?.dependsOn).toEqual(["blog-db"]);
+  expect(result.findings).toContainEqual(
+    expect.objectContaining({
+      level: "lost",
+      line: 10,
+      message: 'WORDPRESS_DB_HOST names the host "db", which is called "blog-db" now',
+    }),
+  );
+});
+
+test("services whose names come to the same label get different names", () => {
+  const services = { my_app: {}, "my.app": {}, "my-app": {} };
+  const withImages = Object.fromEntries(
+    Object.keys(services).map((name) => [name, { image: "a:1" }]),
+  );
+  const result = importTexts({ "compose.yaml": JSON.stringify({ services: withImages }) });
+  expect(result.apps.map(({ service, manifest }) => [service, manifest.metadata.name])).toEqual([
+    ["my_app", "my-app-2"],
+    ["my.app", "my-app-3"],
+    ["my-app", "my-app"],
+  ]);
+});
+
+test.each([
+  ['ports: ["80"]', { port: 80 }],
+  ['ports: ["127.0.0.1::9000"]', { port: 9000 }],
+  ['ports: ["[::1]:25:25"]', { ports: [{ host: 25, container: 25, address: "::1" }] }],
+  ['ports: ["443:443", "8080:80"]', { port: 80 }],
+  [
+    'ports: ["8000:8000", "6881-6882:6881-6882/udp"]',
+    {
+      port: 8000,
+      ports: [
+        { host: 6881, container: 6881, protocol: "udp" },
+        { host: 6882, container: 6882, protocol: "udp" },
+      ],
+    },
+  ],
+  [
+    "ports: [{ target: 53, published: 5353, protocol: udp, host_ip: 10.0.0.1 }]",
+    {
+      ports: [{ host: 5353, container: 53, protocol: "udp", address: "10.0.0.1" }],
+    },
+  ],
+  [
+    "healthcheck: { test: [CMD, ping, db], retries: 5, timeout: 3s }",
+    {
+      healthCheck: { command: ["ping", "db"], interval: "30s", timeout: "3s", retries: 5 },
+    },
+  ],
+  [
+    "labels: { caddy: blog.example.org, caddy.reverse_proxy: '{{upstreams 2368}}' }",
+    {
+      port: 2368,
+      domain: "blog.example.org",
+    },
+  ],
+  ["network_mode: bridge", {}],
+  ["volumes: ['~/data:/data']", { volumes: [{ hostPath: "/home/me/data", path: "/data" }] }],
+  ["mem_limit: 1.5g", { resources: { memory: "1536Mi" } }],
+  ["stop_grace_period: 1500000us", { stopGracePeriod: "1500ms" }],
+  ["deploy: { replicas: 0 }", { running: false }],
+])("%s", (body, fields) => {
+  expect(app(body).spec).toEqual({ image: "example/app:1", ...fields });
+});
+
+test.each([
+  ["ports: ['99999:80']", "is left out: it is not a port from 1 to 65535"],
+  ["ports: ['1-3:80-81']", "is left out: it has ranges of different lengths"],
+  ['command: "sh -c \'x"', "has a quotation mark or a backslash that nothing follows"],
+  ["mem_limit: lots", '"lots" is no limit that an App can have; at least 6m'],
+  ["user: [a]", "is left out: a single value was expected here"],
+  ["depends_on: [gone]", '"gone" is not part of this import, so nothing waits for it'],
+  ["entrypoint: []", "an empty entrypoint takes the image's own away, which an App cannot"],
+  ["volumes: ['C:\\x:/data']", '"C:\\x" is not a folder that can be named here'],
+  ["environment: { 'A B': 1 }", '"A B" is not the name of a variable that an App can have'],
+])("%s is reported", (body, message) => {
+  expect(app(body).result.findings).toContainEqual(expect.objectContaining({ line: 4, message }));
+});

@@ -1,0 +1,263 @@
+import { describe, expect, test } from "vitest";
+import { parseEnvFile } from "../../../src/compose/env-file.ts";
+import { importCompose } from "../../../src/compose/import-compose.ts";
+import { interpolate } from "../../../src/compose/interpolate-variables.ts";
+import { findHostReference } from "../../../src/compose/report-references.ts";
+import { splitShellWords } from "../../../src/compose/shell-words.ts";
+import { parseTraefikRule } from "../../../src/compose/traefik-rule.ts";
+import { collectSpecs, importTexts } from "./compose-fixtures.ts";
+
+const variables = new Map([
+  ["A", "one"],
+  ["EMPTY", ""],
+]);
+
+test.each([
+  ["$A and ${A}", "one and one"],
+  ["${A:-x}${B:-x}${EMPTY:-x}${EMPTY-x}${B-x}", "onexxx"],
+  ["${B:-${A:-y}}/${B:-${C-z}}", "one/z"],
+  ["${A:+there}${B:+there}${EMPTY:+there}${EMPTY+set}", "thereset"],
+  ["${A:?needed}", "one"],
+  ["$$A $${A} $$$$", "$A ${A} $$"],
+  ["${B:-}", ""],
+  ["${B:-a}b}", "ab}"],
+  ["no dollar", "no dollar"],
+])("%s", (text, result) => {
+  expect(interpolate(text, variables)).toEqual({ text: result, unsetVariables: [] });
+});
+
+test.each([
+  ["${B:?set it}", "the variable B has to be set: set it"],
+  ["${EMPTY:?}", "the variable EMPTY has to be set"],
+  ["costs 5$", 'a "$" begins no variable here'],
+  ["${A", 'a "$" begins no variable here'],
+  ["${}", "${...} holds no name"],
+  ["${A!}", "${A...} is not written as Compose has it"],
+  [`${"${B:-".repeat(30)}${"}".repeat(30)}`, "nested too deeply"],
+])("%s fails", (text, message) => {
+  expect(interpolate(text, variables).failure).toContain(message);
+});
+
+test("what is not set is named", () => {
+  expect(interpolate("${B}$C${A}", variables)).toEqual({ text: "one", unsetVariables: ["B", "C"] });
+});
+
+test("env files: quotes, comments, variables, several lines, names alone", () => {
+  const text = [
+    "# a comment",
+    "export PLAIN = some value # behind it",
+    "HASH=a#b",
+    "SINGLE='$A # kept'",
+    'DOUBLE="$A\\n\\"x\\" \\$A"',
+    'LONG="first',
+    'second"',
+    "LATER=${PLAIN}!",
+    "ALONE",
+    "EMPTY=",
+    "not a line",
+    "MONEY=5$",
+    'OPEN="never closed',
+  ].join("\r\n");
+  const { entries, problems } = parseEnvFile(text, variables);
+  expect(Object.fromEntries(entries.map(({ key, value }) => [key, value]))).toEqual({
+    PLAIN: "some value",
+    HASH: "a#b",
+    SINGLE: "$A # kept",
+    DOUBLE: 'one\n"x" $A',
+    LONG: "first\nsecond",
+    LATER: "some value!",
+    ALONE: undefined,
+    EMPTY: "",
+    MONEY: "5$",
+  });
+  expect(problems.map(({ line }) => line)).toEqual([11, 12, 13]);
+  expect(parseEnvFile("A='x' # $B", variables, true).entries[0]?.value).toBe("'x' # $B");
+});
+
+test.each([
+  ["sh -c 'a && b'", ["sh", "-c", "a && b"]],
+  ['run "a \\"b\\" c"  --x=\'\'', ["run", 'a "b" c', "--x="]],
+  ["a\\ b ''", ["a b", ""]],
+  ["", []],
+  ["'open", undefined],
+  ["end\\", undefined],
+])("words of %s", (text, words) => {
+  expect(splitShellWords(text)).toEqual(words);
+});
+
+describe("Traefik rules", () => {
+  test.each([
+    ["Host(`a`)", [clause(["a"])]],
+    ["Host(`a`, `b`)", [clause(["a", "b"])]],
+    ['Host("a") || Host(`b`)', [clause(["a"]), clause(["b"])]],
+    [
+      "(Host(`a`) || Host(`b`)) && PathPrefix(`/x`)",
+      [clause(["a"], ["/x"]), clause(["b"], ["/x"])],
+    ],
+    ["Host(`a`) && !Path(`/x`)", [clause(["a"], [], ["!"])]],
+    ["Host(`a`) &&", undefined],
+    ["Host(a)", undefined],
+    ["(Host(`a`)", undefined],
+    ["", undefined],
+  ])("%s", (rule, clauses) => {
+    expect(parseTraefikRule(rule)).toEqual(clauses);
+  });
+
+  test("a rule made to multiply is given up on", () => {
+    const either = "(Host(`a`) || Host(`b`))";
+    expect(parseTraefikRule(Array.from({ length: 40 }, () => either).join(" && "))).toBeUndefined();
+  });
+});
+
+test.each([
+  ["postgres://u:p@db:5432/x", "db", "address"],
+  ["http://db/x", "db", "address"],
+  ["db:5432", "db", "address"],
+  ["db", "db", "word"],
+  ["a,db.", "db", "word"],
+  ["mydb db-2 db_1 db.example.org", "db", undefined],
+])("%s names %s: %s", (text, host, how) => {
+  expect(findHostReference(text, host)).toBe(how);
+});
+
+describe("several files", () => {
+  const base = `
+services:
+  app:
+    image: a:1
+    command: [run, --slow]
+    environment: [LEVEL=info, MODE=old]
+    ports: ["8080:80"]
+    volumes: [data:/data, ./a:/a]
+    depends_on: [db]
+  db: { image: b:1 }
+`;
+  const over = `
+services:
+  app:
+    command: [run]
+    environment: { LEVEL: debug }
+    volumes: [./data:/data]
+    depends_on: { db: { condition: service_healthy } }
+    healthcheck: { test: "true" }
+    ports: !reset []
+  db:
+    image: !override b:2
+    mem_limit: 64m
+`;
+  function both(text: string) {
+    const files = new Map([
+      ["/p/a.yaml", base],
+      ["/p/sub/b.yaml", text],
+    ]);
+    return importCompose(
+      { files: [...files.keys()], specFolder: "/p" },
+      {
+        read: (path) => {
+          const found = files.get(path);
+          return found === undefined ? { problem: "there is no such file" } : { text: found };
+        },
+        displayPath: (path) => path.slice(3),
+      },
+    );
+  }
+
+  test("are laid over each other; paths start at the first one's folder", () => {
+    const { app, db } = collectSpecs(both(over));
+    expect(app).toMatchObject({
+      command: ["run"],
+      env: { LEVEL: "debug", MODE: "old" },
+      dependsOn: ["db"],
+      volumes: [
+        { hostPath: "/p/data", path: "/data" },
+        { hostPath: "/p/a", path: "/a" },
+      ],
+    });
+    expect(app).not.toHaveProperty("port");
+    expect(db).toMatchObject({ image: "b:2", resources: { memory: "64Mi" } });
+  });
+
+  test("findings name the file that they are about", () => {
+    const result = both("services:\n  app:\n    cap_add: [ALL]\n");
+    expect(result.findings).toContainEqual(
+      expect.objectContaining({
+        file: "sub/b.yaml",
+        line: 3,
+        column: 5,
+        key: "services.app.cap_add",
+      }),
+    );
+  });
+});
+
+describe("files that cannot be read as they are", () => {
+  test.each([
+    ["a: b: c", /^compose.yaml:1 not valid YAML/],
+    ["", /^compose.yaml:1 the file is empty/],
+    ["- a", /^compose.yaml:1 a Compose file is a mapping/],
+    ["services: {}", /no service is declared here/],
+    ["services:\n  a: { image: x, image: y }", /^compose.yaml:2 the key "image" is there twice/],
+    ["services:\n  a: *nowhere", /^compose.yaml:2 there is no anchor &nowhere/],
+    ["services:\n  a: !secret x", /^compose.yaml:2 the tag !secret is not one of Compose/],
+    ["services:\n  a: text", /^compose.yaml:2 has to be a mapping/],
+    [
+      "services:\n  a: { ports: ['80'] }",
+      /^compose.yaml:2 has neither an image nor something to build/,
+    ],
+    ["services:\n  a: { image: UPPER/x }", /^compose.yaml:2 the image "UPPER\/x"/],
+    [
+      "services:\n  a: { image: x, extends: { service: b } }",
+      /^compose.yaml:2 there is no service "b"/,
+    ],
+    [
+      "services:\n  a: { image: x, extends: b }\n  b: { image: x, extends: a }",
+      /^compose.yaml:[23] extends goes in a circle/,
+    ],
+    [
+      "include: [other.yaml]\nservices: {}",
+      /^compose.yaml:1 cannot read other.yaml: there is no such/,
+    ],
+    ["include: [compose.yaml]\nservices: {}", /^compose.yaml:1 include goes in a circle/],
+    ["include: ['oci://x/y']", /^compose.yaml:1 files of other machines are not included/],
+  ])("%j", (text, message) => {
+    expect(failures({ "compose.yaml": text })[0] ?? "").toMatch(message);
+  });
+
+  test("aliases that multiply are stopped before they cost anything", () => {
+    const levels = Array.from({ length: 12 }, (_, at) => {
+      const refs = at === 0 ? "x" : Array.from({ length: 10 }, () => `*l${at - 1}`).join(", ");
+      return `x-${at}: &l${at} [${refs}]`;
+    });
+    const text = `${levels.join("\n")}\nservices:\n  a: { image: x, command: *l11 }\n`;
+    expect(failures({ "compose.yaml": text })).toEqual([
+      "compose.yaml:1 too large once its aliases are expanded",
+    ]);
+  });
+
+  test("a chain of includes that does not end is stopped", () => {
+    const many = Object.fromEntries(
+      Array.from({ length: 40 }, (_, at) => [
+        at === 0 ? "compose.yaml" : `${at}.yaml`,
+        `include: [${at + 1}.yaml]\n`,
+      ]),
+    );
+    expect(failures(many).join("\n")).toContain("include is more than 10 files deep");
+  });
+
+  test("one bad service does not take the others along", () => {
+    const result = importTexts({
+      "compose.yaml": "services:\n  good: { image: a:1 }\n  bad: { image: '${NEEDED:?why}' }\n",
+    });
+    expect(result.apps.map(({ service }) => service)).toEqual(["good"]);
+  });
+});
+
+function clause(hosts: string[], prefixes: string[] = [], others: string[] = []) {
+  return { hosts, prefixes, others };
+}
+
+function failures(texts: Record<string, string>): string[] {
+  return importTexts(texts).findings.flatMap(({ level, file, line, message }) =>
+    level === "failed" ? [`${file}:${line} ${message}`] : [],
+  );
+}

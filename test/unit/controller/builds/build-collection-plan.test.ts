@@ -1,0 +1,109 @@
+import { describe, expect, test } from "vitest";
+import {
+  type BuildCollectionInput,
+  findBuiltImages,
+  planBuildCollection,
+} from "../../../../src/controller/builds/build-collection-plan.ts";
+import { IMAGE_PREFIX, imageLabels } from "../../../../src/controller/labels.ts";
+import type { BuiltImageInfo } from "../../../../src/controller/runtime/port.ts";
+
+const NOW = Date.parse("2030-01-01T12:00:00Z");
+const HOUR_MS = 3_600_000;
+
+describe("images", () => {
+  test("the newest of each app stay", () => {
+    const images = [image("web", 1), image("web", 2), image("web", 3), image("db", 1)];
+    expect(going({ images, keep: 2 })).toEqual(["web:1"]);
+  });
+
+  test("what is guarded stays, by reference and by id, however old", () => {
+    const images = [1, 2, 3, 4, 5].map((age) => image("web", age));
+    const guarded = { images: new Set([tag("web", 1), "id-web-2"]), archives: new Set<string>() };
+    expect(going({ images, keep: 1, protectedContent: guarded })).toEqual(["web:3", "web:4"]);
+  });
+
+  test("over the budget the oldest go first, also where a larger one is newer", () => {
+    const images = [
+      image("web", 1, 10),
+      image("db", 2, 10),
+      image("web", 3, 80),
+      image("db", 4, 10),
+    ];
+    expect(going({ images, bytesMax: 95 })).toEqual(["web:1", "db:2"]);
+    expect(going({ images, bytesMax: 50 })).toEqual(["web:1", "db:2", "web:3"]);
+    expect(going({ images, bytesMax: 110 })).toEqual([]);
+  });
+
+  test("what is guarded counts in the budget", () => {
+    const images = [image("web", 1, 90), image("web", 2, 10), image("web", 3, 5)];
+    const guarded = { images: new Set([tag("web", 1)]), archives: new Set<string>() };
+    expect(going({ images, protectedContent: guarded, bytesMax: 96 })).toEqual(["web:2"]);
+    expect(going({ images, protectedContent: guarded, bytesMax: 0 })).toEqual(["web:2", "web:3"]);
+  });
+
+  test("archives count in the budget", () => {
+    const images = [image("web", 1, 10), image("web", 2, 10)];
+    const archives = [{ digest: "a", bytes: 85, storedAtMs: NOW }];
+    expect(going({ images, archives, bytesMax: 100 })).toEqual(["web:1"]);
+  });
+
+  test("only what this instance built is looked at", () => {
+    const own = image("web", 1);
+    const strangers = [
+      { ...own, labels: imageLabels("ffffffff", { app: "web", build: 1, revision: "r" }) },
+      { ...own, labels: { [`${IMAGE_PREFIX}0123abcd`]: "web" } },
+      { ...own, tags: [...own.tags, "mine:1"] },
+      { ...own, tags: ["mine:1"] },
+      { ...own, tags: [] },
+    ];
+    expect(findBuiltImages("0123abcd", strangers)).toEqual([]);
+    expect(findBuiltImages("0123abcd", [own])).toHaveLength(1);
+  });
+});
+
+describe("archives", () => {
+  test("what nothing names goes, after a grace", () => {
+    const archives = [
+      { digest: "named", bytes: 1, storedAtMs: NOW - 48 * HOUR_MS },
+      { digest: "loose", bytes: 1, storedAtMs: NOW - 2 * HOUR_MS },
+      { digest: "fresh", bytes: 1, storedAtMs: NOW - HOUR_MS / 2 },
+    ];
+    const guarded = { images: new Set<string>(), archives: new Set(["named"]) };
+    const plan = planBuildCollection(input({ archives, protectedContent: guarded }));
+    expect(plan.archives.map(({ digest }) => digest)).toEqual(["loose"]);
+  });
+});
+
+function going(changes: Partial<BuildCollectionInput>): string[] {
+  return planBuildCollection(input(changes)).images.map(
+    ({ references }) => references[0]?.replace("berth-0123abcd/", "") ?? "",
+  );
+}
+
+function input(changes: Partial<BuildCollectionInput>): BuildCollectionInput {
+  return {
+    instance: "0123abcd",
+    images: [],
+    archives: [],
+    protectedContent: { images: new Set(), archives: new Set() },
+    keep: 10,
+    bytesMax: 1_000,
+    nowMs: NOW,
+    ...changes,
+  };
+}
+
+/** The larger `age` is the newer. */
+function image(app: string, age: number, bytes = 1): BuiltImageInfo {
+  return {
+    id: `id-${app}-${age}`,
+    tags: [tag(app, age)],
+    labels: imageLabels("0123abcd", { app, build: age, revision: "r" }),
+    bytes,
+    createdAt: new Date(NOW - 100 * HOUR_MS + age * HOUR_MS).toISOString(),
+  };
+}
+
+function tag(app: string, age: number): string {
+  return `berth-0123abcd/${app}:${age}`;
+}

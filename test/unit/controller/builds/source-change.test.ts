@@ -1,0 +1,144 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { AppSpec } from "../../../../src/resources/app-spec.ts";
+import { DEPLOYED_AT_ANNOTATION } from "../../../../src/resources/resource.ts";
+import {
+  BuildServiceHarness,
+  createCommitId,
+  REPOSITORY,
+} from "../../../support/build-service-harness.ts";
+import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
+
+const other: AppSpec = { source: { git: { url: REPOSITORY, ref: "other" } } };
+
+let bench: BuildServiceHarness;
+
+beforeEach(() => {
+  bench = new BuildServiceHarness();
+});
+
+afterEach(() => bench[Symbol.asyncDispose]());
+
+describe("a source that an app turns away from and comes back to", () => {
+  test("is looked at anew after an image", async () => {
+    const before = await bench.waitUntilResolved(bench.apply("web"));
+    bench.apply("web", { image: "web:1" });
+    bench.git.refs.set("main", createCommitId("b"));
+    const after = await bench.waitUntilResolved(bench.apply("web"));
+    expect([before.revision, after.revision]).toEqual([createCommitId("a"), createCommitId("b")]);
+  });
+
+  test("is looked at anew after a source that led nowhere", async () => {
+    await bench.waitUntilResolved(bench.apply("web"));
+    const lost = bench.apply("web", other);
+    await vi.waitFor(
+      () => expect(bench.service.source(lost)).toMatchObject({ type: "failed" }),
+      WAIT_OPTIONS,
+    );
+    bench.git.refs.set("main", createCommitId("b"));
+    expect(await bench.waitUntilResolved(bench.apply("web"))).toMatchObject({
+      revision: createCommitId("b"),
+    });
+  });
+
+  test("is looked at anew after a kill that came before its pin was dropped", async () => {
+    await bench.waitUntilResolved(bench.apply("web"));
+    const pin = bench.store.sourcePins.get("web");
+    bench.apply("web", { image: "web:1" });
+    if (pin) bench.store.sourcePins.set("web", pin);
+    bench.kill();
+    await bench.service.start();
+    bench.git.refs.set("main", createCommitId("b"));
+    expect(await bench.waitUntilResolved(bench.apply("web"))).toMatchObject({
+      revision: createCommitId("b"),
+    });
+  });
+
+  test("is not pinned by a look that was under way", async () => {
+    const app = bench.apply("web");
+    bench.service.source(app);
+    bench.apply("web", other);
+    await vi.waitFor(() => expect(bench.git.remotes).toHaveLength(1), WAIT_OPTIONS);
+    bench.git.refs.set("main", createCommitId("b"));
+    expect(await bench.waitUntilResolved(bench.apply("web"))).toMatchObject({
+      revision: createCommitId("b"),
+    });
+  });
+
+  test("stays at its commit where something else of the app changes", async () => {
+    const git = { url: REPOSITORY, ref: "main" };
+    await bench.waitUntilResolved(bench.apply("web"));
+    bench.git.refs.set("main", createCommitId("b"));
+    const app = bench.apply("web", { replicas: 2, source: { git: { ...git, interval: "1h" } } });
+    expect(bench.service.source(app)).toMatchObject({ revision: createCommitId("a") });
+    await bench.clock.advance(0);
+  });
+
+  test("shows no failure of before", async () => {
+    bench.builder.script = { fails: { step: 2 } };
+    const app = bench.apply("web");
+    const source = await bench.waitUntilResolved(app);
+    bench.service.ensure(app, source);
+    await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("failed"), WAIT_OPTIONS);
+    bench.apply("web", other);
+    const again = bench.apply("web");
+    bench.builder.script = {};
+    expect(await bench.waitUntilBuilt(again)).toEqual({ type: "succeeded", id: 2 });
+  });
+});
+
+describe("a build that the app has no use for any more", () => {
+  test.each<[what: string, spec: AppSpec, message: string]>([
+    ["an image", { image: "web:1" }, "the app has no source any more"],
+    ["another source", other, "the app has another source now"],
+    [
+      "a suspension",
+      { source: { git: { url: REPOSITORY, ref: "main" } }, suspend: true },
+      "the app is suspended",
+    ],
+  ])("ends with %s, running or waiting", async (_what, spec, message) => {
+    bench.builder.script = { hangs: true };
+    for (const name of ["one", "two"]) {
+      const app = bench.apply(name);
+      bench.service.ensure(app, await bench.waitUntilResolved(app));
+    }
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), WAIT_OPTIONS);
+    for (const name of ["two", "one"]) bench.apply(name, spec);
+    for (const id of [1, 2]) {
+      await vi.waitFor(
+        () => expect(bench.store.builds.get(id)).toMatchObject({ state: "cancelled", message }),
+        WAIT_OPTIONS,
+      );
+    }
+    expect(bench.builder.runs.map(({ ended }) => ended)).toEqual(["cancelled"]);
+    bench.builder.script = {};
+    expect(await bench.waitUntilBuilt(bench.apply("one"))).toEqual({ type: "succeeded", id: 3 });
+  });
+
+  test("ends when the deletion of the app begins", async () => {
+    bench.builder.script = { hangs: true };
+    const app = bench.apply("web");
+    bench.service.ensure(app, await bench.waitUntilResolved(app));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), WAIT_OPTIONS);
+    bench.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
+    await vi.waitFor(
+      () => expect(bench.store.builds.get(1)?.state).toBe("cancelled"),
+      WAIT_OPTIONS,
+    );
+  });
+
+  test("goes on where the app is stopped, or deployed once more from the same source", async () => {
+    bench.builder.script = { hangs: true };
+    const app = bench.apply("web");
+    const source = await bench.waitUntilResolved(app);
+    bench.service.ensure(app, source);
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), WAIT_OPTIONS);
+    bench.apply("web", { ...app.spec, running: false });
+    const again = bench.apply("web", app.spec, {
+      [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z",
+    });
+    expect(bench.service.ensure(again, await bench.waitUntilResolved(again))).toMatchObject({
+      id: 1,
+    });
+    expect(bench.store.builds.get(1)?.state).toBe("running");
+  });
+});

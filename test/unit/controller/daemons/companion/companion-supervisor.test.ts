@@ -1,0 +1,411 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { silentLogger } from "../../../../../src/base/logger.ts";
+import { CompanionSupervisor } from "../../../../../src/controller/daemons/companion/companion-supervisor.ts";
+import type {
+  CompanionBus,
+  CompanionChild,
+  CompanionObservation,
+} from "../../../../../src/controller/daemons/companion/port.ts";
+import { BusCallError } from "../../../../../src/dbus/port.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+const UPSTREAM = "http://127.0.0.1:7777";
+
+/** A bus whose companion the test makes come and go. */
+class FakeCompanionBus implements CompanionBus {
+  isLost = false;
+  observation: CompanionObservation = { owner: undefined, isInstalled: false };
+  startsAsked = 0;
+  endsAtOnce = false;
+  /** Thrown by the next starts, oldest first. */
+  readonly startErrors: string[] = [];
+  /** Looks that the bus does not answer. */
+  silentObservations = 0;
+  readonly #onChange: () => void;
+
+  constructor(onChange: () => void) {
+    this.#onChange = onChange;
+  }
+
+  async observe(): Promise<CompanionObservation> {
+    if (this.isLost) throw new BusCallError("org.freedesktop.DBus.Error.Disconnected", "lost");
+    if (this.silentObservations > 0) {
+      this.silentObservations -= 1;
+      throw new BusCallError("org.freedesktop.DBus.Error.NoReply", "late");
+    }
+    return this.observation;
+  }
+
+  async start(): Promise<void> {
+    this.startsAsked += 1;
+    const error = this.startErrors.shift();
+    if (error !== undefined)
+      throw new BusCallError("org.freedesktop.DBus.Error.Spawn.ChildExited", error);
+    if (!this.endsAtOnce) this.setObservation({ owner: { pid: 99, url: "http://127.0.0.1:7778" } });
+  }
+
+  setObservation(what: Partial<CompanionObservation>): void {
+    this.observation = { ...this.observation, ...what };
+    this.#onChange();
+  }
+
+  lose(): void {
+    this.isLost = true;
+    this.#onChange();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.isLost = true;
+  }
+}
+
+/** A process that the test ends, or that ends when it is told to. */
+class FakeChild implements CompanionChild {
+  readonly ended: Promise<string>;
+  readonly pid: number;
+  readonly upstream: string;
+  readonly ready: () => void;
+  isTold = false;
+  #end: (reason: string) => void = () => {};
+
+  constructor(pid: number, upstream: string, onReady: (url: string) => void) {
+    this.pid = pid;
+    this.upstream = upstream;
+    this.ready = () => onReady(`http://127.0.0.1:${7000 + pid}`);
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+  }
+
+  dies(reason: string): void {
+    this.#end(reason);
+  }
+
+  async end(): Promise<void> {
+    this.isTold = true;
+    this.#end("it ended by itself");
+    await this.ended;
+  }
+}
+
+let clock: VirtualClock;
+let hasBus: boolean;
+let buses: FakeCompanionBus[];
+let children: FakeChild[];
+let prepare: (bus: FakeCompanionBus) => void;
+let warnings: string[];
+let supervisor: CompanionSupervisor;
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  hasBus = true;
+  buses = [];
+  children = [];
+  prepare = () => {};
+  warnings = [];
+  supervisor = new CompanionSupervisor({
+    openBus: async (onChange) => {
+      if (!hasBus) return undefined;
+      const bus = new FakeCompanionBus(onChange);
+      prepare(bus);
+      buses.push(bus);
+      return bus;
+    },
+    startChild: ({ upstream, onReady }) => {
+      const child = new FakeChild(children.length + 1, upstream, onReady);
+      children.push(child);
+      return child;
+    },
+    clock,
+    logger: {
+      ...silentLogger,
+      warn: ({ reason }: { reason: string }) => warnings.push(reason),
+    },
+  });
+});
+afterEach(() => supervisor[Symbol.asyncDispose]());
+
+async function begin(upstream: string | null = UPSTREAM): Promise<void> {
+  supervisor.start();
+  supervisor.setUpstream(upstream);
+  await clock.settle();
+}
+
+function theBus(): FakeCompanionBus {
+  return buses.at(-1) ?? expect.fail("nobody has asked for a bus");
+}
+
+function theChild(): FakeChild {
+  return children.at(-1) ?? expect.fail("no child was started");
+}
+
+/** It has its names, and says so. */
+async function comesUp(): Promise<void> {
+  theBus().setObservation({ owner: { pid: theChild().pid, url: null } });
+  theChild().ready();
+  await clock.settle();
+}
+
+/** It ends, and the bus sees that. */
+async function dies(reason = "it was ended by SIGKILL"): Promise<void> {
+  theChild().dies(reason);
+  await clock.settle();
+  theBus().setObservation({ owner: undefined });
+  await clock.settle();
+}
+
+describe("where nobody has the names, and none is installed", () => {
+  test("a child is started once it is known where the assistant answers", async () => {
+    await begin(null);
+    expect(supervisor.report()).toMatchObject({
+      state: "starting",
+      message: expect.stringContaining("waits for the assistant"),
+    });
+    expect(children).toEqual([]);
+    supervisor.setUpstream(UPSTREAM);
+    await clock.settle();
+    expect(theChild().upstream).toBe(UPSTREAM);
+    await comesUp();
+    expect(supervisor.report()).toEqual({
+      state: "up",
+      url: "http://127.0.0.1:7001",
+      pid: 1,
+      starts: 1,
+      message: null,
+    });
+    await supervisor[Symbol.asyncDispose]();
+    expect(theChild().isTold).toBe(true);
+  });
+
+  test("one that is killed is back after a second, and later each time", async () => {
+    await begin();
+    await comesUp();
+    await dies();
+    expect(supervisor.report()).toMatchObject({ state: "waiting", pid: null, url: null });
+    expect(supervisor.report().message).toBe(
+      "it was ended by SIGKILL; it is started again after 1 s",
+    );
+    await clock.advance(999);
+    expect(children).toHaveLength(1);
+    await clock.advance(1);
+    expect(children).toHaveLength(2);
+    expect(supervisor.report()).toMatchObject({
+      state: "starting",
+      message: "it was ended by SIGKILL; it is being started again",
+    });
+    await dies();
+    await clock.advance(1_999);
+    expect(children).toHaveLength(2);
+    await clock.advance(1);
+    expect(children).toHaveLength(3);
+    await comesUp();
+    await clock.advance(60_000);
+    await dies();
+    expect(supervisor.report().message).toContain("after 1 s");
+  });
+
+  test("one that cannot start is said once, and tried every five minutes in the end", async () => {
+    await begin();
+    const reason = "port 7778 of 127.0.0.1 is taken by another program";
+    for (let round = 0; round < 12; round++) {
+      await dies(reason);
+      await clock.advance(5 * 60_000);
+    }
+    expect(warnings).toEqual([reason]);
+    expect(children).toHaveLength(13);
+    expect(supervisor.report().starts).toBe(13);
+    await dies("something else");
+    expect(warnings).toEqual([reason, "something else"]);
+    await clock.advance(5 * 60_000);
+    await comesUp();
+    await dies(reason);
+    expect(warnings).toHaveLength(3);
+  });
+
+  test("it is started anew where the assistant answers elsewhere, and not where that is away", async () => {
+    await begin();
+    await comesUp();
+    supervisor.setUpstream(null);
+    supervisor.setUpstream(UPSTREAM);
+    await clock.settle();
+    expect(theChild().isTold).toBe(false);
+    supervisor.setUpstream("http://127.0.0.1:4711");
+    await clock.settle();
+    expect(children[0]?.isTold).toBe(true);
+    theBus().setObservation({ owner: undefined });
+    await clock.advance(0);
+    expect(children).toHaveLength(2);
+    expect(theChild().upstream).toBe("http://127.0.0.1:4711");
+    expect(warnings).toEqual([]);
+  });
+
+  test("it makes way for one that is installed meanwhile", async () => {
+    await begin();
+    await comesUp();
+    theBus().setObservation({ isInstalled: true });
+    await clock.settle();
+    expect(theChild().isTold).toBe(true);
+    expect(theBus().startsAsked).toBe(0);
+    theBus().setObservation({ owner: undefined });
+    await clock.advance(0);
+    expect(theBus().startsAsked).toBe(1);
+    expect(children).toHaveLength(1);
+    expect(supervisor.report()).toMatchObject({ state: "activated", pid: 99 });
+  });
+});
+
+describe("where one is installed", () => {
+  beforeEach(() => {
+    prepare = (made) => made.setObservation({ isInstalled: true });
+  });
+
+  test("the bus is asked to start it, once; what happens to it then is not Berth's matter", async () => {
+    await begin(null);
+    expect(theBus().startsAsked).toBe(1);
+    expect(supervisor.report()).toMatchObject({ state: "activated", url: "http://127.0.0.1:7778" });
+    theBus().setObservation({ owner: undefined });
+    await clock.advance(60 * 60_000);
+    expect(theBus().startsAsked).toBe(1);
+    expect(supervisor.report()).toMatchObject({
+      state: "activated",
+      pid: null,
+      url: null,
+      message: expect.stringContaining("whoever calls it"),
+    });
+    theBus().setObservation({ owner: { pid: 100, url: null } });
+    await clock.settle();
+    expect(supervisor.report()).toMatchObject({ state: "activated", pid: 100 });
+    // Uninstalled, which ends it: from here on it is Berth's.
+    theBus().setObservation({ owner: undefined, isInstalled: false });
+    supervisor.setUpstream(UPSTREAM);
+    await clock.settle();
+    expect(children).toHaveLength(1);
+  });
+
+  test("one that the bus cannot start is said once, and tried again", async () => {
+    prepare = (made) => {
+      made.setObservation({ isInstalled: true });
+      made.startErrors.push("exited with status 1", "exited with status 1");
+    };
+    await begin();
+    expect(supervisor.report()).toMatchObject({
+      state: "waiting",
+      message: expect.stringContaining("exited with status 1; it is started again after 1 s"),
+    });
+    await clock.advance(3_000);
+    expect(theBus().startsAsked).toBe(3);
+    expect(warnings).toEqual([expect.stringContaining("exited with status 1")]);
+    expect(supervisor.report().state).toBe("activated");
+    expect(children).toEqual([]);
+  });
+
+  test("one that ends as soon as it is up is not started over and over", async () => {
+    prepare = (made) => {
+      made.setObservation({ isInstalled: true });
+      made.endsAtOnce = true;
+    };
+    await begin();
+    await clock.advance(60_000);
+    expect(theBus().startsAsked).toBe(1);
+    expect(supervisor.report()).toMatchObject({ state: "activated", pid: null });
+  });
+
+  test("one that runs already is left as it is", async () => {
+    prepare = (made) => made.setObservation({ isInstalled: true, owner: { pid: 5, url: null } });
+    await begin();
+    expect(theBus().startsAsked).toBe(0);
+    expect(supervisor.report()).toMatchObject({ state: "activated", pid: 5 });
+  });
+});
+
+describe("where somebody else has the names", () => {
+  test("that one is left alone; when it goes, a child is started", async () => {
+    prepare = (made) => made.setObservation({ owner: { pid: 5, url: "http://127.0.0.1:7778" } });
+    await begin();
+    expect(supervisor.report()).toMatchObject({
+      state: "foreign",
+      pid: 5,
+      url: "http://127.0.0.1:7778",
+      starts: 0,
+    });
+    await clock.advance(60_000);
+    expect(children).toEqual([]);
+    theBus().setObservation({ owner: undefined });
+    await clock.settle();
+    expect(children).toHaveLength(1);
+  });
+
+  test("a child that lost the race for them is no failure", async () => {
+    await begin();
+    theBus().setObservation({ owner: { pid: 5, url: null } });
+    theChild().dies("another program has the name");
+    await clock.settle();
+    expect(supervisor.report()).toMatchObject({ state: "foreign", pid: 5 });
+    expect(warnings).toEqual([]);
+  });
+
+  test("somebody else's comes while a child of ours is waited for", async () => {
+    await begin();
+    await dies();
+    theBus().setObservation({ owner: { pid: 5, url: null } });
+    await clock.settle();
+    expect(supervisor.report()).toMatchObject({ state: "foreign", pid: 5 });
+    // What was waited for is over.
+    theBus().setObservation({ owner: undefined });
+    await clock.settle();
+    expect(children).toHaveLength(2);
+  });
+});
+
+describe("the bus", () => {
+  test("without one nothing happens and nothing is said; it may come later", async () => {
+    hasBus = false;
+    await begin();
+    await clock.advance(60_000);
+    expect(supervisor.report()).toMatchObject({ state: "no_bus", starts: 0 });
+    expect(children).toEqual([]);
+    expect(warnings).toEqual([]);
+    hasBus = true;
+    await clock.advance(15_000);
+    expect(children).toHaveLength(1);
+  });
+
+  test("its loss ends the companion, and is no failure", async () => {
+    await begin();
+    await comesUp();
+    hasBus = false;
+    theBus().lose();
+    await clock.settle();
+    expect(theChild().isTold).toBe(true);
+    expect(supervisor.report()).toMatchObject({ state: "no_bus", pid: null, url: null });
+    await clock.advance(60_000);
+    expect(children).toHaveLength(1);
+    hasBus = true;
+    await clock.advance(15_000);
+    expect(children).toHaveLength(2);
+    expect(warnings).toEqual([]);
+  });
+
+  test("a companion that sees its loss first has not failed either", async () => {
+    await begin();
+    await comesUp();
+    hasBus = false;
+    theBus().isLost = true;
+    theChild().dies("it ended by itself");
+    await clock.settle();
+    expect(supervisor.report().state).toBe("no_bus");
+    expect(warnings).toEqual([]);
+  });
+
+  test("one that does not answer for a while costs nothing", async () => {
+    await begin();
+    await comesUp();
+    theBus().silentObservations = 3;
+    theBus().setObservation({});
+    await clock.advance(5_000);
+    expect(theChild().isTold).toBe(false);
+    expect(supervisor.report().state).toBe("up");
+    await dies();
+    expect(supervisor.report().state).toBe("waiting");
+  });
+});

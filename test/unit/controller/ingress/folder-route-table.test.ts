@@ -1,0 +1,139 @@
+import { mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { FolderRouteTable } from "../../../../src/controller/ingress/folder-route-table.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
+
+let folder = "";
+let clock: VirtualClock;
+let table: FolderRouteTable;
+const wide = Array.from({ length: 20 }, (_, index) => `10.0.0.${index}:80`);
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "berth-table-"));
+  clock = new VirtualClock();
+  table = new FolderRouteTable({ folder, clock });
+  await table.prepare();
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const entries = (app: string) => readdirSync(join(folder, "apps", app)).toSorted();
+const write = (version: string, ...targets: string[]) => table.write("web", { version, targets });
+
+describe("entries", () => {
+  it("stay for a second after a newer one has come, and then go by themselves", async () => {
+    await write("v1", "a:1");
+    const [first = ""] = entries("web");
+    await write("v2", "b:1");
+    expect(entries("web")).toHaveLength(2);
+    expect(entries("web")[1]).toBe(first);
+    await clock.advance(999);
+    expect(entries("web")).toHaveLength(2);
+    await clock.advance(1);
+    await expect.poll(() => entries("web")).toHaveLength(1);
+    expect(await table.read("web")).toMatchObject({ version: "v2" });
+  });
+
+  it("of an earlier Berth go with the next write", async () => {
+    await write("v1", "a:1");
+    await write("v2", "b:1");
+    const next = new FolderRouteTable({ folder, clock });
+    await next.prepare();
+    await next.write("web", { version: "v2", targets: ["b:1"] });
+    expect(entries("web")).toHaveLength(1);
+    expect(await next.read("web")).toMatchObject({ version: "v2", targets: ["b:1"] });
+  });
+
+  it("are not made for what is there already", async () => {
+    await write("v1", "a:1", "b:1");
+    const before = entries("web");
+    await write("v1", "a:1", "b:1", "a:1");
+    expect(entries("web")).toEqual(before);
+  });
+
+  it("of many targets are gone when a shorter one counts, which Caddy asks for last", async () => {
+    await write("v1", ...wide);
+    expect((await table.read("web"))?.targets).toEqual(wide);
+    await write("v2", "b:1");
+    const left = readdirSync(join(folder, "apps", "web"), { withFileTypes: true });
+    expect(left.map((item) => item.isFile())).toEqual([true]);
+    expect(readdirSync(join(folder, "new"))).toEqual([]);
+  });
+
+  it("that others put there count for nothing", async () => {
+    await write("v1", "a:1");
+    writeFileSync(join(folder, "apps", "web", "000"), "");
+    mkdirSync(join(folder, "apps", "web", "000000000000~v9~0~none"));
+    expect(await table.read("web")).toMatchObject({ version: "v1" });
+  });
+});
+
+describe("hosts", () => {
+  it("lead to the folder of their App, which is there before they are", async () => {
+    await table.setHosts(new Map([["web.localhost", "web"]]), "replace");
+    expect(readlinkSync(join(folder, "hosts", "web.localhost"))).toBe("../apps/web");
+    expect(entries("web")).toEqual([]);
+  });
+
+  it("move, and go where they are not told any more", async () => {
+    await table.setHosts(
+      new Map([
+        ["a.test", "one"],
+        ["b.test", "one"],
+      ]),
+      "replace",
+    );
+    await table.setHosts(new Map([["a.test", "two"]]), "add");
+    expect(readlinkSync(join(folder, "hosts", "a.test"))).toBe("../apps/two");
+    expect(readdirSync(join(folder, "hosts")).toSorted()).toEqual(["a.test", "b.test"]);
+    await table.setHosts(new Map([["a.test", "two"]]), "replace");
+    expect(readdirSync(join(folder, "hosts"))).toEqual(["a.test"]);
+  });
+});
+
+describe("names", () => {
+  it.each(["..", ".", "", "a/b", "../x", "A", "a".repeat(64)])(
+    "that are no App's are refused: %j",
+    async (name) => {
+      const route = { version: "v1", targets: ["a:1"] };
+      const refused = { code: "internal" };
+      await expect(table.write(name, route)).rejects.toMatchObject(refused);
+      await expect(table.read(name)).rejects.toMatchObject(refused);
+      await expect(table.remove(name)).rejects.toMatchObject(refused);
+    },
+  );
+
+  it.each(["..", "../x", "a/b", "*.test", "A.test", "a..b"])(
+    "that are no host's are refused: %j",
+    async (host) => {
+      await expect(table.setHosts(new Map([[host, "web"]]), "replace")).rejects.toMatchObject({
+        code: "internal",
+      });
+      expect(readdirSync(join(folder, "hosts"))).toEqual([]);
+    },
+  );
+});
+
+describe("Apps that are gone", () => {
+  it("lose their entries, and no others", async () => {
+    await write("v1", "a:1");
+    await table.write("gone", { version: "v1", targets: wide });
+    await table.retainApps(new Set(["web"]));
+    expect(await table.read("gone")).toBeNull();
+    expect(await table.read("web")).not.toBeNull();
+  });
+});
+
+it("says without a path that it cannot be written", async () => {
+  rmSync(folder, { recursive: true });
+  writeFileSync(folder, "");
+  const failure = await write("v1", "a:1").then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(failure).toMatchObject({
+    code: "internal",
+    message: "the route table cannot be changed (ENOTDIR)",
+  });
+});

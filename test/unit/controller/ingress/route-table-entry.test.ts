@@ -1,0 +1,110 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  decodeTableEntry,
+  encodeTableEntry,
+  LONG_LEVELS,
+  longPattern,
+  SLOTS,
+  shortPattern,
+} from "../../../../src/controller/ingress/route-table-entry.ts";
+
+const byte = fc.integer({ min: 0, max: 255 });
+const port = fc.integer({ min: 1, max: 65_535 });
+const replicas = fc.oneof(
+  // On the network of an instance, all on one port.
+  fc
+    .tuple(fc.uniqueArray(fc.tuple(byte, byte), { maxLength: 50, selector: String }), port)
+    .map(([ends, at]) => ends.map(([a, b]) => `172.18.${a}.${b}:${at}`)),
+  // Published on loopback.
+  fc
+    .uniqueArray(port, { maxLength: 50 })
+    .map((ports) => ports.map((number) => `127.0.0.1:${number}`)),
+  fc.constantFrom<string[]>(
+    ["[fd00::5]:80"],
+    ["[fd00::5]:80", "[fd00::15]:80"],
+    ["db.example.org:1"],
+  ),
+);
+const entries = fc.record({
+  order: fc.integer({ min: 0, max: 999_999_999_999 }),
+  route: fc.record({
+    version: fc.stringMatching(/^[0-9a-f]{16}$/),
+    sinceMs: fc.integer({ min: 0, max: 8_640_000_000_000_000 }),
+    targets: replicas,
+  }),
+});
+
+/** What Caddy makes of an entry: the addresses of all its upstreams. */
+function dials(names: readonly string[]): string[] {
+  const match = new RegExp(names.length > 1 ? longPattern : shortPattern).exec(
+    `/hosts/x.localhost/${names.join("/")}`,
+  );
+  const [, before = "", after = "", ...slots] = match ?? [];
+  return slots.map((slot) => `${before}${slot}${after}`);
+}
+
+describe("an entry of the route table", () => {
+  it("says after the way into a name and back what it said before", () => {
+    fc.assert(
+      fc.property(entries, (entry) => {
+        expect(decodeTableEntry(encodeTableEntry(entry))).toEqual(entry);
+      }),
+    );
+  });
+
+  it("is made of names that a file may have", () => {
+    fc.assert(
+      fc.property(entries, (entry) => {
+        for (const name of encodeTableEntry(entry)) {
+          expect(Buffer.byteLength(name)).toBeLessThanOrEqual(255);
+          expect(name).not.toMatch(/[/\0*?]/);
+        }
+      }),
+    );
+  });
+
+  it("gives Caddy all targets, each about as often, and no other", () => {
+    fc.assert(
+      fc.property(entries, (entry) => {
+        const { targets } = entry.route;
+        const names = encodeTableEntry(entry);
+        const found = dials(names);
+        expect(new Set(found)).toEqual(new Set(targets));
+        if (targets.length === 0) return;
+        expect(found).toHaveLength(names.length === 1 ? SLOTS : SLOTS * LONG_LEVELS);
+        const counts = targets.map((target) => found.filter((dial) => dial === target).length);
+        expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
+      }),
+    );
+  });
+
+  it("sorts before those that were made earlier", () => {
+    const route = { version: "v", sinceMs: 0, targets: ["a:1"] };
+    const [newer = ""] = encodeTableEntry({ order: 99, route });
+    const [older = ""] = encodeTableEntry({ order: 100, route });
+    expect(newer < older).toBe(true);
+  });
+
+  it.each([
+    { version: "a~b", targets: ["a:1"] },
+    { version: "../x", targets: ["a:1"] },
+    { version: "", targets: ["a:1"] },
+    { version: "v", targets: ["a:1~b:1"] },
+    { version: "v", targets: ["a/b:1"] },
+    { version: "v", targets: Array.from({ length: 61 }, (_, index) => `a:${index}`) },
+    {
+      version: "v",
+      targets: Array.from({ length: 9 }, (_, index) => `${index}${"x".repeat(40)}${index}:1`),
+    },
+  ])("refuses what fits into no name: %j", (route) => {
+    expect(() => encodeTableEntry({ order: 1, route: { ...route, sinceMs: 0 } })).toThrow(
+      expect.objectContaining({ code: "internal" }),
+    );
+  });
+
+  it("is nothing that somebody else put there", () => {
+    for (const name of ["", "readme.txt", "000000000001~v", "1~v~0~a~b~1~c", "~~~~~~~"])
+      expect(decodeTableEntry([name])).toBeUndefined();
+  });
+});

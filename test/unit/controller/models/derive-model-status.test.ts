@@ -1,0 +1,348 @@
+import { describe, expect, test } from "vitest";
+import type { AssistantModel } from "../../../../src/controller/models/assistant/port.ts";
+import { deriveModelStatus } from "../../../../src/controller/models/derive-model-status.ts";
+import { desiredModel } from "../../../../src/controller/models/desired-model.ts";
+import type { ModelStatusInput } from "../../../../src/controller/models/model-status-input.ts";
+import { type ConditionType, findCondition } from "../../../../src/resources/app-status.ts";
+import type { ModelSpec } from "../../../../src/resources/model-spec.ts";
+import {
+  emptyModelReconcileState,
+  type ModelReconcileState,
+} from "../../../../src/resources/model-status.ts";
+import type { Resource } from "../../../../src/resources/resource.ts";
+import { createResolvedModel } from "../../../support/fake-models.ts";
+
+const pinned = createResolvedModel("org/x", {
+  commit: "c".repeat(40),
+  bytes: 2_000,
+  memoryBytes: 1,
+});
+const stored = {
+  path: "/models/x.gguf",
+  files: [{ name: "x.gguf", sizeBytes: 2_000, sha256: "a".repeat(64) }],
+};
+
+const resource = (
+  spec: Partial<ModelSpec> = {},
+  metadata: Partial<Resource<"Model">["metadata"]> = {},
+): Resource<"Model"> => ({
+  apiVersion: "berth.dev/v1",
+  kind: "Model",
+  metadata: {
+    name: "x",
+    uid: "1",
+    labels: {},
+    annotations: {},
+    generation: 3,
+    resourceVersion: 9,
+    creationTimestamp: "2030-01-01T00:00:00.000Z",
+    deletionTimestamp: null,
+    finalizers: [],
+    owners: {},
+    managers: {},
+    ...metadata,
+  },
+  spec: { source: "org/x", ...spec },
+  status: null,
+});
+
+const resident: AssistantModel = {
+  id: "x",
+  aliases: [],
+  path: stored.path,
+  sizeBytes: 1,
+  state: "resident",
+  pinned: true,
+  memoryBytes: 700,
+  wanted: { contextTokens: null, sequences: null },
+  contextTokens: 4_096,
+  sequences: 8,
+  loadedAt: "2030-01-01T00:00:00.000Z",
+  error: null,
+  recovering: false,
+};
+const failedModel = {
+  ...resident,
+  state: "failed",
+  error: { code: "engine_failed", message: "the engine ended" },
+} as const;
+const url = "http://127.0.0.1:7777";
+const known = (model: AssistantModel | undefined) => ({ reachable: true, url, model }) as const;
+const away = { reachable: false, message: "it does not answer" } as const;
+const noPlan = { operations: [], blockedBy: null };
+const toLoad = {
+  operations: [{ type: "loadModel", target: "x", cause: "" }],
+  blockedBy: null,
+} as const;
+const blocked = {
+  ...noPlan,
+  blockedBy: { reason: "WaitingForMemory", message: "waits until b left" },
+};
+const stalled = { inputs: "", reason: "SourceNotFound", message: "there is none" };
+const failure = {
+  inputs: "",
+  step: "download",
+  count: 2,
+  reason: "SourceUnreachable",
+  message: "no answer",
+  retryAt: Date.UTC(2030, 0, 2),
+};
+const refused = { reason: "SecretNotFound", message: "it is not there" };
+const running = { type: "running", progress: null, bytesPerSecond: null } as const;
+
+type More = Partial<Omit<ModelStatusInput, "memory" | "resource">> & {
+  readonly spec?: Partial<ModelSpec>;
+  readonly memory?: Partial<ModelReconcileState>;
+  readonly deleted?: boolean;
+};
+const status = ({ spec = {}, memory = {}, deleted = false, ...more }: More) => {
+  const deletionTimestamp = deleted ? "2030-01-01T00:00:00.000Z" : null;
+  const subject = resource(spec, { deletionTimestamp });
+  const desired = desiredModel(subject);
+  return deriveModelStatus({
+    resource: subject,
+    desired,
+    nowMs: Date.UTC(2030, 0, 1),
+    memory: {
+      ...emptyModelReconcileState,
+      pin: { inputs: desired.inputs, model: pinned },
+      ...memory,
+    },
+    stored,
+    storedBytes: 2_000,
+    facts: null,
+    assistant: known(undefined),
+    plan: noPlan,
+    job: undefined,
+    refused: null,
+    ...more,
+  });
+};
+const condition = (more: More, type: ConditionType) => {
+  const found = findCondition(status(more).conditions, type);
+  return found && `${found.status} ${found.reason}: ${found.message}`;
+};
+const wanted = { running: true };
+
+test("a Model that runs", () => {
+  const more = { spec: wanted, assistant: known(resident) };
+  expect(status(more)).toMatchObject({
+    phase: "running",
+    observedGeneration: 3,
+    commit: pinned.commit,
+    files: stored.files,
+    sizeBytes: 2_000,
+    downloadedBytes: 2_000,
+    loaded: { memoryBytes: 700, contextTokens: 4_096, sequences: 8, since: resident.loadedAt },
+    nextRetryAt: null,
+  });
+  expect(condition(more, "Ready")).toBe(`True Running: answers as "x" at ${url}/v1`);
+  expect(condition(more, "Accepted")).toBe("True Valid: the spec is valid");
+  expect(condition(more, "Downloaded")).toMatch(/^True Verified: every file is on the disk/);
+  expect(condition(more, "Loaded")).toBe(`True Running: answers at ${url}/v1`);
+  expect(condition(more, "Progressing")).toBe("False Complete: complete");
+  expect(condition(more, "Stalled")).toBeUndefined();
+});
+
+describe("the phase", () => {
+  test.each<[string, string, More]>([
+    ["deleting", "one that is being deleted", { deleted: true, assistant: known(resident) }],
+    ["ready", "one on the disk, not wanted in memory", {}],
+    ["stopping", "one that leaves", { assistant: known({ ...resident, state: "unloading" }) }],
+    [
+      "stopping",
+      "one that leaves for another",
+      { spec: wanted, assistant: known({ ...resident, state: "unloading" }) },
+    ],
+    ["stopping", "one that is there and not wanted", { assistant: known(resident) }],
+    ["ready", "one that requests had loaded", { assistant: known({ ...resident, pinned: false }) }],
+    [
+      "starting",
+      "one on its way",
+      { spec: wanted, assistant: known({ ...resident, state: "loading" }) },
+    ],
+    [
+      "ready",
+      "one on demand on its way",
+      { assistant: known({ ...resident, pinned: false, state: "loading" }) },
+    ],
+    ["starting", "one to be loaded", { spec: wanted, plan: toLoad }],
+    ["starting", "one whose load goes on", { spec: wanted, job: { step: "load", state: running } }],
+    ["starting", "one that crashed", { spec: wanted, assistant: known(failedModel) }],
+    [
+      "ready",
+      "one that waits for memory",
+      { spec: wanted, assistant: known(failedModel), plan: blocked },
+    ],
+    [
+      "ready",
+      "one that waits while its load ends",
+      { spec: wanted, plan: blocked, job: { step: "load", state: running } },
+    ],
+    ["ready", "one that failed and is not wanted", { assistant: known(failedModel) }],
+    [
+      "running",
+      "one with a failure elsewhere",
+      { spec: wanted, assistant: known(resident), memory: { stalled } },
+    ],
+    [
+      "running",
+      "one whose credential is gone",
+      { spec: wanted, assistant: known(resident), refused },
+    ],
+    ["failed", "one that is stalled", { memory: { stalled } }],
+    [
+      "failed",
+      "one without files that is stalled",
+      { memory: { stalled }, stored: undefined, storedBytes: 0 },
+    ],
+    ["absent", "one without credential", { stored: undefined, refused }],
+    ["ready", "one on the disk without credential", { refused }],
+    ["absent", "one that nothing is done for", { stored: undefined, storedBytes: 0 }],
+    ["downloading", "one that is there in part", { stored: undefined, storedBytes: 1 }],
+    [
+      "downloading",
+      "one that is asked for",
+      { stored: undefined, storedBytes: 0, job: { step: "resolve", state: running } },
+    ],
+    [
+      "absent",
+      "one whose job has failed",
+      {
+        stored: undefined,
+        storedBytes: 0,
+        job: { step: "download", state: { type: "failed", error: "" } },
+      },
+    ],
+  ])("%s: %s", (phase, _, more) => {
+    expect(status(more).phase).toBe(phase);
+  });
+});
+
+describe("Ready", () => {
+  const resolve = {
+    operations: [{ type: "resolveSource", target: "", cause: "" }],
+    blockedBy: null,
+  } as const;
+  test.each<[string, More]>([
+    ["False Deleting: being deleted", { deleted: true, memory: { stalled } }],
+    ["False SecretNotFound: it is not there", { refused, memory: { stalled } }],
+    ["False SecretNotFound: it is not there", { refused }],
+    ["False SourceNotFound: there is none", { memory: { stalled, failure } }],
+    ["False SourceUnreachable: no answer", { memory: { failure } }],
+    ["Unknown AssistantUnreachable: it does not answer", { spec: wanted, assistant: away }],
+    ["True OnDisk: on the disk, 2 KiB; not in memory, as the spec wants it", { assistant: away }],
+    [
+      "False ResolvingSource: the source is asked what it has",
+      { plan: resolve, job: { step: "resolve", state: running } },
+    ],
+    [
+      "False ResolvingSource: the source is asked what it has",
+      { job: { step: "resolve", state: running } },
+    ],
+    ["False Stopping: being taken out of memory", { assistant: known(resident) }],
+    [
+      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec wants it",
+      { assistant: known({ ...resident, pinned: false }) },
+    ],
+    [
+      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec wants it",
+      { assistant: known({ ...resident, state: "unloaded" }) },
+    ],
+    [
+      "False WaitingForMemory: waits until b left",
+      { spec: wanted, plan: blocked, assistant: known(failedModel) },
+    ],
+    ["False LoadFailed: the engine ended", { spec: wanted, assistant: known(failedModel) }],
+    ["False Loading: being loaded into memory", { spec: wanted }],
+    [
+      "False Loading: being loaded into memory",
+      { spec: wanted, assistant: known({ ...resident, path: "/other" }) },
+    ],
+  ])("%s", (expected, more) => {
+    expect(condition(more, "Ready")).toBe(expected);
+    // It rests, or is at work: never both, never neither.
+    const isDone =
+      expected.startsWith("True") ||
+      more.refused !== undefined ||
+      more.memory?.stalled !== undefined;
+    expect(condition(more, "Progressing")?.split(" ")[0]).toBe(isDone ? "False" : "True");
+  });
+});
+
+describe("Downloaded", () => {
+  const half = { stored: undefined, storedBytes: 500 };
+  test.each<[string, More]>([
+    [
+      "True Verified: the file is there; nobody named a digest to compare it with",
+      { stored: { ...stored, files: [{ name: "x", sizeBytes: 1, sha256: null }] } },
+    ],
+    ["False SecretNotFound: it is not there", { ...half, refused, memory: { failure } }],
+    ["False SourceNotFound: there is none", { ...half, memory: { stalled, failure } }],
+    ["False SourceUnreachable: no answer", { ...half, memory: { failure } }],
+    ["False ResolvingSource: the source is asked what it has", { ...half, memory: { pin: null } }],
+    [
+      "False ResolvingSource: the source is asked what it has",
+      { ...half, memory: { pin: { inputs: "older", model: pinned } } },
+    ],
+    [
+      "False ResolvingSource: the source is asked what it has",
+      { ...half, job: { step: "resolve", state: running } },
+    ],
+    [
+      "False WaitingForDownload: other downloads come first",
+      { ...half, job: { step: "download", state: { type: "waiting" } } },
+    ],
+    [
+      "False Downloading: 25 % of 2 KiB downloaded",
+      { ...half, job: { step: "download", state: running } },
+    ],
+    [
+      "False Verifying: everything is there, and is compared with its digest",
+      {
+        ...half,
+        job: {
+          step: "download",
+          state: { ...running, progress: { step: "verifying", doneBytes: 1, totalBytes: 2 } },
+        },
+      },
+    ],
+  ])("%s", (expected, more) => {
+    expect(condition(more, "Downloaded")).toBe(expected);
+  });
+
+  test.each([null, 0])("of a size of %s tells what has come", (sizeBytes) => {
+    const [file] = pinned.files;
+    if (!file) throw new Error("it has a file");
+    const model = { ...pinned, files: [{ ...file, sizeBytes }] };
+    const { inputs } = desiredModel(resource());
+    const more = { ...half, memory: { pin: { inputs, model } } };
+    expect(condition(more, "Downloaded")).toBe("False Downloading: 500 B downloaded");
+    expect(status(more).sizeBytes).toBe(sizeBytes);
+  });
+
+  test("of an older source is nothing of this one", () => {
+    const more = { ...half, storedBytes: 0, memory: { pin: { inputs: "older", model: pinned } } };
+    expect(status(more)).toMatchObject({ commit: null, files: [], sizeBytes: null });
+  });
+});
+
+describe("Loaded", () => {
+  test.each<[string, More]>([
+    ["Unknown AssistantUnreachable: it does not answer", { assistant: away }],
+    ["False NotWanted: it is not to run", { assistant: known(resident) }],
+    ["False NotWanted: it is not to run", {}],
+    ["False LoadFailed: the engine ended", { spec: wanted, assistant: known(failedModel) }],
+  ])("%s", (expected, more) => {
+    expect(condition(more, "Loaded")).toBe(expected);
+  });
+});
+
+test("a failure says when it is tried again, and a stall that nothing is", () => {
+  expect(status({ memory: { failure } }).nextRetryAt).toBe("2030-01-02T00:00:00.000Z");
+  expect(condition({ memory: { stalled } }, "Stalled")).toBe("True SourceNotFound: there is none");
+  expect(condition({ memory: { stalled } }, "Progressing")).toBe(
+    "False SourceNotFound: there is none",
+  );
+  expect(condition({ refused }, "Accepted")).toBe("False SecretNotFound: it is not there");
+});

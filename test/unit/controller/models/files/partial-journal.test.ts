@@ -1,0 +1,85 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  PartialJournal,
+  type PartialJournalEntry,
+  readPartialJournal,
+} from "../../../../../src/controller/models/files/partial-journal.ts";
+
+const entry = (end: number): PartialJournalEntry => ({
+  source: "a".repeat(64),
+  validator: '"tag"',
+  sizeBytes: 1000,
+  keys: ["key"],
+  ranges: [{ start: 0, end }],
+});
+
+describe("the journal of a half file", () => {
+  let dir: string;
+  let path: string;
+
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), "berth-journal-"));
+    path = join(dir, "journal");
+  });
+
+  afterEach(async () => {
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  it("tells what was written last, also when it is opened again and gone on with", async () => {
+    expect(await readPartialJournal(path)).toBeUndefined();
+    for (const round of [1, 2, 3, 4, 5]) {
+      const { journal, entry: found } = await PartialJournal.open(path);
+      expect(found).toEqual(round === 1 ? undefined : entry(round - 1));
+      await journal.write(entry(round));
+      await journal.close();
+      expect(await readPartialJournal(path)).toEqual(entry(round));
+    }
+  });
+
+  it("falls back on the entry before where the last one was cut off at any byte", async () => {
+    const { journal } = await PartialJournal.open(path);
+    await journal.write(entry(1));
+    const before = await readFile(path);
+    await journal.write(entry(2));
+    await journal.close();
+    const after = await readFile(path);
+    const changed = [...after.keys()].filter((at) => before[at] !== after[at]);
+    const first = changed[0] ?? 0;
+    const last = changed.at(-1) ?? 0;
+    for (let at = first; at <= last; at += 7) {
+      await writeFile(path, Buffer.concat([after.subarray(0, at), before.subarray(at)]));
+      expect(await readPartialJournal(path)).toEqual(entry(1));
+    }
+  });
+
+  it("is nothing where it is something else", async () => {
+    await writeFile(path, "not a journal");
+    expect(await readPartialJournal(path)).toBeUndefined();
+    const { journal, entry: found } = await PartialJournal.open(path);
+    expect(found).toBeUndefined();
+    await journal.write(entry(7));
+    await journal.close();
+    expect(await readPartialJournal(path)).toEqual(entry(7));
+  });
+
+  it("needs no more space than it had, however many ranges and keys there are", async () => {
+    const { journal } = await PartialJournal.open(path);
+    const ranges = Array.from({ length: 5000 }, (_, at) => ({
+      start: at * 1e12 + 1,
+      end: at * 1e12 + 2,
+    }));
+    const keys = Array.from({ length: 100 }, (_, at) => `${at}`.padEnd(200, "k"));
+    const size = async () => (await stat(path)).size;
+    const sizeBefore = await size();
+    await journal.write({ ...entry(1), ranges, keys, validator: `"${"t".repeat(1024)}"` });
+    await journal.close();
+    expect(await size()).toBe(sizeBefore);
+    const found = await readPartialJournal(path);
+    expect(found?.ranges.length).toBe(200);
+    expect(ranges).toEqual(expect.arrayContaining([...(found?.ranges ?? [])]));
+  });
+});

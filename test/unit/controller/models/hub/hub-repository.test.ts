@@ -1,0 +1,415 @@
+import { createHash } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../../../../src/base/clock.ts";
+import { ModelSourceResolver } from "../../../../../src/controller/models/hub/model-source-resolver.ts";
+import { Hub } from "../../../../support/hub/hub.ts";
+import {
+  createResolverHarness,
+  defaultSourceRequest,
+} from "../../../../support/hub/resolver-harness.ts";
+
+const bytes = Buffer.from("GGUF and what follows");
+const sha256 = createHash("sha256").update(bytes).digest("hex");
+const files = {
+  "m-Q4_K_M.gguf": bytes,
+  "m-Q8_0.gguf": Buffer.from("GGUF, larger"),
+  "README.md": Buffer.from("# M"),
+};
+
+let hub: Hub;
+beforeEach(async () => {
+  hub = await Hub.open();
+});
+afterEach(() => hub[Symbol.asyncDispose]());
+
+describe("a repository", () => {
+  it("comes to one commit, and to the file with its digest, size and address", async () => {
+    const repository = await hub.addRepository({ id: "org/name", files });
+    const commit = repository.find("main")?.sha;
+    expect(await createResolverHarness(hub.url).resolve({})).toEqual({
+      key: expect.stringMatching(/^[0-9a-f]{32}$/),
+      commit,
+      quantization: "Q4_K_M",
+      files: [
+        {
+          name: "m-Q4_K_M.gguf",
+          sizeBytes: bytes.length,
+          sha256,
+          gitBlob: null,
+          etag: null,
+          location: { type: "url", url: `${hub.url}/org/name/resolve/${commit}/m-Q4_K_M.gguf` },
+        },
+      ],
+    });
+    // One question, and nothing of the file itself.
+    expect(hub.requests).toHaveLength(1);
+  });
+
+  it("has git's own digest for a file outside LFS", async () => {
+    const content = Buffer.from("GGUF tiny");
+    await hub.addRepository({ id: "org/name", files: { "tiny.gguf": { content, lfs: false } } });
+    const {
+      files: [file],
+    } = await createResolverHarness(hub.url).resolve({});
+    expect(file).toMatchObject({
+      sha256: null,
+      gitBlob: createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex"),
+    });
+  });
+
+  it("is read at a tag, a branch with a slash, and a commit", async () => {
+    const repository = await hub.addRepository({ id: "org/name", files, tags: ["v1.0"] });
+    const first = repository.find("main")?.sha ?? "";
+    const second = await repository.commit({ "n-Q4_0.gguf": bytes }, "refs/pr/1");
+    const third = await repository.commit({ "o-Q8_0.gguf": bytes });
+    const { resolve } = createResolverHarness(hub.url);
+    const commitOf = async (revision?: string) => (await resolve({ revision })).commit;
+    expect(await commitOf("v1.0")).toBe(first);
+    expect(await commitOf("refs/pr/1")).toBe(second);
+    expect(await commitOf(first)).toBe(first);
+    expect(await commitOf()).toBe(third);
+  });
+
+  it("lists the parts of a split model in their order", async () => {
+    await hub.addRepository({
+      id: "org/name",
+      files: {
+        [part(2)]: Buffer.from("2"),
+        [part(1)]: Buffer.from("1"),
+        [part(3)]: Buffer.from("3"),
+      },
+    });
+    const model = await createResolverHarness(hub.url).resolve({ sha256: sha("1") });
+    expect(model.files.map((file) => file.name)).toEqual([part(1), part(2), part(3)]);
+    expect(model.files.map((file) => file.sha256)).toEqual([sha("1"), sha("2"), sha("3")]);
+  });
+
+  it("has the same key wherever the same bytes stand under the same names", async () => {
+    const one = await hub.addRepository({ id: "org/name", files });
+    await hub.addRepository({ id: "other/copy", files });
+    const { resolve } = createResolverHarness(hub.url);
+    const { key } = await resolve({});
+    expect((await resolve({ source: "other/copy" })).key).toBe(key);
+    expect((await resolve({ quantization: "Q8_0" })).key).not.toBe(key);
+    await one.commit({ ...files, "README.md": Buffer.from("# Changed") });
+    expect((await resolve({})).key).toBe(key);
+    await one.commit({ ...files, "m-Q4_K_M.gguf": Buffer.from("GGUF changed") });
+    expect((await resolve({})).key).not.toBe(key);
+  });
+
+  it("escapes what has a meaning in addresses", async () => {
+    await hub.addRepository({ id: "org/name", files: { "a b/m#1?x=%41 Q8_0.gguf": bytes } });
+    const {
+      files: [file],
+    } = await createResolverHarness(hub.url).resolve({});
+    const url = file?.location.type === "url" ? file.location.url : "";
+    const answer = await fetch(url);
+    expect(Buffer.from(await answer.arrayBuffer())).toEqual(bytes);
+  });
+
+  it("leaves out files whose names would lead out of a folder", async () => {
+    await hub.addRepository({
+      id: "org/name",
+      files: { "../../m-Q4_K_M.gguf": bytes, "a//b-Q4_0.gguf": bytes, "ok-Q8_0.gguf": bytes },
+    });
+    const model = await createResolverHarness(hub.url).resolve({});
+    expect(model.files.map((file) => file.name)).toEqual(["ok-Q8_0.gguf"]);
+  });
+
+  it("is followed to its new name, and asked for by that from then on", async () => {
+    await hub.addRepository({ id: "org/new-name", files, private: true });
+    hub.move("org/name", "org/new-name");
+    const model = await createResolverHarness(hub.url, { token: hub.token }).resolve({});
+    expect(model.files[0]?.location).toMatchObject({
+      url: expect.stringContaining("/org/new-name/resolve/"),
+    });
+  });
+
+  it("is found in whatever case its name is written", async () => {
+    await hub.addRepository({ id: "Org/Name-GGUF", files });
+    const model = await createResolverHarness(hub.url).resolve({ source: "org/name-gguf" });
+    expect(model.files[0]?.location).toMatchObject({
+      url: expect.stringContaining("/Org/Name-GGUF/resolve/"),
+    });
+  });
+
+  it.each(["", "/resolve/v1/m-Q8_0.gguf", "/blob/v1/m-Q8_0.gguf"])(
+    "is known by the address of its page%s",
+    async (page) => {
+      const repository = await hub.addRepository({ id: "org/name", files, tags: ["v1"] });
+      const commit = repository.find("v1")?.sha;
+      const model = await createResolverHarness(hub.url).resolve({
+        source: `${hub.url}/org/name${page}`,
+      });
+      expect(model).toMatchObject({ commit, quantization: page === "" ? "Q4_K_M" : "Q8_0" });
+    },
+  );
+});
+
+describe("a digest in the spec", () => {
+  it("is no news, where the hub says the same", async () => {
+    await hub.addRepository({ id: "org/name", files });
+    const {
+      files: [file],
+    } = await createResolverHarness(hub.url).resolve({ sha256 });
+    expect(file?.sha256).toBe(sha256);
+  });
+
+  it("ends it, where the hub says another", async () => {
+    await hub.addRepository({ id: "org/name", files });
+    const wanted = "0".repeat(64);
+    expect(await createResolverHarness(hub.url).refusal({ sha256: wanted })).toMatchObject({
+      code: "digest_mismatch",
+      message: `m-Q4_K_M.gguf of org/name has the sha256 ${sha256}, and spec.sha256 says ${wanted}`,
+    });
+  });
+});
+
+describe("the token", () => {
+  it("opens a private repository", async () => {
+    await hub.addRepository({ id: "org/name", files, private: true });
+    const own = await createResolverHarness(hub.url).resolve({ token: hub.token });
+    const ofTheHub = await createResolverHarness(hub.url, { token: hub.token }).resolve({});
+    expect(ofTheHub).toEqual(own);
+  });
+
+  it("of the hub may come with the end of its line", async () => {
+    await hub.addRepository({ id: "org/name", files, private: true });
+    const model = await createResolverHarness(hub.url, { token: `${hub.token}\n` }).resolve({});
+    expect(model.files[0]?.sha256).toBe(sha256);
+  });
+
+  it("of the request goes before that of the hub", async () => {
+    await hub.addRepository({ id: "org/name", files, private: true });
+    const model = await createResolverHarness(hub.url, { token: "hf_other" }).resolve({
+      token: hub.token,
+    });
+    expect(model.files[0]?.sha256).toBe(sha256);
+  });
+
+  it("of the hub is for downloads from the hub, and for nobody else's", async () => {
+    await hub.addRepository({ id: "org/name", files });
+    await using other = await Hub.open();
+    const sources = new ModelSourceResolver({
+      endpoint: hub.url,
+      token: hub.token,
+      clock: systemClock,
+    });
+    const model = async (source: string) =>
+      await sources.resolve({ ...defaultSourceRequest, source }, new AbortController().signal);
+    const fromHub = await model("org/name");
+    const fromElsewhere = await model(await other.addFile("/m.gguf", bytes));
+    expect(sources.tokenFor(fromHub, undefined)).toBe(hub.token);
+    expect(sources.tokenFor(fromHub, "hf_own")).toBe("hf_own");
+    expect(sources.tokenFor(fromElsewhere, undefined)).toBeUndefined();
+    expect(sources.tokenFor(fromElsewhere, "own")).toBe("own");
+  });
+
+  it("goes to no other server than the hub, wherever it redirects", async () => {
+    const elsewhere = await Hub.open();
+    await using _ = elsewhere;
+    await elsewhere.addRepository({ id: "org/name", files });
+    hub.faults.add({
+      on: "api",
+      type: "redirect",
+      to: `${elsewhere.url}/api/models/org/name?blobs=true`,
+    });
+    const model = await createResolverHarness(hub.url, { token: hub.token }).resolve({});
+    expect(model.quantization).toBe("Q4_K_M");
+    expect(hub.requests.map(({ headers }) => headers.authorization)).toEqual([
+      `Bearer ${hub.token}`,
+    ]);
+    expect(elsewhere.requests.map(({ headers }) => headers.authorization)).toEqual([undefined]);
+  });
+
+  it("is missed by whom the hub redirects to, and the error says whose it is", async () => {
+    const elsewhere = await Hub.open();
+    await using _ = elsewhere;
+    hub.faults.add({
+      on: "api",
+      type: "redirect",
+      to: `${elsewhere.url}/api/models/org/name?blobs=true`,
+    });
+    const { code, message } = await createResolverHarness(hub.url, { token: hub.token }).refusal(
+      {},
+    );
+    expect(code).toBe("hub_denied");
+    expect(message).toContain(`redirects to ${new URL(elsewhere.url).host}, which wants a token`);
+  });
+
+  it("is in no error", async () => {
+    for (const type of ["reset", "page", "loop"] as const) {
+      hub.faults.clear();
+      hub.faults.add({ on: "api", type });
+      const error = await createResolverHarness(hub.url).refusal({ token: "hf_secret" });
+      expect(JSON.stringify([error.message, error.hint, error.details])).not.toContain("hf_secret");
+    }
+  });
+});
+
+describe("a gated repository", () => {
+  it("without a token says where its terms are", async () => {
+    await hub.addRepository({ id: "org/name", files, gated: "auto" });
+    expect(await createResolverHarness(hub.url).refusal({})).toMatchObject({
+      code: "hub_denied",
+      message: "org/name is gated: its files need a token",
+      hint: `accept its terms at ${hub.url}/org/name, and name a Secret with a token of that account in credential, or set HF_TOKEN`,
+    });
+  });
+
+  it("with a token of an account that has no access says so", async () => {
+    await hub.addRepository({ id: "org/name", files, gated: "manual" });
+    expect(await createResolverHarness(hub.url).refusal({ token: hub.token })).toMatchObject({
+      code: "hub_denied",
+      message: "org/name is gated, and the account of the token has no access to it",
+      hint: `accept its terms at ${hub.url}/org/name with that account, and retry`,
+    });
+  });
+
+  it("says that its authors have yet to decide", async () => {
+    await hub.addRepository({ id: "org/name", files, gated: "manual" });
+    hub.faults.add({
+      on: "resolve",
+      type: "status",
+      status: 403,
+      headers: {
+        "x-error-code": "GatedRepo",
+        "x-error-message":
+          "Your request to access model org/name is awaiting a review from the repo authors.",
+      },
+    });
+    expect((await createResolverHarness(hub.url).refusal({ token: hub.token })).message).toBe(
+      "org/name is gated, and its authors have not yet granted the request for access",
+    );
+  });
+
+  it("opens, once the account has access, and no token reaches the CDN", async () => {
+    const repository = await hub.addRepository({ id: "org/name", files, gated: "auto" });
+    repository.authorised = true;
+    const model = await createResolverHarness(hub.url).resolve({ token: hub.token });
+    expect(model.files[0]?.sha256).toBe(sha256);
+    // Where the file is was asked; it was not gone to.
+    expect(hub.requests.map(({ method }) => method)).toEqual(["GET", "HEAD"]);
+    expect(hub.at("cdn")).toEqual([]);
+  });
+});
+
+describe("a listing without sizes and digests, as some mirrors give", () => {
+  it.each(["direct", "relative-redirect"] as const)(
+    "is made whole at the files (%s)",
+    async (kind) => {
+      hub.smallFiles = kind;
+      const content = Buffer.from("GGUF small");
+      const repository = await hub.addRepository({
+        id: "org/name",
+        files: { "a-Q8_0.gguf": bytes, "b-Q4_0.gguf": { content, lfs: false } },
+      });
+      hub.faults.add({
+        on: "api",
+        type: "status",
+        status: 200,
+        body: JSON.stringify({
+          sha: repository.find("main")?.sha,
+          siblings: [{ rfilename: "a-Q8_0.gguf" }, { rfilename: "b-Q4_0.gguf" }],
+        }),
+      });
+      const { resolve } = createResolverHarness(hub.url);
+      expect((await resolve({ quantization: "Q8_0" })).files[0]).toMatchObject({
+        sizeBytes: bytes.length,
+        sha256,
+        gitBlob: null,
+      });
+      expect((await resolve({ quantization: "Q4_0" })).files[0]).toMatchObject({
+        sizeBytes: content.length,
+        sha256: null,
+        gitBlob: repository.file("b-Q4_0.gguf").oid,
+      });
+      expect(hub.at("cdn")).toEqual([]);
+    },
+  );
+});
+
+describe("what is not there", () => {
+  it("without a token: nobody says whether it is private", async () => {
+    expect(await createResolverHarness(hub.url).refusal({ source: "org/none" })).toMatchObject({
+      code: "hub_not_found",
+      message:
+        "org/none does not exist, or is private: without a token, the hub does not say which",
+    });
+  });
+
+  it("with a token: it does not exist", async () => {
+    expect(
+      await createResolverHarness(hub.url).refusal({ source: "org/none", token: hub.token }),
+    ).toMatchObject({
+      code: "hub_not_found",
+      message: "there is no repository org/none",
+    });
+  });
+
+  it("a token that is none is said to be so, also for what is public", async () => {
+    await hub.addRepository({ id: "org/name", files });
+    expect(await createResolverHarness(hub.url).refusal({ token: "hf_wrong" })).toMatchObject({
+      code: "hub_denied",
+      message: `${new URL(hub.url).host} does not accept the token`,
+    });
+  });
+
+  it.each(["api", "resolve"] as const)(
+    "a token that has expired is said to be so, however the hub words it (%s)",
+    async (on) => {
+      await hub.addRepository({ id: "org/name", files, gated: "auto" });
+      const code = on === "api" ? "RepoNotFound" : "GatedRepo";
+      hub.faults.add({ on, type: "status", status: 401, headers: { "x-error-code": code } });
+      expect((await createResolverHarness(hub.url).refusal({ token: hub.token })).message).toBe(
+        `${new URL(hub.url).host} does not accept the token`,
+      );
+    },
+  );
+
+  it("a revision", async () => {
+    await hub.addRepository({ id: "org/name", files });
+    expect(await createResolverHarness(hub.url).refusal({ revision: "v9" })).toMatchObject({
+      code: "hub_not_found",
+      message: "org/name has no branch, tag or commit v9",
+    });
+  });
+
+  it("a file, at the revision that was asked for", async () => {
+    await hub.addRepository({ id: "org/name", files, tags: ["v1"] });
+    expect(
+      await createResolverHarness(hub.url).refusal({ file: "m-Q5_0.gguf", revision: "v1" }),
+    ).toMatchObject({
+      code: "hub_not_found",
+      message: 'org/name at v1 has no file m-Q5_0.gguf; did you mean "m-Q8_0.gguf"?',
+      hint: "it has m-Q4_K_M.gguf, m-Q8_0.gguf",
+    });
+  });
+
+  it("a repository that was taken down", async () => {
+    const repository = await hub.addRepository({ id: "org/name", files });
+    repository.disabled = true;
+    expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
+      "org/name has been disabled by the hub",
+    );
+  });
+
+  it("a choice between several", async () => {
+    await hub.addRepository({ id: "org/name", files: { "a.gguf": bytes, "b.gguf": bytes } });
+    expect((await createResolverHarness(hub.url).refusal({})).code).toBe("invalid_spec");
+  });
+
+  it("a source that is none", async () => {
+    expect((await createResolverHarness(hub.url).refusal({ source: "org/name:Q4_0" })).code).toBe(
+      "invalid_spec",
+    );
+  });
+});
+
+function sha(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+function part(index: number): string {
+  return `q4/m-Q4_K_M-0000${index}-of-00003.gguf`;
+}

@@ -1,0 +1,155 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { mkdir, rename, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { isEditorNoise, isSpecFileName } from "../../../../src/controller/specs/file-names.ts";
+import { type PresentFolder, scanFolder } from "../../../../src/controller/specs/scan-folder.ts";
+
+let root: string;
+let folder: string;
+const signal = new AbortController().signal;
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), "berth-scan-"));
+  folder = join(root, "specs");
+  await mkdir(folder);
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+async function present(path = folder): Promise<PresentFolder> {
+  const scan = await scanFolder(path, signal);
+  if (scan.state !== "present") throw new Error(`the folder is ${scan.state}: ${scan.message}`);
+  return scan;
+}
+
+const paths = async (path = folder) => [...(await present(path)).files.keys()];
+
+const stampOf = async (path: string) => (await present()).files.get(path)?.stamp;
+
+describe("the names of spec files", () => {
+  it.each(["a.yaml", "a.yml", "a.json", "A-b_c.d.yaml"])("take in %s", (name) => {
+    expect(isSpecFileName(name)).toBe(true);
+  });
+  it.each([
+    "a.txt",
+    "a.yaml~",
+    ".a.yaml",
+    ".a.yaml.swp",
+    "#a.yaml#",
+    ".#a.yaml",
+    "4913",
+    "a.yaml.tmp",
+    "yaml",
+    "~a.yaml",
+    "#a.yaml",
+  ])("leave out %s", (name) => {
+    expect(isSpecFileName(name)).toBe(false);
+  });
+  it.each(["4913", "a.yaml~", ".a.yaml.swp", "#a.yaml#", ".#a.yaml"])(
+    "know %s as noise",
+    (name) => {
+      expect(isEditorNoise(name)).toBe(true);
+    },
+  );
+});
+
+describe("scanFolder", () => {
+  it("finds spec files in all folders, in order, without hidden ones", async () => {
+    await mkdir(join(folder, "team/deep"), { recursive: true });
+    await mkdir(join(folder, ".git"));
+    for (const path of [
+      "b.yaml",
+      "a.json",
+      "team/c.yml",
+      "team/deep/d.yaml",
+      ".git/e.yaml",
+      ".hidden.yaml",
+      "README.md",
+      "x.yaml~",
+    ]) {
+      await writeFile(join(folder, path), "");
+    }
+    expect(await paths()).toEqual(["a.json", "b.yaml", "team/c.yml", "team/deep/d.yaml"]);
+  });
+
+  it("follows links to files and folders, and ends loops", async () => {
+    await mkdir(join(root, "other/inner"), { recursive: true });
+    await writeFile(join(root, "other/inner/x.yaml"), "");
+    await symlink(join(root, "other"), join(folder, "linked"));
+    await symlink(folder, join(root, "other/inner/back"));
+    await symlink(join(root, "other/inner/x.yaml"), join(folder, "file.yaml"));
+    expect(await paths()).toEqual(["file.yaml", "linked/inner/x.yaml"]);
+  });
+
+  it("reads a config map's folder through its links", async () => {
+    await mkdir(join(folder, "..2030_1"));
+    await writeFile(join(folder, "..2030_1/a.yaml"), "");
+    await symlink("..2030_1", join(folder, "..data"));
+    await symlink("..data/a.yaml", join(folder, "a.yaml"));
+    expect(await paths()).toEqual(["a.yaml"]);
+  });
+
+  it("says of a linked folder where it really is", async () => {
+    await symlink(folder, join(root, "current"));
+    const scan = await present(join(root, "current"));
+    expect(scan.realpath).toBe((await present()).realpath);
+  });
+
+  it("tells a folder from one that was made in its place", async () => {
+    const before = await present();
+    await writeFile(join(folder, "a.yaml"), "");
+    expect((await present()).identity).toBe(before.identity);
+    rmSync(folder, { recursive: true });
+    await mkdir(folder);
+    expect((await present()).identity).not.toBe(before.identity);
+  });
+
+  it("has another stamp for a file that was written, or put in another's place", async () => {
+    const file = join(folder, "a.yaml");
+    await writeFile(file, "one");
+    const first = await stampOf("a.yaml");
+    expect(await stampOf("a.yaml")).toBe(first);
+    await writeFile(file, "two, longer");
+    const second = await stampOf("a.yaml");
+    expect(second).not.toBe(first);
+    await writeFile(join(folder, "new"), "two, longer");
+    await rename(join(folder, "new"), file);
+    expect(await stampOf("a.yaml")).not.toBe(second);
+  });
+
+  it("keeps a link to nothing as a file with a problem, and does not know a folder in a loop", async () => {
+    await symlink(join(root, "nothing"), join(folder, "gone.yaml"));
+    await symlink("loop", join(folder, "loop"));
+    const scan = await present();
+    expect(scan.files.get("gone.yaml")?.problem).toBe("a link to nothing");
+    expect([...scan.unknown]).toEqual([["loop", "its links lead in a circle"]]);
+  });
+
+  it("does not go down without end", async () => {
+    const deep = Array.from({ length: 40 }, () => "d").join("/");
+    await mkdir(join(folder, deep), { recursive: true });
+    await writeFile(join(folder, deep, "a.yaml"), "");
+    const scan = await present();
+    expect([...scan.files.keys()]).toEqual([]);
+    expect([...scan.unknown.values()]).toEqual(["nested deeper than 32 folders"]);
+  });
+
+  it("tells a folder that is missing from one that cannot be read", async () => {
+    expect(await scanFolder(join(root, "nowhere"), signal)).toEqual({
+      state: "missing",
+      message: "there is no such folder",
+    });
+    await writeFile(join(root, "file"), "");
+    expect(await scanFolder(join(root, "file"), signal)).toMatchObject({ state: "missing" });
+    await symlink("circle", join(root, "circle"));
+    expect(await scanFolder(join(root, "circle"), signal)).toEqual({
+      state: "unreadable",
+      message: "its links lead in a circle",
+    });
+  });
+
+  it("ends when it is aborted", async () => {
+    await expect(scanFolder(folder, AbortSignal.abort())).rejects.toThrow(/abort/i);
+  });
+});

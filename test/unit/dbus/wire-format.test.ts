@@ -1,0 +1,211 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  findDescriptors,
+  readValues,
+  TooManyValuesError,
+  toWireValues,
+} from "../../../src/dbus/bus-values.ts";
+import { type Frame, FrameReader } from "../../../src/dbus/frame-reader.ts";
+import type { BusValue } from "../../../src/dbus/port.ts";
+import { parseSocketPaths, sessionBusAddress } from "../../../src/dbus/session-bus-address.ts";
+import { writeMessage } from "../../../src/dbus/wire-format.ts";
+
+function bytesOf(signature: string, args: readonly BusValue[], serial = 1): Buffer {
+  const head = { type: 4, path: "/a", interface: "a.b", member: "C", serial };
+  return writeMessage({ ...head, signature, body: toWireValues(signature, args) })[0];
+}
+
+function framesOf(chunks: readonly Buffer[], bodyBytesMax = 1e6): Frame[] {
+  const frames: Frame[] = [];
+  const reader = new FrameReader(bodyBytesMax, (frame) => frames.push(frame));
+  for (const chunk of chunks) reader.push(chunk);
+  return frames;
+}
+
+function roundTrip(signature: string, args: readonly BusValue[]): BusValue[] {
+  const [frame] = framesOf([bytesOf(signature, args)]);
+  if (!frame?.body) throw new Error("no message came out");
+  return readValues(frame.body, { ...frame, fds: [], valuesMax: 10_000 });
+}
+
+describe("addresses", () => {
+  test("of an environment", () => {
+    expect(sessionBusAddress({})).toBeUndefined();
+    expect(
+      sessionBusAddress({ DBUS_SESSION_BUS_ADDRESS: "", XDG_RUNTIME_DIR: "run" }),
+    ).toBeUndefined();
+    expect(
+      sessionBusAddress({ DBUS_SESSION_BUS_ADDRESS: "unix:path=/x", XDG_RUNTIME_DIR: "/r" }),
+    ).toBe("unix:path=/x");
+    const odd = sessionBusAddress({ XDG_RUNTIME_DIR: "/run/ü, user;1" }) ?? "";
+    expect(parseSocketPaths(odd)).toEqual(["/run/ü, user;1/bus"]);
+  });
+
+  test("the sockets in them", () => {
+    expect(parseSocketPaths("unix:path=/run/user/1000/bus,guid=12")).toEqual([
+      "/run/user/1000/bus",
+    ]);
+    expect(
+      parseSocketPaths("tcp:host=x,port=1;unix:abstract=/tmp/a%2cb;unix:guid=1,path=/c"),
+    ).toEqual(["\0/tmp/a,b", "/c"]);
+    for (const address of ["", "tcp:host=localhost,port=7", "unix:tmpdir=/tmp", "nonsense"]) {
+      expect(() => parseSocketPaths(address)).toThrow(
+        expect.objectContaining({ busName: "org.freedesktop.DBus.Error.BadAddress" }),
+      );
+    }
+  });
+});
+
+describe("values", () => {
+  test.each<[string, BusValue[]]>([
+    ["", []],
+    ["tx", [2n ** 64n - 1n, -(2n ** 63n) + 1n]],
+    ["ybnqiud", [255, true, -7, 65_535, -70_000, 4_000_000_000, 0.1]],
+    ["sog", ["für dich \u{1f600}", "/a/b_1", "a{sv}"]],
+    ["as", [["a", ""]]],
+    ["as", [[]]],
+    ["aad", [[[1.5, 2], [], [3]]]],
+    [
+      "(sa(ub))",
+      [
+        [
+          "x",
+          [
+            [1, true],
+            [2, false],
+          ],
+        ],
+      ],
+    ],
+    ["v", [{ signature: "s", value: "alone" }]],
+    [
+      "av",
+      [
+        [
+          { signature: "u", value: 1 },
+          { signature: "as", value: ["x"] },
+        ],
+      ],
+    ],
+    ["a{ss}", [new Map([["k", { signature: "s", value: "v" }]])]],
+    [
+      "a{sv}",
+      [
+        new Map<string, { signature: string; value: BusValue }>([
+          ["__proto__", { signature: "b", value: false }],
+          ["deep", { signature: "a{sv}", value: new Map([["x", { signature: "t", value: 3n }]]) }],
+          ["var", { signature: "v", value: { signature: "i", value: -1 } }],
+        ]),
+      ],
+    ],
+  ])("%s comes out as it went in", (signature, args) => {
+    expect(roundTrip(signature, args)).toEqual(args);
+  });
+
+  test.each<[string, BusValue[]]>([
+    ["s", []],
+    ["s", ["a", "b"]],
+    ["s", [1]],
+    ["s", ["a\0b"]],
+    ["u", [-1]],
+    ["u", [2 ** 32]],
+    ["y", [1.5]],
+    ["t", [-1n]],
+    ["d", [Number.NaN]],
+    ["o", ["no/path"]],
+    ["o", ["/trailing/"]],
+    ["as", ["a"]],
+    ["(ss)", [["a"]]],
+    ["a{sv}", [[]]],
+    ["v", ["bare"]],
+    ["v", [{ signature: "ss", value: "a" }]],
+  ])("%s does not take everything (%#)", (signature, args) => {
+    expect(() => bytesOf(signature, args)).toThrow(Error);
+  });
+
+  test("texts and numbers of any kind", () => {
+    const scalar = fc.oneof(
+      fc
+        .string({ unit: "grapheme" })
+        .map((value) => ({ signature: "s", value: value.replaceAll("\0", "") })),
+      fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map((value) => ({ signature: "t", value })),
+      fc
+        .double({ noNaN: true, noDefaultInfinity: true })
+        // dbus-next writes -0 as 0.
+        .map((value) => ({ signature: "d", value: value + 0 })),
+      fc.boolean().map((value) => ({ signature: "b", value })),
+    );
+    fc.assert(
+      fc.property(fc.dictionary(fc.string({ unit: "grapheme-ascii" }), scalar), (given) => {
+        const options = new Map(Object.entries(given));
+        expect(roundTrip("a{sv}", [options])).toEqual([options]);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test("reading stops where there is too much", () => {
+    const [frame] = framesOf([bytesOf("as", [Array.from({ length: 100 }, () => "x")])]);
+    const read = (valuesMax: number) =>
+      readValues(frame?.body ?? Buffer.alloc(0), {
+        signature: "as",
+        endian: 108,
+        fds: [],
+        valuesMax,
+      });
+    expect(read(101)).toHaveLength(1);
+    expect(() => read(100)).toThrow(TooManyValuesError);
+  });
+
+  test("descriptors are found wherever they stand", () => {
+    const options = new Map([["x", { signature: "(sah)", value: ["a", [5, 6]] }]]);
+    expect(findDescriptors("sha{sv}h", ["7", 3, options, 3])).toEqual([3, 5, 6]);
+    expect(findDescriptors("v", [{ signature: "v", value: { signature: "h", value: 9 } }])).toEqual(
+      [9],
+    );
+    expect(findDescriptors("ui", [1, 2])).toEqual([]);
+  });
+});
+
+describe("frames", () => {
+  test("come out the same, however they were cut", () => {
+    const stream = Buffer.concat([
+      bytesOf("", [], 1),
+      bytesOf("s", ["x".repeat(300)], 2),
+      bytesOf("ay", [Array.from({ length: 33 }, () => 7)], 3),
+    ]);
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 0, max: stream.length }), { maxLength: 12 }),
+        (cuts) => {
+          const edges = [0, ...cuts.toSorted((a, b) => a - b), stream.length];
+          const chunks = edges.slice(1).map((end, index) => stream.subarray(edges[index], end));
+          const frames = framesOf(chunks);
+          expect(frames.map(({ serial, signature }) => [serial, signature])).toEqual([
+            [1, ""],
+            [2, "s"],
+            [3, "ay"],
+          ]);
+          // Of the long ones only the head is kept, and the next one is found behind each.
+          const short = framesOf(chunks, 40);
+          expect(short.map(({ body }) => body?.length)).toEqual([0, undefined, 37]);
+          expect(short[2]?.body).toEqual(frames[2]?.body);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  test("what is no message is an error", () => {
+    expect(() => framesOf([Buffer.from("HTTP/1.1 400 Bad Request\r\n")])).toThrow(/no message/);
+  });
+
+  test("a head without end is thrown away", () => {
+    const head = Buffer.alloc(16);
+    head.set([108, 1, 0, 1]);
+    head.writeUInt32LE(1 << 20, 12);
+    const frames = framesOf([head, Buffer.alloc(1 << 20), bytesOf("", [], 9)]);
+    expect(frames.map(({ serial }) => serial)).toEqual([9]);
+  });
+});

@@ -1,0 +1,164 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import { LEASE_PORT_MAX, LEASE_PORT_MIN } from "../../../src/store/port-leases.ts";
+import { LAST_USED_RESOLUTION_MS, SESSIONS_KEPT_MAX } from "../../../src/store/tokens.ts";
+import { openTestStore, type TestStore } from "../../support/test-store.ts";
+
+function open(options: Parameters<typeof openTestStore>[0] = {}): TestStore {
+  const test = openTestStore(options);
+  onTestFinished(() => test[Symbol.asyncDispose]());
+  return test;
+}
+
+const named = (name: string, lifetimeMs: number | null = null) =>
+  ({ name, scope: "write", kind: "named", lifetimeMs }) as const;
+
+describe("tokens", () => {
+  it("are random, opaque, and found by nobody who does not have them", async () => {
+    const test = open();
+    const { token, record } = test.store.tokens.create(named("ci"));
+    expect(token).toMatch(/^berth_[A-Za-z0-9_-]{43}$/);
+    expect(record).toMatchObject({
+      name: "ci",
+      scope: "write",
+      kind: "named",
+      createdAt: "2030-01-01T00:00:00.000Z",
+      expiresAt: null,
+      lastUsedAt: null,
+    });
+    const store = await test.reopen();
+    expect(store.tokens.find(token)).toMatchObject({ id: record.id, name: "ci" });
+    const wrong = [`${token}x`, token.slice(0, -1), "", record.id, `berth_${"x".repeat(1e6)}`];
+    for (const text of wrong) expect(store.tokens.find(text)).toBeUndefined();
+    expect(JSON.stringify(store.tokens.list())).not.toContain(token.slice(6));
+  });
+
+  it("end at their time, to the millisecond", async () => {
+    const { store, clock } = open();
+    const { token, record } = store.tokens.create(named("ci", 1_000));
+    expect(record.expiresAt).toBe("2030-01-01T00:00:01.000Z");
+    await clock.advance(999);
+    expect(store.tokens.find(token)).toBeDefined();
+    await clock.advance(1);
+    expect(store.tokens.find(token)).toBeUndefined();
+    expect(store.tokens.list()).toEqual([]);
+    expect(store.tokens.create(named("ci")).record.name).toBe("ci");
+  });
+
+  it("are revoked at once", () => {
+    const { store } = open();
+    const { token, record } = store.tokens.create(named("ci"));
+    expect(store.tokens.revoke(record.id)).toBe(true);
+    expect(store.tokens.find(token)).toBeUndefined();
+    expect(store.tokens.revoke(record.id)).toBe(false);
+  });
+
+  it("have one name each, except for sessions", () => {
+    const { store } = open();
+    store.tokens.create(named("ci"));
+    expect(() => store.tokens.create(named("ci"))).toThrow(
+      expect.objectContaining({ code: "name_taken" }),
+    );
+    const session = { name: "admin", scope: "admin", kind: "session", lifetimeMs: 1_000 } as const;
+    store.tokens.create(session);
+    store.tokens.create(session);
+    expect(store.tokens.list()).toHaveLength(3);
+  });
+
+  it("remember when they were used, to the minute", async () => {
+    const { store, clock } = open();
+    const { token } = store.tokens.create(named("ci"));
+    expect(store.tokens.find(token)?.lastUsedAt).toBe("2030-01-01T00:00:00.000Z");
+    await clock.advance(LAST_USED_RESOLUTION_MS - 1);
+    expect(store.tokens.find(token)?.lastUsedAt).toBe("2030-01-01T00:00:00.000Z");
+    await clock.advance(1);
+    expect(store.tokens.find(token)?.lastUsedAt).toBe("2030-01-01T00:01:00.000Z");
+    expect(store.tokens.list()[0]?.lastUsedAt).toBe("2030-01-01T00:01:00.000Z");
+  });
+
+  it("of sessions are bounded: the oldest login ends first", async () => {
+    const { store, clock } = open();
+    const login = () =>
+      store.tokens.create({ name: "admin", scope: "admin", kind: "session", lifetimeMs: 1e9 });
+    const first = login();
+    await clock.advance(1);
+    const kept = store.tokens.create(named("ci"));
+    for (let index = 0; index < SESSIONS_KEPT_MAX; index += 1) login();
+    expect(store.tokens.find(first.token)).toBeUndefined();
+    expect(store.tokens.find(kept.token)).toBeDefined();
+    expect(store.tokens.list()).toHaveLength(SESSIONS_KEPT_MAX + 1);
+  });
+});
+
+describe("port leases", () => {
+  it("are stable over a restart, and others in another instance", async () => {
+    const test = open({ instanceId: "00000001" });
+    const port = test.store.ports.lease("web", 0, 80);
+    expect(port).toBeGreaterThanOrEqual(LEASE_PORT_MIN);
+    expect(port).toBeLessThanOrEqual(LEASE_PORT_MAX);
+    expect((await test.reopen()).ports.lease("web", 0, 80)).toBe(port);
+    expect(open({ instanceId: "00000002" }).store.ports.lease("web", 0, 80)).not.toBe(port);
+  });
+
+  it("are never given twice", () => {
+    const { store } = open();
+    const ports = [];
+    for (let app = 0; app < 100; app += 1) {
+      for (let replica = 0; replica < 5; replica += 1) {
+        ports.push(store.ports.lease(`app-${app}`, replica, 80));
+        ports.push(store.ports.lease(`app-${app}`, replica, 81));
+      }
+    }
+    expect(new Set(ports).size).toBe(1_000);
+  });
+
+  it("move off a port that was found taken, and stay there", () => {
+    const { store } = open();
+    const first = store.ports.lease("web", 0, 80);
+    const second = store.ports.lease("web", 0, 80, [first, first + 1]);
+    expect([first, first + 1]).not.toContain(second);
+    expect(store.ports.lease("web", 0, 80)).toBe(second);
+  });
+
+  it("are free again after their release", () => {
+    const { store } = open();
+    const port = store.ports.lease("web", 0, 80);
+    store.ports.release("web");
+    store.ports.release("web");
+    const others = Array.from({ length: LEASE_PORT_MAX - LEASE_PORT_MIN + 1 }, (_, i) => i);
+    const avoid = others.map((index) => LEASE_PORT_MIN + index).filter((other) => other !== port);
+    expect(store.ports.lease("db", 3, 5432, avoid)).toBe(port);
+    expect(() => store.ports.lease("web", 0, 80, avoid)).toThrow(
+      expect.objectContaining({ code: "port_taken" }),
+    );
+  });
+});
+
+describe("owned images", () => {
+  it("belong to apps, and are shared where two have the same one", () => {
+    const { store } = open();
+    store.ownedImages.add("nginx:1", "web");
+    store.ownedImages.add("nginx:1", "web");
+    store.ownedImages.add("redis:7", "web");
+    expect(store.ownedImages.list("web")).toEqual(["nginx:1", "redis:7"]);
+    expect(store.ownedImages.isUsedByOthers("nginx:1", "web")).toBe(false);
+    store.ownedImages.add("nginx:1", "blog");
+    expect(store.ownedImages.isUsedByOthers("nginx:1", "web")).toBe(true);
+    store.ownedImages.remove("nginx:1", "web");
+    expect(store.ownedImages.list("web")).toEqual(["redis:7"]);
+    expect(store.ownedImages.isUsedByOthers("nginx:1", "blog")).toBe(false);
+  });
+});
+
+describe("settings", () => {
+  it("are kept, and keep apart from what the store knows of itself", async () => {
+    const test = open();
+    expect(test.store.settings.get("password")).toBeUndefined();
+    test.store.settings.set("password", "scrypt:1");
+    test.store.settings.set("password", "scrypt:2");
+    test.store.settings.set("instanceId", "overwritten");
+    const { instanceId } = test.store;
+    const store = await test.reopen();
+    expect(store.settings.get("password")).toBe("scrypt:2");
+    expect(store.instanceId).toBe(instanceId);
+  });
+});

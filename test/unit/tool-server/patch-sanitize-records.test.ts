@@ -1,0 +1,132 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { applyMergePatch, createMergePatch } from "../../../src/tool-server/merge-patch.ts";
+import {
+  maskSecretVariables,
+  sanitizeText,
+  sanitizeValue,
+} from "../../../src/tool-server/sanitize-value.ts";
+import { UndoRecords } from "../../../src/tool-server/undo-records.ts";
+
+/** A mapping that a patch has emptied is as good as none. */
+function without(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(value).filter(([, item]) => JSON.stringify(item) !== "{}"),
+  );
+}
+
+describe("patches", () => {
+  // As specs are, which is JSON: no null, no infinity, no -0, and no mapping that is empty in one of them only.
+  const leaf = fc.oneof(
+    fc.string(),
+    fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0),
+    fc.boolean(),
+    fc.array(fc.string()),
+  );
+  const key = fc.constantFrom("a", "b", "c", "d");
+  const spec = fc.dictionary(key, fc.oneof(leaf, fc.dictionary(key, leaf, { minKeys: 1 })));
+
+  test("what is between two specs makes the one of the other", () => {
+    fc.assert(
+      fc.property(spec, spec, (from, to) => {
+        expect(without(applyMergePatch(from, createMergePatch(from, to)))).toEqual(without(to));
+      }),
+    );
+  });
+
+  test("there is nothing between a spec and itself", () => {
+    fc.assert(
+      fc.property(spec, (one) => {
+        expect(createMergePatch(one, one)).toEqual({});
+      }),
+    );
+  });
+
+  test("what a patch does not name stays", () => {
+    fc.assert(
+      fc.property(spec, spec, spec, (from, to, now) => {
+        const patch = createMergePatch(from, to);
+        const after = applyMergePatch(now, patch);
+        const others = Object.keys(now).filter((name) => !Object.hasOwn(patch, name));
+        expect(others.map((name) => after[name])).toEqual(others.map((name) => now[name]));
+      }),
+    );
+  });
+});
+
+describe("what is shown", () => {
+  test.each([
+    ["a\u0000b\u0085c", "abc"],
+    ["\u001B[1;31mred\u001B[m", "red"],
+    ["\u009B2Jgone", "gone"],
+    ["\u001B]8;;https://evil.example\u001B\\link\u001B]8;;\u001B\\", "link"],
+    ["\u001B]0;never ended", ""],
+    ["\u001B(B text", "B text"],
+    ["lines\nand\ttabs", "lines\nand\ttabs"],
+    ["postgres://ada:hunter2@db:5432/x", "postgres://(hidden)@db:5432/x"],
+    [
+      "https://token@example.org, ssh://git@host",
+      "https://(hidden)@example.org, ssh://(hidden)@host",
+    ],
+    ["mail to ada@example.org", "mail to ada@example.org"],
+  ])("%j", (text, shown) => {
+    expect(sanitizeText(text, 100)).toBe(shown);
+  });
+
+  test("no half characters where a text is cut", () => {
+    expect(sanitizeText(`abc\u{1F600}`, 4)).toBe("abc…");
+    expect(sanitizeText(`abc\u{1F600}`, 5)).toBe("abc\u{1F600}");
+  });
+
+  test("nothing is endless", () => {
+    let deep: unknown = "end";
+    for (let depth = 0; depth < 100; depth++) deep = { deep };
+    expect(JSON.stringify(sanitizeValue(deep)).length).toBeLessThan(300);
+    expect(sanitizeValue(Array.from({ length: 1_000 }, () => 1))).toHaveLength(501);
+    expect(sanitizeValue({ ["k".repeat(1_000)]: "v".repeat(10_000) })).toEqual({
+      [`${"k".repeat(200)}…`]: `${"v".repeat(4_000)}…`,
+    });
+  });
+
+  test("values of variables that are named as secrets", () => {
+    expect(
+      maskSecretVariables({
+        API_KEY: "abc",
+        PGPASSWORD: "x",
+        SESSION_SECRET: "",
+        GREETING: "hi",
+        PORT: 80,
+        DB_TOKEN: { secret: "db" },
+      }),
+    ).toEqual({
+      API_KEY: "(hidden: 3 characters)",
+      PGPASSWORD: "(hidden: 1 characters)",
+      SESSION_SECRET: "(hidden: 0 characters)",
+      GREETING: "hi",
+      PORT: 80,
+      DB_TOKEN: { secret: "db" },
+    });
+  });
+});
+
+test("of what was there before, as many as fit are kept, the oldest goes first", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "berth-undo-"));
+  try {
+    const records = new UndoRecords(join(folder, "undo"), 3);
+    const record = { server: "http://a", app: "web", before: null, after: null, created: [] };
+    const ids: string[] = [];
+    for (let count = 0; count < 5; count++) ids.push(await records.add(record));
+    expect(await readdir(join(folder, "undo"))).toHaveLength(3);
+    const [first = ""] = ids;
+    const last = ids.at(-1) ?? "";
+    expect(await records.get(last)).toEqual(record);
+    await expect(records.get(first)).rejects.toMatchObject({ code: "not_found" });
+    await expect(records.get("../../etc/passwd")).rejects.toMatchObject({ code: "not_found" });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
