@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { completeLock, type Lock } from "../scripts/complete-lock.mjs";
+import { proseOf, proseProblems } from "./support/prose-rules.ts";
 import {
   allowedRooms,
   findAdapterProblems,
@@ -67,6 +68,24 @@ describe("documents", () => {
 
   test("paths in backticks exist", () => {
     expect(docs.flatMap((doc) => findDocPathProblems(doc, exists))).toEqual([]);
+  });
+});
+
+describe("plain English", () => {
+  const texts = [
+    ...sources,
+    ...docs,
+    ...["test", "bench"].flatMap((folder) => filesBelow(folder, ".ts")),
+  ];
+
+  test("comments and titles of tests were seen", () => {
+    expect(texts.flatMap((file) => proseOf(file)).length).toBeGreaterThan(5_000);
+  });
+
+  test("no text uses a banned wording (CONTRIBUTING.md, Language)", () => {
+    // The rules' own tests hold examples of everything that is banned.
+    const others = texts.filter(({ path }) => !path.startsWith("test/unit/tidy/prose-rules"));
+    expect(others.flatMap((file) => proseProblems(file))).toEqual([]);
   });
 });
 
