@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import {
   type Llama,
   type LlamaGrammar,
@@ -12,7 +13,7 @@ const CACHED_GRAMMARS_MAX = 64;
 export class GrammarCache {
   readonly #llama: Llama;
   readonly #model: LlamaModel;
-  readonly #grammars = new Map<string, Promise<LlamaGrammar>>();
+  readonly #grammars = new LRUCache<string, Promise<LlamaGrammar>>({ max: CACHED_GRAMMARS_MAX });
 
   constructor(llama: Llama, model: LlamaModel) {
     this.#llama = llama;
@@ -23,12 +24,7 @@ export class GrammarCache {
   async createState(text: string): Promise<LlamaGrammarEvaluationState> {
     const known = this.#grammars.get(text);
     const grammar = known ?? this.#llama.createGrammar({ grammar: text });
-    this.#grammars.delete(text);
     this.#grammars.set(text, grammar);
-    for (const oldest of this.#grammars.keys()) {
-      if (this.#grammars.size <= CACHED_GRAMMARS_MAX) break;
-      this.#grammars.delete(oldest);
-    }
     try {
       return new LlamaGrammarEvaluationState({ model: this.#model, grammar: await grammar });
     } catch (error) {

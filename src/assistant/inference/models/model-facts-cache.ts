@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import type { InferenceEngine, ModelFacts } from "../inference-engine.ts";
 import type { KnownModel } from "./known-models.ts";
 
@@ -7,7 +8,7 @@ const ENTRIES_MAX = 256;
 /** What files say of themselves, read once for each state of a file. */
 export class ModelFactsCache {
   readonly #engine: InferenceEngine;
-  readonly #facts = new Map<string, Promise<ModelFacts>>();
+  readonly #facts = new LRUCache<string, Promise<ModelFacts>>({ max: ENTRIES_MAX });
 
   constructor(options: { readonly engine: InferenceEngine }) {
     this.#engine = options.engine;
@@ -21,8 +22,6 @@ export class ModelFactsCache {
     // Shared by all who ask, so that none of them may abort it.
     const reading = this.#engine.inspect(known, new AbortController().signal);
     this.#facts.set(key, reading);
-    const oldest = this.#facts.keys().next().value;
-    if (this.#facts.size > ENTRIES_MAX && oldest !== undefined) this.#facts.delete(oldest);
     try {
       return await reading;
     } catch (error) {

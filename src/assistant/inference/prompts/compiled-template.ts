@@ -1,4 +1,5 @@
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
+import { LRUCache } from "lru-cache";
 import { runWithTimeLimit } from "./run-with-time-limit.ts";
 import { strftime } from "./strftime.ts";
 import { probeTemplate, type TemplateCapabilities } from "./template-capabilities.ts";
@@ -8,7 +9,7 @@ const RENDER_MS_MAX = 2_000;
 
 /** Templates of models in use; each is some kilobytes. */
 const CACHED_TEMPLATES_MAX = 16;
-const templateCache = new Map<string, CompiledTemplate>();
+const templateCache = new LRUCache<string, CompiledTemplate>({ max: CACHED_TEMPLATES_MAX });
 
 /** A template that has been parsed, and the answers to what it can do. */
 export class CompiledTemplate {
@@ -27,9 +28,6 @@ export class CompiledTemplate {
     if (found !== undefined) return found;
     const made = runWithTimeLimit(() => new CompiledTemplate(source), RENDER_MS_MAX);
     templateCache.set(source, made);
-    const oldest = templateCache.keys().next().value;
-    if (templateCache.size > CACHED_TEMPLATES_MAX && oldest !== undefined)
-      templateCache.delete(oldest);
     return made;
   }
 

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { getNumberKey, getStringKey } from "./constraint-keys.ts";
 import type { Expression, RuleSink } from "./expression.ts";
 import { copyRules, RuleTable } from "./rule-table.ts";
@@ -34,7 +35,7 @@ export const scalarGrammar: ScalarGrammar = {
   allowsNumber,
 };
 
-const cache = new Map<string, CompiledScalar>();
+const cache = new LRUCache<string, CompiledScalar>({ max: CACHE_ENTRIES_MAX });
 
 function getOrCompile(
   key: string,
@@ -46,10 +47,6 @@ function getOrCompile(
     const table = new RuleTable();
     made = { root: make(table), rules: table.rules };
     if (table.size <= CACHED_SIZE_MAX) cache.set(key, made);
-    for (const oldest of cache.keys()) {
-      if (cache.size <= CACHE_ENTRIES_MAX) break;
-      cache.delete(oldest);
-    }
   }
   return made.root && copyRules(sink, made.rules, made.root, "");
 }

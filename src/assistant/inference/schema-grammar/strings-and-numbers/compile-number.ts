@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import type { Expression, RuleSink } from "../expression.ts";
 import type { NumberConstraints } from "../scalar-constraints.ts";
 import { type Automaton, combineAutomata, isEmptyAutomaton } from "./automaton.ts";
@@ -10,7 +11,6 @@ import type { ExpressionBuilder, InternedExpression } from "./expression-builder
 import { buildLiteralAutomaton } from "./literal-automaton.ts";
 import { minimise } from "./minimise.ts";
 import { deriveNumberSyntax, type NumberSyntax } from "./number-syntax.ts";
-import { Recent } from "./recent.ts";
 import { refuseOnError } from "./refuse-on-error.ts";
 import { StateGraph } from "./state-graph.ts";
 import { writeGraph } from "./write-graph.ts";
@@ -72,7 +72,7 @@ export function allowsNumber(constraints: NumberConstraints, value: number): boo
   return multipleOf === undefined || isMultipleOf(value, multipleOf);
 }
 
-const automatonCache = new Recent<Automaton>(100);
+const automatonCache = new LRUCache<string, Automaton>({ max: 100 });
 
 /** Writes the numbers on one side of zero. */
 class SignedRangeWriter {
@@ -92,9 +92,9 @@ class SignedRangeWriter {
     const { builder: builder } = this;
     if (from > to || (from > 0n && this.syntax.modulus > to)) return undefined;
     const { places, modulus } = this.syntax;
-    const automaton = automatonCache.get(`${from} ${to} ${places} ${modulus}`, () =>
-      this.buildAutomaton(from, to),
-    );
+    const key = `${from} ${to} ${places} ${modulus}`;
+    const automaton = automatonCache.get(key) ?? this.buildAutomaton(from, to);
+    automatonCache.set(key, automaton);
     if (isEmptyAutomaton(automaton)) return undefined;
     const digit = (points: CodePoints): InternedExpression => builder.characterClass(points);
     const graph = StateGraph.fromAutomaton(automaton, builder, digit, builder.empty);

@@ -1,10 +1,10 @@
+import { LRUCache } from "lru-cache";
 import type { Expression, RuleSink } from "../expression.ts";
 import type { StringConstraints } from "../scalar-constraints.ts";
 import type { CodePoints } from "./code-points.ts";
 import { getExpressionBuilder } from "./compile-json-string.ts";
 import type { FormatBreadth } from "./format-automaton.ts";
 import { compileJsonCharacter } from "./json-character.ts";
-import { Recent } from "./recent.ts";
 import { refuseOnError } from "./refuse-on-error.ts";
 import { TextLanguage } from "./text-language.ts";
 
@@ -57,10 +57,14 @@ function getLanguage(constraints: StringConstraints, breadth: FormatBreadth): Te
   const { patterns, forbiddenPatterns, formats, excluded } = constraints;
   const sources = [patterns, forbiddenPatterns, formats].map((all) => all.map((one) => one.source));
   const name = JSON.stringify([breadth, ...sources, excluded]);
-  return languageCache.get(name, () => buildLanguage(constraints, breadth));
+  const cached = languageCache.get(name);
+  if (cached) return cached;
+  const language = buildLanguage(constraints, breadth);
+  languageCache.set(name, language);
+  return language;
 }
 
-const languageCache = new Recent<TextLanguage>(100);
+const languageCache = new LRUCache<string, TextLanguage>({ max: 100 });
 
 function buildLanguage(constraints: StringConstraints, breadth: FormatBreadth): TextLanguage {
   let language = TextLanguage.universal();

@@ -1,10 +1,10 @@
+import { LRUCache } from "lru-cache";
 import { buildAlphabet, mapSymbols } from "./alphabet.ts";
 import { type Automaton, exploreStates, nextState } from "./automaton.ts";
 import type { Budget } from "./budget.ts";
 import { supplementaryCodePoints } from "./code-points.ts";
 import { minimise } from "./minimise.ts";
 import { parseRegex } from "./parse-regex.ts";
-import { Recent } from "./recent.ts";
 import { buildRegexAutomaton } from "./regex-automaton.ts";
 
 /**
@@ -12,14 +12,17 @@ import { buildRegexAutomaton } from "./regex-automaton.ts";
  * TooLargeError.
  */
 export function getPatternAutomaton(source: string, budget: Budget): Automaton {
-  return automatonCache.get(source, () => {
-    const { root, unicode } = parseRegex(source);
-    const found = buildRegexAutomaton(root, budget);
-    return unicode ? found : readSurrogatePairs(found, budget);
-  });
+  return automatonCache.memo(source, { context: budget });
 }
 
-const automatonCache = new Recent<Automaton>(200);
+const automatonCache = new LRUCache<string, Automaton, Budget>({
+  max: 200,
+  memoMethod: (source, _previous, { context: budget }) => {
+    const { root, unicode } = parseRegex(source);
+    const automaton = buildRegexAutomaton(root, budget);
+    return unicode ? automaton : readSurrogatePairs(automaton, budget);
+  },
+});
 
 /**
  * Without the flag `u`, a pattern reads units of UTF-16. No set of such a pattern tells surrogates apart
