@@ -44,7 +44,7 @@ describe("when a call of the engine is rejected", () => {
       const other = world.ask("other", { maxTokens: 2 });
       const third = world.ask("third");
       await world.untilOver(background, other, third);
-      expect(await world.scheduler.ended).toEqual({ reason: "the engine failed in a step" });
+      expect(await world.scheduler.ended).toEqual({ reason: "a call of the engine failed" });
       for (const { error } of kind === "close" ? [background, third] : [background, other, third]) {
         expect(error).toMatchObject({ code: "engine_failed" });
         expect(String(error)).not.toContain("gguf");
