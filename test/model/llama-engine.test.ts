@@ -254,7 +254,7 @@ describe("a load", () => {
     const refused = await refusal(engine().load(createLoadRequest(path, wide), never));
     expect(refused.code).toBe("insufficient_memory");
     expect(refused.message).toMatch(
-      /needs \d+\.\d\d GB with 8 sequences of 131072 tokens, and may take 0\.20 GB; a context of \d+ tokens with one sequence would fit/,
+      /needs \d+\.\d\d GB with 8 sequences of 131072 tokens, but may use only 0\.20 GB; a context of \d+ tokens with one sequence would fit/,
     );
     const tiny = await refusal(
       engine().load(createLoadRequest(path, { memoryBytesMax: 1e6 }), never),

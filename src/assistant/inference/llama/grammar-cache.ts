@@ -6,10 +6,10 @@ import {
   type LlamaModel,
 } from "node-llama-cpp";
 
-/** Compiled grammars are kept for the schemas that are in use now; one has up to 256 KiB of text. */
+/** More than the schemas in use at a time; the text of a grammar has up to 256 KiB. */
 const CACHED_GRAMMARS_MAX = 64;
 
-/** Grammars by their text, the least recently used forgotten first. */
+/** Caches compiled grammars by their text. */
 export class GrammarCache {
   readonly #llama: Llama;
   readonly #model: LlamaModel;
@@ -20,10 +20,9 @@ export class GrammarCache {
     this.#model = model;
   }
 
-  /** A state at the beginning of the grammar. Rejects where llama.cpp cannot read the text. */
+  /** Creates a state at the start of the grammar. Rejects if llama.cpp cannot parse the text. */
   async createState(text: string): Promise<LlamaGrammarEvaluationState> {
-    const known = this.#grammars.get(text);
-    const grammar = known ?? this.#llama.createGrammar({ grammar: text });
+    const grammar = this.#grammars.get(text) ?? this.#llama.createGrammar({ grammar: text });
     this.#grammars.set(text, grammar);
     try {
       return new LlamaGrammarEvaluationState({ model: this.#model, grammar: await grammar });

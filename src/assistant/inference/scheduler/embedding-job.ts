@@ -129,7 +129,7 @@ function toJobError(error: unknown, begin: number): AssistantError | undefined {
   const { index, tokens, tokensMax } = error;
   return new AssistantError(
     "context_length_exceeded",
-    `Text ${begin + index} has ${tokens} tokens, but the model accepts at most ${tokensMax}; split the text.`,
+    `Text ${begin + index} has ${tokens} tokens, but the model accepts at most ${tokensMax} per text; split this one.`,
     { param: `input[${begin + index}]` },
   );
 }

@@ -1,10 +1,10 @@
 import { type CallProgress, JsonValueScanner } from "./json-call-scanner.ts";
 
-/** Longer than a tool may be named. */
+/** Longer than any tool's name may be. */
 const NAME_MAX = 200;
 const ARGUMENTS_MARKER = "[ARGS]";
 
-/** Reads one call `name[ARGS]{...}` as it comes; the marker before it has been read. */
+/** Scans one streamed call `name[ARGS]{...}` after its marker. */
 export class NamedCallScanner {
   readonly #value = new JsonValueScanner();
   #head = "";

@@ -170,10 +170,10 @@ test("a file is looked into without becoming a model", async () => {
 });
 
 test.each([
-  ["/models/load", { id: "a", sequences: 2 }, 400, "sequences needs the path of the file"],
-  ["/models/load", { id: "a", aliases: ["b"] }, 400, "aliases needs the path of the file"],
+  ["/models/load", { id: "a", sequences: 2 }, 400, "sequences requires the path of the file"],
+  ["/models/load", { id: "a", aliases: ["b"] }, 400, "aliases requires the path of the file"],
   ["/models/load", { id: "b", path: "/b", gpu: true }, 409, "computes on the processor only"],
-  ["/models/load", { id: "b", path: "/b", aliases: ["a"] }, 400, "the name of a model itself"],
+  ["/models/load", { id: "b", path: "/b", aliases: ["a"] }, 400, "the id of another model"],
   ["/models/load", { id: "b", path: "/b", aliases: ["a b"] }, 400, "body/aliases/0"],
   ["/models/load", { id: "b", path: "/b", sequences: "2" }, 400, "body/sequences"],
   ["/models/load", { id: "b", path: "/b", threads: 2 }, 400, "additional properties"],

@@ -69,7 +69,7 @@ test("a name that is not there is answered with those that are", async () => {
     code: "model_not_found",
     param: "model",
     message:
-      'there is no model "gpt-5". There is: m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 2 more',
+      'there is no model "gpt-5". Available models: m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 2 more',
   });
 });
 
@@ -86,7 +86,7 @@ test("an alias that leads nowhere says where it leads", async () => {
   await files("a.gguf");
   await expect(known({ "gpt-4o": "b" }).find("gpt-4o")).rejects.toMatchObject({
     code: "model_not_found",
-    message: '"gpt-4o" is another name for the model "b", which is not there. There is: a',
+    message: '"gpt-4o" is an alias of the model "b", which does not exist. Available models: a',
   });
 });
 
@@ -136,16 +136,16 @@ test("aliases come and go with the registration", async () => {
   expect((await models.find("gpt-4o")).id).toBe("a");
 });
 
-describe("a name leads to one model only", () => {
+describe("a name belongs to one model only", () => {
   const file = { path: "/nowhere.gguf", isPinned: true };
 
   test.each([
-    [{ id: "b", aliases: ["org/a"] }, '"org/a" is a name of the model "a"'],
-    [{ id: "b", aliases: ["a"] }, '"a" is the name of a model itself'],
-    [{ id: "b", aliases: ["there"] }, '"there" is the name of a model itself'],
-    [{ id: "b", aliases: ["gpt-4o"] }, '"gpt-4o" is a name of the model "a"'],
-    [{ id: "org/a" }, '"org/a" is a name of the model "a"'],
-    [{ id: "gpt-4o" }, '"gpt-4o" is a name of the model "a"'],
+    [{ id: "b", aliases: ["org/a"] }, '"org/a" is an alias of the model "a"'],
+    [{ id: "b", aliases: ["a"] }, '"a" is the id of another model'],
+    [{ id: "b", aliases: ["there"] }, '"there" is the id of another model'],
+    [{ id: "b", aliases: ["gpt-4o"] }, '"gpt-4o" is an alias of the model "a"'],
+    [{ id: "org/a" }, '"org/a" is an alias of the model "a"'],
+    [{ id: "gpt-4o" }, '"gpt-4o" is an alias of the model "a"'],
     [{ id: "b", aliases: ["../x"] }, '"../x" is not a model id'],
   ])("%j is refused, and changes nothing", async (model, message) => {
     await files("there.gguf");
