@@ -8,17 +8,17 @@ import { anyString, conjoin, unconstrained } from "./normal-form.ts";
 import type { StringConstraints, StringPattern } from "./scalar-constraints.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** Patterns of one object; names are told apart by which of them they match. */
+/** The maximum number of patterns of one object; each set of patterns that a name may match is a case. */
 const PATTERNS_MAX = 8;
 
 export interface AdditionalMembers {
-  /** A member whose name is not declared; undefined where there is none. */
+  /** One additional member; undefined if the object allows none. */
   readonly expression: Expression | undefined;
-  /** Names that `propertyNames` lists, which are then as good as declared. */
+  /** Names that `propertyNames` lists, which are treated like declared ones. */
   readonly names: readonly string[];
 }
 
-/** Members beyond the declared ones: of patternProperties, additionalProperties, or of no schema at all. */
+/** Compiles the undeclared members: of patternProperties, of additionalProperties, or without a schema. */
 export function compileAdditionalMembers(
   language: LanguageContext,
   part: ObjectAlternative,
@@ -62,7 +62,7 @@ export function compileAdditionalMembers(
   return { expression: choice(options), names };
 }
 
-/** Listed names that the object has a place for. */
+/** Returns the listed names that the object allows. */
 function filterAllowedNames(
   language: LanguageContext,
   part: ObjectAlternative,
@@ -89,7 +89,7 @@ function collectPatterns(part: ObjectAlternative): readonly StringPattern[] {
   return [...bySource.values()];
 }
 
-/** The sets of patterns that a name may match at once; those that no name matches are left out early. */
+/** Yields the sets of patterns that one name can match; skips sets that match no name. */
 function* findMatchablePatternSets(
   language: LanguageContext,
   base: StringConstraints,
@@ -112,7 +112,7 @@ function* findMatchablePatternSets(
   yield* findMatchablePatternSets(language, base, others, matched);
 }
 
-/** What the value of such a member has to meet; undefined where the object has no place for it. */
+/** Returns the schemas for the value of such a member; undefined if the object does not allow it. */
 function getAdditionalSchemas(
   part: ObjectAlternative,
   matched: readonly StringPattern[],
@@ -129,7 +129,7 @@ function getAdditionalSchemas(
   return schemas;
 }
 
-/** Looked at once more at the end of the compilation; here it only saves making the names. */
+/** Saves building the names; `pruneRules` removes unsatisfiable members in any case. */
 function isKnownUnsatisfiable(language: LanguageContext, schemas: SchemaConjunction): boolean {
   return schemas.length > 0 && language.normalizer.normalize(schemas).length === 0;
 }

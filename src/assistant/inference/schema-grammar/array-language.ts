@@ -8,7 +8,7 @@ import { schemaLimits } from "./schema-limits.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 import { compileUniqueItems } from "./unique-language.ts";
 
-/** An array: first the items that have schemas of their own, then as many of the others as allowed. */
+/** Compiles an array: the items with schemas of their own, then the allowed number of others. */
 export function compileArray(
   language: LanguageContext,
   part: ArrayAlternative,
@@ -27,7 +27,7 @@ export function compileArray(
   // With one item at most, no two are equal.
   if (part.unique && (max === undefined || max > 1)) {
     if (part.contains.length > 0)
-      refuseKeyword("uniqueItems", part.pointer, "stands beside contains");
+      refuseKeyword("uniqueItems", part.pointer, "cannot be combined with contains");
     return compileUniqueItems(language, part, hint);
   }
   if (part.contains.length > 0) return compileContains(language, part, hint);
@@ -35,7 +35,7 @@ export function compileArray(
   const comma = sequence(literal(","), blank);
   const close = sequence(blank, literal("]"));
   const prefix = getPrefixLength(part.facets);
-  // After `index` items, at least one: what may come then. From the back, so that each leads to the next.
+  // Builds what may follow the first `index` items (at least one), from the last to the first.
   let after: Expression | undefined = compileItemsAfterPrefix(
     language,
     part,
@@ -76,7 +76,7 @@ export function compileArray(
   return inside && sequence(literal("["), blank, inside);
 }
 
-/** After all items of the prefix, of which there is one at least. */
+/** Compiles the items after a prefix that has at least one item. */
 function compileItemsAfterPrefix(
   language: LanguageContext,
   part: ArrayAlternative,
@@ -110,7 +110,7 @@ function compileMoreItems(
   return repeatItem(language, another, Math.max(0, min), max, hint);
 }
 
-/** The item is named, since llama.cpp copies what it repeats. */
+/** Repeats an item as a rule, because llama.cpp copies repeated expressions. */
 function repeatItem(
   language: LanguageContext,
   item: Expression,

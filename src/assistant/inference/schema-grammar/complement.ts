@@ -24,8 +24,8 @@ import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 type Raw = Readonly<Record<string, unknown>>;
 
 /**
- * What a schema does not allow: one keyword or another fails. `not`, `else` and oneOf ask for it. Keywords
- * whose opposite is no language that a grammar can be made of are refused.
+ * Returns the alternatives that a schema does not allow, because at least one keyword fails. Used for `not`,
+ * `else` and oneOf. Refuses keywords whose complement cannot be expressed as a grammar.
  */
 export function complementSchema(
   normalizer: NormalizerContext,
@@ -43,14 +43,14 @@ export function complementSchema(
       refuseKeyword(
         keyword,
         extendPointer(pointer, keyword),
-        "has no opposite that can be enforced",
+        "cannot be negated",
       );
     }
   }
   return normalizer.deduplicate(parts.map(markNegative));
 }
 
-/** Nothing follows from the keyword itself: annotations, and those that others read along with them. */
+/** Returns true for annotations, and for keywords that are only read together with others. */
 function hasNoAssertion(raw: Raw, keyword: string): boolean {
   if (keyword === "then" || keyword === "else") return true;
   if (keyword === "$defs" || keyword === "definitions" || keyword === "nullable") return true;
@@ -80,7 +80,7 @@ const keywordComplements: Readonly<Record<string, KeywordComplement>> = {
       refuseKeyword(
         "type",
         extendPointer(node.pointer, "type"),
-        "names integer, whose opposite has no grammar",
+        "contains integer, which cannot be negated",
       );
     }
     return anyValue(node.pointer).filter((part) => !types.has(part.kind));
@@ -176,7 +176,7 @@ const keywordComplements: Readonly<Record<string, KeywordComplement>> = {
       : [numberAlternative(node, { minimum: readNumber(node, raw, "exclusiveMaximum") })],
 };
 
-/** An object whose property of this name is not as the schema wants it. */
+/** Returns an object whose property of this name violates the schema. */
 function makeViolatingObject(
   normalizer: NormalizerContext,
   node: SchemaNode,
@@ -206,7 +206,7 @@ function numberAlternative(
   return { kind: "number", constraints: { ...anyNumber(node.pointer), ...bounds } };
 }
 
-/** Everything but these values. */
+/** Returns alternatives for all values except these. */
 function excludeValues(
   node: SchemaNode,
   keyword: string,
@@ -218,7 +218,7 @@ function excludeValues(
   if (!values.includes(null)) parts.push({ kind: "null" });
   const booleans = [true, false].filter((value) => !values.includes(value));
   if (booleans.length > 0) parts.push({ kind: "values", values: booleans });
-  // Before, between and after the numbers.
+  // The ranges before, between and after the numbers.
   for (const [index, bound] of [...numbers, undefined].entries()) {
     parts.push(
       numberAlternative(node, { exclusiveMinimum: numbers[index - 1], exclusiveMaximum: bound }),
@@ -236,7 +236,7 @@ function excludeValues(
     refuseKeyword(
       keyword,
       extendPointer(pointer, keyword),
-      "holds objects or arrays, whose opposite has no grammar",
+      "contains objects or arrays, which cannot be negated",
     );
   }
   parts.push(arrays.length > 0 ? { ...anyArray(pointer), min: 1 } : anyArray(pointer));

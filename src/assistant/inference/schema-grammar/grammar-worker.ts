@@ -8,15 +8,15 @@ import { createDocumentValidator, type DocumentValidator } from "./document-vali
 import type { GrammarAnswer, GrammarRequest } from "./grammar-worker-protocol.ts";
 import { scalarGrammar } from "./scalar-grammar.ts";
 
-/** Validators that are kept; each is a few functions that Ajv has made. */
+/** The maximum number of cached validators, each a few functions that Ajv generated. */
 const VALIDATORS_MAX = 64;
 
 const validators = new LRUCache<string, DocumentValidator>({ max: VALIDATORS_MAX });
 
-/** What a document that Ajv could not judge is called; it is never taken for valid. */
+/** The problem reported if Ajv cannot validate a document, which is never treated as valid. */
 const notValidated = "the document cannot be checked against the schema";
 
-// The first compilation is slow, because nothing is optimised yet: it is not a client's.
+// Warms up: the first compilations are slow before V8 optimises the code.
 for (const schema of [
   {
     type: "object",

@@ -7,7 +7,7 @@ import type {
 import { anyString, conjoin, unconstrained } from "./normal-form.ts";
 import type { ScalarGrammar } from "./scalar-constraints.ts";
 
-/** What the property `name` has to meet, over all schemas that were merged into the object. */
+/** Returns the schemas for the property `name` of all schema objects that were merged. */
 export function getPropertySchemas(
   part: ObjectAlternative,
   name: string,
@@ -31,7 +31,7 @@ export function getPropertySchemas(
   return schemas;
 }
 
-/** The names of `properties`, in the order of the schema, and after them what is only required. */
+/** Returns the names of `properties` in the schema's order, followed by names that are only required. */
 export function listDeclaredNames(part: ObjectAlternative): readonly string[] {
   const names = new Set<string>();
   for (const facet of part.facets) for (const name of facet.properties.keys()) names.add(name);
@@ -40,8 +40,8 @@ export function listDeclaredNames(part: ObjectAlternative): readonly string[] {
 }
 
 /**
- * Berth's rule: an object that has properties or patterns, and says nothing of additional ones, gets no
- * others. JSON Schema would allow them; what is generated is the smaller set.
+ * Returns true if Berth closes the object: it has properties or patterns, but no keyword for additional
+ * ones. JSON Schema would allow additional properties; Berth generates the smaller set.
  */
 export function isImplicitlyClosed(part: ObjectAlternative): boolean {
   return (
@@ -50,7 +50,7 @@ export function isImplicitlyClosed(part: ObjectAlternative): boolean {
   );
 }
 
-/** What the item at `index` has to meet. */
+/** Returns the schemas for the item at `index`. */
 export function getItemSchemas(part: ArrayAlternative, index: number): SchemaConjunction {
   let schemas = unconstrained;
   for (const facet of part.facets) {
@@ -59,7 +59,7 @@ export function getItemSchemas(part: ArrayAlternative, index: number): SchemaCon
   return schemas;
 }
 
-/** How many items have schemas of their own; those after them share one. */
+/** Returns how many items have schemas of their own; later items share one. */
 export function getPrefixLength(facets: readonly ArrayFacet[]): number {
   return Math.max(0, ...facets.map((facet) => facet.prefix.length));
 }

@@ -6,12 +6,12 @@ import { isUnsatisfiable } from "./satisfiability.ts";
 import type { SchemaNode } from "./schema-document.ts";
 import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
-/** More alternatives than this out of one branch mean that the branches are told apart too finely. */
+/** A branch with more alternatives than this is refused as too complex. */
 const BRANCH_ALTERNATIVES_MAX = 64;
 
 /**
- * oneOf: each branch with what the others allow taken out of it. Nothing has to be taken out where two
- * branches cannot both hold, which is how most are written.
+ * Normalizes oneOf: each branch without the values that other branches allow. Most branches exclude each
+ * other already, and then nothing needs to be removed.
  */
 export function normalizeOneOf(
   normalizer: NormalizerContext,
@@ -37,7 +37,7 @@ export function normalizeOneOf(
   return normalizer.deduplicate(found);
 }
 
-/** What is left of `part`, which is of branch `index`, without what branch `other` allows. */
+/** Returns the values of an alternative of branch `index` that branch `other` does not allow. */
 function excludeBranch(
   normalizer: NormalizerContext,
   node: SchemaNode,
@@ -66,8 +66,8 @@ function excludeBranch(
 }
 
 /**
- * An object that is closed by Berth's rule does not get a name that only the rival asks for. It is said
- * outright here, since schemas merged later may declare that name.
+ * Forbids a name that only the rival requires in an object that Berth closes. The name is forbidden
+ * explicitly, because schemas that are merged later may declare it.
  */
 function forbidForeignProperty(part: Alternative, rival: Alternative): Alternative | undefined {
   if (part.kind !== "object" || rival.kind !== "object" || !isImplicitlyClosed(part))

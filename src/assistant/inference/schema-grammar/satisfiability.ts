@@ -4,12 +4,12 @@ import type { NormalizerContext } from "./normalizer-context.ts";
 import { RuleTable } from "./rule-table.ts";
 import { matchesSchemas } from "./value-matching.ts";
 
-/** How far into objects and arrays a contradiction is looked for; beyond, a part counts as possible. */
+/** How deep contradictions are searched in objects and arrays; deeper ones are not found. */
 const SEARCH_DEPTH_MAX = 4;
 
 /**
- * True where it is certain that no value meets the part. Recursive schemas are followed a few levels
- * only: «not certain» is the safe answer wherever this is asked.
+ * Returns true if the alternative certainly allows no value. Follows recursive schemas only a few levels,
+ * because false is a safe answer for all callers.
  */
 export function isUnsatisfiable(
   normalizer: NormalizerContext,
@@ -28,9 +28,9 @@ export function isUnsatisfiable(
       return normalizer.scalars.matchesNoString(part.constraints);
     case "array": {
       if (depth === 0) return false;
-      // An item that cannot be, in a place that has to be filled.
-      const looked = Math.min(part.min, 16);
-      for (let index = 0; index < looked; index += 1) {
+      // A required item that no value can satisfy.
+      const required = Math.min(part.min, 16);
+      for (let index = 0; index < required; index += 1) {
         if (areUnsatisfiable(normalizer, getItemSchemas(part, index), depth - 1)) return true;
       }
       return false;

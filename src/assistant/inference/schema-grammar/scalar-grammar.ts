@@ -10,9 +10,9 @@ import {
   matchesNoString,
 } from "./strings-and-numbers/compile-string.ts";
 
-/** Most schemas ask for the same few strings and numbers. */
+/** Enough for the few kinds of strings and numbers that most schemas have in common. */
 const CACHE_ENTRIES_MAX = 256;
-/** Larger ones are made again: kept, they would hold memory for one client's schema. */
+/** Larger results are not cached, because they would keep memory for a single client's schema. */
 const CACHED_SIZE_MAX = 8 * 1024;
 
 interface CompiledScalar {
@@ -20,7 +20,7 @@ interface CompiledScalar {
   readonly root: Expression | undefined;
 }
 
-/** Strings and numbers as automata; what they come to is remembered. */
+/** Compiles strings and numbers through automata and caches the results. */
 export const scalarGrammar: ScalarGrammar = {
   compileString: (constraints, sink) =>
     getOrCompile(`string ${getStringKey(constraints)}`, sink, (table) =>
@@ -31,7 +31,7 @@ export const scalarGrammar: ScalarGrammar = {
       compileNumber(constraints, table),
     ),
   allowsString,
-  matchesNoString: matchesNoString,
+  matchesNoString,
   allowsNumber,
 };
 

@@ -9,7 +9,7 @@ import type { NormalizerContext } from "./normalizer-context.ts";
 import { compileObject } from "./object-language.ts";
 import type { RuleTable } from "./rule-table.ts";
 
-/** Makes rules of schemas. Each part has one rule, however often and from wherever it is used. */
+/** Builds the rules of schemas. Equal alternatives share one rule. */
 export class SchemaLanguage implements LanguageContext {
   readonly normalizer: NormalizerContext;
   readonly table: RuleTable;
@@ -41,7 +41,7 @@ export class SchemaLanguage implements LanguageContext {
     return expression;
   }
 
-  /** Fills in every rule that was asked for. Those that nothing meets are left without a body. */
+  /** Builds the bodies of all requested rules; a rule that no value meets gets none. */
   finish(): void {
     for (let next = this.#todo.pop(); next; next = this.#todo.pop()) next();
   }
@@ -90,7 +90,7 @@ export class SchemaLanguage implements LanguageContext {
   }
 }
 
-/** Where the keywords stand that left nothing, as well as that is known. */
+/** Returns the pointer of the alternative's keywords, as far as it is known. */
 function findPointer(part: Alternative): string {
   if (part.kind === "object" || part.kind === "array") return part.pointer;
   if (part.kind === "number") return part.constraints.pointer;

@@ -7,8 +7,8 @@ import type { SchemaNode } from "./schema-document.ts";
 import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
 /**
- * unevaluatedProperties and unevaluatedItems. A part has been merged from exactly those schemas that hold
- * together, so what they mention between them is what counts as evaluated.
+ * Applies unevaluatedProperties and unevaluatedItems. An alternative was merged from exactly the schemas
+ * that apply together, so everything that they mention counts as evaluated.
  */
 export function restrictUnevaluated(
   normalizer: NormalizerContext,
@@ -26,10 +26,10 @@ export function restrictUnevaluated(
     if (part.kind === "object" && forProperties)
       return restrictObject(normalizer, part, forProperties);
     if (part.kind === "array" && forItems) return restrictArray(normalizer, node, part, forItems);
-    // A named value is checked against what it was met with, which knows nothing of this.
+    // Listed values have been filtered before, without regard to this keyword.
     if (part.kind === "values" && part.values.some((value) => typeof value === "object" && value)) {
       const keyword = forProperties ? "unevaluatedProperties" : "unevaluatedItems";
-      refuseKeyword(keyword, extendPointer(node.pointer, keyword), "stands beside const or enum");
+      refuseKeyword(keyword, extendPointer(node.pointer, keyword), "cannot be combined with const or enum");
     }
     return part;
   });
@@ -75,7 +75,7 @@ function restrictArray(
     refuseKeyword(
       "unevaluatedItems",
       extendPointer(node.pointer, "unevaluatedItems"),
-      "stands beside contains",
+      "cannot be combined with contains",
     );
   }
   return {

@@ -6,10 +6,10 @@ import { getItemSchemas, getPrefixLength } from "./member-schemas.ts";
 import type { ArrayAlternative } from "./normal-form.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** Values whose orders are all possible: one rule for each set of those that are used up. */
+/** The maximum number of values; each set of used values needs a rule. */
 const VALUES_MAX = 8;
 
-/** An array without equal items: every order of a few named values. */
+/** Compiles an array without equal items: every order of a few listed values. */
 export function compileUniqueItems(
   language: LanguageContext,
   part: ArrayAlternative,
@@ -17,7 +17,7 @@ export function compileUniqueItems(
 ): Expression | undefined {
   const { blank, table, normalizer: shapes } = language;
   if (getPrefixLength(part.facets) > 0)
-    refuseKeyword("uniqueItems", part.pointer, "stands beside prefixItems");
+    refuseKeyword("uniqueItems", part.pointer, "cannot be combined with prefixItems");
   const values: unknown[] = [];
   for (const item of shapes.normalize(getItemSchemas(part, 0))) {
     const named =
@@ -27,18 +27,18 @@ export function compileUniqueItems(
           ? [true, false]
           : item.kind === "null"
             ? [null]
-            : refuseKeyword("uniqueItems", part.pointer, "needs items that are a small enum");
+            : refuseKeyword("uniqueItems", part.pointer, "requires items with a small enum");
     for (const value of named) {
       if (!values.some((rules) => isEqualJson(rules, value))) values.push(value);
     }
   }
   if (values.length > VALUES_MAX) {
-    refuseKeyword("uniqueItems", part.pointer, `needs items of ${VALUES_MAX} values at most`);
+    refuseKeyword("uniqueItems", part.pointer, `requires items with at most ${VALUES_MAX} values`);
   }
   const max = Math.min(part.max ?? values.length, values.length);
   if (part.min > max) return undefined;
   const rules = new Map<number, Expression>();
-  /** What follows when the values whose bits are set have been. */
+  /** Returns the rest of the array after the values whose bits are set in `used`. */
   const after = (used: number, count: number): Expression | undefined => {
     const done = rules.get(used);
     if (done) return done;

@@ -8,7 +8,7 @@ import type {
 } from "./normal-form.ts";
 import type { NormalizerContext } from "./normalizer-context.ts";
 
-/** Whether a value of `const` or `enum` is allowed by a part, as JSON Schema means it. */
+/** Returns true if an alternative allows a value of `const` or `enum`. */
 export function matchesAlternative(
   normalizer: NormalizerContext,
   part: Alternative,

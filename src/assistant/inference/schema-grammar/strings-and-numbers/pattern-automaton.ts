@@ -8,8 +8,8 @@ import { parseRegex } from "./parse-regex.ts";
 import { buildRegexAutomaton } from "./regex-automaton.ts";
 
 /**
- * The texts in which an ECMA-262 pattern is found somewhere. Throws UnsupportedTextError and
- * TooLargeError.
+ * Returns the automaton of the texts in which an ECMA-262 pattern matches somewhere. Throws
+ * UnsupportedConstructError and TooLargeError.
  */
 export function getPatternAutomaton(source: string, budget: Budget): Automaton {
   return automatonCache.memo(source, { context: budget });
@@ -25,9 +25,9 @@ const automatonCache = new LRUCache<string, Automaton, Budget>({
 });
 
 /**
- * Without the flag `u`, a pattern reads units of UTF-16. No set of such a pattern tells surrogates apart
- * (the parser sees to it), so in its automaton the characters past U+FFFF stand for one surrogate, and a
- * real character of that kind is read in two steps.
+ * Without the flag `u`, a pattern reads UTF-16 units. The parser ensures that no set of such a pattern
+ * distinguishes surrogates, so in its automaton the characters past U+FFFF represent one surrogate. This
+ * function makes such a character two steps.
  */
 function readSurrogatePairs(units: Automaton, budget: Budget): Automaton {
   const alphabet = buildAlphabet([...units.alphabet, supplementaryCodePoints]);

@@ -4,7 +4,7 @@ import { TooLargeError, UnsupportedConstructError } from "./budget.ts";
 
 type RefusalSource = StringPattern | StringConstraints | NumberConstraints;
 
-/** Runs `work`, and turns what it cannot do into a refusal that names the keyword and where it stands. */
+/** Runs `work` and turns its errors into a refusal with the keyword and its pointer. */
 export function refuseOnError<Result>(source: RefusalSource, work: () => Result): Result {
   try {
     return work();
