@@ -8,7 +8,7 @@ describe("an answer", () => {
     await world.assertNoLeftovers();
   });
 
-  it("is what the model says, after the start and before the end", async () => {
+  it("consists of a start, the model's text and an end", async () => {
     world = new SchedulerHarness({ script: () => ({ tokens: ["Yes", ",", " indeed", "."] }) });
     const reader = world.ask("Really?");
     await world.untilOver(reader);
@@ -30,7 +30,7 @@ describe("an answer", () => {
     expect(unlimited.end).toMatchObject({ reason: "length", completionTokens: 17 });
   });
 
-  it("is empty where no token is asked for", async () => {
+  it("is empty if no token is requested", async () => {
     world = new SchedulerHarness();
     const reader = world.ask("hello", { maxTokens: 0 });
     await world.untilOver(reader);
@@ -39,7 +39,7 @@ describe("an answer", () => {
     expect(world.runner.calls).toEqual([]);
   });
 
-  it("is refused with both counts where the prompt leaves no room for it", async () => {
+  it("is refused with both token counts if the prompt fills the context", async () => {
     world = new SchedulerHarness({ contextTokens: 10 });
     const reader = world.ask("0123456789");
     await world.untilOver(reader);
@@ -50,7 +50,7 @@ describe("an answer", () => {
     expect(fitting.end).toMatchObject({ reason: "length", completionTokens: 1 });
   });
 
-  it("is refused where the prompt is empty, or cannot be encoded, and others are not", async () => {
+  it("is refused if its prompt is empty or cannot be encoded, without affecting others", async () => {
     world = new SchedulerHarness();
     const empty = world.ask("");
     await world.untilOver(empty);
@@ -65,7 +65,7 @@ describe("an answer", () => {
     expect(other.end?.reason).toBe("stop");
   });
 
-  it("ends before a stop text that comes in pieces", async () => {
+  it("ends before a stop text that arrives in pieces", async () => {
     world = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN", "D", " two"] }) });
     const reader = world.ask("count", { stop: ["END"] });
     await world.untilOver(reader);
@@ -74,7 +74,7 @@ describe("an answer", () => {
     expect(world.steps).toHaveLength(3);
   });
 
-  it("tells at the end what might have become a stop text", async () => {
+  it("emits the text at its end that could have become a stop text", async () => {
     world = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN"] }) });
     const readers = [
       world.ask("by itself", { stop: ["END"] }),
@@ -87,7 +87,7 @@ describe("an answer", () => {
     ]);
   });
 
-  it("carries the logprobs of exactly the tokens whose text is told", async () => {
+  it("has logprobs of exactly the tokens whose text is emitted", async () => {
     world = new SchedulerHarness({ script: () => ({ tokens: ["a", "", "b S", "T", "OP", "c"] }) });
     const sampling = { ...plainSampling, logprobs: 2 };
     const stopped = world.ask("x", { sampling, stop: ["STOP"] });
@@ -100,7 +100,7 @@ describe("an answer", () => {
     expect(whole.logprobs[0]?.top).toHaveLength(2);
   });
 
-  it("begins when it is first asked for, and costs nothing before", async () => {
+  it("starts with the first read, and calls nothing before", async () => {
     world = new SchedulerHarness();
     const never = world.scheduler.generate(
       {
@@ -121,7 +121,7 @@ describe("an answer", () => {
     expect(world.runner.calls).toEqual([]);
   });
 
-  it("fails alone where its stream fails, and its sequence is not trusted any more", async () => {
+  it("fails alone if its stream fails, and its sequence is not reused as it is", async () => {
     world = new SchedulerHarness({
       sequences: 2,
       script: (prompt) => ({
@@ -143,7 +143,7 @@ describe("an answer", () => {
     expect(other.started?.cachedTokens).toBe(0);
   });
 
-  it("tells its text as far as it came when the reader reads later than the failure", async () => {
+  it("delivers the text before a failure to a reader that reads later", async () => {
     world = new SchedulerHarness({
       script: () => ({ tokens: ["a", "b", "c"], failAt: 2 }),
     });

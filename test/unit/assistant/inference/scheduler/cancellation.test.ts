@@ -5,12 +5,12 @@ import { createTextJob } from "../../../../support/scripted-engine.ts";
 
 const gone = new Error("the client went away");
 
-/** Ever so long answers. */
+/** Answers that are longer than any test. */
 function endless() {
   return { tokens: Array.from({ length: 200 }, () => "word ") };
 }
 
-describe("a client that goes away", () => {
+describe("a client that cancels", () => {
   let world = new SchedulerHarness();
   const abort = () => abortion.abort(gone);
   let abortion = new AbortController();
@@ -23,7 +23,7 @@ describe("a client that goes away", () => {
     abortion = new AbortController();
   }
 
-  it("before anything began", async () => {
+  it("before its job started causes no calls", async () => {
     begin();
     abort();
     const reader = world.ask("x", {}, abortion);
@@ -32,7 +32,7 @@ describe("a client that goes away", () => {
     expect(world.runner.calls).toEqual([]);
   });
 
-  it("while its prompt is encoded", async () => {
+  it("while its prompt is encoded leaves nothing queued", async () => {
     begin();
     const open = world.runner.gate("encode");
     const reader = world.ask("x", {}, abortion);
@@ -46,7 +46,7 @@ describe("a client that goes away", () => {
     expect(world.runner.calls).toEqual([]);
   });
 
-  it("while it waits for a sequence", async () => {
+  it("while it waits for a sequence leaves the queue", async () => {
     begin({ sequences: 1 });
     const first = world.ask("first", { maxTokens: 10 });
     const reader = world.ask("second", {}, abortion);
@@ -58,7 +58,7 @@ describe("a client that goes away", () => {
     await world.untilOver(first);
   });
 
-  it("while its prompt is read: after the piece that is under way", async () => {
+  it("during its prompt frees the sequence after the current piece", async () => {
     begin({ prefillTokensMax: 4 });
     const reader = world.ask("x".repeat(100), {}, abortion);
     await world.until(() => world.runner.calls.length === 3, "it is being read");
@@ -68,7 +68,7 @@ describe("a client that goes away", () => {
     expect(world.runner.calls).toHaveLength(3);
   });
 
-  it("while it answers: after the step that is under way", async () => {
+  it("during its answer frees the sequence after the current step", async () => {
     begin();
     const reader = world.ask("x", {}, abortion);
     await world.until(() => reader.text.length > 0, "it answers");
@@ -81,7 +81,7 @@ describe("a client that goes away", () => {
     expect(world.steps).toHaveLength(steps);
   });
 
-  it("by leaving its loop", async () => {
+  it("by leaving its loop frees the sequence", async () => {
     begin();
     const signal = new AbortController().signal;
     let text = "";
@@ -98,7 +98,7 @@ describe("a client that goes away", () => {
     expect(world.steps).toHaveLength(steps);
   });
 
-  it("while it is paused for somebody", async () => {
+  it("while it is paused for interactive work frees the sequence", async () => {
     begin();
     const reader = world.askInBackground("bg", {}, abortion);
     await world.until(() => reader.text.length > 0, "it answers");
@@ -110,7 +110,7 @@ describe("a client that goes away", () => {
     expect(world.steps.at(-1)).toEqual(["i"]);
   });
 
-  it("after it was evicted", async () => {
+  it("after its eviction leaves the queue", async () => {
     begin({ sequences: 1 });
     const reader = world.askInBackground("bg", {}, abortion);
     await world.until(() => reader.text.length > 0, "it answers");
@@ -122,7 +122,7 @@ describe("a client that goes away", () => {
     await world.untilOver(other, reader);
   });
 
-  it("while it does not read", async () => {
+  it("while it does not read frees the sequence", async () => {
     begin({
       contextTokens: 1_000,
       script: () => ({ tokens: Array.from({ length: 900 }, () => "a") }),
@@ -141,7 +141,7 @@ describe("a client that goes away", () => {
     await world.until(() => world.scheduler.load.active === 0, "its sequence is free", 10);
   });
 
-  it("while its sequence is being taken away, or given", async () => {
+  it("while its sequence is being evicted or assigned leaves a consistent state", async () => {
     for (const kind of ["suspend", "truncate", "prefill"] as const) {
       begin({ sequences: 1 });
       const evicted = world.askInBackground("bg", {}, abortion);
@@ -163,7 +163,7 @@ describe("a client that goes away", () => {
     }
   });
 
-  it("a thousand times leaves nothing behind", async () => {
+  it("a thousand times leaves no state behind", async () => {
     begin({ sequences: 8, stepMs: 1, prefillMs: 1 });
     const readers: GenerationReader[] = [];
     for (let number = 0; number < 1_000; number += 1) {

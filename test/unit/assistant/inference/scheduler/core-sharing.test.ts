@@ -6,7 +6,7 @@ import type {
 import { CoreArbiter } from "../../../../../src/assistant/inference/models/core-arbiter.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** Cores that somebody else has until the test gives them. */
+/** Cores that another model holds until the test grants them. */
 class HeldCores implements CoreLease {
   readonly asked: RequestPriority[] = [];
   waiting: RequestPriority | undefined;
@@ -44,7 +44,7 @@ class HeldCores implements CoreLease {
 const endless = () => ({ tokens: Array.from({ length: 200 }, () => "word ") });
 
 describe("the cores", () => {
-  it("are asked for before each call, and given back when there is nothing to do", async () => {
+  it("are requested before each call, and released when the scheduler is idle", async () => {
     const cores = new HeldCores();
     const world = new SchedulerHarness({ script: endless }, cores);
     const reader = world.askInBackground("x", { maxTokens: 5 });
@@ -58,7 +58,7 @@ describe("the cores", () => {
     expect(await world.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("are asked for anew when somebody more urgent comes", async () => {
+  it("are requested again when a job with a higher priority arrives", async () => {
     const cores = new HeldCores();
     const world = new SchedulerHarness({ sequences: 1, script: endless }, cores);
     const background = world.askInBackground("b", { maxTokens: 5 });
@@ -74,7 +74,7 @@ describe("the cores", () => {
     expect(await world.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("are not waited for any more by those who went away or are told to end", async () => {
+  it("are not requested any more after the job was cancelled or the scheduler is disposed", async () => {
     const cores = new HeldCores();
     const world = new SchedulerHarness({ script: endless }, cores);
     const leaving = new AbortController();
@@ -92,7 +92,7 @@ describe("the cores", () => {
     expect(await world.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("go from one model to another between two steps, the urgent first", async () => {
+  it("pass from one model to another between two steps, interactive work first", async () => {
     const probe = new SchedulerHarness();
     const arbiter = new CoreArbiter({ clock: probe.clock });
     const one = new SchedulerHarness({ script: endless }, arbiter.createCores());

@@ -11,7 +11,7 @@ describe("embeddings", () => {
     await world.assertNoLeftovers();
   });
 
-  /** As a settled promise, so that the clock can be moved meanwhile. */
+  /** Returns a promise of the settled result, so that the test can advance the clock meanwhile. */
   function embed(
     texts: readonly string[],
     priority: "interactive" | "background" = "interactive",
@@ -38,7 +38,7 @@ describe("embeddings", () => {
     return world.runner.calls.flatMap(({ kind, count }) => (kind === "embed" ? [count] : []));
   }
 
-  it("come in the order of the texts, however they are divided", async () => {
+  it("are in the order of the texts, however these are split into pieces", async () => {
     world = new SchedulerHarness({ embedMs: 5 });
     const texts = Array.from({ length: 300 }, (_, at) => "x".repeat(1 + (at % 90)));
     const result = embed(texts);
@@ -50,7 +50,7 @@ describe("embeddings", () => {
     expect(embedCalls().length).toBeGreaterThan(5);
   });
 
-  it("come of no texts at once", async () => {
+  it("of an empty list are returned at once", async () => {
     world = new SchedulerHarness();
     expect(await world.scheduler.embed([], "interactive", signal)).toEqual({
       vectors: [],
@@ -59,7 +59,7 @@ describe("embeddings", () => {
     expect(world.runner.calls).toEqual([]);
   });
 
-  it("take pieces of a good size, be the model fast or slow", async () => {
+  it("adapt the size of pieces to a fast or a slow model", async () => {
     for (const [embedMs, count] of [
       [0.01, 20_000],
       [1, 5_000],
@@ -78,7 +78,7 @@ describe("embeddings", () => {
     }
   });
 
-  it("name the text that is too long by its place among all", async () => {
+  it("reject a text that is too long with its index in the request", async () => {
     world = new SchedulerHarness({ contextTokens: 100, embedMs: 5 });
     const texts = Array.from({ length: 200 }, () => "fits well enough");
     texts[170] = "x".repeat(101);
@@ -91,7 +91,7 @@ describe("embeddings", () => {
     expect(other.value?.tokens).toEqual([11]);
   });
 
-  it("end with their client, in the middle and before", async () => {
+  it("end when the client aborts, before the start or during a piece", async () => {
     world = new SchedulerHarness({ embedMs: 5 });
     const texts = Array.from({ length: 1_000 }, () => "a short text");
     const leaving = new AbortController();
@@ -102,7 +102,7 @@ describe("embeddings", () => {
     leaving.abort(reason);
     await world.clock.settle();
     expect([first.error, second.error]).toEqual([reason, reason]);
-    // The runner hears of it in the middle of its texts.
+    // The runner receives the abort while it embeds texts.
     await world.clock.advance(5);
     expect(world.runner.busy).toBeUndefined();
     await world.clock.advance(10_000);
@@ -112,7 +112,7 @@ describe("embeddings", () => {
     expect(late.error).toBe(reason);
   });
 
-  it("let an answer go on: one piece between two steps", async () => {
+  it("do not stop an answer: only one piece runs between two steps", async () => {
     world = new SchedulerHarness({ embedMs: 5, script: endless });
     const reader = world.ask("x", { maxTokens: 50 });
     await world.until(() => reader.text.length > 0, "it answers");
@@ -124,7 +124,7 @@ describe("embeddings", () => {
     await world.until(() => result.over, "it is over");
   });
 
-  it("in the background wait for whoever is interactive, but for one text now and then", async () => {
+  it("in the background wait for interactive work, except for one text from time to time", async () => {
     world = new SchedulerHarness({ embedMs: 5, script: endless });
     const result = embed(
       Array.from({ length: 400 }, () => "a short text"),
@@ -142,7 +142,7 @@ describe("embeddings", () => {
     expect(result.value?.tokens).toHaveLength(400);
   });
 
-  it("that somebody waits for pause answers in the background", async () => {
+  it("of interactive requests pause background answers", async () => {
     world = new SchedulerHarness({ embedMs: 5, script: endless });
     const reader = world.askInBackground("x", { maxTokens: 50 });
     await world.until(() => reader.text.length > 0, "it answers");

@@ -10,7 +10,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const endless = () => ({ tokens: Array.from({ length: 600 }, () => "word ") });
 
-/** One job in each state that there is. */
+/** Starts one job for each state. */
 async function everyState() {
   const world = new SchedulerHarness({ sequences: 2, contextTokens: 1_000, script: endless });
   const silent = world.ask("does not read");
@@ -35,7 +35,7 @@ async function everyState() {
 
 describe("when a call of the engine is rejected", () => {
   it.each(["step", "prefill", "truncate", "suspend", "close"] as const)(
-    "every job is told, and the model has ended: %s",
+    "every job fails, and the model has ended: %s",
     async (kind) => {
       const world = new SchedulerHarness({ sequences: 1, script: endless });
       const background = world.askInBackground("background");
@@ -61,7 +61,7 @@ describe("when a call of the engine is rejected", () => {
     },
   );
 
-  it("jobs in every state are told", async () => {
+  it("jobs in every state fail", async () => {
     const { world, readers, promises } = await everyState();
     world.runner.crash();
     await readers[1]?.cancel();
@@ -73,7 +73,7 @@ describe("when a call of the engine is rejected", () => {
 });
 
 describe("when the model is unloaded", () => {
-  it("jobs in every state are told, and nothing is called after that", async () => {
+  it("jobs in every state fail, and the runner is not called after that", async () => {
     const { world, readers, promises } = await everyState();
     const disposed = world.scheduler[Symbol.asyncDispose]();
     for (const promise of promises) expect(await promise).toMatchObject({ code: "shutting_down" });
@@ -84,7 +84,7 @@ describe("when the model is unloaded", () => {
       expect(error).toMatchObject({ code: "shutting_down" });
     expect(world.runner.busy).toBe("step");
     await world.clock.advance(10);
-    // What was being encoded still is: only its gate keeps it.
+    // The encoding continues until the test opens its gate.
     expect(world.runner.openStreams).toBe(0);
     expect(world.runner.problems).toEqual([]);
     await silent.cancel();
@@ -93,7 +93,7 @@ describe("when the model is unloaded", () => {
     await disposed;
   });
 
-  it("who comes later is told too", async () => {
+  it("later jobs fail too", async () => {
     const world = new SchedulerHarness();
     await world.scheduler[Symbol.asyncDispose]();
     const late = world.ask("late");
@@ -105,7 +105,7 @@ describe("when the model is unloaded", () => {
     expect(await world.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("the runner ends after its last call", async () => {
+  it("the runner can be disposed after its last call", async () => {
     const clock = new VirtualClock();
     const engine = new ScriptedEngine({ clock, stepMs: 10, script: endless });
     const signal = new AbortController().signal;
@@ -128,7 +128,7 @@ describe("when the model is unloaded", () => {
 });
 
 describe("a model that only embeds", () => {
-  it("refuses to answer", async () => {
+  it("refuses to generate", async () => {
     const world = new SchedulerHarness({ sequences: 0 });
     const reader = world.ask("x");
     await reader.done;

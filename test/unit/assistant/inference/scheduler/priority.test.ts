@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** `count` tokens that tell whose they are. */
+/** Returns `count` tokens that identify their job. */
 function letters(prompt: string, count: number): { tokens: string[] } {
   return { tokens: Array.from({ length: count }, (_, at) => `${prompt.slice(-1)}${at} `) };
 }
@@ -14,17 +14,17 @@ function untilLast(prompt: string, steps: readonly (readonly string[])[]) {
   return steps.slice(0, steps.findLastIndex((members) => members.includes(prompt)) + 1);
 }
 
-describe("who steps", () => {
+describe("the scheduler", () => {
   let world = new SchedulerHarness();
   afterEach(async () => {
     await world.assertNoLeftovers();
   });
 
-  it("all streams together, in the order of their sequences", async () => {
+  it("steps all streams together, in the order of their sequences", async () => {
     world = new SchedulerHarness({ script: (prompt) => letters(prompt, 20) });
     const readers = ["a", "b", "c", "d"].map((name) => world.ask(name));
     await world.untilOver(...readers);
-    // The last step of each says that the model has ended.
+    // The last step of each stream returns the end.
     expect(world.steps).toHaveLength(21);
     expect(world.steps.every((members) => members.length === 4)).toBe(true);
     expect(readers.map(({ text }) => text)).toEqual(
@@ -32,7 +32,7 @@ describe("who steps", () => {
     );
   });
 
-  it("only interactive ones while there are any, but for one step in 32", async () => {
+  it("steps only interactive streams while there are any, except in one step of 32", async () => {
     world = new SchedulerHarness({ script: (prompt) => letters(prompt, 100) });
     const background = ["a", "b"].map((name) => world.askInBackground(name));
     await world.until(() => world.steps.length === 10, "background is under way");
@@ -45,7 +45,7 @@ describe("who steps", () => {
     expect(during.every((members) => members.includes("i"))).toBe(true);
     expect(mixed.length).toBe(Math.floor(during.length / 32));
     expect(mixed.every((at, index) => at - (mixed[index - 1] ?? at - 32) === 32)).toBe(true);
-    // One of the background at a time, each in its turn.
+    // One background stream at a time, in rotation.
     const guests = mixed.map((at) => during[at]?.filter((member) => member !== "i"));
     expect(guests.every((members) => members?.length === 1)).toBe(true);
     expect(new Set(guests.flat())).toEqual(new Set(["a", "b"]));
@@ -54,7 +54,7 @@ describe("who steps", () => {
     expect(reader.text).toBe(whole("i", 100));
   });
 
-  it("pauses background within the step that is under way", async () => {
+  it("pauses background work after the current step", async () => {
     world = new SchedulerHarness({ script: (prompt) => letters(prompt, 20) });
     const background = world.askInBackground("a");
     await world.until(() => background.text.length > 0, "background has said something");
@@ -72,7 +72,7 @@ describe("who steps", () => {
     expect(background.text).toBe(whole("a", 20));
   });
 
-  it("gives whoever waits for a sequence the youngest background one's, which loses nothing", async () => {
+  it("evicts the youngest background job for an interactive one, without losing its answer", async () => {
     world = new SchedulerHarness({
       sequences: 2,
       script: (prompt) =>
@@ -80,7 +80,7 @@ describe("who steps", () => {
     });
     const old = world.askInBackground("old");
     await world.until(() => old.started !== undefined, "the old one has begun");
-    // Evicted while half of a stop text is held back.
+    // The eviction happens while half of a stop text is held back.
     const young = world.askInBackground("young", { stop: ["so be quiet"] });
     await world.until(() => world.steps.length === 7, "the young one is at the beginning");
     const reader = world.ask("hurry");
@@ -94,7 +94,7 @@ describe("who steps", () => {
     expect(suspended.map(({ prompts }) => prompts)).toEqual([["young"]]);
   });
 
-  it("loses nothing where it is evicted while its prompt is read", async () => {
+  it("evicts a job during its prompt without losing its answer", async () => {
     world = new SchedulerHarness({
       sequences: 1,
       prefillTokensMax: 4,
@@ -110,7 +110,7 @@ describe("who steps", () => {
     expect(background.started).toEqual({ type: "started", promptTokens: 51, cachedTokens: 0 });
   });
 
-  it("lets whoever waits go by class, then by arrival, also after an eviction", async () => {
+  it("serves waiting jobs by class, then by arrival, also after an eviction", async () => {
     world = new SchedulerHarness({ sequences: 1, script: (prompt) => letters(prompt, 4) });
     const old = world.askInBackground("old");
     await world.until(() => old.text !== "", "the old one answers");
@@ -126,11 +126,11 @@ describe("who steps", () => {
       "old",
       "young",
     ]);
-    // Nobody got the sequence in between only to lose it again.
+    // No other job got the sequence in between and lost it again.
     expect(second.started?.cachedTokens).toBe("first".length);
   });
 
-  it("lets no stream of interactive requests keep a background one waiting for ever", async () => {
+  it("does not let continuous interactive requests starve a background one", async () => {
     world = new SchedulerHarness({
       sequences: 1,
       script: (prompt) => letters(prompt, prompt.startsWith("bg") ? 100 : 10),
@@ -141,7 +141,7 @@ describe("who steps", () => {
     await world.until(() => {
       if (current.isOver && !background.isOver) {
         asked += 1;
-        // The next one is there before the sequence is free.
+        // The next interactive job arrives before the sequence is free.
         current = world.ask(`i${asked}`);
         world.ask(`j${asked}`);
       }
@@ -152,7 +152,7 @@ describe("who steps", () => {
     await world.until(() => world.scheduler.load.active === 0, "all are over");
   });
 
-  it("reads one piece of a prompt at most between two steps of an answer", async () => {
+  it("evaluates at most one piece of a prompt between two steps of an answer", async () => {
     world = new SchedulerHarness({
       prefillTokensMax: 4,
       script: (prompt) => letters(prompt, 30),
@@ -168,7 +168,7 @@ describe("who steps", () => {
     expect(kinds.slice(first, last)).not.toContain("prefill prefill");
   });
 
-  it("reads the shorter prompt first, and the longer one all the same", async () => {
+  it("evaluates the shorter prompt first, without starving the longer one", async () => {
     world = new SchedulerHarness({
       prefillTokensMax: 4,
       contextTokens: 1_000,
@@ -192,7 +192,7 @@ describe("who steps", () => {
     await world.until(() => world.scheduler.load.active === 0, "all are over");
   });
 
-  it("reads a long background prompt in small pieces while somebody waits, but does read it", async () => {
+  it("evaluates a long background prompt in small pieces during interactive work", async () => {
     world = new SchedulerHarness({
       contextTokens: 4_000,
       script: (prompt) => letters(prompt, prompt === "i" ? 400 : 3),

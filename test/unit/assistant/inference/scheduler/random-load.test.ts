@@ -3,21 +3,21 @@ import { describe, expect, it } from "vitest";
 import type { GenerationReader } from "../../../../support/generation-reader.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** More than this is held back from a reader that does not read: four tokens of a slow one. */
+/** The text that a stalled reader may have unread, in addition to its queue: four tokens. */
 const SLOW_TEXT = ".".repeat(20_000);
 const SHARED = "This is what all of the prompts begin with. ";
 
 interface JobPlan {
   readonly atMs: number;
   readonly background: boolean;
-  /** How much of the prompt it shares with others. */
+  /** How many of the prompt's tokens it has in common with other jobs. */
   readonly shared: number;
   readonly answer: number;
   readonly maxTokens: number | undefined;
   readonly stopAt: number | undefined;
   readonly failAt: number | undefined;
   readonly leavesAfterMs: number | undefined;
-  /** Reads nothing for so long, from so long after its beginning on. */
+  /** When its reader stalls after the start, and for how long. */
   readonly silence: { readonly fromMs: number; readonly forMs: number } | undefined;
 }
 
@@ -63,7 +63,7 @@ function getScriptedTokens(plan: JobPlan, number: number): string[] {
   return Array.from({ length: plan.answer }, (_, at) => `<${number}:${at}>${rest}`);
 }
 
-/** What a job has to end with when nobody disturbs it. */
+/** Returns the expected end of a job without a cancellation. */
 function getExpected(plan: JobPlan, number: number) {
   const tokens = getScriptedTokens(plan, number);
   const max = plan.maxTokens ?? Number.POSITIVE_INFINITY;
@@ -72,7 +72,7 @@ function getExpected(plan: JobPlan, number: number) {
   if (cut !== -1) return { text: said.slice(0, cut), end: "stop" };
   if (max <= Math.min(tokens.length, plan.failAt ?? max)) return { text: said, end: "length" };
   if (plan.failAt !== undefined && plan.failAt <= tokens.length) {
-    // What might have become a stop text when it failed is not told.
+    // Text that was held back when the job failed is not emitted.
     const held =
       plan.stopAt === undefined ? 0 : getPartialStopLength(said, getStopText(plan, number));
     return { text: said.slice(0, said.length - held), end: "failed" };
@@ -80,14 +80,14 @@ function getExpected(plan: JobPlan, number: number) {
   return { text: said, end: "stop" };
 }
 
-/** How much of the beginning of the stop text is at the end of the text. */
+/** Returns the length of the stop text's prefix at the end of the text. */
 function getPartialStopLength(text: string, stop: string): number {
   let length = stop.length - 1;
   while (!text.endsWith(stop.slice(0, length))) length -= 1;
   return length;
 }
 
-/** Begins in one token and ends in the next. */
+/** A stop text that begins in one token and ends in the next. */
 function getStopText(plan: JobPlan, number: number): string {
   const at = plan.stopAt ?? 0;
   return plan.silence ? `${at}>.` : `${at}><${number}:`;
@@ -97,7 +97,7 @@ interface LoadRun {
   readonly harness: SchedulerHarness;
   readonly readers: readonly GenerationReader[];
   readonly cancelled: readonly boolean[];
-  /** How many calls the runner had seen when the job came. */
+  /** The number of runner calls when the job arrived. */
   readonly arrivals: readonly number[];
 }
 
@@ -153,14 +153,14 @@ async function runLoad(plan: LoadPlan): Promise<LoadRun> {
   return { harness: world, readers, cancelled: left, arrivals };
 }
 
-describe("under any load", () => {
-  it("each answer is whole, and nothing is left", async () => {
+describe("under random load", () => {
+  it("each answer is complete, and no state is left", async () => {
     const property = fc.asyncProperty(load, async (plan) => {
       const { harness: world, readers, cancelled: left } = await runLoad(plan);
       for (const [number, one] of plan.jobs.entries()) {
         const reader = readers[number];
         const expected = getExpected(one, number);
-        // Who leaves when all has been said, and only not been read, still reads it.
+        // A client that cancels after the end of generation may still read the whole answer.
         if (left[number] && String(reader?.error) === "Error: gone") {
           expect(expected.text.startsWith(reader?.text ?? "?")).toBe(true);
           continue;
@@ -175,7 +175,7 @@ describe("under any load", () => {
     await fc.assert(property, { numRuns: 80 });
   }, 60_000);
 
-  it("whoever is interactive and reads is in every step from its first to its last", async () => {
+  it("an interactive job whose client reads takes part in every step from its first to its last", async () => {
     const quick = job.map((one) => ({ ...one, silence: one.background ? one.silence : undefined }));
     const plans = load.chain((plan) =>
       fc.record({
@@ -197,7 +197,7 @@ describe("under any load", () => {
         expect(steps.every(({ prompts }) => prompts.includes(prompt))).toBe(true);
         const reading = during.map(({ kind }) => kind).join(" ");
         expect(reading).not.toContain("prefill prefill");
-        // Ageing alone lets background in, in one turn of 32.
+        // Only ageing lets background work run, in one call of 32.
         const mixed = steps.filter(({ prompts }) => prompts.some((who) => isBackground(plan, who)));
         expect(mixed.length).toBeLessThanOrEqual(1 + Math.floor(during.length / 32));
       }
@@ -206,7 +206,7 @@ describe("under any load", () => {
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
 
-  it("whoever comes waits for one step of background at most, where sequences can be freed", async () => {
+  it("an interactive job waits for at most one background step if a sequence can be freed", async () => {
     const few = fc.record({
       sequences: fc.constant(3),
       prefillTokensMax: fc.integer({ min: 3, max: 20 }),
@@ -247,7 +247,7 @@ describe("under any load", () => {
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
 
-  it("nobody starves while interactive requests never end", async () => {
+  it("no background job starves under endless interactive requests", async () => {
     const plans = fc.record({
       sequences: fc.integer({ min: 1, max: 3 }),
       clients: fc.integer({ min: 1, max: 5 }),
@@ -278,7 +278,7 @@ describe("under any load", () => {
       const clients = Array.from({ length: plan.clients }, () => world.ask("first"));
       let asked = 0;
       const done = () => background.every(({ isOver: over }) => over);
-      // Each overtaking lasts an answer; each turn in its own right is followed by 31 of others.
+      // An interactive job that overtakes lasts one answer; each aged call is followed by 31 others.
       const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
       const limitMs = plan.background.reduce((sum, { prompt, answer }) => {
         const shares = Math.ceil(answer / 32) + 1;

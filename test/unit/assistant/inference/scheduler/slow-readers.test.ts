@@ -4,7 +4,7 @@ import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
 const answer = Array.from({ length: 600 }, (_, at) => `${at} `);
 
-describe("a reader that does not take its events", () => {
+describe("a reader that does not read its events", () => {
   let world = new SchedulerHarness();
   afterEach(async () => {
     await world.assertNoLeftovers();
@@ -18,7 +18,7 @@ describe("a reader that does not take its events", () => {
     });
   }
 
-  it("stalls nobody, and goes on where it was", async () => {
+  it("delays no other answer, and continues at its position", async () => {
     begin(2);
     const slow = world.ask("slow");
     const goOn = slow.pause();
@@ -35,7 +35,7 @@ describe("a reader that does not take its events", () => {
     expect(slow.text).toBe(answer.join(""));
   });
 
-  it("is like any other again when it reads", async () => {
+  it("takes part in every step again when it reads", async () => {
     const long = Array.from({ length: 1_500 }, () => "a ");
     world = new SchedulerHarness({
       sequences: 1,
@@ -52,7 +52,7 @@ describe("a reader that does not take its events", () => {
     expect(world.runner.calls.filter(({ kind }) => kind === "suspend")).toEqual([]);
   });
 
-  it("is waited for by its characters too", async () => {
+  it("pauses its answer at a number of characters too", async () => {
     world = new SchedulerHarness({
       script: () => ({ tokens: answer.map(() => "x".repeat(10_000)) }),
     });
@@ -65,7 +65,7 @@ describe("a reader that does not take its events", () => {
     expect(slow.text).toHaveLength(200_000);
   });
 
-  it("loses its sequence at once to somebody interactive where it is background", async () => {
+  it("in the background loses its sequence at once to an interactive job", async () => {
     begin(1);
     const slow = world.askInBackground("slow");
     const goOn = slow.pause();
@@ -73,7 +73,7 @@ describe("a reader that does not take its events", () => {
     await world.clock.settle();
     const other = world.ask("other");
     await world.until(() => other.isOver, "the other is over", 100);
-    // It wants no sequence before it reads.
+    // It does not queue for a sequence before it reads.
     const background = world.askInBackground("background");
     await world.until(() => background.isOver, "another one is over", 100);
     goOn();
@@ -81,7 +81,7 @@ describe("a reader that does not take its events", () => {
     expect(slow.text).toBe(answer.join(""));
   });
 
-  it("loses its sequence to anybody after a time where it is interactive", async () => {
+  it("of an interactive job loses its sequence to any job after some time", async () => {
     begin(1);
     const slow = world.ask("slow");
     const goOn = slow.pause();
