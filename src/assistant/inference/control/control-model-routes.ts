@@ -31,7 +31,7 @@ const LoadBody = Type.Object(
     memory_bytes_max: Type.Optional(Type.Integer({ minimum: 1 })),
     /** Alternative names for clients. */
     aliases: Type.Optional(Type.Array(id, { maxItems: 16 })),
-    /** Whether the model is kept in memory and reloaded after a crash until it is unloaded; default: true. */
+    /** True, the default, keeps the model in memory and reloads it after a crash until it is unloaded. */
     pinned: Type.Optional(Type.Boolean()),
     gpu: Type.Optional(Type.Union([Type.Boolean(), Type.Literal("auto")])),
   },

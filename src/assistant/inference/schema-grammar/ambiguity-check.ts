@@ -4,7 +4,7 @@ import type { Expression } from "./expression.ts";
 /** The number of characters that are tried, and of stacks after one character that are too many. */
 const STEPS_MAX = 120;
 const STACKS_MAX = 1_500;
-/** Limits the cost of the search; a grammar that passes so many stacks grows slowly. */
+/** Limits the cost of the search; a grammar whose stacks exceed this number grows slowly enough. */
 const VISITED_STACKS_MAX = 60_000;
 
 /** A parse stack: the expression to read next, and the rest of the stack. */

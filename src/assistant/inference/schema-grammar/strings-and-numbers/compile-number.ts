@@ -56,7 +56,7 @@ export function compileNumber(
     }
     if (options.length > 0) return builder.choice(options).expression;
     if (syntax.isComplete) return undefined;
-    throw new UnsupportedConstructError("allows only numbers with more digits than Berth generates");
+    throw new UnsupportedConstructError("allows only numbers with more digits than are produced");
   });
 }
 

@@ -14,7 +14,7 @@ interface Bounds {
   readonly multipleOf?: number;
 }
 
-/** Ajv on the same bounds, with multiples of decimals instead of doubles. */
+/** Validates the same bounds with Ajv, with multiples of decimals instead of doubles. */
 function judge({ integer, ...keywords }: Bounds): (value: unknown) => boolean {
   const ajv = new Ajv2020({ strict: false });
   ajv.removeKeyword("multipleOf").addKeyword({
@@ -25,7 +25,7 @@ function judge({ integer, ...keywords }: Bounds): (value: unknown) => boolean {
   return (value) => validate(value);
 }
 
-/** With few digits, so that bounds and numbers meet. */
+/** Numbers with few digits, so that bounds and numbers often coincide. */
 const small = fc
   .tuple(fc.integer({ min: -2_000, max: 2_000 }), fc.constantFrom(0, 0, 1, 2, 3))
   .map(([digits, places]) => Number(`${digits}e-${places}`));
@@ -52,7 +52,7 @@ const bounds: fc.Arbitrary<Bounds> = fc
   });
 
 describe("any bounds", () => {
-  test("all that is produced is valid, and what is not valid is not accepted", () => {
+  test("all generated numbers are valid, and no invalid number is accepted", () => {
     let produced = 0;
     const check = (all: Bounds, values: number[], seed: number) => {
       const isValid = judge(all);
@@ -80,7 +80,7 @@ describe("any bounds", () => {
     expect(produced).toBeGreaterThan(200);
   }, 60_000);
 
-  test("valid numbers of few digits are accepted as they are printed", () => {
+  test("valid numbers with few digits are accepted as JavaScript prints them", () => {
     let accepted = 0;
     const check = (all: Bounds, values: number[]) => {
       const isValid = judge(all);
@@ -92,7 +92,7 @@ describe("any bounds", () => {
         expect(`${told}: ${language?.accepts(String(value))}`).toBe(`${told}: true`);
       }
     };
-    // Next to the bounds, where mistakes are made.
+    // Numbers next to the bounds, where mistakes are likely.
     const near = bounds.chain((all) => {
       const ends = [all.minimum, all.maximum, all.exclusiveMinimum, all.exclusiveMaximum];
       const set = ends.filter((end) => end !== undefined && Math.abs(end) < 1e4);
@@ -178,7 +178,7 @@ describe("numbers", () => {
     expect(() => numberLanguage(constraints)).toThrowError(message);
   });
 
-  test("numbers are allowed as the keywords say", () => {
+  test("allowsNumber follows the keywords", () => {
     expect(allows({ multipleOf: 0.01 }, 0.07)).toBe(true);
     expect(allows({ multipleOf: 0.01 }, 0.075)).toBe(false);
     expect(allows({ multipleOf: 3 }, 1e21)).toBe(false);

@@ -10,21 +10,21 @@ import { UNBOUNDED_AFTER_MS } from "../../../../../support/wait-limits.ts";
 const pattern = (source: string) =>
   stringLanguage({ patterns: [toStringPattern("pattern", source)] });
 
-/** As Ajv is told to read patterns: with the flag `u`, and without where that is no pattern. */
+/** Compiles a pattern like Ajv here: with the flag `u`, or without it if it is invalid with the flag. */
 function toRegExp(source: string): RegExp | undefined {
   for (const flags of ["u", ""]) {
     try {
       return new RegExp(source, flags);
     } catch {
-      // The next flags.
+      // Try the next flags.
     }
   }
   return undefined;
 }
 
 /**
- * Whether the pattern is found where a character begins. V8 also looks between the halves of one, where
- * `\\B` holds, although the flag `u` says that there is no such place.
+ * Returns true if the pattern matches at the start of a character. V8 also tries positions between the two
+ * surrogates of a character, where `\\B` matches, although the flag `u` excludes such positions.
  */
 function isFound(regExp: RegExp, text: string): boolean {
   if (!regExp.unicode) return regExp.test(text);
@@ -48,7 +48,7 @@ function compiled<Result>(work: () => Result): Result | "refused" {
 }
 
 describe("any pattern", () => {
-  test("random patterns accept what JavaScript finds them in, and nothing else", () => {
+  test("random patterns accept exactly the texts in which JavaScript finds them", () => {
     let judged = 0;
     let found = 0;
     const check = (seed: number) => {
@@ -99,7 +99,7 @@ describe("any pattern", () => {
     ["^$", [""], ["a"]],
     ["(?!)|^x", ["xy"], ["yx"]],
     ["^(?:a{2}){2,3}$", ["aaaa", "aaaaaa"], ["aaa", "aaaaa"]],
-    // Only without the flag u, where a character past U+FFFF is two.
+    // Valid only without the flag u, where a character past U+FFFF is two units.
     ["^[\\w\\-.]+\\@\\w+$", ["a-b@c"], ["@c", "a b@c"]],
     ["^\\-.$", ["-a"], ["-😀", "-"]],
     ["^\\-[^a]{2}$", ["-😀", "-bc"], ["-a😀", "-😀😀"]],
@@ -142,7 +142,7 @@ describe("any pattern", () => {
     },
   );
 
-  test("what no string meets is told, not refused", () => {
+  test("constraints that no string meets give undefined, not a refusal", () => {
     expect(pattern("a^")).toBeUndefined();
     expect(pattern("^(?=a)b")).toBeUndefined();
     expect(
@@ -166,7 +166,7 @@ describe("languages of texts", () => {
     fc.assert(fc.property(fc.integer(), checkLaws), { numRuns: 60 });
   }, 60_000);
 
-  test("lengths are cut down only where that leaves something", () => {
+  test("a reduced maximum length never makes a language empty", () => {
     const words = TextLanguage.fromPattern("^[a-z]+( [a-z]+)*$");
     const few = words.restrictLength({ min: 3_000, max: 100_000 });
     expect(few.isEmpty()).toBe(false);
