@@ -22,9 +22,9 @@ async function start(clock: VirtualClock) {
 it("a process that answers pings is not killed", async () => {
   const clock = new VirtualClock();
   const { process: alive, heard } = await start(clock);
-  for (let asked = 1; asked <= 12; asked++) {
+  for (let pings = 1; pings <= 12; pings++) {
     await clock.advance(10_000);
-    await vi.waitFor(() => expect(heard).toHaveLength(1 + asked), { timeout: 60_000 });
+    await vi.waitFor(() => expect(heard).toHaveLength(1 + pings), { timeout: 60_000 });
   }
   const ended = vi.fn<() => void>();
   void alive.ended.then(ended);
@@ -37,7 +37,7 @@ it("a process that hangs is killed, and its end has that reason", async () => {
   const { process: hanging } = await start(clock);
   if (hanging.pid === undefined) throw new Error("it was not started");
   process.kill(hanging.pid, "SIGSTOP");
-  for (let asked = 0; asked < 8; asked++) await clock.advance(10_000);
+  for (let pings = 0; pings < 8; pings++) await clock.advance(10_000);
   expect(await hanging.ended).toEqual({
     reason: "it did not answer for 60 s",
     signal: "SIGKILL",

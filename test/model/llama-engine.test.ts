@@ -133,8 +133,8 @@ describe("a model in its own process", () => {
     await iterator.next();
     await iterator.next();
     const waiting = iterator.next().then(() => drain(iterator));
-    aborting.abort(new Error("gone"));
-    await expect(waiting).rejects.toThrow("gone");
+    aborting.abort(new Error("cancelled"));
+    await expect(waiting).rejects.toThrow("cancelled");
     for await (const event of model.generate(createTextJob("Leave"), never)) {
       if (event.type === "text") break;
     }

@@ -62,8 +62,8 @@ function read(plan: PromptPlan, text: string) {
   const deltas = [...reader.push(text, undefined)];
   const end = reader.end();
   deltas.push(...end.deltas);
-  const said = deltas.map((delta) => (delta.type === "text" ? delta.text : "")).join("");
-  return { ...end, said };
+  const answerText = deltas.map((delta) => (delta.type === "text" ? delta.text : "")).join("");
+  return { ...end, answerText };
 }
 
 test("random weights generate valid calls if a call is required", async () => {
@@ -77,8 +77,8 @@ test("random weights generate valid calls if a call is required", async () => {
     }
     for (const answer of await runStreams(runner, streams, 200)) {
       expect(answer.ended).toBe(true);
-      const { calls, said } = read(plan, answer.text);
-      expect(said).toBe("");
+      const { calls, answerText } = read(plan, answer.text);
+      expect(answerText).toBe("");
       expect(calls).toHaveLength(1);
       for (const call of calls) {
         const schema = plan.argumentSchemas.get(call.name) ?? false;

@@ -11,7 +11,7 @@ export interface ControlServerOptions extends ControlModelRoutesOptions {
   readonly logger: Logger;
 }
 
-/** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
+/** `sun_path` has 108 bytes on Linux, including the terminator, and 104 on macOS, the smallest size. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
 /**

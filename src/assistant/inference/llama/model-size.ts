@@ -46,7 +46,7 @@ export function chooseSize(
   throw tooLargeError(facts, requested, embeddingsAtOnce);
 }
 
-/** From the one to prefer down to the smallest that is of use. */
+/** Returns the contexts to try, from the preferred one down to the smallest useful one. */
 function listContextChoices(facts: ModelFacts, requested: SizeRequest): readonly number[] {
   if (requested.contextTokens !== undefined) return [requested.contextTokens];
   const largest = Math.min(facts.trainedContextTokens, CONTEXT_DEFAULT_MAX);

@@ -32,6 +32,6 @@ export function chooseDefaultModel(
   if (best) return best.model;
   throw new AssistantError(
     "no_model",
-    `there is no model that could answer. Start with one: berth assistant --system --model FILE.gguf; or put a GGUF file into the folder "models" of the data directory`,
+    `there is no model for this request. Start the assistant with one: berth assistant --system --model FILE.gguf; or put a GGUF file into the folder "models" of the data directory`,
   );
 }

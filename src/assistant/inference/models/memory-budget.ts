@@ -33,8 +33,8 @@ export class MemoryBudget {
     for (;;) {
       // A model that is not loaded yet uses no memory; its load waits for this one.
       const others = this.#options.residents().filter(({ model }) => model !== undefined);
-      const taken = others.reduce((total, { model }) => total + (model?.memoryBytes ?? 0), 0);
-      const freeBytes = this.#options.bytesMax - taken;
+      const usedBytes = others.reduce((total, { model }) => total + (model?.memoryBytes ?? 0), 0);
+      const freeBytes = this.#options.bytesMax - usedBytes;
       const isLate = limit.signal.aborted;
       const next = chooseEviction(others.map(toOccupant), need, { freeBytes, isLate });
       if (next === "none") return freeBytes;

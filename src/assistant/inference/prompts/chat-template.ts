@@ -77,8 +77,8 @@ export class ChatTemplate {
     } catch (error) {
       // A template that compares the client's text with fixed words may refuse the masked text.
       const { bosToken, eosToken } = this.#options.vocabulary;
-      const own = this.#options.source + bosToken + eosToken;
-      if (names.every((name) => own.includes(name))) return pieces;
+      const knownText = this.#options.source + bosToken + eosToken;
+      if (names.every((name) => knownText.includes(name))) return pieces;
       throw error;
     }
     return names.length > this.#guard.findControlTokens(strict).length ? strict : pieces;

@@ -5,7 +5,7 @@ const EVENTS_MAX = 256;
 const CHARACTERS_MAX = 65_536;
 
 export interface EventQueueListener {
-  /** Called when the reader asks for the first event. */
+  /** Called at the first read. */
   onStart(): void;
   /** Called when the queue was full and is half empty again. */
   onDrain(): void;

@@ -11,11 +11,9 @@ export function shuttingDownError(): AssistantError {
 
 /** The engine's own message is only in the cause, because it may name files. */
 export function engineFailedError(cause: unknown): AssistantError {
-  return new AssistantError(
-    "engine_failed",
-    "The engine failed during this request; try again.",
-    { cause },
-  );
+  return new AssistantError("engine_failed", "The engine failed during this request; try again.", {
+    cause,
+  });
 }
 
 export function noSequencesError(): AssistantError {

@@ -114,7 +114,10 @@ export class SequenceAllocator {
     this.#waiting.remove(generation);
     this.#countOvertaking(generation);
     slot.owner = generation;
-    generation.assignSlot(slot, await slot.truncateToPrefix(this.#options.runner, generation.tokens));
+    generation.assignSlot(
+      slot,
+      await slot.truncateToPrefix(this.#options.runner, generation.tokens),
+    );
     this.startStream(generation);
   }
 

@@ -21,33 +21,35 @@ export interface AdditionalMembers {
 /** Compiles the undeclared members: of patternProperties, of additionalProperties, or without a schema. */
 export function compileAdditionalMembers(
   language: LanguageContext,
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   hint: string,
 ): AdditionalMembers {
-  const patterns = collectPatterns(part);
+  const patterns = collectPatterns(alternative);
   if (patterns.length > PATTERNS_MAX) {
     refuseKeyword(
       "patternProperties",
-      part.pointer,
+      alternative.pointer,
       `has more than ${PATTERNS_MAX} patterns at once`,
     );
   }
-  const closed = isImplicitlyClosed(part);
+  const closed = isImplicitlyClosed(alternative);
   const options: (Expression | undefined)[] = [];
   const names: string[] = [];
-  const allowedNames = language.normalizer.normalize(part.names);
+  const allowedNames = language.normalizer.normalize(alternative.names);
   for (const allowed of allowedNames) {
     if (allowed.kind !== "values") continue;
-    names.push(...filterAllowedNames(language, part, patterns, closed, allowed.values));
+    names.push(...filterAllowedNames(language, alternative, patterns, closed, allowed.values));
   }
   for (const allowed of allowedNames) {
     if (allowed.kind !== "string") continue;
     const base = intersectStrings(allowed.constraints, {
       ...anyString,
-      excluded: [...new Set([...listDeclaredNames(part), ...part.forbidden, ...names])],
+      excluded: [
+        ...new Set([...listDeclaredNames(alternative), ...alternative.forbidden, ...names]),
+      ],
     });
     for (const matched of findMatchablePatternSets(language, base, patterns, [])) {
-      const schemas = getAdditionalSchemas(part, matched, closed);
+      const schemas = getAdditionalSchemas(alternative, matched, closed);
       if (!schemas || isKnownUnsatisfiable(language, schemas)) continue;
       const unmatched = patterns.filter((pattern) => !matched.includes(pattern));
       const name = language.normalizer.scalars.compileString(
@@ -65,7 +67,7 @@ export function compileAdditionalMembers(
 /** Returns the listed names that the object allows. */
 function filterAllowedNames(
   language: LanguageContext,
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   patterns: readonly StringPattern[],
   closed: boolean,
   values: readonly unknown[],
@@ -77,13 +79,13 @@ function filterAllowedNames(
       const matched = patterns.filter((pattern) =>
         scalars.allowsString({ ...anyString, patterns: [pattern] }, name),
       );
-      return getAdditionalSchemas(part, matched, closed) !== undefined;
+      return getAdditionalSchemas(alternative, matched, closed) !== undefined;
     });
 }
 
-function collectPatterns(part: ObjectAlternative): readonly StringPattern[] {
+function collectPatterns(alternative: ObjectAlternative): readonly StringPattern[] {
   const bySource = new Map<string, StringPattern>();
-  for (const facet of part.facets) {
+  for (const facet of alternative.facets) {
     for (const { pattern } of facet.patterns) bySource.set(pattern.source, pattern);
   }
   return [...bySource.values()];
@@ -114,14 +116,14 @@ function* findMatchablePatternSets(
 
 /** Returns the schemas for the value of such a member; undefined if the object does not allow it. */
 function getAdditionalSchemas(
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   matched: readonly StringPattern[],
   closed: boolean,
 ): SchemaConjunction | undefined {
   if (matched.length === 0 && closed) return undefined;
   const sources = new Set(matched.map((pattern) => pattern.source));
   let schemas = unconstrained;
-  for (const facet of part.facets) {
+  for (const facet of alternative.facets) {
     const own = facet.patterns.filter(({ pattern }) => sources.has(pattern.source));
     for (const { schemas: more } of own) schemas = conjoin(schemas, more);
     if (own.length === 0 && facet.additional) schemas = conjoin(schemas, facet.additional);

@@ -48,11 +48,11 @@ export function readAssertions(
   subschemas: SubschemaContext,
 ): readonly Alternative[] {
   const types = readTypes(node, raw);
-  const parts: Alternative[] = [];
-  if (types.has("null")) parts.push({ kind: "null" });
-  if (types.has("boolean")) parts.push({ kind: "boolean" });
+  const alternatives: Alternative[] = [];
+  if (types.has("null")) alternatives.push({ kind: "null" });
+  if (types.has("boolean")) alternatives.push({ kind: "boolean" });
   if (types.has("number") || types.has("integer")) {
-    parts.push({
+    alternatives.push({
       kind: "number",
       constraints: readNumberAssertions(node, raw, !types.has("number")),
     });
@@ -60,12 +60,12 @@ export function readAssertions(
   if (types.has("string")) {
     const constraints = readStringAssertions(node, raw);
     if ((constraints.minLength ?? 0) <= (constraints.maxLength ?? Number.POSITIVE_INFINITY)) {
-      parts.push({ kind: "string", constraints });
+      alternatives.push({ kind: "string", constraints });
     }
   }
-  if (types.has("array")) parts.push(...readArrayAssertions(node, raw, subschemas));
-  if (types.has("object")) parts.push(...readObjectAssertions(node, raw, subschemas));
-  return parts;
+  if (types.has("array")) alternatives.push(...readArrayAssertions(node, raw, subschemas));
+  if (types.has("object")) alternatives.push(...readObjectAssertions(node, raw, subschemas));
+  return alternatives;
 }
 
 function readNumberAssertions(node: SchemaNode, raw: Raw, integer: boolean): NumberConstraints {
@@ -84,7 +84,11 @@ function readNumberAssertions(node: SchemaNode, raw: Raw, integer: boolean): Num
   } else exclusiveMaximum = readNumber(node, raw, "exclusiveMaximum");
   const multipleOf = readNumber(node, raw, "multipleOf");
   if (multipleOf !== undefined && multipleOf <= 0) {
-    refuseKeyword("multipleOf", extendPointer(node.pointer, "multipleOf"), "must be greater than 0");
+    refuseKeyword(
+      "multipleOf",
+      extendPointer(node.pointer, "multipleOf"),
+      "must be greater than 0",
+    );
   }
   const format = numericFormats.get(String(getOwn(raw, "format")));
   return {
@@ -185,7 +189,11 @@ function readArrayFacet(
   if (Array.isArray(items)) {
     // Up to draft 2019-09, a list in `items` had the meaning of `prefixItems`.
     if (tuple)
-      refuseKeyword("items", extendPointer(node.pointer, "items"), "cannot be a list together with prefixItems");
+      refuseKeyword(
+        "items",
+        extendPointer(node.pointer, "items"),
+        "cannot be a list together with prefixItems",
+      );
     const rest = getOwn(raw, "additionalItems");
     return {
       id: subschemas.nextFacetId(),

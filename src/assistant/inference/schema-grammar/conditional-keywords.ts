@@ -9,7 +9,7 @@ import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 /** The alternatives that one keyword allows, with its name. */
 interface KeywordConstraint {
   readonly keyword: string;
-  readonly parts: readonly Alternative[];
+  readonly alternatives: readonly Alternative[];
 }
 
 /** Expands if/then/else and dependencies: either the condition fails, or its consequence holds. */
@@ -28,7 +28,7 @@ export function* expandConditionals(
           : given;
       yield {
         keyword: "if",
-        parts: normalizer.deduplicate([
+        alternatives: normalizer.deduplicate([
           ...branch("then", normalizer.normalize(condition)),
           ...branch("else", normalizer.normalize(normalizer.negate(condition))),
         ]),
@@ -41,7 +41,7 @@ export function* expandConditionals(
       const at = extendPointer(node.pointer, keyword, name);
       yield {
         keyword,
-        parts: normalizer.deduplicate([
+        alternatives: normalizer.deduplicate([
           ...withoutProperty(name, at),
           ...applyDependency(normalizer, node, keyword, name, effect),
         ]),
@@ -64,11 +64,7 @@ function applyDependency(
     return normalizer.intersect([having], [{ ...anyObject(at), required: effect }]);
   }
   if (keyword === "dependentRequired" || !(typeof effect === "boolean" || isObject(effect))) {
-    return refuseKeyword(
-      keyword,
-      at,
-      "must be a list of names or, in dependentSchemas, a schema",
-    );
+    return refuseKeyword(keyword, at, "must be a list of names or, in dependentSchemas, a schema");
   }
   return normalizer.intersect(
     [having],

@@ -15,23 +15,27 @@ const STATES_MAX = 3_000;
  */
 export function compileContains(
   language: LanguageContext,
-  part: ArrayAlternative,
+  alternative: ArrayAlternative,
   hint: string,
 ): Expression | undefined {
-  const [contains, otherContains] = part.contains;
+  const [contains, otherContains] = alternative.contains;
   if (!contains) return undefined;
   if (otherContains)
-    refuseKeyword("contains", otherContains.pointer, "applies twice to the same array, which is not supported");
-  if (getPrefixLength(part.facets) > 0)
+    refuseKeyword(
+      "contains",
+      otherContains.pointer,
+      "applies twice to the same array, which is not supported",
+    );
+  if (getPrefixLength(alternative.facets) > 0)
     refuseKeyword("contains", contains.pointer, "cannot be combined with prefixItems");
-  const { normalizer: shapes, blank, table } = language;
-  const items = getItemSchemas(part, 0);
+  const { normalizer, blank, table } = language;
+  const items = getItemSchemas(alternative, 0);
   const other =
-    contains.max === undefined ? items : conjoin(items, shapes.negate(contains.schemas));
+    contains.max === undefined ? items : conjoin(items, normalizer.negate(contains.schemas));
   const match = language.valueRule(conjoin(items, contains.schemas), `${hint}-match`);
   const unmatched = language.valueRule(other, `${hint}-item`);
   // Higher counts make no difference.
-  const itemsTop = part.max ?? part.min;
+  const itemsTop = alternative.max ?? alternative.min;
   const matchesTop = contains.max ?? contains.min;
   if ((itemsTop + 1) * (matchesTop + 1) > STATES_MAX) {
     refuseKeyword("contains", contains.pointer, "has too many combinations of items and matches");
@@ -57,9 +61,10 @@ export function compileContains(
     }
     return expression;
   };
-  const canEnd = (count: number, matches: number) => count >= part.min && matches >= contains.min;
+  const canEnd = (count: number, matches: number) =>
+    count >= alternative.min && matches >= contains.min;
   const next = (count: number, matches: number): Expression | undefined => {
-    if (part.max !== undefined && count >= part.max) return undefined;
+    if (alternative.max !== undefined && count >= alternative.max) return undefined;
     const then = Math.min(count + 1, itemsTop);
     const full = contains.max !== undefined && matches >= contains.max;
     const counted = sequence(match, after(then, Math.min(matches + 1, matchesTop)));

@@ -167,8 +167,8 @@ export class GrammarCompiler implements AsyncDisposable {
       this.#validateMs,
     );
     if (answer.type === "problems") return answer.problems;
-    this.#logger.warn({ reason: answer.type }, "a document was not judged");
-    return ["the document cannot be checked against the schema in time"];
+    this.#logger.warn({ reason: answer.type }, "a document was not validated");
+    return ["the document could not be validated against the schema in time"];
   }
 }
 

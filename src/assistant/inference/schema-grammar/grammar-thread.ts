@@ -54,7 +54,8 @@ export class GrammarThread {
 
   /** Queues a request; its limit counts from its start. Never rejects. */
   submit(request: GrammarRequest, limitMs: number): Promise<GrammarThreadAnswer> {
-    if (this.#isClosed) return Promise.resolve({ type: "failed", message: "the grammar thread is closed" });
+    if (this.#isClosed)
+      return Promise.resolve({ type: "failed", message: "the grammar thread is closed" });
     return new Promise((resolve) => {
       this.#jobs.push({ request, limitMs, resolve });
       this.#startNextJob();
@@ -154,7 +155,11 @@ export class GrammarThread {
     this.#clearWorker();
     // If the thread failed to start, the first queued request fails too, so that starts do not repeat forever.
     if (!wasReady) this.#current ??= this.#jobs.shift();
-    this.#settle(wasReady ? { type: "exhausted" } : { type: "failed", message: "the grammar thread could not be started" });
+    this.#settle(
+      wasReady
+        ? { type: "exhausted" }
+        : { type: "failed", message: "the grammar thread could not be started" },
+    );
     this.#startNextJob();
   }
 

@@ -14,7 +14,7 @@ const VALIDATORS_MAX = 64;
 const validators = new LRUCache<string, DocumentValidator>({ max: VALIDATORS_MAX });
 
 /** The problem reported if Ajv cannot validate a document, which is never treated as valid. */
-const notValidated = "the document cannot be checked against the schema";
+const notValidated = "the document could not be validated against the schema";
 
 // Warms up: the first compilations are slow before V8 optimises the code.
 for (const schema of [

@@ -9,12 +9,12 @@ import type { ScalarGrammar } from "./scalar-constraints.ts";
 
 /** Returns the schemas for the property `name` of all schema objects that were merged. */
 export function getPropertySchemas(
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   name: string,
   scalars: ScalarGrammar,
 ): SchemaConjunction {
   let schemas = unconstrained;
-  for (const facet of part.facets) {
+  for (const facet of alternative.facets) {
     let mentioned = false;
     const property = facet.properties.get(name);
     if (property) {
@@ -32,10 +32,11 @@ export function getPropertySchemas(
 }
 
 /** Returns the names of `properties` in the schema's order, followed by names that are only required. */
-export function listDeclaredNames(part: ObjectAlternative): readonly string[] {
+export function listDeclaredNames(alternative: ObjectAlternative): readonly string[] {
   const names = new Set<string>();
-  for (const facet of part.facets) for (const name of facet.properties.keys()) names.add(name);
-  for (const name of part.required) names.add(name);
+  for (const facet of alternative.facets)
+    for (const name of facet.properties.keys()) names.add(name);
+  for (const name of alternative.required) names.add(name);
   return [...names];
 }
 
@@ -43,17 +44,17 @@ export function listDeclaredNames(part: ObjectAlternative): readonly string[] {
  * Returns true if Berth closes the object: it has properties or patterns, but no keyword for additional
  * ones. JSON Schema would allow additional properties; Berth generates the smaller set.
  */
-export function isImplicitlyClosed(part: ObjectAlternative): boolean {
+export function isImplicitlyClosed(alternative: ObjectAlternative): boolean {
   return (
-    part.facets.every((facet) => facet.additional === undefined) &&
-    part.facets.some((facet) => !facet.negative)
+    alternative.facets.every((facet) => facet.additional === undefined) &&
+    alternative.facets.some((facet) => !facet.negative)
   );
 }
 
 /** Returns the schemas for the item at `index`. */
-export function getItemSchemas(part: ArrayAlternative, index: number): SchemaConjunction {
+export function getItemSchemas(alternative: ArrayAlternative, index: number): SchemaConjunction {
   let schemas = unconstrained;
-  for (const facet of part.facets) {
+  for (const facet of alternative.facets) {
     schemas = conjoin(schemas, facet.prefix[index] ?? facet.rest ?? unconstrained);
   }
   return schemas;

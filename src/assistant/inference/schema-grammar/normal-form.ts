@@ -128,18 +128,18 @@ export function anyValue(pointer: string): readonly Alternative[] {
 
 /** Returns alternatives for any value except objects that have this property. */
 export function withoutProperty(name: string, pointer: string): readonly Alternative[] {
-  return anyValue(pointer).map((part) =>
-    part.kind === "object" ? { ...part, forbidden: [name] } : part,
+  return anyValue(pointer).map((alternative) =>
+    alternative.kind === "object" ? { ...alternative, forbidden: [name] } : alternative,
   );
 }
 
 /** Marks an alternative as negative: nothing in it counts as evaluated. */
-export function markNegative(part: Alternative): Alternative {
-  if (part.kind !== "object" && part.kind !== "array") return part;
-  if (part.facets.every((facet) => facet.negative)) return part;
-  return part.kind === "object"
-    ? { ...part, facets: part.facets.map(markFacetNegative) }
-    : { ...part, facets: part.facets.map(markFacetNegative) };
+export function markNegative(alternative: Alternative): Alternative {
+  if (alternative.kind !== "object" && alternative.kind !== "array") return alternative;
+  if (alternative.facets.every((facet) => facet.negative)) return alternative;
+  return alternative.kind === "object"
+    ? { ...alternative, facets: alternative.facets.map(markFacetNegative) }
+    : { ...alternative, facets: alternative.facets.map(markFacetNegative) };
 }
 
 /** Copies the facet with a new id, because the positive facet may occur too. */
@@ -156,33 +156,33 @@ export function conjoin(left: SchemaConjunction, right: SchemaConjunction): Sche
 }
 
 /** Returns a key that is equal for alternatives with the same content. */
-export function getAlternativeKey(part: Alternative): string {
-  switch (part.kind) {
+export function getAlternativeKey(alternative: Alternative): string {
+  switch (alternative.kind) {
     case "null":
     case "boolean":
-      return part.kind;
+      return alternative.kind;
     case "values":
-      return `values ${JSON.stringify(part.values)}`;
+      return `values ${JSON.stringify(alternative.values)}`;
     case "number":
-      return `number ${getNumberKey(part.constraints)}`;
+      return `number ${getNumberKey(alternative.constraints)}`;
     case "string":
-      return `string ${getStringKey(part.constraints)}`;
+      return `string ${getStringKey(alternative.constraints)}`;
     case "array":
       return `array ${JSON.stringify([
-        part.facets.map((facet) => facet.id),
-        part.min,
-        part.max ?? null,
-        part.unique,
-        part.contains.map(({ schemas, min, max }) => [schemas, min, max ?? null]),
+        alternative.facets.map((facet) => facet.id),
+        alternative.min,
+        alternative.max ?? null,
+        alternative.unique,
+        alternative.contains.map(({ schemas, min, max }) => [schemas, min, max ?? null]),
       ])}`;
     default:
       return `object ${JSON.stringify([
-        part.facets.map((facet) => facet.id),
-        part.required.toSorted(),
-        part.forbidden.toSorted(),
-        part.min,
-        part.max ?? null,
-        part.names,
+        alternative.facets.map((facet) => facet.id),
+        alternative.required.toSorted(),
+        alternative.forbidden.toSorted(),
+        alternative.min,
+        alternative.max ?? null,
+        alternative.names,
       ])}`;
   }
 }

@@ -17,7 +17,7 @@ export interface NormalizerContext {
   intersect(left: readonly Alternative[], right: readonly Alternative[]): readonly Alternative[];
   intersectPair(one: Alternative, other: Alternative): Alternative | undefined;
   /** Removes duplicates. */
-  deduplicate(parts: readonly Alternative[]): readonly Alternative[];
+  deduplicate(alternatives: readonly Alternative[]): readonly Alternative[];
   nextFacetId(): number;
   /** Records why something is unsatisfiable, for the message if the whole schema is. */
   recordContradiction(reason: string): void;

@@ -65,13 +65,14 @@ export class SchemaNormalizer implements NormalizerContext {
     if (first === undefined) return anyValue(this.document.root.pointer);
     if (others.length === 0) return this.#normalizeLiteral(first);
     const key = schemas.join();
-    let parts = this.#byConjunction.get(key);
-    if (!parts) {
-      parts = this.#normalizeLiteral(first);
-      for (const literal of others) parts = this.intersect(parts, this.#normalizeLiteral(literal));
-      this.#byConjunction.set(key, parts);
+    let alternatives = this.#byConjunction.get(key);
+    if (!alternatives) {
+      alternatives = this.#normalizeLiteral(first);
+      for (const literal of others)
+        alternatives = this.intersect(alternatives, this.#normalizeLiteral(literal));
+      this.#byConjunction.set(key, alternatives);
     }
-    return parts;
+    return alternatives;
   }
 
   intersect(left: readonly Alternative[], right: readonly Alternative[]): readonly Alternative[] {
@@ -96,9 +97,13 @@ export class SchemaNormalizer implements NormalizerContext {
     return intersectAlternatives(one, other);
   }
 
-  deduplicate(parts: readonly Alternative[]): readonly Alternative[] {
-    if (parts.length < 2) return parts;
-    return [...new Map(parts.map((part) => [getAlternativeKey(part), part])).values()];
+  deduplicate(alternatives: readonly Alternative[]): readonly Alternative[] {
+    if (alternatives.length < 2) return alternatives;
+    return [
+      ...new Map(
+        alternatives.map((alternative) => [getAlternativeKey(alternative), alternative]),
+      ).values(),
+    ];
   }
 
   recordContradiction(reason: string): void {
@@ -107,17 +112,18 @@ export class SchemaNormalizer implements NormalizerContext {
 
   /** Records a contradiction if the list is empty, and returns it. */
   recordIfEmpty(
-    parts: readonly Alternative[],
+    alternatives: readonly Alternative[],
     keyword: string,
     pointer: string,
   ): readonly Alternative[] {
-    if (parts.length === 0) this.recordContradiction(`"${keyword}" at ${pointer} excludes every value`);
-    return parts;
+    if (alternatives.length === 0)
+      this.recordContradiction(`"${keyword}" at ${pointer} excludes every value`);
+    return alternatives;
   }
 
   #countAlternative(): void {
     this.#alternativeCount += 1;
-    if (this.#alternativeCount > schemaLimits.parts) {
+    if (this.#alternativeCount > schemaLimits.alternatives) {
       refuseKeyword(
         "allOf, anyOf, oneOf, if or not",
         this.document.root.pointer,
@@ -138,10 +144,11 @@ export class SchemaNormalizer implements NormalizerContext {
       refuseKeyword("$ref", node.pointer, "refers through too many schemas");
     }
     this.#inProgress.add(literal);
-    const parts = literal % 2 === 0 ? this.#normalizeNode(node) : complementSchema(this, node);
+    const alternatives =
+      literal % 2 === 0 ? this.#normalizeNode(node) : complementSchema(this, node);
     this.#inProgress.delete(literal);
-    this.#byLiteral.set(literal, parts);
-    return parts;
+    this.#byLiteral.set(literal, alternatives);
+    return alternatives;
   }
 
   #normalizeNode(node: SchemaNode): readonly Alternative[] {
@@ -154,10 +161,10 @@ export class SchemaNormalizer implements NormalizerContext {
         : undefined;
       if (why !== undefined) refuseKeyword(keyword, extendPointer(pointer, keyword), why);
     }
-    let parts: readonly Alternative[] | undefined;
+    let alternatives: readonly Alternative[] | undefined;
     const narrow = (more: readonly Alternative[], keyword: string) => {
-      parts = this.recordIfEmpty(
-        parts === undefined ? more : this.intersect(parts, more),
+      alternatives = this.recordIfEmpty(
+        alternatives === undefined ? more : this.intersect(alternatives, more),
         keyword,
         extendPointer(pointer, keyword),
       );
@@ -188,17 +195,17 @@ export class SchemaNormalizer implements NormalizerContext {
     if (getOwn(raw, "not") !== undefined) {
       narrow(this.normalize(this.negate(this.child(node, "not"))), "not");
     }
-    for (const { keyword, parts: either } of expandConditionals(this, node, raw))
+    for (const { keyword, alternatives: either } of expandConditionals(this, node, raw))
       narrow(either, keyword);
     const one = readList(node, raw, "oneOf");
     if (one) {
-      parts = this.recordIfEmpty(
-        normalizeOneOf(this, node, parts ?? anyValue(pointer), one.length),
+      alternatives = this.recordIfEmpty(
+        normalizeOneOf(this, node, alternatives ?? anyValue(pointer), one.length),
         "oneOf",
         extendPointer(pointer, "oneOf"),
       );
     }
-    return restrictUnevaluated(this, node, raw, parts ?? anyValue(pointer));
+    return restrictUnevaluated(this, node, raw, alternatives ?? anyValue(pointer));
   }
 }
 

@@ -25,21 +25,24 @@ interface Member {
  */
 export function compileObject(
   language: LanguageContext,
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   hint: string,
 ): Expression | undefined {
-  const extras = compileAdditionalMembers(language, part, hint);
-  const members = compileMembers(language, part, [...listDeclaredNames(part), ...extras.names]);
+  const extras = compileAdditionalMembers(language, alternative, hint);
+  const members = compileMembers(language, alternative, [
+    ...listDeclaredNames(alternative),
+    ...extras.names,
+  ]);
   if (!members) return undefined;
   const needed = members.filter((member) => member.required).length;
   const most = extras.expression ? Number.POSITIVE_INFINITY : members.length;
-  if (part.min > most) return undefined;
-  const max = part.max !== undefined && part.max < most ? part.max : undefined;
-  const min = part.min > needed ? part.min : 0;
+  if (alternative.min > most) return undefined;
+  const max = alternative.max !== undefined && alternative.max < most ? alternative.max : undefined;
+  const min = alternative.min > needed ? alternative.min : 0;
   if (extras.expression && min > needed + 1) {
     refuseKeyword(
       "minProperties",
-      part.pointer,
+      alternative.pointer,
       `requires several properties in addition to the required ones, but names of additional properties may repeat; list the properties, or set additionalProperties to false`,
     );
   }
@@ -48,7 +51,7 @@ export function compileObject(
   if ((members.length + 1) * (states + 1) > STATES_MAX) {
     refuseKeyword(
       max === undefined ? "minProperties" : "maxProperties",
-      part.pointer,
+      alternative.pointer,
       "is too large for the number of properties",
     );
   }
@@ -58,19 +61,22 @@ export function compileObject(
 /** Undefined if a required property cannot have a value. */
 function compileMembers(
   language: LanguageContext,
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   names: readonly string[],
 ): readonly Member[] | undefined {
-  const { normalizer: shapes, blank } = language;
+  const { normalizer, blank } = language;
   const members: Member[] = [];
-  const required = new Set(part.required);
-  const forbidden = new Set(part.forbidden);
+  const required = new Set(alternative.required);
+  const forbidden = new Set(alternative.forbidden);
   for (const name of new Set(names)) {
-    if (forbidden.has(name) || !matchesSchemas(shapes, part.names, name)) {
+    if (forbidden.has(name) || !matchesSchemas(normalizer, alternative.names, name)) {
       if (required.has(name)) return undefined;
       continue;
     }
-    const value = language.valueRule(getPropertySchemas(part, name, shapes.scalars), name);
+    const value = language.valueRule(
+      getPropertySchemas(alternative, name, normalizer.scalars),
+      name,
+    );
     const text = sequence(literal(`${JSON.stringify(name).slice(1)}:`), blank, value);
     members.push({ required: required.has(name), expression: text });
   }

@@ -21,18 +21,20 @@ export function normalizeOneOf(
 ): readonly Alternative[] {
   const found: Alternative[] = [];
   for (let index = 0; index < branches; index += 1) {
-    let parts = normalizer.intersect(
+    let alternatives = normalizer.intersect(
       base,
       normalizer.normalize(normalizer.child(node, "oneOf", index)),
     );
     for (let other = 0; other < branches; other += 1) {
       if (other === index) continue;
-      parts = normalizer.deduplicate(
-        parts.flatMap((part) => excludeBranch(normalizer, node, part, index, other)),
+      alternatives = normalizer.deduplicate(
+        alternatives.flatMap((alternative) =>
+          excludeBranch(normalizer, node, alternative, index, other),
+        ),
       );
-      if (parts.length > BRANCH_ALTERNATIVES_MAX) refuseOverlap(node, index, other);
+      if (alternatives.length > BRANCH_ALTERNATIVES_MAX) refuseOverlap(node, index, other);
     }
-    found.push(...parts);
+    found.push(...alternatives);
   }
   return normalizer.deduplicate(found);
 }
@@ -41,12 +43,12 @@ export function normalizeOneOf(
 function excludeBranch(
   normalizer: NormalizerContext,
   node: SchemaNode,
-  part: Alternative,
+  alternative: Alternative,
   index: number,
   other: number,
 ): readonly Alternative[] {
   const against = normalizer.child(node, "oneOf", other);
-  let left = part;
+  let left = alternative;
   for (const rival of normalizer.normalize(against)) {
     const both = normalizer.intersectPair(left, rival);
     if (!both || isUnsatisfiable(normalizer, both)) continue;
@@ -69,12 +71,17 @@ function excludeBranch(
  * Forbids a name that only the rival requires in an object that Berth closes. The name is forbidden
  * explicitly, because schemas that are merged later may declare it.
  */
-function forbidForeignProperty(part: Alternative, rival: Alternative): Alternative | undefined {
-  if (part.kind !== "object" || rival.kind !== "object" || !isImplicitlyClosed(part))
+function forbidForeignProperty(
+  alternative: Alternative,
+  rival: Alternative,
+): Alternative | undefined {
+  if (alternative.kind !== "object" || rival.kind !== "object" || !isImplicitlyClosed(alternative))
     return undefined;
-  const declared = listDeclaredNames(part);
+  const declared = listDeclaredNames(alternative);
   const foreign = rival.required.find((name) => !declared.includes(name));
-  return foreign === undefined ? undefined : { ...part, forbidden: [...part.forbidden, foreign] };
+  return foreign === undefined
+    ? undefined
+    : { ...alternative, forbidden: [...alternative.forbidden, foreign] };
 }
 
 function refuseOverlap(node: SchemaNode, index: number, other: number, cause?: Error): never {

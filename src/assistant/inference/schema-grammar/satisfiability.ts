@@ -13,38 +13,41 @@ const SEARCH_DEPTH_MAX = 4;
  */
 export function isUnsatisfiable(
   normalizer: NormalizerContext,
-  part: Alternative,
+  alternative: Alternative,
   depth = SEARCH_DEPTH_MAX,
 ): boolean {
-  switch (part.kind) {
+  switch (alternative.kind) {
     case "null":
     case "boolean":
       return false;
     case "values":
-      return part.values.length === 0;
+      return alternative.values.length === 0;
     case "number":
-      return normalizer.scalars.compileNumber(part.constraints, new RuleTable()) === undefined;
+      return (
+        normalizer.scalars.compileNumber(alternative.constraints, new RuleTable()) === undefined
+      );
     case "string":
-      return normalizer.scalars.matchesNoString(part.constraints);
+      return normalizer.scalars.matchesNoString(alternative.constraints);
     case "array": {
       if (depth === 0) return false;
       // A required item that no value can satisfy.
-      const required = Math.min(part.min, 16);
+      const required = Math.min(alternative.min, 16);
       for (let index = 0; index < required; index += 1) {
-        if (areUnsatisfiable(normalizer, getItemSchemas(part, index), depth - 1)) return true;
+        if (areUnsatisfiable(normalizer, getItemSchemas(alternative, index), depth - 1))
+          return true;
       }
       return false;
     }
     default:
       return (
         depth > 0 &&
-        part.required.some(
+        alternative.required.some(
           (name) =>
             areUnsatisfiable(
               normalizer,
-              getPropertySchemas(part, name, normalizer.scalars),
+              getPropertySchemas(alternative, name, normalizer.scalars),
               depth - 1,
-            ) || !matchesSchemas(normalizer, part.names, name),
+            ) || !matchesSchemas(normalizer, alternative.names, name),
         )
       );
   }
@@ -57,6 +60,8 @@ function areUnsatisfiable(
 ): boolean {
   return (
     schemas.length > 0 &&
-    normalizer.normalize(schemas).every((part) => isUnsatisfiable(normalizer, part, depth))
+    normalizer
+      .normalize(schemas)
+      .every((alternative) => isUnsatisfiable(normalizer, alternative, depth))
   );
 }

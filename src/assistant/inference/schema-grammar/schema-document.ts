@@ -85,7 +85,8 @@ export class SchemaDocument {
       const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
       raw = getChild(raw, key);
       pointer = extendPointer(pointer, key);
-      if (raw === undefined) return refuseKeyword("$ref", at, "refers to a location that does not exist in the schema");
+      if (raw === undefined)
+        return refuseKeyword("$ref", at, "refers to a location that does not exist in the schema");
       resource = this.#findResource(raw, pointer, resource);
     }
     return this.#node(raw, pointer, resource);

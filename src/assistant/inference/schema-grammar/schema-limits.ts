@@ -21,7 +21,7 @@ export const schemaLimits = {
   /** The length of the shortest document in characters; no context holds a longer one. */
   shortestText: 1_000_000,
   /** The number of alternatives created when unions, conditions and intersections are combined. */
-  parts: 20_000,
+  alternatives: 20_000,
   /** The depth of `$ref`, allOf, anyOf and similar keywords without an object or array in between. */
   inPlaceDepth: 200,
   /** The CPU time of one compilation in the worker. */

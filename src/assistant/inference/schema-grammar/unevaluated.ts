@@ -14,38 +14,46 @@ export function restrictUnevaluated(
   normalizer: NormalizerContext,
   node: SchemaNode,
   raw: Readonly<Record<string, unknown>>,
-  parts: readonly Alternative[],
+  alternatives: readonly Alternative[],
 ): readonly Alternative[] {
   const properties = getOwn(raw, "unevaluatedProperties");
   const items = getOwn(raw, "unevaluatedItems");
-  if (properties === undefined && items === undefined) return parts;
+  if (properties === undefined && items === undefined) return alternatives;
   const forProperties =
     properties === undefined ? undefined : normalizer.child(node, "unevaluatedProperties");
   const forItems = items === undefined ? undefined : normalizer.child(node, "unevaluatedItems");
-  return parts.map((part) => {
-    if (part.kind === "object" && forProperties)
-      return restrictObject(normalizer, part, forProperties);
-    if (part.kind === "array" && forItems) return restrictArray(normalizer, node, part, forItems);
+  return alternatives.map((alternative) => {
+    if (alternative.kind === "object" && forProperties)
+      return restrictObject(normalizer, alternative, forProperties);
+    if (alternative.kind === "array" && forItems)
+      return restrictArray(normalizer, node, alternative, forItems);
     // Listed values have been filtered before, without regard to this keyword.
-    if (part.kind === "values" && part.values.some((value) => typeof value === "object" && value)) {
+    if (
+      alternative.kind === "values" &&
+      alternative.values.some((value) => typeof value === "object" && value)
+    ) {
       const keyword = forProperties ? "unevaluatedProperties" : "unevaluatedItems";
-      refuseKeyword(keyword, extendPointer(node.pointer, keyword), "cannot be combined with const or enum");
+      refuseKeyword(
+        keyword,
+        extendPointer(node.pointer, keyword),
+        "cannot be combined with const or enum",
+      );
     }
-    return part;
+    return alternative;
   });
 }
 
 function restrictObject(
   normalizer: NormalizerContext,
-  part: Extract<Alternative, { kind: "object" }>,
+  alternative: Extract<Alternative, { kind: "object" }>,
   schemas: SchemaConjunction,
 ): Alternative {
-  const facets = part.facets.filter((facet) => !facet.negative);
-  if (facets.some((facet) => facet.additional !== undefined)) return part;
+  const facets = alternative.facets.filter((facet) => !facet.negative);
+  if (facets.some((facet) => facet.additional !== undefined)) return alternative;
   return {
-    ...part,
+    ...alternative,
     facets: [
-      ...part.facets,
+      ...alternative.facets,
       {
         id: normalizer.nextFacetId(),
         properties: new Map(
@@ -66,12 +74,12 @@ function restrictObject(
 function restrictArray(
   normalizer: NormalizerContext,
   node: SchemaNode,
-  part: Extract<Alternative, { kind: "array" }>,
+  alternative: Extract<Alternative, { kind: "array" }>,
   schemas: SchemaConjunction,
 ): Alternative {
-  const seen = part.facets.filter((facet) => !facet.negative);
-  if (seen.some((facet) => facet.rest !== undefined)) return part;
-  if (part.contains.length > 0) {
+  const seen = alternative.facets.filter((facet) => !facet.negative);
+  if (seen.some((facet) => facet.rest !== undefined)) return alternative;
+  if (alternative.contains.length > 0) {
     refuseKeyword(
       "unevaluatedItems",
       extendPointer(node.pointer, "unevaluatedItems"),
@@ -79,9 +87,9 @@ function restrictArray(
     );
   }
   return {
-    ...part,
+    ...alternative,
     facets: [
-      ...part.facets,
+      ...alternative.facets,
       {
         id: normalizer.nextFacetId(),
         negative: false,

@@ -12,14 +12,14 @@ const VALUES_MAX = 8;
 /** Compiles an array without equal items: every order of a few listed values. */
 export function compileUniqueItems(
   language: LanguageContext,
-  part: ArrayAlternative,
+  alternative: ArrayAlternative,
   hint: string,
 ): Expression | undefined {
-  const { blank, table, normalizer: shapes } = language;
-  if (getPrefixLength(part.facets) > 0)
-    refuseKeyword("uniqueItems", part.pointer, "cannot be combined with prefixItems");
+  const { blank, table, normalizer } = language;
+  if (getPrefixLength(alternative.facets) > 0)
+    refuseKeyword("uniqueItems", alternative.pointer, "cannot be combined with prefixItems");
   const values: unknown[] = [];
-  for (const item of shapes.normalize(getItemSchemas(part, 0))) {
+  for (const item of normalizer.normalize(getItemSchemas(alternative, 0))) {
     const named =
       item.kind === "values"
         ? item.values
@@ -27,16 +27,20 @@ export function compileUniqueItems(
           ? [true, false]
           : item.kind === "null"
             ? [null]
-            : refuseKeyword("uniqueItems", part.pointer, "requires items with a small enum");
+            : refuseKeyword("uniqueItems", alternative.pointer, "requires items with a small enum");
     for (const value of named) {
       if (!values.some((rules) => isEqualJson(rules, value))) values.push(value);
     }
   }
   if (values.length > VALUES_MAX) {
-    refuseKeyword("uniqueItems", part.pointer, `requires items with at most ${VALUES_MAX} values`);
+    refuseKeyword(
+      "uniqueItems",
+      alternative.pointer,
+      `requires items with at most ${VALUES_MAX} values`,
+    );
   }
-  const max = Math.min(part.max ?? values.length, values.length);
-  if (part.min > max) return undefined;
+  const max = Math.min(alternative.max ?? values.length, values.length);
+  if (alternative.min > max) return undefined;
   const rules = new Map<number, Expression>();
   /** Returns the rest of the array after the values whose bits are set in `used`. */
   const after = (used: number, count: number): Expression | undefined => {
@@ -45,7 +49,7 @@ export function compileUniqueItems(
     const more = count < max ? next(used, count) : undefined;
     const body = choice([
       more && sequence(literal(","), blank, more),
-      count >= part.min ? sequence(blank, literal("]")) : undefined,
+      count >= alternative.min ? sequence(blank, literal("]")) : undefined,
     ]);
     if (!body) return undefined;
     const name = table.reserve(`${hint}-left`);
@@ -62,6 +66,6 @@ export function compileUniqueItems(
       }),
     );
   const first = max > 0 ? next(0, 0) : undefined;
-  const inside = choice([part.min === 0 ? literal("]") : undefined, first]);
+  const inside = choice([alternative.min === 0 ? literal("]") : undefined, first]);
   return inside && sequence(literal("["), blank, inside);
 }

@@ -63,7 +63,8 @@ export class StubRunner implements Runner {
   async step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]> {
     await nextTurn();
     return streams.map((stream) => {
-      if (!(stream instanceof StubStream)) throw new TypeError("the stream belongs to another runner");
+      if (!(stream instanceof StubStream))
+        throw new TypeError("the stream belongs to another runner");
       this.#getSequence(stream.sequence).push(stream.last);
       return stream.next();
     });
@@ -119,7 +120,9 @@ class StubStream implements TokenStream {
 
   next(): StepOutcome {
     if (!this.#pieces) {
-      const error = new Error("the stub follows a grammar only by its example, and this one has none");
+      const error = new Error(
+        "the stub follows a grammar only by its example, and this one has none",
+      );
       return { kind: "failed", error };
     }
     const text = this.#pieces[this.#position];

@@ -43,7 +43,7 @@ export class FileCursor {
     this.#signal.throwIfAborted();
     const start = this.offset;
     if (bytes > this.remaining)
-      throw new GgufError(`it ends at byte ${this.#fileBytes}, too early`);
+      throw new GgufError(`it ends too early, at byte ${this.#fileBytes}`);
     const length = Math.min(Math.max(bytes, CHUNK_BYTES), this.remaining);
     const chunk = Buffer.allocUnsafe(length);
     let filled = 0;
@@ -60,7 +60,7 @@ export class FileCursor {
   /** Skips `bytes` bytes without reading those that are not buffered. */
   skip(bytes: number): void {
     if (bytes > this.remaining)
-      throw new GgufError(`it ends at byte ${this.#fileBytes}, too early`);
+      throw new GgufError(`it ends too early, at byte ${this.#fileBytes}`);
     if (this.#offset + bytes <= this.#chunk.length) {
       this.#offset += bytes;
       return;

@@ -156,7 +156,7 @@ async function readText(cursor: FileCursor, bytesMax: number, what: string): Pro
   await cursor.ensureAvailable(8);
   const length = cursor.uint64();
   if (length > Math.min(bytesMax, cursor.remaining)) {
-    throw new GgufError(`${what} is longer than it can be`);
+    throw new GgufError(`${what} is longer than the format allows`);
   }
   await cursor.ensureAvailable(length);
   return cursor.bytes(length).toString("utf8");

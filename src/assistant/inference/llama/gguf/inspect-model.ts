@@ -39,7 +39,8 @@ function describeError(id: string, error: unknown): string {
     return `the file of model "${id}" cannot be used: ${error.message}; download it again, or use another file`;
   }
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  if (code === "ENOENT") return `the file of model "${id}" does not exist; download it, or use another model`;
+  if (code === "ENOENT")
+    return `the file of model "${id}" does not exist; download it, or use another model`;
   if (code === "EACCES" || code === "EPERM") {
     return `the assistant's user may not read the file of model "${id}"; change its permissions`;
   }
@@ -62,7 +63,9 @@ async function readParts(
   if (count <= 1) return [first];
   const partNumber = getNumber(first.header, "split.no") ?? 0;
   if (partNumber !== 0) {
-    throw new GgufError(`it is part ${partNumber + 1} of ${count} of a model; use the path of the first part`);
+    throw new GgufError(
+      `it is part ${partNumber + 1} of ${count} of a model; use the path of the first part`,
+    );
   }
   const named = /^(.*-)00001(-of-\d{5}\.gguf)$/.exec(basename(path));
   if (!named)
@@ -80,7 +83,8 @@ async function readLaterPart(path: string, index: number, count: number, signal:
     return await readPart(path, signal);
   } catch (error) {
     if (signal.aborted) throw error;
-    const why = error instanceof GgufError ? error.message : "it is not in the folder of the first part";
+    const why =
+      error instanceof GgufError ? error.message : "it is not in the folder of the first part";
     throw new GgufError(`part ${index} of ${count}: ${why}`);
   }
 }

@@ -171,7 +171,7 @@ export class ChildProcessModel implements LoadedModel {
     this.#end(
       new AssistantError(
         "engine_failed",
-        `the process of model "${this.id}" ended (${reason}) and the request with it; try again`,
+        `the process of model "${this.id}" ended (${reason}), so the request failed; try again`,
         { retryAfterSeconds: 1 },
       ),
     );

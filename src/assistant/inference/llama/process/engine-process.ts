@@ -142,7 +142,11 @@ function logOutput(stream: Readable | null, limit: LineRateLimit, logger: Logger
       const shown = { line: line.slice(0, LINE_LENGTH_MAX) };
       if (line.startsWith("warn: ")) logger.warn(shown, "output of a model's process");
       else logger.debug(shown, "output of a model's process");
-      if (allowed === "last") logger.warn({}, "a model's process writes too much output; the rest of this minute is not logged");
+      if (allowed === "last")
+        logger.warn(
+          {},
+          "a model's process writes too much output; the rest of this minute is not logged",
+        );
     }
   });
 }

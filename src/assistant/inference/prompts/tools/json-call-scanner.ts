@@ -1,7 +1,7 @@
 /** The result of scanning one more piece of a tool call. */
 export interface CallProgress {
   /** How many characters of the piece belong to the call. */
-  readonly taken: number;
+  readonly consumed: number;
   /** The tool's name; set once, when the arguments begin, or at the end of a call without arguments. */
   readonly name?: string;
   /** The next part of the arguments' JSON text. */
@@ -31,13 +31,13 @@ export class JsonCallScanner {
   push(text: string): CallProgress {
     this.#output = "";
     this.#reportsName = false;
-    let taken = 0;
-    while (taken < text.length && this.#state !== "done" && this.#state !== "failed") {
-      if (this.#step(text.charAt(taken))) taken += 1;
+    let consumed = 0;
+    while (consumed < text.length && this.#state !== "done" && this.#state !== "failed") {
+      if (this.#step(text.charAt(consumed))) consumed += 1;
     }
     const state = this.#state === "done" || this.#state === "failed" ? this.#state : "reading";
     const nameReport = this.#reportsName && this.#name !== undefined ? { name: this.#name } : {};
-    return { taken, ...nameReport, arguments: this.#output, state };
+    return { consumed, ...nameReport, arguments: this.#output, state };
   }
 
   /** Returns true if the character belongs to the call; the character that ends a number is read again. */

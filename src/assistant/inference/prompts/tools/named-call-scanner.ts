@@ -11,21 +11,21 @@ export class NamedCallScanner {
   #isNameReported = false;
 
   push(text: string): CallProgress {
-    let taken = 0;
+    let consumed = 0;
     let output = "";
     let name: string | undefined;
     const progress = (state: CallProgress["state"]): CallProgress => ({
-      taken,
+      consumed,
       ...(name !== undefined && { name }),
       arguments: output,
       state,
     });
-    while (taken < text.length) {
-      const character = text.charAt(taken);
+    while (consumed < text.length) {
+      const character = text.charAt(consumed);
       if (this.#isNameReported) {
         const place = this.#value.push(character);
         if (place === "after" || place === "failed") return progress("failed");
-        taken += 1;
+        consumed += 1;
         output += character;
         if (place === "last") return progress("done");
         continue;
@@ -44,7 +44,7 @@ export class NamedCallScanner {
         continue;
       }
       this.#head += character;
-      taken += 1;
+      consumed += 1;
       if (this.#head.length > NAME_MAX + ARGUMENTS_MARKER.length) return progress("failed");
     }
     return progress("reading");

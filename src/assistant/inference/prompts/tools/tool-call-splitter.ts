@@ -152,8 +152,8 @@ export class ToolCallSplitter {
     }
     if (this.#held === "") return;
     const progress = this.#scanner.push(this.#held);
-    this.#raw += this.#held.slice(0, progress.taken);
-    this.#held = this.#held.slice(progress.taken);
+    this.#raw += this.#held.slice(0, progress.consumed);
+    this.#held = this.#held.slice(progress.consumed);
     const { name } = progress;
     // Without a marker, an object whose name is no tool's is part of the answer's text.
     const isNone = name !== undefined && format.marker === undefined && !names.has(name);

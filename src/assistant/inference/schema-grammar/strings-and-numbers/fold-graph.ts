@@ -108,7 +108,7 @@ function foldChain(graph: StateGraph, builder: ExpressionBuilder, first: number)
     const others = new Map(graph.getEdges(first));
     others.delete(second);
     const parts = [step];
-    const taken: number[] = [];
+    const removedNodes: number[] = [];
     let node = second;
     while (
       node !== FINAL_NODE &&
@@ -119,18 +119,18 @@ function foldChain(graph: StateGraph, builder: ExpressionBuilder, first: number)
       const edges = new Map(graph.getEdges(node));
       const loop = edges.get(node);
       edges.delete(node);
-      const [way] = edges;
-      if (edges.size !== 1 || way === undefined || taken.includes(node)) break;
+      const [edge] = edges;
+      if (edges.size !== 1 || edge === undefined || removedNodes.includes(node)) break;
       // This is the end of a run that is not folded yet; `foldRuns` gives a better result.
-      if (loop === undefined && others.get(way[0]) === way[1] && others.size === 1) break;
+      if (loop === undefined && others.get(edge[0]) === edge[1] && others.size === 1) break;
       if (loop !== undefined) parts.push(builder.repeat(loop, 0, undefined));
-      parts.push(way[1]);
-      taken.push(node);
-      node = way[0];
+      parts.push(edge[1]);
+      removedNodes.push(node);
+      node = edge[0];
     }
-    if (taken.length === 0) continue;
+    if (removedNodes.length === 0) continue;
     graph.removeEdge(first, second);
-    for (const one of taken) graph.removeNode(one);
+    for (const one of removedNodes) graph.removeNode(one);
     graph.addEdge(first, node, builder.sequence(parts));
   }
 }

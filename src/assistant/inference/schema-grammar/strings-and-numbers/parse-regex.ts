@@ -129,7 +129,7 @@ function convertElement(element: AST.Element, unicode: boolean): RegexNode {
 
 function getValue({ raw, value }: AST.Character): number {
   if (/^\\(?:[1-9]|0\d)/.test(raw)) throw numberedEscape();
-  // The parser takes the backslash of such an escape for a character.
+  // The parser reads the backslash of such an escape as a character.
   if (/^\\(?:c[^A-Za-z])?$/.test(raw)) {
     throw new UnsupportedConstructError("has \\c without a letter");
   }

@@ -26,6 +26,6 @@ function refuseSource(source: RefusalSource, why: string): never {
   return refuseKeyword(
     first.keyword,
     first.pointer,
-    `${why}, together with what else is asked of it`,
+    `${why}, together with the other constraints of the string`,
   );
 }

@@ -28,7 +28,7 @@ export function buildRegexAutomaton(root: RegexNode, budget: Budget): Automaton 
 
 /** A set of paths, each as `state * LOOKAHEAD_SETS_MAX + set of pending lookaheads`, sorted. */
 interface Subset {
-  readonly ways: readonly number[];
+  readonly paths: readonly number[];
   /** The states of the automata of all lookbehinds. */
   readonly behind: readonly number[];
 }
@@ -90,16 +90,16 @@ class SubsetConstruction {
       alphabet,
       budget,
       start: {
-        ways: this.closeOverEpsilon([this.program.start * LOOKAHEAD_SETS_MAX], behind, true),
+        paths: this.closeOverEpsilon([this.program.start * LOOKAHEAD_SETS_MAX], behind, true),
         behind,
       },
-      key: (subset) => `${subset.ways.join()}/${subset.behind.join()}`,
+      key: (subset) => `${subset.paths.join()}/${subset.behind.join()}`,
       step: (subset, symbol) => this.step(subset, symbol),
       accepts: (subset) =>
-        subset.ways.some(
-          (way) =>
-            Math.floor(way / LOOKAHEAD_SETS_MAX) === this.program.matched &&
-            this.lookaheads.canEnd(way % LOOKAHEAD_SETS_MAX),
+        subset.paths.some(
+          (path) =>
+            Math.floor(path / LOOKAHEAD_SETS_MAX) === this.program.matched &&
+            this.lookaheads.canEnd(path % LOOKAHEAD_SETS_MAX),
         ),
     });
   }
@@ -120,7 +120,9 @@ class SubsetConstruction {
       return;
     }
     if (this.position === "behind") {
-      throw new UnsupportedConstructError("has a lookahead or $ inside a lookbehind, which is not supported");
+      throw new UnsupportedConstructError(
+        "has a lookahead or $ inside a lookbehind, which is not supported",
+      );
     }
     this.automatonNumbers.set(guard, ahead.length);
     ahead.push(this.buildLookahead(guard));
@@ -140,21 +142,21 @@ class SubsetConstruction {
     const moved: number[] = [];
     // The pattern may match anywhere: it may begin at any character, and any text may follow.
     if (this.position !== "ahead") moved.push(start * LOOKAHEAD_SETS_MAX);
-    this.budget.spend(subset.ways.length);
-    for (const way of subset.ways) {
-      const state = Math.floor(way / LOOKAHEAD_SETS_MAX);
+    this.budget.spend(subset.paths.length);
+    for (const path of subset.paths) {
+      const state = Math.floor(path / LOOKAHEAD_SETS_MAX);
       const stays = state === matched && this.position !== "behind";
       if (!stays && this.readable[state]?.[symbol] !== 1) continue;
-      const left = this.lookaheads.advance(way % LOOKAHEAD_SETS_MAX, symbol);
+      const left = this.lookaheads.advance(path % LOOKAHEAD_SETS_MAX, symbol);
       if (left === undefined) continue;
       moved.push((stays ? matched : (states[state]?.reads?.to ?? 0)) * LOOKAHEAD_SETS_MAX + left);
     }
     const behind = this.lookbehinds.map((one, index) =>
       nextState(one, subset.behind[index] ?? -1, this.lookbehindSymbols[index]?.[symbol] ?? -1),
     );
-    const ways = this.closeOverEpsilon(moved, behind, false);
+    const paths = this.closeOverEpsilon(moved, behind, false);
     // If the pattern may begin at every character, an empty set of paths is not a dead state.
-    return ways.length === 0 && this.position === "ahead" ? undefined : { ways, behind };
+    return paths.length === 0 && this.position === "ahead" ? undefined : { paths, behind };
   }
 
   /** Adds all states that are reachable without reading; keeps paths that read or have matched. */
@@ -167,19 +169,19 @@ class SubsetConstruction {
     const seen = new Set(from);
     const kept: number[] = [];
     // The iteration over the set also visits elements that are added meanwhile.
-    for (const way of seen) {
-      const number = Math.floor(way / LOOKAHEAD_SETS_MAX);
+    for (const path of seen) {
+      const number = Math.floor(path / LOOKAHEAD_SETS_MAX);
       const state = states[number];
       if (number === matched) {
         // The pattern has matched without pending lookaheads, so every continuation is accepted.
-        if (way % LOOKAHEAD_SETS_MAX === 0 && this.position !== "behind") return [way];
-        kept.push(way);
+        if (path % LOOKAHEAD_SETS_MAX === 0 && this.position !== "behind") return [path];
+        kept.push(path);
       } else if (state?.reads !== undefined) {
-        kept.push(way);
+        kept.push(path);
       }
       for (const { to, guard } of state?.epsilonMoves ?? []) {
         this.budget.spend(1);
-        const left = this.passGuard(guard, way % LOOKAHEAD_SETS_MAX, behind, atStart);
+        const left = this.passGuard(guard, path % LOOKAHEAD_SETS_MAX, behind, atStart);
         if (left !== undefined) seen.add(to * LOOKAHEAD_SETS_MAX + left);
       }
     }

@@ -50,10 +50,10 @@ class GraphWriter {
     const edges = new Map(this.graph.getEdges(node));
     const loop = edges.get(node);
     edges.delete(node);
-    const ways = [...edges].map(([to, term]) =>
+    const paths = [...edges].map(([to, term]) =>
       this.builder.sequence([term, this.writeTarget(to, depth + 1)]),
     );
-    const after = this.builder.choice(ways);
+    const after = this.builder.choice(paths);
     if (loop === undefined) return after;
     return this.builder.sequence([this.builder.repeat(loop, 0, undefined), after]);
   }

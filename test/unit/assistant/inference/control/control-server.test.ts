@@ -64,13 +64,13 @@ function call(
 ): Promise<{ status: number | undefined; text: string }> {
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json" };
-    const asked = request({ socketPath, path, method: "POST", headers, agent }, (answer) => {
+    const outgoing = request({ socketPath, path, method: "POST", headers, agent }, (answer) => {
       let text = "";
       answer.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
       answer.once("end", () => resolve({ status: answer.statusCode, text }));
     });
-    asked.once("error", reject);
-    asked.end(JSON.stringify(body));
+    outgoing.once("error", reject);
+    outgoing.end(JSON.stringify(body));
   });
 }
 

@@ -90,8 +90,8 @@ describe("the cores", () => {
     const leaving = new AbortController();
     const left = other.hold("interactive", leaving.signal);
     const waiting = third.hold("background", never);
-    leaving.abort(new Error("gone"));
-    await expect(left).rejects.toThrow("gone");
+    leaving.abort(new Error("cancelled"));
+    await expect(left).rejects.toThrow("cancelled");
     one.release();
     await waiting;
   });
@@ -104,8 +104,8 @@ describe("the cores", () => {
     await one.hold("interactive", never);
     const leaving = new AbortController();
     const waiting = other.hold("interactive", leaving.signal);
-    leaving.abort(new Error("gone"));
-    await expect(waiting).rejects.toThrow("gone");
+    leaving.abort(new Error("cancelled"));
+    await expect(waiting).rejects.toThrow("cancelled");
     expect(heard).toEqual([true, false]);
   });
 

@@ -111,7 +111,7 @@ test("the size includes all parts, and registered values are separate from the d
   });
   await models.register({
     id: "own",
-    path: join(folder, "gone.gguf"),
+    path: join(folder, "missing.gguf"),
     isPinned: true,
     sequences: 2,
   });

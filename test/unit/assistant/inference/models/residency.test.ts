@@ -98,8 +98,8 @@ describe("a model on demand", () => {
     const left = acquire("a", undefined, leaving.signal);
     const stays = acquire("a");
     await expect.poll(() => engine.loads.length).toBe(1);
-    leaving.abort(new Error("gone"));
-    await expect(left).rejects.toThrow("gone");
+    leaving.abort(new Error("cancelled"));
+    await expect(left).rejects.toThrow("cancelled");
     open();
     expect((await stays).model.id).toBe("a");
   });

@@ -264,7 +264,7 @@ describe("refusals name the parameter", () => {
       { ...auto, prompt: { ...chat, tools: [{ name: "a", parameters: { type: "string" } }] } },
       "tools[0].parameters",
     ],
-  ] as const)("%#", (request, param) => {
+  ] as const)("request %#", (request, param) => {
     expect(() => planned(request, getFamily("chatMl").template)).toThrow(
       expect.objectContaining({ code: "invalid_request", param }),
     );

@@ -67,17 +67,17 @@ function getScriptedTokens(plan: JobPlan, number: number): string[] {
 function getExpected(plan: JobPlan, number: number) {
   const tokens = getScriptedTokens(plan, number);
   const max = plan.maxTokens ?? Number.POSITIVE_INFINITY;
-  const said = tokens.slice(0, Math.min(max, plan.failAt ?? max)).join("");
-  const cut = plan.stopAt === undefined ? -1 : said.indexOf(getStopText(plan, number));
-  if (cut !== -1) return { text: said.slice(0, cut), end: "stop" };
-  if (max <= Math.min(tokens.length, plan.failAt ?? max)) return { text: said, end: "length" };
+  const answer = tokens.slice(0, Math.min(max, plan.failAt ?? max)).join("");
+  const cut = plan.stopAt === undefined ? -1 : answer.indexOf(getStopText(plan, number));
+  if (cut !== -1) return { text: answer.slice(0, cut), end: "stop" };
+  if (max <= Math.min(tokens.length, plan.failAt ?? max)) return { text: answer, end: "length" };
   if (plan.failAt !== undefined && plan.failAt <= tokens.length) {
     // Text that was held back when the job failed is not emitted.
     const held =
-      plan.stopAt === undefined ? 0 : getPartialStopLength(said, getStopText(plan, number));
-    return { text: said.slice(0, said.length - held), end: "failed" };
+      plan.stopAt === undefined ? 0 : getPartialStopLength(answer, getStopText(plan, number));
+    return { text: answer.slice(0, answer.length - held), end: "failed" };
   }
-  return { text: said, end: "stop" };
+  return { text: answer, end: "stop" };
 }
 
 /** Returns the length of the stop text's prefix at the end of the text. */
@@ -103,14 +103,14 @@ interface LoadRun {
 
 async function runLoad(plan: LoadPlan): Promise<LoadRun> {
   const byPrompt = new Map(plan.jobs.map((one, number) => [getPrompt(one, number), number]));
-  const world = new SchedulerHarness({
+  const harness = new SchedulerHarness({
     sequences: plan.sequences,
     prefillTokensMax: plan.prefillTokensMax,
     contextTokens: 128,
     script: (prompt) => {
       const number = byPrompt.get(prompt) ?? -1;
       const one = plan.jobs[number];
-      if (!one) throw new Error(`nobody asked for ${prompt}`);
+      if (!one) throw new Error(`no job has the prompt ${prompt}`);
       return { tokens: getScriptedTokens(one, number), failAt: one.failAt };
     },
   });
@@ -118,10 +118,10 @@ async function runLoad(plan: LoadPlan): Promise<LoadRun> {
   const left: boolean[] = [];
   const arrivals: number[] = [];
   for (const [number, one] of plan.jobs.entries()) {
-    world.clock.setTimer(one.atMs, () => {
+    harness.clock.setTimer(one.atMs, () => {
       const leaving = new AbortController();
-      arrivals[number] = world.runner.calls.length;
-      const reader = world.ask(
+      arrivals[number] = harness.runner.calls.length;
+      const reader = harness.ask(
         getPrompt(one, number),
         {
           priority: one.background ? "background" : "interactive",
@@ -133,35 +133,35 @@ async function runLoad(plan: LoadPlan): Promise<LoadRun> {
       readers[number] = reader;
       if (one.silence) {
         const { fromMs, forMs } = one.silence;
-        world.clock.setTimer(fromMs, () => {
-          const goOn = reader.pause();
-          world.clock.setTimer(forMs, goOn);
+        harness.clock.setTimer(fromMs, () => {
+          const resumeReading = reader.pause();
+          harness.clock.setTimer(forMs, resumeReading);
         });
       }
       if (one.leavesAfterMs === undefined) return;
-      world.clock.setTimer(one.leavesAfterMs, () => {
+      harness.clock.setTimer(one.leavesAfterMs, () => {
         left[number] = !reader.isOver;
-        leaving.abort(new Error("gone"));
+        leaving.abort(new Error("cancelled"));
       });
     });
   }
-  await world.until(
+  await harness.until(
     () => readers.filter((reader) => reader?.isOver).length === plan.jobs.length,
-    "all jobs are over",
+    "all jobs have ended",
     200_000,
   );
-  return { harness: world, readers, cancelled: left, arrivals };
+  return { harness, readers, cancelled: left, arrivals };
 }
 
 describe("under random load", () => {
   it("each answer is complete, and no state is left", async () => {
     const property = fc.asyncProperty(load, async (plan) => {
-      const { harness: world, readers, cancelled: left } = await runLoad(plan);
+      const { harness, readers, cancelled: left } = await runLoad(plan);
       for (const [number, one] of plan.jobs.entries()) {
         const reader = readers[number];
         const expected = getExpected(one, number);
         // A client that cancels after the end of generation may still read the whole answer.
-        if (left[number] && String(reader?.error) === "Error: gone") {
+        if (left[number] && String(reader?.error) === "Error: cancelled") {
           expect(expected.text.startsWith(reader?.text ?? "?")).toBe(true);
           continue;
         }
@@ -170,7 +170,7 @@ describe("under random load", () => {
           expect(reader?.error).toMatchObject({ code: "engine_failed" });
         else expect(reader?.end?.reason).toBe(expected.end);
       }
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 80 });
   }, 60_000);
@@ -185,8 +185,10 @@ describe("under random load", () => {
       }),
     );
     const property = fc.asyncProperty(plans, async (plan) => {
-      const { harness: world } = await runLoad(plan);
-      const calls = world.runner.calls.filter(({ kind }) => kind === "step" || kind === "prefill");
+      const { harness } = await runLoad(plan);
+      const calls = harness.runner.calls.filter(
+        ({ kind }) => kind === "step" || kind === "prefill",
+      );
       for (const [number, one] of plan.jobs.entries()) {
         if (one.background) continue;
         const prompt = getPrompt(one, number);
@@ -201,7 +203,7 @@ describe("under random load", () => {
         const mixed = steps.filter(({ prompts }) => prompts.some((who) => isBackground(plan, who)));
         expect(mixed.length).toBeLessThanOrEqual(1 + Math.floor(during.length / 32));
       }
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
@@ -224,14 +226,14 @@ describe("under random load", () => {
         .map(([background, interactive]) => [...background, ...interactive]),
     });
     const property = fc.asyncProperty(few, async (plan) => {
-      const { harness: world, arrivals } = await runLoad(plan);
+      const { harness, arrivals } = await runLoad(plan);
       for (const [number, one] of plan.jobs.entries()) {
         if (one.background) continue;
         const prompt = getPrompt(one, number);
-        const last = world.runner.calls.findLastIndex(
+        const last = harness.runner.calls.findLastIndex(
           ({ kind, prompts }) => kind === "step" && prompts.includes(prompt),
         );
-        const during = world.runner.calls.slice(arrivals[number], Math.max(0, last));
+        const during = harness.runner.calls.slice(arrivals[number], Math.max(0, last));
         const turns = during.filter(({ kind }) => kind === "step" || kind === "prefill").length;
         const inverted = during.filter(
           ({ kind, prompts }) => kind === "step" && prompts.some((who) => isBackground(plan, who)),
@@ -242,7 +244,7 @@ describe("under random load", () => {
         );
         expect(alone.length).toBeLessThanOrEqual(1 + Math.floor(turns / 32));
       }
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
@@ -262,7 +264,7 @@ describe("under random load", () => {
       ),
     });
     const property = fc.asyncProperty(plans, async (plan) => {
-      const world = new SchedulerHarness({
+      const harness = new SchedulerHarness({
         sequences: plan.sequences,
         contextTokens: 128,
         script: (prompt) => {
@@ -273,10 +275,10 @@ describe("under random load", () => {
         },
       });
       const background = plan.background.map(({ prompt }, number) =>
-        world.askInBackground(`|${number}|${"b".repeat(prompt)}`),
+        harness.askInBackground(`|${number}|${"b".repeat(prompt)}`),
       );
-      const clients = Array.from({ length: plan.clients }, () => world.ask("first"));
-      let asked = 0;
+      const clients = Array.from({ length: plan.clients }, () => harness.ask("first"));
+      let requestCount = 0;
       const done = () => background.every(({ isOver: over }) => over);
       // An interactive job that overtakes lasts one answer; each aged call is followed by 31 others.
       const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
@@ -285,22 +287,22 @@ describe("under random load", () => {
         const ownTurns = Math.ceil((prompt + answer) / 8) + 34;
         return sum + shares * (34 * answerMs * plan.clients + ownTurns * 33 * 10);
       }, 0);
-      await world.until(
+      await harness.until(
         () => {
           for (const [at, client] of clients.entries()) {
             if (!client.isOver || done()) continue;
-            asked += 1;
-            clients[at] = world.ask(`${asked}`.padStart(plan.prompt, "i"));
+            requestCount += 1;
+            clients[at] = harness.ask(`${requestCount}`.padStart(plan.prompt, "i"));
           }
           return done();
         },
-        "background is over",
+        "the background jobs have ended",
         limitMs,
       );
       for (const [number, reader] of background.entries())
         expect(reader.end?.completionTokens).toBe(plan.background[number]?.answer);
-      await world.untilOver(...clients);
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      await harness.untilOver(...clients);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 25 });
   }, 60_000);

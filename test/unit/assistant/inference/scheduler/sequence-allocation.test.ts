@@ -2,25 +2,25 @@ import { afterEach, describe, expect, it } from "vitest";
 import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
 describe("a prompt", () => {
-  let world = new SchedulerHarness();
+  let harness = new SchedulerHarness();
   afterEach(async () => {
-    await world.assertNoLeftovers();
+    await harness.assertNoLeftovers();
   });
 
   /** Sends a prompt and returns how many of its tokens were cached. */
   async function cached(prompt: string): Promise<number | undefined> {
-    const reader = world.ask(prompt);
-    await world.untilOver(reader);
+    const reader = harness.ask(prompt);
+    await harness.untilOver(reader);
     return reader.started?.cachedTokens;
   }
 
   /** Returns the sequence of the last step. */
   function sequence(): number | undefined {
-    return world.runner.calls.findLast(({ kind }) => kind === "step")?.sequences[0];
+    return harness.runner.calls.findLast(({ kind }) => kind === "step")?.sequences[0];
   }
 
   it("gets the sequence with the longest common prefix", async () => {
-    world = new SchedulerHarness({ sequences: 3, script: () => ({ tokens: ["O", "K"] }) });
+    harness = new SchedulerHarness({ sequences: 3, script: () => ({ tokens: ["O", "K"] }) });
     const system = "You are of few words. ";
     expect(await cached(`${system}First question.`)).toBe(0);
     expect(await cached("Another conversation.")).toBe(0);
@@ -33,14 +33,14 @@ describe("a prompt", () => {
   });
 
   it("reuses all tokens but the last if a sequence holds all of it", async () => {
-    world = new SchedulerHarness();
+    harness = new SchedulerHarness();
     expect(await cached("the same")).toBe(0);
     expect(await cached("the same")).toBe("the same".length - 1);
-    expect(world.runner.calls.filter(({ kind }) => kind === "prefill")).toHaveLength(1);
+    expect(harness.runner.calls.filter(({ kind }) => kind === "prefill")).toHaveLength(1);
   });
 
   it("gets the least recently used sequence if no prefix is long enough", async () => {
-    world = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
+    harness = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
     for (const prompt of ["alpha alpha alpha", "beta beta beta", "alpha alpha alpha"])
       await cached(prompt);
     expect(sequence()).toBe(0);
@@ -49,7 +49,7 @@ describe("a prompt", () => {
   });
 
   it("gets an empty sequence rather than a conversation with a short common prefix", async () => {
-    world = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
+    harness = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
     const one = `Hello. ${"This is one long conversation. ".repeat(3)}`;
     const other = `Hello. ${"Here are other things to speak of. ".repeat(3)}`;
     await cached(one);
@@ -59,10 +59,10 @@ describe("a prompt", () => {
   });
 
   it("is evaluated again if the state could not be truncated exactly", async () => {
-    world = new SchedulerHarness({ sequences: 1, keeps: () => 0 });
+    harness = new SchedulerHarness({ sequences: 1, keeps: () => 0 });
     for (const prompt of ["the same words", "the same words", "the same"]) {
-      const reader = world.ask(prompt);
-      await world.untilOver(reader);
+      const reader = harness.ask(prompt);
+      await harness.untilOver(reader);
       expect(reader.started?.cachedTokens).toBe(0);
       expect(reader.text).toBe(`You said: ${prompt}`);
     }

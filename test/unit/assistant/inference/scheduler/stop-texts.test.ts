@@ -18,9 +18,9 @@ describe("stop texts", () => {
 
   it("cuts the answer before one that arrives in three pieces", () => {
     const stops = new StopTexts(["</end>"]);
-    const told = ["text </", "en", "d> more"].map((piece) => stops.push(piece));
-    expect(told.map(({ text }) => text).join("")).toBe("text ");
-    expect(told.at(-1)?.stopped).toBe(true);
+    const emitted = ["text </", "en", "d> more"].map((piece) => stops.push(piece));
+    expect(emitted.map(({ text }) => text).join("")).toBe("text ");
+    expect(emitted.at(-1)?.stopped).toBe(true);
   });
 
   it("emits the held text when the answer ends without one", () => {
@@ -39,9 +39,10 @@ describe("stop texts", () => {
 
   it("has a constant cost per character for stop texts of any length", () => {
     const stops = new StopTexts([`${"a".repeat(100_000)}b`]);
-    let told = 0;
-    for (let piece = 0; piece < 2_000; piece += 1) told += stops.push("a".repeat(100)).text.length;
-    expect(told).toBe(100_000);
+    let emitted = 0;
+    for (let piece = 0; piece < 2_000; piece += 1)
+      emitted += stops.push("a".repeat(100)).text.length;
+    expect(emitted).toBe(100_000);
   });
 
   it("gives the same result however the text is split", () => {
@@ -54,18 +55,18 @@ describe("stop texts", () => {
         fc.array(fc.nat(6)),
         (text, list, cuts) => {
           const stops = new StopTexts(list);
-          let told = "";
+          let emitted = "";
           let stopped = false;
           for (const piece of divided(text, cuts)) {
             const next = stops.push(piece);
-            told += next.text;
+            emitted += next.text;
             stopped = next.stopped;
             // No text may be emitted that becomes part of a stop text later.
-            expect(expected(text, list).text.startsWith(told)).toBe(true);
+            expect(expected(text, list).text.startsWith(emitted)).toBe(true);
             if (stopped) break;
           }
-          if (!stopped) told += stops.flush();
-          expect({ text: told, stopped }).toEqual(expected(text, list));
+          if (!stopped) emitted += stops.flush();
+          expect({ text: emitted, stopped }).toEqual(expected(text, list));
         },
       ),
       { numRuns: 2_000 },

@@ -64,15 +64,15 @@ describe("any bounds", () => {
       }
       for (const text of language.samples(12, seed)) {
         produced += 1;
-        const told = `${text} for ${JSON.stringify(all)}`;
-        expect(`${told}: ${isValid(JSON.parse(text))}`).toBe(`${told}: true`);
+        const label = `${text} for ${JSON.stringify(all)}`;
+        expect(`${label}: ${isValid(JSON.parse(text))}`).toBe(`${label}: true`);
         expect(scalarGrammar.allowsNumber({ ...all, pointer: "#" }, JSON.parse(text))).toBe(true);
         expect(text).not.toMatch(/^-?0[0-9]/);
       }
       for (const value of values) {
-        const told = `${value} for ${JSON.stringify(all)}`;
+        const label = `${value} for ${JSON.stringify(all)}`;
         if (language.accepts(JSON.stringify(value)))
-          expect(`${told}: ${isValid(value)}`).toBe(`${told}: true`);
+          expect(`${label}: ${isValid(value)}`).toBe(`${label}: true`);
       }
     };
     const values = fc.array(number, { minLength: 10, maxLength: 10 });
@@ -88,8 +88,8 @@ describe("any bounds", () => {
       if (language === "refused") return;
       for (const value of values.filter((one) => isValid(one))) {
         accepted += 1;
-        const told = `${value} for ${JSON.stringify(all)}`;
-        expect(`${told}: ${language?.accepts(String(value))}`).toBe(`${told}: true`);
+        const label = `${value} for ${JSON.stringify(all)}`;
+        expect(`${label}: ${language?.accepts(String(value))}`).toBe(`${label}: true`);
       }
     };
     // Numbers next to the bounds, where mistakes are likely.
@@ -165,7 +165,7 @@ describe("numbers", () => {
     [{ multipleOf: 5, minimum: 1, maximum: 4 }],
     [{ multipleOf: 0.3, minimum: 0.1, maximum: 0.2 }],
     [{ multipleOf: 7, exclusiveMinimum: 0, exclusiveMaximum: 7 }],
-  ])("%j leaves no number", (constraints) => {
+  ])("%j allows no number", (constraints) => {
     expect(numberLanguage(constraints)).toBeUndefined();
   });
 
@@ -174,7 +174,7 @@ describe("numbers", () => {
     [{ integer: true, multipleOf: 2 ** 40 + 1, minimum: 1 }, /"multipleOf"/],
     [{ exclusiveMinimum: 1, exclusiveMaximum: 1 + 2 ** -52 }, /more digits than are produced/],
     [{ multipleOf: 1e-100 }, /places/],
-  ])("%j is refused by name", (constraints, message) => {
+  ])("%j is refused with the reason", (constraints, message) => {
     expect(() => numberLanguage(constraints)).toThrowError(message);
   });
 

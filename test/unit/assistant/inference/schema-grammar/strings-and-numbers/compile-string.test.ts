@@ -144,7 +144,7 @@ describe("grammars stay small", () => {
     ["^\\d+(\\.\\d+)?$", 60],
     ["^[A-Za-z](?:[_-]?[A-Za-z0-9]){0,62}$", 150],
     ["^[^<>]{0,5000}$", 400],
-  ] as const)("%s takes at most %s bytes", (source, bytes) => {
+  ] as const)("the grammar of %s has at most %s bytes", (source, bytes) => {
     const language = stringLanguage({ patterns: [toStringPattern("pattern", source)] });
     expect(language?.gbnf.length).toBeLessThan(bytes);
     for (const text of language?.samples(20, 5) ?? []) {
