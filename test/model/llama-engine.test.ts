@@ -210,7 +210,7 @@ describe("a model whose process ends", () => {
     expect(stopped).toHaveBeenCalledOnce();
   });
 
-  it("because it is unloaded fails its requests with shutting_down, not with a crash", async () => {
+  it("fails its requests with shutting_down, not with a crash, when it is unloaded", async () => {
     const model = await load();
     const refused = refusal(
       collectEvents(model.generate(createTextJob("On", { maxTokens: undefined }), never)),

@@ -55,7 +55,7 @@ export class CompiledTemplate {
   }
 }
 
-/** The template has called `raise_exception`; the message is the template's own. */
+/** Thrown when the template calls `raise_exception`; the message is the template's own. */
 export class TemplateRefusalError extends Error {}
 
 const constants = { true: true, false: false, none: null, True: true, False: false, None: null };

@@ -14,7 +14,7 @@ export class SequenceSlot<Owner = unknown> {
     this.index = index;
   }
 
-  /** How many tokens it holds. */
+  /** The number of tokens that the sequence holds. */
   get length(): number {
     return this.#tokens.length;
   }

@@ -7,7 +7,7 @@ export class StopTexts {
   readonly #matchers: readonly StopTextMatcher[];
   #held = "";
 
-  /** None of `stops` is empty. */
+  /** `stops` must not contain an empty text. */
   constructor(stops: readonly string[]) {
     // An answer consists of whole code points, so half of one never occurs in it.
     this.#matchers = stops

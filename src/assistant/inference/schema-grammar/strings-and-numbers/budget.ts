@@ -16,7 +16,7 @@ export class Budget {
   }
 }
 
-/** An automaton became too large. Callers turn it into `unsupported_schema` with keyword and pointer. */
+/** Thrown when an automaton becomes too large. Callers turn it into `unsupported_schema` with keyword and pointer. */
 export class TooLargeError extends Error {
   constructor() {
     super("needs more states than a grammar may have");
@@ -24,7 +24,7 @@ export class TooLargeError extends Error {
   }
 }
 
-/** A construct of a regular expression, or a format, cannot be enforced. */
+/** Thrown for a construct of a regular expression, or a format, that cannot be enforced. */
 export class UnsupportedConstructError extends Error {
   constructor(message: string) {
     super(message);

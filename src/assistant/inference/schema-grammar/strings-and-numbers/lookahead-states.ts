@@ -10,7 +10,7 @@ export class LookaheadStates {
   private readonly automata: readonly Automaton[];
   private readonly symbols: readonly Int32Array[];
   private readonly limit: number;
-  /** For each automaton and state: 1 if every text is accepted from there, so that the lookahead is satisfied. */
+  /** Flags by automaton and state: 1 if every text is accepted from there, which satisfies the lookahead. */
   private readonly satisfied: readonly Uint8Array[];
   private readonly sets: (readonly LookaheadState[])[] = [[]];
   private readonly numberByKey = new Map<string, number>([["", 0]]);

@@ -175,7 +175,7 @@ function mapSurrogateRange(from: number, to: number): CodePoints {
   throw new UnsupportedConstructError("has a range that ends within the surrogates");
 }
 
-/** A position between a word character and another one, in either order; negated: between two alike. */
+/** Builds `\b` from lookarounds: a word character on exactly one side; `\B`: on both sides or none. */
 function makeWordBoundary(negated: boolean): RegexNode {
   const word: RegexNode = { kind: "class", points: wordCharacters };
   const side = (before: boolean, after: boolean): RegexNode => ({

@@ -45,7 +45,7 @@ class SubsetConstruction {
   /** The number of the automaton of each guard that is a lookaround. */
   private readonly automatonNumbers = new Map<Guard, number>();
   private readonly alphabet: Alphabet;
-  /** For each program state: 1 for each symbol that the state reads. */
+  /** Flags by program state and symbol: 1 if the state reads the symbol. */
   private readonly readable: (Uint8Array | undefined)[];
 
   constructor(root: RegexNode, position: PatternPosition, budget: Budget) {

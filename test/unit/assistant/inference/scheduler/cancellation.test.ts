@@ -10,7 +10,7 @@ function endless() {
   return { tokens: Array.from({ length: 200 }, () => "word ") };
 }
 
-describe("a client that cancels", () => {
+describe("a cancellation", () => {
   let harness = new SchedulerHarness();
   const abort = () => abortion.abort(disconnected);
   let abortion = new AbortController();
@@ -23,7 +23,7 @@ describe("a client that cancels", () => {
     abortion = new AbortController();
   }
 
-  it("before its job started causes no calls", async () => {
+  it("causes no runner calls if the job has not started", async () => {
     begin();
     abort();
     const reader = harness.ask("x", {}, abortion);
@@ -32,7 +32,7 @@ describe("a client that cancels", () => {
     expect(harness.runner.calls).toEqual([]);
   });
 
-  it("while its prompt is encoded leaves nothing queued", async () => {
+  it("leaves nothing queued if the prompt is being encoded", async () => {
     begin();
     const open = harness.runner.gate("encode");
     const reader = harness.ask("x", {}, abortion);
@@ -46,7 +46,7 @@ describe("a client that cancels", () => {
     expect(harness.runner.calls).toEqual([]);
   });
 
-  it("while it waits for a sequence leaves the queue", async () => {
+  it("removes a job that waits for a sequence from the queue", async () => {
     begin({ sequences: 1 });
     const first = harness.ask("first", { maxTokens: 10 });
     const reader = harness.ask("second", {}, abortion);
@@ -58,7 +58,7 @@ describe("a client that cancels", () => {
     await harness.untilOver(first);
   });
 
-  it("during its prompt frees the sequence after the current piece", async () => {
+  it("frees the sequence after the current piece of the prompt", async () => {
     begin({ prefillTokensMax: 4 });
     const reader = harness.ask("x".repeat(100), {}, abortion);
     await harness.until(() => harness.runner.calls.length === 3, "it is being read");
@@ -68,7 +68,7 @@ describe("a client that cancels", () => {
     expect(harness.runner.calls).toHaveLength(3);
   });
 
-  it("during its answer frees the sequence after the current step", async () => {
+  it("frees the sequence after the current step of the answer", async () => {
     begin();
     const reader = harness.ask("x", {}, abortion);
     await harness.until(() => reader.text.length > 0, "it answers");
@@ -81,7 +81,7 @@ describe("a client that cancels", () => {
     expect(harness.steps).toHaveLength(steps);
   });
 
-  it("by leaving its loop frees the sequence", async () => {
+  it("frees the sequence when the client leaves its loop", async () => {
     begin();
     const signal = new AbortController().signal;
     let text = "";
@@ -98,7 +98,7 @@ describe("a client that cancels", () => {
     expect(harness.steps).toHaveLength(steps);
   });
 
-  it("while it is paused for interactive work frees the sequence", async () => {
+  it("frees the sequence of a job that is paused for interactive work", async () => {
     begin();
     const reader = harness.askInBackground("bg", {}, abortion);
     await harness.until(() => reader.text.length > 0, "it answers");
@@ -110,7 +110,7 @@ describe("a client that cancels", () => {
     expect(harness.steps.at(-1)).toEqual(["i"]);
   });
 
-  it("after its eviction leaves the queue", async () => {
+  it("removes an evicted job from the queue", async () => {
     begin({ sequences: 1 });
     const reader = harness.askInBackground("bg", {}, abortion);
     await harness.until(() => reader.text.length > 0, "it answers");
@@ -122,7 +122,7 @@ describe("a client that cancels", () => {
     await harness.untilOver(other, reader);
   });
 
-  it("while it does not read frees the sequence", async () => {
+  it("frees the sequence of a job whose client does not read", async () => {
     begin({
       contextTokens: 1_000,
       script: () => ({ tokens: Array.from({ length: 900 }, () => "a") }),
@@ -141,7 +141,7 @@ describe("a client that cancels", () => {
     await harness.until(() => harness.scheduler.load.active === 0, "its sequence is free", 10);
   });
 
-  it("while its sequence is being evicted or assigned leaves a consistent state", async () => {
+  it("leaves a consistent state during an eviction or an assignment", async () => {
     for (const kind of ["suspend", "truncate", "prefill"] as const) {
       begin({ sequences: 1 });
       const evicted = harness.askInBackground("bg", {}, abortion);
@@ -163,7 +163,7 @@ describe("a client that cancels", () => {
     }
   });
 
-  it("a thousand times leaves no state behind", async () => {
+  it("leaves no state behind after a thousand jobs", async () => {
     begin({ sequences: 8, stepMs: 1, prefillMs: 1 });
     const readers: GenerationReader[] = [];
     for (let number = 0; number < 1_000; number += 1) {

@@ -50,7 +50,7 @@ describe("embeddings", () => {
     expect(embedCalls().length).toBeGreaterThan(5);
   });
 
-  it("of an empty list are returned at once", async () => {
+  it("are returned at once for an empty list", async () => {
     harness = new SchedulerHarness();
     expect(await harness.scheduler.embed([], "interactive", signal)).toEqual({
       vectors: [],
@@ -124,7 +124,7 @@ describe("embeddings", () => {
     await harness.until(() => result.over, "it is over");
   });
 
-  it("in the background wait for interactive work, except for one text from time to time", async () => {
+  it("wait for interactive work if they are background, except for one text from time to time", async () => {
     harness = new SchedulerHarness({ embedMs: 5, script: endless });
     const result = embed(
       Array.from({ length: 400 }, () => "a short text"),
@@ -142,7 +142,7 @@ describe("embeddings", () => {
     expect(result.value?.tokens).toHaveLength(400);
   });
 
-  it("of interactive requests pause background answers", async () => {
+  it("pause background answers if their request is interactive", async () => {
     harness = new SchedulerHarness({ embedMs: 5, script: endless });
     const reader = harness.askInBackground("x", { maxTokens: 50 });
     await harness.until(() => reader.text.length > 0, "it answers");

@@ -65,7 +65,7 @@ describe("a reader that does not read its events", () => {
     expect(slow.text).toHaveLength(200_000);
   });
 
-  it("in the background loses its sequence at once to an interactive job", async () => {
+  it("loses its sequence at once to an interactive job if its own is background", async () => {
     begin(1);
     const slow = harness.askInBackground("slow");
     const goOn = slow.pause();
@@ -81,7 +81,7 @@ describe("a reader that does not read its events", () => {
     expect(slow.text).toBe(answer.join(""));
   });
 
-  it("of an interactive job loses its sequence to any job after some time", async () => {
+  it("loses its sequence to any job after some time, even if its own is interactive", async () => {
     begin(1);
     const slow = harness.ask("slow");
     const goOn = slow.pause();
