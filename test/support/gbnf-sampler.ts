@@ -15,7 +15,8 @@ export class GbnfSampler {
   constructor(grammar: GbnfGrammar) {
     this.#grammar = grammar;
     this.#fewest = computeFewestCharacters(grammar);
-    if (!Number.isFinite(this.#fewest[grammar.root])) throw new Error("the grammar has no finite text");
+    if (!Number.isFinite(this.#fewest[grammar.root]))
+      throw new Error("the grammar has no finite text");
   }
 
   sample(random: RandomNumbers, softMax = 200): string {

@@ -109,7 +109,8 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
     if (tokens.length >= size) break;
     piece(text, 0);
   }
-  if (tokens.length < size) throw new Error(`the vocabulary has only ${tokens.length} of ${size} pieces`);
+  if (tokens.length < size)
+    throw new Error(`the vocabulary has only ${tokens.length} of ${size} pieces`);
   return { tokens, ids };
 }
 

@@ -147,7 +147,10 @@ export class Residency implements AsyncDisposable {
     if (!resident) return;
     if (resident.state === "loading") {
       resident.loadAbort.abort(
-        new AssistantError("model_unusable", `the load of ${id} was aborted because the model is unloaded`),
+        new AssistantError(
+          "model_unusable",
+          `the load of ${id} was aborted because the model is unloaded`,
+        ),
       );
       await resident.ready.catch(() => {});
     }

@@ -112,7 +112,7 @@ export class ExpressionBuilder {
     ]);
   }
 
-  /** Returns a reference to a rule with the term as body; equal terms share the rule. */
+  /** Returns a reference to a rule with this expression as body; equal expressions share the rule. */
   extractRule(term: InternedExpression, hint: string): InternedExpression {
     if (term.expression.kind === "rule") return term;
     const before = this.rules.get(term.id);

@@ -19,7 +19,7 @@ export function foldGraph(graph: StateGraph, builder: ExpressionBuilder): void {
 }
 
 /**
- * Folds runs from `first`. In a run, each node reads the same term to the next node and has the same other
+ * Folds runs from `first`. In a run, each node reads the same expression to the next node and has the same other
  * edges; the shortest run is `C?`. The run ends evenly if the last node has only those other edges.
  */
 function foldRuns(graph: StateGraph, builder: ExpressionBuilder, first: number): void {

@@ -57,9 +57,9 @@ export class LookaheadStates {
 
   private numberOfSet(states: readonly LookaheadState[]): number {
     const open = new Map<string, LookaheadState>();
-    for (const obligation of states) {
-      const { automaton, state } = obligation;
-      if (this.satisfied[automaton]?.[state] !== 1) open.set(`${automaton}:${state}`, obligation);
+    for (const lookahead of states) {
+      const { automaton, state } = lookahead;
+      if (this.satisfied[automaton]?.[state] !== 1) open.set(`${automaton}:${state}`, lookahead);
     }
     const key = [...open.keys()].toSorted().join();
     let number = this.numberByKey.get(key);
