@@ -24,7 +24,7 @@ afterAll(async () => {
   await compiler[Symbol.asyncDispose]();
 });
 
-/** A model that says anything that the guide allows: its weights are random, and so are its choices. */
+/** A model with random weights, which generates any text that the guide allows. */
 function randomModel(seed: () => number) {
   return async function* (
     { prompts, guide, maxTokens = 0 }: GenerateRequest,
@@ -48,7 +48,7 @@ function randomModel(seed: () => number) {
 }
 
 describe("a model with random weights", () => {
-  it("chooses nothing but calls that the tools take, none, or what is cut off", async () => {
+  it("chooses only valid calls, no call, or a call that the limit cut off", async () => {
     let seed = 0;
     const inference = new ScriptedService();
     inference.script = randomModel(() => {
@@ -74,7 +74,7 @@ describe("a model with random weights", () => {
     }
     expect(kinds.call).toBeGreaterThan(0);
     expect(kinds.none).toBeGreaterThan(0);
-    // Every schema here can be enforced, so each choice was asked for once.
+    // Every schema here can be enforced, so each choice needed one request.
     expect(inference.requests).toHaveLength(writtenApps().length * CHOICES_FOR_EACH);
   });
 });

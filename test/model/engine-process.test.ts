@@ -9,7 +9,7 @@ afterEach(async () => {
   for (const each of processes.splice(0)) await each[Symbol.asyncDispose]();
 });
 
-/** A process without a model, once it listens. */
+/** Starts a process without a model and waits until it accepts messages. */
 async function start(clock: VirtualClock) {
   const started = new EngineProcess({ workers: 1, clock, logger: silentLogger });
   processes.push(started);
@@ -19,12 +19,12 @@ async function start(clock: VirtualClock) {
   return { process: started, heard };
 }
 
-it("a process that answers is left alone", async () => {
+it("a process that answers pings is not killed", async () => {
   const clock = new VirtualClock();
   const { process: alive, heard } = await start(clock);
-  for (let asked = 1; asked <= 12; asked++) {
+  for (let pings = 1; pings <= 12; pings++) {
     await clock.advance(10_000);
-    await vi.waitFor(() => expect(heard).toHaveLength(1 + asked), { timeout: 60_000 });
+    await vi.waitFor(() => expect(heard).toHaveLength(1 + pings), { timeout: 60_000 });
   }
   const ended = vi.fn<() => void>();
   void alive.ended.then(ended);
@@ -32,12 +32,12 @@ it("a process that answers is left alone", async () => {
   expect(ended).not.toHaveBeenCalled();
 });
 
-it("a process that hangs is ended, and that is why", async () => {
+it("a process that hangs is killed, and its end has that reason", async () => {
   const clock = new VirtualClock();
   const { process: hanging } = await start(clock);
   if (hanging.pid === undefined) throw new Error("it was not started");
   process.kill(hanging.pid, "SIGSTOP");
-  for (let asked = 0; asked < 8; asked++) await clock.advance(10_000);
+  for (let pings = 0; pings < 8; pings++) await clock.advance(10_000);
   expect(await hanging.ended).toEqual({
     reason: "it did not answer for 60 s",
     signal: "SIGKILL",
@@ -45,7 +45,7 @@ it("a process that hangs is ended, and that is why", async () => {
   });
 });
 
-it("a process that is let go of is gone", async () => {
+it("a disposed process has ended", async () => {
   const { process: idle } = await start(new VirtualClock());
   const { pid } = idle;
   if (pid === undefined) throw new Error("it was not started");

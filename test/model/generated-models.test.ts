@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 describe.each<Preset>(["tiny", "small", "wide-context", "big-q8"])("%s", (preset) => {
-  test("writes any text in tokens and back", async () => {
+  test("encodes any text to tokens and decodes it unchanged", async () => {
     const model = await load(preset);
     const texts = [
       "Hello there, the water was warm.",
@@ -38,25 +38,25 @@ describe.each<Preset>(["tiny", "small", "wide-context", "big-q8"])("%s", (preset
     for (const text of texts) expect(model.detokenize(model.tokenize(text))).toBe(text);
   });
 
-  test("knows its control tokens only where they are asked for", async () => {
+  test("reads control tokens only if that is requested", async () => {
     const model = await load(preset);
     const marked = "<|im_start|>user\nhi<|im_end|></s>";
     expect(controls(model, model.tokenize(marked, true))).toBe(3);
     expect(controls(model, model.tokenize(marked, false))).toBe(0);
   });
 
-  test("writes text that varies with the seed and repeats with it", async () => {
+  test("generates text that depends on the seed and repeats for the same seed", async () => {
     const model = await load(preset);
     const first = await answer(model, 1);
     expect(await answer(model, 1)).toEqual(first);
     expect(await answer(model, 2)).not.toEqual(first);
     expect(new Set(first).size).toBeGreaterThan(5);
-    // Letters and words, not the bytes and controls of which the vocabulary has as many.
+    // Letters and words, although the vocabulary has as many byte and control tokens.
     expect(model.detokenize(first).replaceAll(/[^\p{L} ]/gu, "").length).toBeGreaterThan(20);
   });
 });
 
-test("answers of the tiny model end by themselves, sooner or later", async () => {
+test("answers of the tiny model end without a limit", async () => {
   const model = await load("tiny", { endsAfter: 20 });
   const ends = await Promise.all(
     [1, 2, 3].map(async (seed) => (await answer(model, seed, 400)).length),
@@ -64,7 +64,7 @@ test("answers of the tiny model end by themselves, sooner or later", async () =>
   expect(Math.min(...ends)).toBeLessThan(400);
 });
 
-test("texts that share words have vectors near each other", async () => {
+test("texts with common words have similar vectors", async () => {
   const model = await load("embedding");
   const context = await model.createEmbeddingContext({ threads: 1 });
   onTestFinished(() => context.dispose());
@@ -76,7 +76,7 @@ test("texts that share words have vectors near each other", async () => {
   expect(cosine(first, near)).toBeGreaterThan(cosine(first, far) + 0.2);
 });
 
-test("the same options are the same file, and others another one", async () => {
+test("the same options give the same file, and others another one", async () => {
   const path = await getModelFile("tiny");
   expect(await getModelFile("tiny")).toBe(path);
   const again = join(scratch, "again.gguf");
@@ -108,7 +108,7 @@ async function load(preset: Preset, options: ModelOptions = {}): Promise<LlamaMo
   return open(await getModelFile(preset, options));
 }
 
-/** What is opened last is disposed of first. */
+/** Resources are disposed in the reverse order of their creation. */
 async function open(modelPath: string): Promise<LlamaModel> {
   const model = await llama.loadModel({ modelPath });
   onTestFinished(() => model.dispose());

@@ -16,7 +16,7 @@ import { plainSampling } from "./llama-runner-setup.ts";
 
 export const never: AbortSignal = new AbortController().signal;
 
-/** An engine with one thread and a folder of its own, for all tests of a file. */
+/** Creates an engine with one thread and its own folder for all tests of a file. */
 export function setUpEngine(): () => LlamaEngine {
   const folders: string[] = [];
   let engine: LlamaEngine | undefined;

@@ -36,7 +36,7 @@ afterEach(async () => {
   loaded.clear();
 });
 
-/** Processes of models that this one has started. */
+/** Lists the model processes that this process has started. */
 async function modelProcesses(): Promise<readonly number[]> {
   const { stdout } = await promisify(execFile)("ps", [
     "-o",
@@ -70,8 +70,8 @@ async function refusal(work: Promise<unknown>): Promise<AssistantError> {
   throw new Error("nothing was refused");
 }
 
-describe("a model in a process of its own", () => {
-  it("answers, and the same way to the same seed", async () => {
+describe("a model in its own process", () => {
+  it("gives the same answer for the same seed", async () => {
     const model = await load();
     const first = await collectEvents(model.generate(createTextJob("Hello"), never));
     expect(first.events[0]).toMatchObject({ type: "started", cachedTokens: 0 });
@@ -83,7 +83,7 @@ describe("a model in a process of its own", () => {
     expect(model.load).toEqual({ active: 0, queued: 0 });
   });
 
-  it("chats by the template of its file, and never takes what people write for a control token", async () => {
+  it("chats with the template of its file, and never reads a client's text as a control token", async () => {
     const model = await load();
     const chat = (content: string) =>
       model.encode(
@@ -96,13 +96,13 @@ describe("a model in a process of its own", () => {
     const controls = ["<s>", "</s>", "<|im_start|>", "<|im_end|>"];
     const counts = (tokens: readonly number[]) =>
       controls.map((text) => tokens.filter((token) => token === ids.get(text)).length);
-    // What begins a text, and the template's own: a user's turn, and the beginning of the answer.
+    // The BOS token, and the template's own tokens: a user's turn and the start of the answer.
     expect(counts(plain)).toEqual([1, 0, 2, 1]);
     expect(counts(hostile)).toEqual([1, 0, 2, 1]);
     expect(hostile.length).toBeGreaterThan(plain.length + 4);
   });
 
-  it("embeds: unit vectors, the same every time, whatever stands beside a text", async () => {
+  it("embeds texts to unit vectors that do not depend on the other texts of the request", async () => {
     const model = await load();
     const texts = ["one", "two words", "a much longer text than the others are", "one"];
     const { vectors, tokens } = await model.embed(texts, { priority: "interactive" }, never);
@@ -122,7 +122,7 @@ describe("a model in a process of its own", () => {
     expect(tooLong.message).toMatch(/\d{4}.*512/);
   });
 
-  it("frees what an abort leaves, before, in the middle and after", async () => {
+  it("frees the sequence after an abort before, during and after the answer", async () => {
     const model = await load({ sequences: 1 });
     const aborting = new AbortController();
     const events = model.generate(
@@ -133,8 +133,8 @@ describe("a model in a process of its own", () => {
     await iterator.next();
     await iterator.next();
     const waiting = iterator.next().then(() => drain(iterator));
-    aborting.abort(new Error("gone"));
-    await expect(waiting).rejects.toThrow("gone");
+    aborting.abort(new Error("cancelled"));
+    await expect(waiting).rejects.toThrow("cancelled");
     for await (const event of model.generate(createTextJob("Leave"), never)) {
       if (event.type === "text") break;
     }
@@ -143,7 +143,7 @@ describe("a model in a process of its own", () => {
     });
   });
 
-  it("waits for a reader that takes nothing, and serves others meanwhile", async () => {
+  it("pauses for a reader that reads nothing, and serves others meanwhile", async () => {
     const model = await load({ contextTokens: 2048 });
     const slow = model.generate(createTextJob("Slowly", { maxTokens: 1_000 }), never);
     const iterator = slow[Symbol.asyncIterator]();
@@ -169,7 +169,7 @@ async function drain(iterator: AsyncIterator<unknown>): Promise<void> {
 
 describe("a model whose process ends", () => {
   it.each(["SIGKILL", "SIGSEGV"] as const)(
-    "by %s fails its requests, and says so",
+    "by %s fails its requests with that reason",
     async (signal) => {
       const model = await load();
       const answer = refusal(
@@ -188,14 +188,14 @@ describe("a model whose process ends", () => {
         (await refusal(collectEvents(model.generate(createTextJob("More"), never)))).code,
       ).toBe("engine_failed");
       expect(await modelProcesses()).toEqual([]);
-      // Another one can be loaded at once.
+      // Another model can be loaded at once.
       expect(
         (await collectEvents((await load()).generate(createTextJob("Hello"), never))).end,
       ).toBeDefined();
     },
   );
 
-  it("lets go of the cores", async () => {
+  it("releases the cores", async () => {
     const released = vi.fn<() => void>();
     const stopped = vi.fn<() => void>();
     const cores = { hold: async () => {}, release: released, onContest: () => stopped };
@@ -210,7 +210,7 @@ describe("a model whose process ends", () => {
     expect(stopped).toHaveBeenCalledOnce();
   });
 
-  it("by being unloaded tells its requests that, and not that it crashed", async () => {
+  it("fails its requests with shutting_down, not with a crash, when it is unloaded", async () => {
     const model = await load();
     const refused = refusal(
       collectEvents(model.generate(createTextJob("On", { maxTokens: undefined }), never)),
@@ -238,7 +238,7 @@ describe("a load", () => {
   };
 
   it.each(["truncated-tensors", "missing-tensor", "offset-out-of-range"] as const)(
-    "of a file that is damaged is refused: %s",
+    "of a damaged file is refused: %s",
     async (damage) => {
       const path = await damaged(damage);
       const refused = await refusal(engine().load(createLoadRequest(path), never));
@@ -248,13 +248,13 @@ describe("a load", () => {
     },
   );
 
-  it("of more than there is memory for is refused with the numbers and what to do", async () => {
+  it("that needs too much memory is refused with the numbers and a suggestion", async () => {
     const path = await getModelFile("wide-context");
     const wide = { contextTokens: 131_072, sequences: 8, memoryBytesMax: 2e8 };
     const refused = await refusal(engine().load(createLoadRequest(path, wide), never));
     expect(refused.code).toBe("insufficient_memory");
     expect(refused.message).toMatch(
-      /needs \d+\.\d\d GB with 8 sequences of 131072 tokens, and may take 0\.20 GB; a context of \d+ tokens with one sequence would fit/,
+      /needs \d+\.\d\d GB with 8 sequences of 131072 tokens, but may use only 0\.20 GB; a context of \d+ tokens with one sequence would fit/,
     );
     const tiny = await refusal(
       engine().load(createLoadRequest(path, { memoryBytesMax: 1e6 }), never),
@@ -262,7 +262,7 @@ describe("a load", () => {
     expect(tiny.message).toContain("smaller quantization");
   });
 
-  it("chooses what fits where nothing was asked for", async () => {
+  it("chooses a context and sequences that fit if none were requested", async () => {
     const path = await getModelFile("wide-context");
     const chosen = { contextTokens: undefined, sequences: undefined };
     const roomy = await engine().load(
@@ -280,7 +280,7 @@ describe("a load", () => {
     expect(tight).toMatchObject({ contextTokens: 8192, sequences: 4 });
   });
 
-  it("of more context than the model was trained with is refused", async () => {
+  it("with a larger context than the model was trained with is refused", async () => {
     const path = await getModelFile("tiny");
     const refused = await refusal(
       engine().load(createLoadRequest(path, { contextTokens: 4096 }), never),
@@ -288,7 +288,7 @@ describe("a load", () => {
     expect(refused.message).toContain("at most 2048");
   });
 
-  it("that is aborted leaves no process", async () => {
+  it("that is aborted leaves no process behind", async () => {
     const path = await getModelFile("tiny");
     const aborting = new AbortController();
     const loading = engine().load(createLoadRequest(path), aborting.signal);
@@ -298,7 +298,7 @@ describe("a load", () => {
     expect(await modelProcesses()).toEqual([]);
   });
 
-  it("and an unload leave nothing behind, however often", async () => {
+  it("and an unload, repeated many times, leave no process and no listener behind", async () => {
     const path = await getModelFile("tiny");
     const cycle = async () => {
       const model = await engine().load(createLoadRequest(path), never);
@@ -314,7 +314,7 @@ describe("a load", () => {
 });
 
 describe("a model that only embeds", () => {
-  it("embeds side by side, and refuses to answer", async () => {
+  it("embeds concurrently, and refuses to generate", async () => {
     const path = await getModelFile("embedding");
     const model = await engine().load(createLoadRequest(path, { contextTokens: 256 }), never);
     loaded.add(model);

@@ -6,7 +6,7 @@ import { ThreadGovernor } from "../../src/assistant/inference/llama/threads/thre
 import type { Sampling, TokenStream } from "../../src/assistant/inference/runner.ts";
 import { getModelFile, type ModelOptions, type Preset } from "../support/gguf/preset-model.ts";
 
-/** Free text, the same at every run. */
+/** Sampling parameters for free text that is the same in every run. */
 export const plainSampling: Sampling = {
   temperature: 0.8,
   topP: 0.95,
@@ -30,7 +30,7 @@ export interface RunnerSetup {
   readonly contextTokens?: number;
 }
 
-/** A runner over the real library in this process, for all tests of a file. */
+/** Opens a runner with the real library in this process for all tests of a file. */
 export function setUpRunner(setup: RunnerSetup): () => LlamaRunner {
   let runner: LlamaRunner | undefined;
   beforeAll(async () => {
@@ -71,7 +71,7 @@ export async function openRunner({
   });
 }
 
-/** Begins an answer to a text on a sequence that is cleared for it. */
+/** Clears a sequence and starts the answer to a text on it. */
 export async function startStream(
   runner: LlamaRunner,
   sequence: number,
@@ -84,7 +84,7 @@ export async function startStream(
   return runner.start(sequence, tokens.at(-1) ?? 0, { ...plainSampling, ...sampling });
 }
 
-/** Steps streams together until each has ended or has given `tokensMax` tokens; closes them. */
+/** Steps streams together until each has ended or has `tokensMax` tokens, then closes them. */
 export async function runStreams(
   runner: LlamaRunner,
   streams: readonly TokenStream[],

@@ -5,12 +5,12 @@ import { plainSampling, runStreams, setUpRunner, startStream } from "./llama-run
 const runner = setUpRunner({ preset: "tiny", options: { endsAfter: null } });
 
 describe("steps of many streams", () => {
-  it("are one batch each, whatever the streams are up to", async () => {
+  it("are one batch each, in whatever state the streams are", async () => {
     const streams = await Promise.all(
       [0, 1, 2, 3, 4, 5, 6].map((sequence) => startStream(runner(), sequence, `Hello ${sequence}`)),
     );
     for (let step = 0; step < 30; step++) {
-      // One that begins in the middle hands its token in later than the others.
+      // A stream that starts now submits its token later than the others.
       if (step === 10)
         streams.push(await startStream(runner(), 7, "Hello 7", { grammar: 'root ::= "a"*' }));
       const before = runner().batches;
@@ -22,7 +22,7 @@ describe("steps of many streams", () => {
     await Promise.all(streams.map((stream) => stream.close()));
   });
 
-  it("are several batches where these were measured to cost less, with the same answers", async () => {
+  it("are several batches if these cost less, with the same answers", async () => {
     const answers = async () => {
       const streams = [];
       for (const sequence of [0, 1, 2, 3, 4]) {
@@ -42,13 +42,13 @@ describe("steps of many streams", () => {
       [8, 30],
     ]);
     const split = await answers();
-    // Each step is one of four and one of one.
+    // Each step is a batch of four and a batch of one.
     expect(split.batches).toBe(20);
     expect(split.texts).toEqual(together.texts);
     runner().adoptBatchCosts([]);
   });
 
-  it("give each stream what it gives alone", async () => {
+  it("give each stream the same tokens as when it runs alone", async () => {
     const prompts = ["One", "A second one", "And a third"];
     const alone: string[] = [];
     for (const [sequence, prompt] of prompts.entries()) {
@@ -73,7 +73,7 @@ async function seeded(seed: number): Promise<string | undefined> {
   return answer?.text;
 }
 
-/** How many of its tokens an answer had before. */
+/** Returns how many tokens two answers have in common at their start. */
 async function repeats(sampling: Partial<Sampling>): Promise<number> {
   const stream = await startStream(runner(), 0, "Round", { temperature: 0, ...sampling });
   const [answer] = await runStreams(runner(), [stream], 60);
@@ -82,13 +82,13 @@ async function repeats(sampling: Partial<Sampling>): Promise<number> {
 }
 
 describe("an answer", () => {
-  it("is the same for the same seed, and another for another", async () => {
+  it("is the same for the same seed, and differs for another seed", async () => {
     expect(await seeded(1)).toBe(await seeded(1));
     expect(await seeded(1)).not.toBe(await seeded(2));
   });
 
-  it("is made of whole characters", async () => {
-    // Bytes of three-byte characters, forced by the grammar; many of them have no token of their own.
+  it("consists of whole characters", async () => {
+    // The grammar forces three-byte characters, many of which have no token of their own.
     const grammar = "root ::= [\\u4e00-\\u9fff]{12}";
     const stream = await startStream(runner(), 0, "Write", { grammar, temperature: 1 });
     const texts: string[] = [];
@@ -101,7 +101,7 @@ describe("an answer", () => {
     await stream.close();
     expect(texts.join("")).toMatch(/^[\u4e00-\u9fff]{12}$/);
     expect(texts.some((text) => text === "")).toBe(true);
-    // Each character came in one piece, and with the last of its bytes.
+    // Each character was emitted whole, together with the last of its bytes.
     for (const text of texts) expect(text).toMatch(/^[\u4e00-\u9fff]*$/);
   });
 
@@ -116,7 +116,7 @@ describe("an answer", () => {
     expect([{ answer: true }, { answer: false }]).toContainEqual(JSON.parse(answer?.text ?? ""));
   });
 
-  it("fails alone where its grammar cannot be read", async () => {
+  it("fails alone if its grammar cannot be parsed", async () => {
     const broken = await startStream(runner(), 0, "One", { grammar: "root ::= (" });
     const whole = await startStream(runner(), 1, "Two");
     const outcomes = await runner().step([broken, whole]);
@@ -124,13 +124,13 @@ describe("an answer", () => {
     await Promise.all([broken.close(), whole.close()]);
   });
 
-  it("tells how likely its tokens were", async () => {
+  it("has logprobs of its tokens", async () => {
     const stream = await startStream(runner(), 0, "Tell", { temperature: 0, logprobs: 5 });
     const [outcome] = await runner().step([stream]);
     if (outcome?.kind !== "token" || !outcome.logprob) throw new Error("no logprob");
     const { logprob, top, bytes, text } = outcome.logprob;
     expect(top).toHaveLength(5);
-    // At temperature 0 the likeliest is chosen.
+    // At temperature 0 the likeliest token is chosen.
     expect(top[0]?.logprob).toBe(logprob);
     expect(top.map(({ logprob: each }) => each)).toEqual(
       top.map(({ logprob: each }) => each).toSorted((one, other) => other - one),
@@ -149,7 +149,7 @@ describe("an answer", () => {
     await all.close();
   });
 
-  it("never has a token that is banned, and has one that is forced", async () => {
+  it("never contains a banned token, and contains a forced one", async () => {
     const [free] = await runStreams(
       runner(),
       [await startStream(runner(), 0, "Go", { temperature: 0 })],
@@ -172,7 +172,7 @@ describe("an answer", () => {
     expect(new Set(only?.tokens)).toEqual(new Set([token]));
   });
 
-  it("refuses a bias of what ends it, since it could not be kept", async () => {
+  it("refuses a bias of an end-of-generation token, which the library cannot apply", async () => {
     await expect(
       startStream(runner(), 0, "Go", { logitBias: { "2": -100 } }),
     ).rejects.toMatchObject({
@@ -194,7 +194,7 @@ describe("an answer", () => {
 });
 
 describe("a sequence", () => {
-  it("keeps what was evaluated, and goes on from it as if nothing had been", async () => {
+  it("keeps evaluated tokens, and continues from them with the same result", async () => {
     const tokens = await runner().encode({
       kind: "text",
       text: "A prompt that is read once only.",
@@ -211,7 +211,7 @@ describe("a sequence", () => {
     expect(await answer(5)).toBe(first);
   });
 
-  it("is never shifted: what does not fit fails", async () => {
+  it("is never shifted: a step beyond the context fails", async () => {
     await runner().truncate(0, 0);
     const chunk = Array.from({ length: 128 }, () => 300);
     await runner().prefill(0, chunk);
@@ -226,7 +226,7 @@ describe("a sequence", () => {
     await stream.close();
   });
 
-  it("can be given away in the middle of an answer, which goes on elsewhere", async () => {
+  it("can be taken away during an answer, which continues on another sequence", async () => {
     const grammar = 'root ::= "[" ("\\"ab\\"" ","){6} "1]"';
     const prompt = await runner().encode({ kind: "text", text: "List" });
     const stream = await startStream(runner(), 0, "List", { grammar });

@@ -12,7 +12,7 @@ import { clientCases } from "../support/schema-cases-clients.ts";
 import { containerCases } from "../support/schema-cases-containers.ts";
 import { valueCases } from "../support/schema-cases-values.ts";
 
-/** llama.cpp parses in native code, which nothing interrupts; what it takes is part of the limits. */
+/** llama.cpp parses in native code, which cannot be interrupted, so its time counts towards the limits. */
 const PARSE_MAX_MS = 30_000;
 
 let llama: Llama;
@@ -23,7 +23,7 @@ beforeAll(async () => {
 
 afterAll(() => llama.dispose());
 
-describe("llama.cpp reads every grammar as it is meant", () => {
+describe("llama.cpp parses every grammar as the compiler intends", () => {
   test.each([...valueCases, ...containerCases, ...applicatorCases, ...clientCases])(
     "$name",
     async ({ schema, valid, invalid, outside = [] }) => {
@@ -40,7 +40,7 @@ describe("llama.cpp reads every grammar as it is meant", () => {
   );
 });
 
-describe("what compiles of hostile schemas, llama.cpp reads in time", () => {
+describe("llama.cpp parses the grammars of hostile schemas within the time limit", () => {
   test.each(hostileSchemas.filter(({ outcome }) => outcome !== "refused"))(
     "$name",
     async ({ schema }) => {
@@ -58,7 +58,7 @@ describe("what compiles of hostile schemas, llama.cpp reads in time", () => {
   );
 });
 
-/** The library's own check, which it keeps to itself; without a model there is no other. */
+/** Calls the library's private check, because without a model there is no public one. */
 function acceptsText(grammar: LlamaGrammar, text: string): boolean {
   const check: unknown = Reflect.get(grammar, "_testText");
   if (typeof check !== "function") throw new Error("node-llama-cpp has no check of texts any more");

@@ -1,12 +1,12 @@
 import type { CoreLease } from "../../src/assistant/inference/inference-engine.ts";
 
-/** Cores that somebody else wants when the test says so; tells whether they were given back. */
+/** Cores that another model requests when the test sets so; records if they were released. */
 export class CountingCores implements CoreLease {
   holdCount = 0;
   isHeld = false;
   readonly #listeners = new Set<(contested: boolean) => void>();
 
-  /** Somebody begins to wait for them, or nobody does any more. */
+  /** Sets whether another model waits for the cores. */
   contest(contested: boolean): void {
     for (const listener of this.#listeners) listener(contested);
   }

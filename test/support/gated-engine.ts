@@ -7,12 +7,12 @@ import type {
   ModelFile,
 } from "../../src/assistant/inference/inference-engine.ts";
 
-/** An engine around another one, whose loads a test holds, fails, counts and crashes. */
+/** Wraps an engine so that a test can delay, fail and count loads, and crash models. */
 export class GatedEngine implements InferenceEngine {
   readonly name: string;
-  /** Every load that was begun, in order. */
+  /** All started loads, in order. */
   readonly loads: LoadRequest[] = [];
-  /** What a model takes, by id; others take 1. */
+  /** The memory of models by id; 1 for others. */
   readonly memoryBytes = new Map<string, number>();
   readonly kinds = new Map<string, ModelFacts["kind"]>();
   readonly failures = new Map<string, Error>();
@@ -26,7 +26,7 @@ export class GatedEngine implements InferenceEngine {
     this.name = inner.name;
   }
 
-  /** Loads wait from now on, until what is returned is called. */
+  /** Delays all loads until the returned function is called. */
   holdLoads(): () => void {
     this.#gate = new Promise((resolve) => {
       this.#open = resolve;

@@ -1,6 +1,6 @@
 import type { GbnfElement, GbnfGrammar } from "./gbnf-grammar.ts";
 
-/** What is still to come: an element of an alternative, and then what comes after it. */
+/** A parse stack: the next element of an alternative, and the rest of the stack. */
 interface Frame {
   readonly id: number;
   readonly alternative: readonly GbnfElement[];
@@ -9,15 +9,15 @@ interface Frame {
 }
 
 /**
- * Follows a text through a grammar with every stack that is possible, as llama.cpp does while it samples.
- * Equal stacks are one object, so the most stacks that there were at once can be told too.
+ * Parses a text with all possible stacks of a grammar, like llama.cpp during sampling. Equal stacks are one
+ * object, so that the maximum number of stacks can be counted.
  */
 export class GbnfAcceptor {
   readonly #grammar: GbnfGrammar;
   readonly #frames = new Map<string, Frame>();
   readonly #alternatives = new Map<readonly GbnfElement[], number>();
   readonly #closures = new Map<Frame | undefined, ReadonlySet<Frame | undefined>>();
-  /** The most stacks at one place of the texts so far. */
+  /** The maximum number of stacks at one position of the texts so far. */
   stacksMax = 0;
 
   constructor(grammar: GbnfGrammar) {
@@ -53,7 +53,7 @@ export class GbnfAcceptor {
     return found;
   }
 
-  /** Undefined at the end of an alternative with nothing after it: a text may end there. */
+  /** Undefined after the last element: a text may end there. */
   #frame(
     alternative: readonly GbnfElement[],
     index: number,
@@ -68,7 +68,7 @@ export class GbnfAcceptor {
     return frame;
   }
 
-  /** The stacks that begin with a character, after rules have been entered. */
+  /** Expands rules until each stack begins with a character. */
   #closure(start: Frame | undefined): ReadonlySet<Frame | undefined> {
     const known = this.#closures.get(start);
     if (known) return known;

@@ -1,13 +1,13 @@
 /**
- * Reads GBNF as llama.cpp's parser does: the same characters, the same escapes, the same way of writing
- * repetitions out, the same refusals. What comes out is rules of alternatives of elements.
+ * Parses GBNF like llama.cpp: the same characters and escapes, the same expansion of repetitions, and the
+ * same refusals. The result is rules with alternatives of elements.
  */
 export interface GbnfGrammar {
   readonly rules: readonly GbnfRule[];
   readonly root: number;
 }
 
-/** Alternatives; an empty one is the empty text. */
+/** The alternatives of a rule; an empty one is the empty text. */
 export type GbnfRule = readonly (readonly GbnfElement[])[];
 
 export type GbnfElement =
@@ -38,7 +38,7 @@ class GbnfParser {
     this.#space(true);
     while (this.#at < this.#text.length) this.#rule();
     const root = this.#ids.get("root");
-    if (root === undefined) throw new Error("there is no rule «root»");
+    if (root === undefined) throw new Error("the grammar has no rule «root»");
     for (const [name, id] of this.#ids) {
       if (!this.#rules[id]) throw new Error(`the rule «${name}» is not defined`);
     }
@@ -72,7 +72,7 @@ class GbnfParser {
   #sequence(name: string, nested: boolean): GbnfElement[] {
     const elements: GbnfElement[] = [];
     let last = 0;
-    /** How many rules stand in what is about to be repeated: llama.cpp bounds the product. */
+    /** The number of rules inside the next repetition, because llama.cpp limits the product. */
     let inside = 1;
     for (;;) {
       const next = this.#text[this.#at];
@@ -150,7 +150,7 @@ class GbnfParser {
     const [min = 0, max] = sign.match(/\d+/g)?.map(Number) ?? [];
     if (min > REPETITION_MAX) throw new Error("the number of repetitions exceeds sane defaults");
     if (!sign.includes(",")) return [min, min];
-    // llama.cpp reads a larger maximum as «without end». That would be a looser grammar than was meant.
+    // llama.cpp treats a larger maximum as unlimited, which would be a looser grammar than intended.
     if (max !== undefined && max > REPETITION_MAX) throw new Error("the maximum would be dropped");
     return [min, max];
   }
@@ -170,7 +170,7 @@ class GbnfParser {
       ranges.push([from, to]);
     }
     this.#at += 1;
-    // llama.cpp takes an empty class for the empty text.
+    // llama.cpp treats an empty class as the empty text.
     if (ranges.length === 0) throw new Error("an empty class");
     return { kind: "class", negated, ranges };
   }
@@ -222,7 +222,7 @@ class GbnfParser {
   }
 }
 
-/** llama.cpp refuses some of it and hangs on the rest. */
+/** Refuses left recursion, which llama.cpp refuses in some cases and which makes it hang in others. */
 function assertNoLeftRecursion(grammar: GbnfGrammar): void {
   const nullable = new Set<number>();
   const isNullable = (element: GbnfElement) =>

@@ -1,21 +1,22 @@
 import type { GbnfElement, GbnfGrammar } from "./gbnf-grammar.ts";
 
-/** Numbers from 0 up to 1, without 1. */
+/** Returns numbers from 0 (inclusive) to 1 (exclusive). */
 export type RandomNumbers = () => number;
 
 /**
- * Texts of a grammar, drawn at random. After `softMax` characters every choice is the one that ends soonest,
- * so each text comes to an end.
+ * Samples random texts of a grammar. After `softMax` characters it chooses the alternative with the shortest
+ * text, so that each sample ends.
  */
 export class GbnfSampler {
   readonly #grammar: GbnfGrammar;
-  /** Fewest characters of each rule. */
+  /** The minimum number of characters of each rule. */
   readonly #fewest: number[];
 
   constructor(grammar: GbnfGrammar) {
     this.#grammar = grammar;
     this.#fewest = computeFewestCharacters(grammar);
-    if (!Number.isFinite(this.#fewest[grammar.root])) throw new Error("no text ever ends");
+    if (!Number.isFinite(this.#fewest[grammar.root]))
+      throw new Error("the grammar has no finite text");
   }
 
   sample(random: RandomNumbers, softMax = 200): string {
@@ -64,7 +65,7 @@ function computeFewestCharacters(grammar: GbnfGrammar): number[] {
   return fewest;
 }
 
-/** Plain text mostly, and now and then something far out. */
+/** Chooses plain text mostly, and unusual characters sometimes. */
 function sampleCharacter(
   element: Extract<GbnfElement, { kind: "class" }>,
   random: RandomNumbers,

@@ -1,13 +1,13 @@
 import { consequence } from "./schema-cases.ts";
 
-/** Schemas that were made to cost: each has to be refused, or compiled within the limits. */
+/** Schemas designed to be expensive: each must be refused, or compiled within the limits. */
 export interface HostileSchema {
   readonly name: string;
   readonly schema: unknown;
   readonly outcome: "refused" | "compiled" | "refused or compiled";
 }
 
-/** `levels` definitions, each of which is made of the next. */
+/** Returns `levels` definitions, each of which consists of the next. */
 function chainDefinitions(
   levels: number,
   level: (next: string) => unknown,

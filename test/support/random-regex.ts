@@ -1,6 +1,6 @@
 import type { Dice } from "./random.ts";
 
-/** Small patterns over a small alphabet, so that random texts are found by about half of them. */
+/** Returns a small pattern over a small alphabet, so that about half of all random texts match. */
 export function randomRegex(dice: Dice, depth = 3): string {
   const kind = dice.between(0, depth === 0 ? 4 : 13);
   const inner = () => randomRegex(dice, depth - 1);
@@ -16,7 +16,7 @@ export function randomRegex(dice: Dice, depth = 3): string {
   return dice.chance(0.5) ? `^${inner()}$` : `(?<${dice.pick(["=", "!"])}${inner()})`;
 }
 
-/** Texts of the same alphabet. */
+/** Returns a text over the same alphabet. */
 export function randomText(dice: Dice): string {
   const characters = ["a", "b", "c", "-", "1", "é", "😀", "\n", "/", '"', "\\", " ", "\u0001", "Z"];
   return Array.from({ length: dice.between(0, 7) }, () => dice.pick(characters)).join("");

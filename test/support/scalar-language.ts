@@ -11,18 +11,18 @@ import { parseGbnf } from "./gbnf-grammar.ts";
 import { GbnfSampler } from "./gbnf-sampler.ts";
 import { seededRandom } from "./random.ts";
 
-/** A grammar of strings or numbers as llama.cpp would read it: what it accepts, and samples of it. */
+/** A grammar of strings or numbers, parsed and sampled like in llama.cpp. */
 export interface ScalarLanguage {
   readonly gbnf: string;
-  /** Of a JSON text. */
+  /** Returns true if the grammar accepts the JSON text. */
   accepts(text: string): boolean;
-  /** JSON texts, the same for the same seed. */
+  /** Returns JSON texts, the same for the same seed. */
   samples(count: number, seed: number): string[];
-  /** The most ways that were open at once while a text was followed. */
+  /** The maximum number of parse stacks so far. */
   stacksMax(): number;
 }
 
-/** Undefined where nothing meets the constraints. */
+/** Undefined if no value meets the constraints. */
 export function stringLanguage(
   constraints: Partial<StringConstraints>,
 ): ScalarLanguage | undefined {
@@ -41,7 +41,7 @@ export function numberLanguage(
   return toScalarLanguage(scalarGrammar.compileNumber(all, table), table);
 }
 
-/** A pattern or a format as constraints have it. */
+/** Creates a pattern or a format for constraints. */
 export function toStringPattern(keyword: string, source: string) {
   return { source, keyword, pointer: `#/${keyword}` };
 }

@@ -8,12 +8,12 @@ import { createTextJob, uncontestedCores } from "./scripted-engine.ts";
 import { ScriptedRunner, type ScriptedRunnerOptions } from "./scripted-runner.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** A scheduler over a scripted runner, on a clock that the test moves. */
+/** A scheduler with a scripted runner and a clock that the test advances. */
 export class SchedulerHarness {
   readonly clock = new VirtualClock();
   readonly runner: ScriptedRunner;
   readonly scheduler: Scheduler;
-  /** Timers that were set and neither ran nor were taken back. */
+  /** The number of pending timers. */
   timers = 0;
   readonly #signals: AbortSignal[] = [];
 
@@ -31,7 +31,7 @@ export class SchedulerHarness {
     this.scheduler = new Scheduler({ runner: this.runner, cores, clock: this.#countingClock() });
   }
 
-  /** Somebody who reads the answer to a text at once. */
+  /** Requests an answer to a text and returns its reader, which reads at once. */
   ask(
     text: string,
     changes: Partial<GenerateJob> = {},
@@ -55,19 +55,19 @@ export class SchedulerHarness {
     return this.clock.until(condition, limitMs, what);
   }
 
-  /** Until each of them has come to its end. */
+  /** Resolves when all of these answers have ended. */
   untilOver(...readers: readonly GenerationReader[]): Promise<void> {
-    return this.until(() => readers.every(({ isOver: over }) => over), "all answers are over");
+    return this.until(() => readers.every(({ isOver: over }) => over), "all answers have ended");
   }
 
-  /** Prompts of each step so far. */
+  /** The prompts of each step so far. */
   get steps(): readonly (readonly string[])[] {
     return this.runner.calls.filter(({ kind }) => kind === "step").map(({ prompts }) => prompts);
   }
 
-  /** What stands beside each other at the end of every test: nothing was done wrong, nothing is left. */
+  /** Disposes the scheduler and returns its violations of the runner's contract and its remaining state. */
   async findLeftovers(): Promise<Record<string, unknown>> {
-    // A call that is under way comes to its end.
+    // Lets the current runner call end.
     await this.clock.advance(30);
     const before = this.scheduler.load;
     await this.scheduler[Symbol.asyncDispose]();
@@ -83,7 +83,7 @@ export class SchedulerHarness {
     };
   }
 
-  /** For hooks: throws where something is left, or was done wrong. */
+  /** Throws if state is left or a runner call was wrong; for hooks. */
   async assertNoLeftovers(): Promise<void> {
     assert.deepEqual(await this.findLeftovers(), noLeftovers);
   }
@@ -111,7 +111,7 @@ export class SchedulerHarness {
   }
 }
 
-/** What `leftovers` are after a test in which all jobs came to an end. */
+/** The result of `findLeftovers` after a test in which all jobs ended. */
 export const noLeftovers = {
   problems: [],
   openStreams: 0,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 
-/** A schema of what Berth supports, and one document that it allows, keys in the schema's order. */
+/** A supported schema, and one valid document with its properties in the schema's order. */
 export interface SchemaAndDocument {
   readonly schema: Readonly<Record<string, unknown>>;
   readonly document: unknown;
@@ -16,7 +16,7 @@ const names = fc.uniqueArray(
   { maxLength: 5 },
 );
 
-/** Schemas of at most `depth` levels of objects and arrays. */
+/** Generates schemas with at most `depth` levels of objects and arrays. */
 export function arbitrarySchemaAndDocument(depth: number): PairArbitrary {
   const flat = [constants(), enums(), integers(), numbers(), strings(), booleans()];
   if (depth === 0) return fc.oneof(...flat);
@@ -130,7 +130,7 @@ function objects(inner: PairArbitrary): PairArbitrary {
             .map(([key, { document }]) => [key, document]),
         ),
       }))
-      // Names like 1 come first in JavaScript's objects, whatever the schema's order.
+      // JavaScript orders names like 1 first, independent of the schema's order.
       .map(({ schema, document }) => ({ schema, document })),
   );
 }
@@ -173,7 +173,7 @@ function unions(inner: PairArbitrary): PairArbitrary {
     );
 }
 
-/** The usual discriminated union. */
+/** Generates a discriminated union. */
 function variants(inner: PairArbitrary): PairArbitrary {
   return fc.tuple(inner, inner).map(([one, other]) => ({
     schema: { oneOf: [branch("one", one.schema), branch("other", other.schema)] },
@@ -190,7 +190,7 @@ function branch(kind: string, schema: unknown): object {
 }
 
 function references(inner: PairArbitrary): PairArbitrary {
-  // The pointer is of the whole schema, hence an identifier of its own.
+  // A pointer would be relative to the whole schema, so the definition has its own identifier.
   return fc.tuple(inner, fc.uuid()).map(([{ schema, document }, id]) => ({
     schema: { $id: `https://schema.invalid/${id}`, $ref: "#/$defs/it", $defs: { it: schema } },
     document,

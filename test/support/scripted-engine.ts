@@ -23,16 +23,16 @@ import { ScriptedRunner, type ScriptedRunnerOptions } from "./scripted-runner.ts
 export interface ScriptedEngineOptions extends ScriptedRunnerOptions {
   readonly clock: Clock;
   readonly facts?: Partial<ModelFacts>;
-  /** How long `load` takes, on the clock. */
+  /** The duration of `load` on the clock. */
   readonly loadMs?: number;
-  /** What `inspect` and `load` reject with for a file; undefined: it can be loaded. */
+  /** Returns the error of `inspect` and `load` for a file; undefined if it can be loaded. */
   readonly refuse?: (file: ModelFile) => Error | undefined;
 }
 
-/** An engine whose models say what the test wrote, take the time that it wants, and crash when told. */
+/** An engine whose models answer, wait and crash as the test sets. */
 export class ScriptedEngine implements InferenceEngine {
   readonly name = "scripted";
-  /** All that were loaded, the newest last. */
+  /** All loaded models, the newest last. */
   readonly models: ScriptedModel[] = [];
   disposed = false;
   readonly #options: ScriptedEngineOptions;
@@ -104,11 +104,11 @@ export class ScriptedModel implements LoadedModel {
     return this.#model.load;
   }
 
-  /** As if its process were killed: whatever is computed fails, and `ended` says so. */
+  /** Acts as if the model's process was killed: its requests fail, and `ended` resolves. */
   crash(reason = "killed by SIGSEGV"): void {
     const isIdle = this.load.active === 0;
     this.runner.crash();
-    // As with a process: whoever was served hears of it first.
+    // As with a process, the requests fail before `ended` resolves.
     if (isIdle) this.#onCrash({ reason });
   }
 
@@ -134,14 +134,14 @@ export class ScriptedModel implements LoadedModel {
   }
 }
 
-/** Cores that nobody else wants. */
+/** Cores that no other model requests. */
 export const uncontestedCores: CoreLease = {
   hold: async () => {},
   release: () => {},
   onContest: () => () => {},
 };
 
-/** The likeliest token, free text, nothing else. */
+/** Sampling parameters for free text with the likeliest tokens. */
 export const plainSampling: Sampling = {
   temperature: 0,
   topP: 1,

@@ -11,47 +11,47 @@ import {
 } from "../../src/assistant/inference/runner.ts";
 import { type Clock, delay } from "../../src/base/clock.ts";
 
-/** What the model says to one prompt. */
+/** The model's answer to one prompt. */
 export interface ScriptedAnswer {
   /** The text of each token. */
   readonly tokens: readonly string[];
-  /** The step that would give this token fails instead, for this stream alone. */
+  /** The index of the token whose step fails for this stream alone. */
   readonly failAt?: number | undefined;
 }
 
 export interface ScriptedRunnerOptions {
   readonly clock: Clock;
-  /** By the text of the prompt; a chat is `role: content` line by line. Default: a sentence about it. */
+  /** Returns the answer to a prompt; a chat is given as lines `role: content`. Default: a sentence about it. */
   readonly script?: (prompt: string) => ScriptedAnswer;
   readonly sequences?: number;
   readonly contextTokens?: number;
   readonly prefillTokensMax?: number;
   readonly embeddingLength?: number;
-  /** How long each call takes, on the clock. 0: one turn of the event loop. */
+  /** The duration of each call on the clock; 0 means one turn of the event loop. */
   readonly encodeMs?: number;
   readonly stepMs?: number;
   readonly prefillMs?: number;
   readonly embedMs?: number;
-  /** How much is really kept where so much should be: models whose state cannot be cut keep less. */
+  /** Returns how many tokens `truncate` keeps; models whose state cannot be cut keep fewer than requested. */
   readonly keeps?: (length: number) => number;
 }
 
 type CallKind = "encode" | "truncate" | "prefill" | "step" | "embed" | "suspend" | "close";
 
-/** One call that was made, in order. */
+/** One recorded call. */
 export interface ScriptedCall {
   readonly kind: CallKind;
   readonly at: number;
-  /** Prompts of the streams of a step, or of the stream that was suspended or closed. */
+  /** The prompts of a step's streams, or of the suspended or closed stream. */
   readonly prompts: readonly string[];
-  /** How many tokens were prefilled, or texts embedded. */
+  /** The number of prefilled tokens or embedded texts. */
   readonly count: number;
   readonly sequences: readonly number[];
 }
 
 /**
- * A model whose answers are written by the test. It keeps the state of each sequence and looks whether
- * every call fits it: what the scheduler does wrong stands in `problems`, whatever the answer was.
+ * A runner with answers from the test. It tracks the state of each sequence, checks that every call matches
+ * it, and records violations of the contract in `problems`.
  */
 export class ScriptedRunner implements Runner {
   readonly sequences: number;
@@ -78,17 +78,17 @@ export class ScriptedRunner implements Runner {
     this.#sequenceTokens = Array.from({ length: this.sequences }, () => []);
   }
 
-  /** Streams that were not closed. */
+  /** The number of streams that are not closed. */
   get openStreams(): number {
     return this.#streams;
   }
 
-  /** Which call is under way, be it at a gate. */
+  /** The kind of the current call, also while it waits at a gate. */
   get busy(): CallKind | undefined {
     return this.#busy;
   }
 
-  /** Calls of this kind wait until the result is called. */
+  /** Makes calls of this kind wait until the returned function is called. */
   gate(kind: CallKind): () => void {
     let open: (() => void) | undefined;
     const gate = new Promise<void>((resolve) => {
@@ -101,12 +101,12 @@ export class ScriptedRunner implements Runner {
     };
   }
 
-  /** The next call of this kind rejects. */
+  /** Makes the next call of this kind reject. */
   breakNext(kind: CallKind, error: unknown): void {
     this.#breaks.set(kind, error);
   }
 
-  /** Every call rejects, also one that is under way. */
+  /** Makes every call reject, including the current one. */
   crash(): void {
     this.#crash.abort(new Error("crashed by the test"));
   }
@@ -272,7 +272,7 @@ export class ScriptedRunner implements Runner {
     }
   }
 
-  /** Lets the call's time pass, at its gate first. */
+  /** Waits for the gate of the call and then for its duration. */
   async #simulateDuration(kind: CallKind, tookMs: number, signal?: AbortSignal): Promise<void> {
     const crash = this.#crash.signal;
     crash.throwIfAborted();
@@ -297,7 +297,7 @@ export class ScriptedRunner implements Runner {
 
 class ScriptedStream implements TokenStream {
   readonly promptText: string;
-  /** Prompt and answer so far; the last of them is not evaluated yet. */
+  /** The tokens of prompt and answer; the last one is not evaluated yet. */
   readonly tokens: Token[];
   sequence: number;
   #givenTokens = 0;
@@ -352,12 +352,12 @@ class ScriptedStream implements TokenStream {
   }
 }
 
-/** A word with the blank before it is a token. */
+/** Matches a token: a word with the blank before it. */
 export function splitWords(text: string): string[] {
   return text.match(/\s?\S+|\s/g) ?? [];
 }
 
-/** A code point is its own token; every longer text gets one when it is first met. */
+/** Returns the code point of a single character as token; assigns a new token to each longer text. */
 const longTokens = new Map<string, Token>();
 const longPieces = new Map<Token, string>();
 const FIRST_LONG = 0x110000;

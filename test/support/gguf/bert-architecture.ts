@@ -13,13 +13,13 @@ export interface BertShape {
   readonly contextTokens: number;
 }
 
-/** As llama.cpp numbers how the vectors of tokens become the vector of a text. */
+/** llama.cpp's number of a pooling type. */
 const POOLING_MEAN = 1;
 
-/** What a layer adds to the tokens' own vectors: texts that share words stay near each other. */
+/** The small weight of each layer's output, so that texts with common words have similar vectors. */
 const LAYER_GAIN = 0.3;
 
-/** An embedding model: BERT's layers with random weights, the mean over the tokens of a text. */
+/** An embedding model with BERT's layers, random weights and mean pooling. */
 export function buildBertModel(shape: BertShape): GgufFile {
   const { embeddingLength, layers, feedForwardLength, type } = shape;
   const tokens = createWordPieceVocabulary();

@@ -2,30 +2,30 @@ import { open, readFile, truncate, writeFile } from "node:fs/promises";
 import { buildPresetModel, writePresetModel } from "./preset-model.ts";
 import { encodeHeader, type GgufFile, writeGguf } from "./write-gguf.ts";
 
-/** What can be wrong with a file, by name; each is made from the `tiny` model. */
+/** The kinds of damage by name; each is applied to the `tiny` model. */
 export const modelDamages = [
   "empty",
   "wrong-magic",
-  /** A version that nobody has written yet. */
+  /** A version of the format that does not exist. */
   "future-version",
   "truncated-header",
   "truncated-tensors",
-  /** Says that it has 2^62 tensors. */
+  /** A header that claims 2^62 tensors. */
   "huge-tensor-count",
   "huge-metadata-count",
-  /** The name of the first key says that it is 2^40 bytes long. */
+  /** A first key that claims a length of 2^40 bytes. */
   "huge-string",
-  /** The last tensor lies far behind the end of the file. */
+  /** A last tensor far beyond the end of the file. */
   "offset-out-of-range",
   "unknown-architecture",
   "missing-tensor",
-  /** Loads, and computes NaN for every logit. */
+  /** A model that loads, but computes NaN for every logit. */
   "nan-weights",
 ] as const;
 
 export type ModelDamage = (typeof modelDamages)[number];
 
-/** Writes a file that is damaged in one way; `path` is the caller's own. */
+/** Writes a file with one kind of damage to `path`. */
 export async function writeDamagedModel(path: string, damage: ModelDamage): Promise<void> {
   const model = buildPresetModel("tiny", { notANumber: damage === "nan-weights" });
   switch (damage) {
@@ -52,7 +52,7 @@ export async function writeDamagedModel(path: string, damage: ModelDamage): Prom
 
 type BytesDamage = Exclude<ModelDamage, "unknown-architecture" | "missing-tensor" | "nan-weights">;
 
-/** Where the numbers of the header stand: magic, version, tensors, metadata, first key. */
+/** The offsets of the header's numbers: magic, version, tensors, metadata, first key. */
 const HEADER_OFFSETS = { magic: 0, version: 4, tensors: 8, metadata: 16, firstKeyLength: 24 };
 
 async function damageFile(path: string, damage: BytesDamage, headerBytes: number): Promise<void> {
@@ -81,7 +81,7 @@ async function damageFile(path: string, damage: BytesDamage, headerBytes: number
     case "offset-out-of-range": {
       const name = "output.weight";
       const at = bytes.subarray(0, headerBytes).lastIndexOf(name) + name.length;
-      // After the name: number of dimensions, two of them, type, offset.
+      // The name is followed by the number of dimensions, two dimensions, the type and the offset.
       bytes.writeBigUInt64LE(2n ** 40n, at + 4 + 16 + 4);
     }
   }

@@ -10,28 +10,28 @@ export interface LlamaShape {
   readonly embeddingLength: number;
   readonly layers: number;
   readonly heads: number;
-  /** Keys and values have this many; queries share them. */
+  /** The number of heads for keys and values, which several query heads share. */
   readonly keyValueHeads: number;
   readonly feedForwardLength: number;
   readonly contextTokens: number;
-  /** Undefined: the file has none. */
+  /** Undefined if the file has no chat template. */
   readonly template: string | undefined;
   /** See `spmVocabulary`. */
   readonly endsAfter: number | undefined;
-  /** Writes NaN into every weight of the output, as a damaged file may have them. */
+  /** Writes NaN into every output weight, as in some damaged files. */
   readonly notANumber: boolean;
 }
 
-/** Of the numbers that follow, in the file's metadata; llama.cpp tells it and does nothing with it. */
+/** The values of `general.file_type` in the metadata; llama.cpp only reports them. */
 const FILE_TYPES: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 7 };
 
-/** How far logits scatter around the bias of their token. */
+/** The standard deviation of logits around the bias of their token. */
 const LOGIT_DEVIATION = 1.3;
 
 /**
- * A model whose text is random and still text. The first value of the state that runs through the layers
- * is the same at every position: the embedding sets it, and no layer adds to it. So the first column of
- * the output weights is a bias, which keeps stray bytes and control tokens rare.
+ * A model that generates random but readable text. The first value of the hidden state is the same at every
+ * position: the embedding sets it, and no layer adds to it. So the first column of the output weights acts
+ * as a bias, which makes byte tokens and control tokens rare.
  */
 export function buildLlamaModel(shape: LlamaShape): GgufFile {
   const { embeddingLength, layers, heads, keyValueHeads, feedForwardLength, type } = shape;
@@ -45,7 +45,7 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
     2 * shape.vocabularySize * embeddingLength + layers * layerValues + embeddingLength;
   const make = new WeightMaker(shape.seed, values);
 
-  // Half of the state's energy is in its first value, so a bias costs little precision when quantised.
+  // Half of the state's norm is in its first value, so a bias loses little precision when quantised.
   const constant = Math.sqrt(embeddingLength / 2);
   const scatter = Math.SQRT1_2;
   const biasOf = (row: number): number => (vocabulary.tokens[row]?.bias ?? 0) / constant;
@@ -135,7 +135,7 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
   return { metadata, tensors };
 }
 
-/** So that what comes out scatters as what goes in, times `gain`. */
+/** Returns the deviation of weights for which the output's deviation is the input's times `gain`. */
 function perInput(inputs: number, gain: number): Weights {
   return { deviation: gain / Math.sqrt(inputs) };
 }

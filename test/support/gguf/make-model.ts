@@ -7,7 +7,7 @@ import {
   writePresetModel,
 } from "./preset-model.ts";
 
-/** For people: `npx tsx test/support/gguf/make-model.ts --preset tiny --out tiny.gguf`. */
+/** A command line tool: `npx tsx test/support/gguf/make-model.ts --preset tiny --out tiny.gguf`. */
 const { values } = parseArgs({
   options: {
     preset: { type: "string", default: "tiny" },

@@ -7,20 +7,20 @@ import { buildLlamaModel, type LlamaShape } from "./llama-architecture.ts";
 import { chatTemplate } from "./sample-chat-template.ts";
 import { type GgufFile, writeGguf } from "./write-gguf.ts";
 
-/** What a test may want different from a preset. */
+/** The options in which a test's model can differ from a preset. */
 export interface ModelOptions {
   readonly seed?: number;
-  /** `general.name`. */
+  /** The value of `general.name`. */
   readonly name?: string;
-  /** What the file says it was trained with, in tokens. */
+  /** The trained context in the file's metadata, in tokens. */
   readonly contextTokens?: number;
-  /** Not for `embedding`, which has no choice of these. */
+  /** Not available for the preset `embedding`. */
   readonly vocabularySize?: number;
-  /** The chat template; null: none, which makes it a completion model. */
+  /** The chat template; null makes a completion model without one. */
   readonly template?: string | null;
-  /** Tokens of an answer on average at temperature 1; null: an answer never ends by itself. */
+  /** The average length of an answer in tokens at temperature 1; null if answers never end. */
   readonly endsAfter?: number | null;
-  /** Every logit is NaN. */
+  /** Makes every logit NaN. */
   readonly notANumber?: boolean;
 }
 
@@ -40,11 +40,11 @@ const tiny: LlamaShape = {
   notANumber: false,
 };
 
-/** Shapes by name; sizes of the files beside them. */
+/** The shapes of models by name, with the sizes of their files. */
 const llamaPresets = {
-  /** 0.4 MB: what goes on around the model is all that costs. */
+  /** 0.4 MB; computing costs next to nothing compared with the code around it. */
   tiny,
-  /** 0.4 MB; a context that takes far more memory than the weights. */
+  /** 0.4 MB; its context needs far more memory than its weights. */
   "wide-context": { ...tiny, name: "Wide Random", contextTokens: 131_072 },
   /** 9 MB, in F16. */
   small: {
@@ -58,7 +58,7 @@ const llamaPresets = {
     keyValueHeads: 4,
     feedForwardLength: 704,
   },
-  /** 34 MB; never ends by itself, for measurements. */
+  /** 34 MB; its answers never end, for measurements. */
   "big-q8": {
     ...tiny,
     name: "Big Random",
@@ -72,7 +72,7 @@ const llamaPresets = {
     contextTokens: 4_096,
     endsAfter: undefined,
   },
-  /** 236 MB; bound by computing, as real models are. Never ends by itself. */
+  /** 236 MB; limited by computing, like real models. Its answers never end. */
   "mid-q8": {
     ...tiny,
     name: "Mid Random",
@@ -100,8 +100,9 @@ export const presets: readonly Preset[] = [
 ];
 
 /**
- * The path of such a file, which is made unless it is there. Files are shared by all tests of a machine
- * and by parallel workers: nobody may change one; copy it first, as `damage.ts` does.
+ * Returns the path of the model's file, which is created if it does not exist. All tests of a machine and
+ * parallel workers share the files, so a test must copy a file before it changes it (see
+ * `damaged-model.ts`).
  */
 export async function getModelFile(preset: Preset, options: ModelOptions = {}): Promise<string> {
   const directory = join(tmpdir(), "berth-test-models");
@@ -114,7 +115,7 @@ export async function getModelFile(preset: Preset, options: ModelOptions = {}): 
   return path;
 }
 
-/** Writes it beside the path and renames it there, so that nobody ever reads half a file. */
+/** Writes a temporary file next to the path and renames it, so that no process reads a partial file. */
 export async function writePresetModel(
   path: string,
   preset: Preset,
@@ -160,7 +161,7 @@ export function buildPresetModel(preset: Preset, options: ModelOptions): GgufFil
   });
 }
 
-/** A change of the generator makes new files. */
+/** Part of the file's name, so that a change of the generator creates new files. */
 async function generatorDigest(): Promise<string> {
   const digest = createHash("sha256");
   for (const name of (await readdir(import.meta.dirname)).toSorted()) {

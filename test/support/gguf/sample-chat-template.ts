@@ -1,4 +1,4 @@
-/** A chat template in the manner of ChatML, with tools in the manner of Hermes. */
+/** A chat template in ChatML format, with tools in Hermes format. */
 export const chatTemplate = `{%- if tools %}
 {{- '<|im_start|>system\\n' }}
 {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}

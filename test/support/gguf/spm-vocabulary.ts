@@ -1,35 +1,35 @@
-/** As llama.cpp numbers what a token is. */
+/** llama.cpp's numbers of token types. */
 export const tokenKinds = { normal: 1, unknown: 2, control: 3, userDefined: 4, byte: 6 } as const;
 
 export interface VocabularyToken {
   readonly text: string;
-  /** Higher ones are merged first. */
+  /** Pieces with higher scores are merged first. */
   readonly score: number;
   readonly kind: number;
   /**
-   * Added to the logit of this token wherever it could come: without it, random weights would write as
-   * many stray bytes and control tokens as letters.
+   * Added to the logit of this token at every position. Without it, random weights would generate as many
+   * byte and control tokens as letters.
    */
   readonly bias: number;
 }
 
 export interface SpmVocabulary {
   readonly tokens: readonly VocabularyToken[];
-  /** Ids by text. */
+  /** Token ids by text. */
   readonly ids: ReadonlyMap<string, number>;
 }
 
-/** What a space is in SentencePiece. */
+/** SentencePiece's character for a space. */
 const SPACE = "\u2581";
 
 const LETTERS = Array.from("abcdefghijklmnopqrstuvwxyz");
 const OTHER_ASCII = Array.from(
   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\"\n",
 );
-/** A few of each script, so that text in it is more than bytes. */
+/** Some characters of each script, so that its texts do not consist of byte tokens only. */
 const OTHER_SCRIPTS = Array.from("äöüßéèçñøåłščžабвдеиклмнорстуαβγδλπ日本語中文人大한국어—“”…€✓🙂");
 
-/** Two-letter merges first, as a trained vocabulary has them. */
+/** Common two-letter pieces, as in a trained vocabulary. */
 const PAIRS =
   "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve".split(
     " ",
@@ -53,23 +53,23 @@ const WORDS = (
   "book letter until mile river car feet care second group carry took rain eat room friend began idea"
 ).split(" ");
 
-/** Texts that stand for themselves wherever they come, as tool markers do in models of the Qwen family. */
+/** Texts that are always one token, like tool markers in models of the Qwen family. */
 const MARKERS = ["<tool_call>", "</tool_call>"];
 const CONTROLS = ["<|im_start|>", "<|im_end|>"];
 
-/** How unlikely what should not come is: e^-16 beside a letter. */
+/** The bias of unwanted tokens: their probability is e^-16 of a letter's. */
 const NEVER = -16;
-/** Quotes and brackets come often enough that strings and lists in guided output end. */
+/** The bias of quotes and brackets, so that strings and lists in guided output end. */
 const STRUCTURE_BIAS = 2.5;
 
-/** What a vocabulary holds at least: bytes, controls, ASCII. */
+/** The minimum size of a vocabulary: bytes, control tokens and ASCII. */
 export const VOCABULARY_MIN =
   3 + 256 + CONTROLS.length + MARKERS.length + 1 + LETTERS.length + OTHER_ASCII.length;
 
 /**
- * A SentencePiece vocabulary of exactly `size` tokens that writes any text: what has no piece is bytes.
- * `endsAfter`: how many tokens an answer has on average at temperature 1; undefined: it never ends by
- * itself, which measurements need.
+ * Builds a SentencePiece vocabulary of exactly `size` tokens that can encode any text, with byte tokens for
+ * characters without a piece. `endsAfter`: the average length of an answer in tokens at temperature 1;
+ * undefined if answers never end, as measurements need.
  */
 export function createSpmVocabulary(size: number, endsAfter: number | undefined): SpmVocabulary {
   if (size < VOCABULARY_MIN) throw new Error(`a vocabulary has at least ${VOCABULARY_MIN} tokens`);
@@ -109,18 +109,19 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
     if (tokens.length >= size) break;
     piece(text, 0);
   }
-  if (tokens.length < size) throw new Error(`there are ${tokens.length} pieces, not ${size}`);
+  if (tokens.length < size)
+    throw new Error(`the vocabulary has only ${tokens.length} of ${size} pieces`);
   return { tokens, ids };
 }
 
-/** Merging goes from two pieces to one: a word is reached only if its beginnings are pieces too. */
+/** Merging joins two pieces, so a word is only encoded as one piece if its prefixes are pieces too. */
 function prefixes(word: string, visit: (part: string, whole: boolean) => void): void {
   for (let length = 2; length <= word.length; length++) {
     visit(word.slice(0, length), length === word.length);
   }
 }
 
-/** Pronounceable pieces without meaning, for vocabularies as large as those of real models. */
+/** Generates pronounceable pieces without meaning, for vocabularies of realistic size. */
 function* syllables(): Generator<string> {
   const consonants = Array.from("bdfgklmnprstvz");
   const vowels = Array.from("aeiou");

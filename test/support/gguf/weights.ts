@@ -1,26 +1,26 @@
 import { rowBytes, type TensorSource, type TensorType } from "./write-gguf.ts";
 
-/** What stands in a tensor. */
+/** The values of a tensor. */
 export interface Weights {
-  /** Standard deviation of the random values; 0: all are `mean`. */
+  /** The standard deviation of the random values; with 0, all are `mean`. */
   readonly deviation: number;
   readonly mean?: number;
-  /** The first value of each row, instead of a random one. */
+  /** The first value of each row; random if undefined. */
   readonly firstOfRow?: (row: number) => number;
-  /** Whether the first row is all zero, so that the first value of what comes out stays as it is. */
+  /** True if the first row is zero, so that the tensor does not change the first value of its output. */
   readonly firstRowZero?: boolean;
 }
 
-/** So many values are really random; further ones repeat them. 4 MiB of memory. */
+/** The number of random values, 4 MiB; further values repeat them. */
 const POOL_VALUES = 1 << 20;
 
-/** Makes the tensors of one file; the same seed and the same calls make the same bytes. */
+/** Creates the tensors of one file; the same seed and calls give the same bytes. */
 export class WeightMaker {
   readonly #pool: Float32Array;
   readonly #stencils = new Map<string, Stencil>();
   #at = 0;
 
-  /** `values`: how many weights the file will have, all in all; small files get a small pool. */
+  /** `values`: the total number of weights in the file; small files get a small pool. */
   constructor(seed: number, values: number) {
     this.#pool = uniformValues(seed, Math.min(POOL_VALUES, values + 4_096));
   }
@@ -48,7 +48,7 @@ export class WeightMaker {
     vector: boolean,
     weights: Weights,
   ): TensorSource {
-    // A start of its own for each tensor, whatever order the rows are asked for in.
+    // Each tensor has its own start in the pool, independent of the order in which rows are read.
     const start = this.#at;
     this.#at = (this.#at + rows * columns + 7_919) % this.#pool.length;
     const stencil = weights.firstOfRow === undefined ? this.#stencil(type, weights) : undefined;
@@ -62,7 +62,7 @@ export class WeightMaker {
         const row = first + index;
         if (row === 0 && weights.firstRowZero === true) continue;
         if (stencil !== undefined) {
-          // Rows of a large matrix are windows of encoded rows: copying is what makes large files quick.
+          // Rows of a large matrix are copied from encoded rows, which is fast for large files.
           bytes.set(stencil.window(start + row * columns, columns), index * bytesOfRow);
           continue;
         }
@@ -93,7 +93,7 @@ export class WeightMaker {
   }
 }
 
-/** The pool as one kind of tensor encodes it, of which rows are windows that begin at a block. */
+/** The pool in the encoding of one tensor type; rows are windows that begin at a block. */
 class Stencil {
   readonly #type: TensorType;
   readonly #poolValues: number;
@@ -106,9 +106,9 @@ class Stencil {
     this.#fill = fill;
   }
 
-  /** `length` is at most that of the pool. */
+  /** `length` must not exceed the pool's. */
   window(from: number, length: number): Uint8Array {
-    // Twice around, so that a window never wraps.
+    // Stored twice, so that a window never wraps around.
     this.#encoded ??= this.#encode(this.#poolValues * 2);
     const at = rowBytes(this.#type, (from - (from % 32)) % this.#poolValues);
     return this.#encoded.subarray(at, at + rowBytes(this.#type, length));
@@ -156,7 +156,7 @@ const encoders: Record<TensorType, EncodeRow> = {
 
 const floatView = new DataView(new ArrayBuffer(4));
 
-/** IEEE 754 half precision, rounded to nearest; what is too large becomes infinite. */
+/** Encodes IEEE 754 half precision, rounded to nearest; values that are too large become infinite. */
 export function halfBits(value: number): number {
   floatView.setFloat32(0, value);
   const bits = floatView.getUint32(0);
@@ -167,15 +167,15 @@ export function halfBits(value: number): number {
   if (exponent >= 31) return sign | 0x7c00;
   if (exponent <= 0) {
     if (exponent < -10) return sign;
-    // Subnormal: the hidden bit becomes visible, and all moves to the right.
+    // A subnormal number: the hidden bit becomes explicit, and the mantissa is shifted to the right.
     const shifted = (mantissa | 0x800000) >>> (1 - exponent);
     return sign | ((shifted + 0x1000) >>> 13);
   }
-  // Rounding may carry into the exponent, which is right.
+  // Rounding may carry into the exponent, which gives the correct result.
   return (sign | (exponent << 10) | (mantissa >>> 13)) + ((mantissa >>> 12) & 1);
 }
 
-/** Of mean 0 and deviation 1, flat: there are no outliers that would coarsen a quantised block. */
+/** Uniform values with mean 0 and deviation 1, without outliers that would coarsen a quantised block. */
 function uniformValues(seed: number, count: number): Float32Array {
   const values = new Float32Array(count);
   let state = (seed ^ 0x9e3779b9) | 0 || 1;

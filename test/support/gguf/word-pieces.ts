@@ -1,6 +1,6 @@
 import { tokenKinds, type VocabularyToken } from "./spm-vocabulary.ts";
 
-/** Where a word begins, in files for llama.cpp; the rest of a word has no mark. */
+/** The prefix of a word's first piece in files for llama.cpp; later pieces have none. */
 const WORD_START = "\u2581";
 
 const CHARACTERS = [
@@ -18,10 +18,10 @@ const WORDS = (
 
 const ENDINGS = "s es ed ing er est ly ness ful less tion ment able".split(" ");
 
-/** [CLS] and [SEP] stand around every text. */
+/** [CLS] begins every text, and [SEP] ends it. */
 export const wordPieceIds = { padding: 0, unknown: 1, begin: 2, separator: 3, mask: 4 } as const;
 
-/** A lower-case WordPiece vocabulary; what is in none of its scripts is [UNK]. */
+/** A lower-case WordPiece vocabulary; characters of other scripts become [UNK]. */
 export function createWordPieceVocabulary(): readonly VocabularyToken[] {
   const texts = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
   const control = texts.length;

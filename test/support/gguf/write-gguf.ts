@@ -1,6 +1,6 @@
 import type { FileHandle } from "node:fs/promises";
 
-/** Values of metadata, typed as the file types them. */
+/** A metadata value with the file's type. */
 export type TypedMetadataValue =
   | { readonly type: "uint16"; readonly value: number }
   | { readonly type: "int32"; readonly value: number }
@@ -14,14 +14,14 @@ export type TypedMetadataValue =
 
 export type TensorType = "F32" | "F16" | "Q8_0";
 
-/** A matrix of `rows` times `columns`; with `vector`, the file calls it one-dimensional. */
+/** A matrix of `rows` times `columns`; with `vector`, it is one-dimensional in the file. */
 export interface TensorSource {
   readonly name: string;
   readonly type: TensorType;
   readonly rows: number;
   readonly columns: number;
   readonly vector: boolean;
-  /** The bytes of some rows from `first` on; called once, in order. */
+  /** Returns the bytes of rows from `first` on; called in order, once for each row. */
   encodeRows(first: number, count: number): Uint8Array;
 }
 
@@ -31,9 +31,9 @@ export interface GgufFile {
 }
 
 const VERSION = 3;
-/** Offsets of tensors are multiples of this; the format's own default. */
+/** The alignment of tensors, which is the format's default. */
 const ALIGNMENT = 32;
-/** Rows are encoded so many bytes at a time: a file of 240 MB never stands in memory. */
+/** The bytes encoded at a time, so that a file of 240 MB is never in memory as a whole. */
 const CHUNK_BYTES = 1 << 20;
 
 const TYPE_IDS: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 8 };
@@ -44,7 +44,7 @@ export function rowBytes(type: TensorType, columns: number): number {
   if (type === "F32") return columns * 4;
   if (type === "F16") return columns * 2;
   if (columns % Q8_BLOCK_VALUES !== 0)
-    throw new Error(`a row of ${columns} values has no whole blocks`);
+    throw new Error(`a row of ${columns} values does not consist of whole blocks`);
   return (columns / Q8_BLOCK_VALUES) * Q8_BLOCK_BYTES;
 }
 
@@ -61,7 +61,7 @@ export async function writeGguf(file: FileHandle, model: GgufFile): Promise<void
   }
 }
 
-/** Magic, version, counts, metadata, descriptions of the tensors, and padding up to the first one. */
+/** Writes magic, version, counts, metadata, tensor descriptions, and padding before the first tensor. */
 export function encodeHeader(model: GgufFile): Uint8Array {
   const out = new ByteList();
   out.raw(Buffer.from("GGUF"));
@@ -75,7 +75,7 @@ export function encodeHeader(model: GgufFile): Uint8Array {
   let offset = 0;
   for (const tensor of model.tensors) {
     out.string(tensor.name);
-    // The dimension that varies fastest stands first.
+    // The fastest varying dimension comes first.
     const dimensions = tensor.vector ? [tensor.columns] : [tensor.columns, tensor.rows];
     out.uint32(dimensions.length);
     for (const dimension of dimensions) out.uint64(dimension);
@@ -134,7 +134,7 @@ function encodeArrayHead(out: ByteList, itemId: number, length: number): void {
   out.uint64(length);
 }
 
-/** Little-endian, as the whole format is. */
+/** Little-endian, like the whole format. */
 class ByteList {
   length = 0;
   readonly #parts: Uint8Array[] = [];

@@ -16,7 +16,7 @@ import { type ModelInspectionView, type StateView, toControlModelView } from "./
 const id = Type.String({ pattern: modelIdPattern, maxLength: MODEL_ID_LENGTH_MAX });
 const path = Type.String({ minLength: 1, maxLength: 4_096 });
 const size = {
-  /** Of one sequence. */
+  /** The context of one sequence. */
   context_tokens: Type.Optional(Type.Integer({ minimum: 16, maximum: 100_000_000 })),
   sequences: Type.Optional(Type.Integer({ minimum: 1, maximum: 256 })),
 };
@@ -24,14 +24,14 @@ const size = {
 const LoadBody = Type.Object(
   {
     id,
-    /** Of the file; without one the model is known already, and nothing but its id may be said of it. */
+    /** The absolute path of the file. Without it the model must be known, and only its id may be given. */
     path: Type.Optional(path),
     ...size,
-    /** What it may take, where that is less than what is free; one that takes more is loaded anew. */
+    /** The model's own memory limit; a resident model that uses more is reloaded. */
     memory_bytes_max: Type.Optional(Type.Integer({ minimum: 1 })),
-    /** Further names for clients. */
+    /** Alternative names for clients. */
     aliases: Type.Optional(Type.Array(id, { maxItems: 16 })),
-    /** Kept in memory, and brought back after a crash, until it is unloaded; default: true. */
+    /** True, the default, keeps the model in memory and reloads it after a crash until it is unloaded. */
     pinned: Type.Optional(Type.Boolean()),
     gpu: Type.Optional(Type.Union([Type.Boolean(), Type.Literal("auto")])),
   },
@@ -55,7 +55,7 @@ export interface ControlModelRoutesOptions {
   readonly state: () => Omit<StateView, "models">;
 }
 
-/** What there is, and what is done with models: GET /state, POST /models/load, /models/inspect, /models/unload. */
+/** Serves GET /state and POST /models/load, /models/inspect and /models/unload. */
 export function controlModelRoutes(
   http: FastifyInstance,
   options: ControlModelRoutesOptions,
@@ -75,13 +75,13 @@ export function controlModelRoutes(
       assertLoadable(body);
       if (body.path !== undefined)
         await known.register(toRegistration({ ...body, path: body.path }));
-      const gone = new AbortController();
-      const onClose = () => gone.abort();
+      const disconnected = new AbortController();
+      const onClose = () => disconnected.abort();
       raw.socket.once("close", onClose);
       try {
-        await residency.load(body.id, gone.signal);
+        await residency.load(body.id, disconnected.signal);
       } finally {
-        // Callers keep their connection for many calls.
+        // A connection serves many calls.
         raw.socket.off("close", onClose);
       }
       return stateNow();
@@ -93,20 +93,20 @@ export function controlModelRoutes(
     { schema: { body: InspectBody } },
     async ({ body }): Promise<ModelInspectionView> => {
       const model = await known.describe(toRegistration(body));
-      const said = await facts.get(model);
-      if ((model.contextTokens ?? 0) > said.trainedContextTokens)
+      const modelFacts = await facts.get(model);
+      if ((model.contextTokens ?? 0) > modelFacts.trainedContextTokens)
         throw new AssistantError(
           "model_unusable",
-          `model "${model.id}" was trained with a context of ${said.trainedContextTokens} tokens, and ${model.contextTokens} are asked for; ask for at most ${said.trainedContextTokens}`,
+          `model "${model.id}" was trained with a context of ${modelFacts.trainedContextTokens} tokens, but ${model.contextTokens} were requested; request at most ${modelFacts.trainedContextTokens}`,
         );
       return {
-        architecture: said.architecture,
-        name: said.name ?? null,
-        parameters: said.parameters ?? null,
-        quantization: said.quantization ?? null,
-        context_tokens: said.trainedContextTokens,
-        kind: said.kind,
-        memory_bytes: computeMemoryNeed(said, model),
+        architecture: modelFacts.architecture,
+        name: modelFacts.name ?? null,
+        parameters: modelFacts.parameters ?? null,
+        quantization: modelFacts.quantization ?? null,
+        context_tokens: modelFacts.trainedContextTokens,
+        kind: modelFacts.kind,
+        memory_bytes: computeMemoryNeed(modelFacts, model),
       };
     },
   );
@@ -122,12 +122,12 @@ export function controlModelRoutes(
   );
 }
 
-/** Throws for what nothing would come of, rather than leaving it out in silence. */
+/** Throws for settings that would have no effect, instead of ignoring them. */
 function assertLoadable(body: LoadBody): void {
   if (body.gpu === true)
     throw new AssistantError(
       "model_unusable",
-      `model "${body.id}" is to run on a GPU, and this assistant computes on the processor only; leave gpu at auto`,
+      `model "${body.id}" is to run on a GPU, but this assistant uses only the processor; set gpu to auto`,
       { param: "gpu" },
     );
   const { id: _id, path: file, ...settings } = body;
@@ -135,7 +135,7 @@ function assertLoadable(body: LoadBody): void {
   if (file === undefined && setting !== undefined)
     throw new AssistantError(
       "invalid_request",
-      `${setting} needs the path of the file too: a model that is known already is loaded as it was registered`,
+      `${setting} requires the path of the file too: without a path, a model is loaded with its registered settings`,
       { param: setting },
     );
 }
@@ -146,7 +146,7 @@ function toRegistration(
   if (!isAbsolute(body.path))
     throw new AssistantError(
       "invalid_request",
-      "path has to be the absolute path of a file: the daemon may have been started anywhere",
+      "path must be the absolute path of a file: the daemon may have another working directory",
       { param: "path" },
     );
   return {

@@ -11,12 +11,12 @@ export interface ControlServerOptions extends ControlModelRoutesOptions {
   readonly logger: Logger;
 }
 
-/** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
+/** `sun_path` has 108 bytes on Linux, including the terminator, and 104 on macOS, the smallest size. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
 /**
- * The control socket, by which the control plane drives this daemon: HTTP over a Unix socket that only
- * the user who runs it can open.
+ * The control socket, through which the control plane controls this daemon: HTTP over a Unix socket that
+ * only the daemon's user can open.
  */
 export class ControlServer implements AsyncDisposable {
   readonly #http: FastifyInstance;
@@ -24,18 +24,18 @@ export class ControlServer implements AsyncDisposable {
   constructor(options: ControlServerOptions) {
     this.#http = Fastify({
       forceCloseConnections: true,
-      // What is not understood is refused, not left out or bent into shape.
+      // Unknown members and wrong types are refused, not removed or converted.
       ajv: { customOptions: { removeAdditional: false, coerceTypes: false } },
     });
     this.#http.setErrorHandler((error, _request, reply) => {
       const known = error instanceof AssistantError ? error : undefined;
       const isClientError = known === undefined && getStatusCode(error) < 500;
       if (!known && !isClientError)
-        options.logger.error({ err: error }, "a call of the control socket failed");
+        options.logger.error({ err: error }, "a request to the control socket failed");
       return reply.code(known ? toStatusCode(known) : getStatusCode(error)).send({
         error: {
           code: known?.code ?? (isClientError ? "invalid_request" : "internal"),
-          message: known?.message ?? (isClientError ? messageOf(error) : "the call failed"),
+          message: known?.message ?? (isClientError ? messageOf(error) : "the request failed"),
         },
       });
     });
@@ -43,13 +43,13 @@ export class ControlServer implements AsyncDisposable {
     listenerRoutes(this.#http, options.openListeners);
   }
 
-  /** `file` is replaced where one was left behind; the data directory has one daemon at a time. */
+  /** Replaces a `file` that an earlier daemon left behind; the data directory has one daemon at a time. */
   async listen(file: string): Promise<void> {
-    // It would be cut off without a word, and the socket made somewhere else.
+    // A longer path would be truncated silently, and the socket created elsewhere.
     if (Buffer.byteLength(file) > SOCKET_PATH_BYTES_MAX)
       throw new ConfigError(
-        "the path of the data directory is too long for the control socket in it",
-        "choose a shorter one with --data-dir",
+        "the path of the data directory is too long for its control socket",
+        "choose a shorter path with --data-dir",
       );
     await rm(file, { force: true });
     await this.#http.listen({ path: file });
@@ -72,5 +72,5 @@ function getStatusCode(error: unknown): number {
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : "the request is wrong";
+  return error instanceof Error ? error.message : "the request is invalid";
 }

@@ -6,10 +6,10 @@ const ListenersBody = Type.Object(
     listeners: Type.Array(
       Type.Object(
         {
-          /** Of this machine, on loopback or on a bridge. */
+          /** An address of this machine, on the loopback interface or on a bridge. */
           address: Type.String({ minLength: 1, maxLength: 64 }),
           port: Type.Integer({ minimum: 1, maximum: 65_535 }),
-          /** What the Host header has to name. */
+          /** The host name that the Host header must contain. */
           host: Type.String({
             pattern: "^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$",
             maxLength: 253,
@@ -25,10 +25,10 @@ const ListenersBody = Type.Object(
 );
 type ListenersBody = Static<typeof ListenersBody>;
 
-/** Opens these doors in place of those that were open. Throws AssistantError `invalid_request`. */
+/** Opens these listeners and closes all others. Rejects with AssistantError `invalid_request`. */
 export type OpenListeners = (listeners: ListenersBody["listeners"]) => Promise<void>;
 
-/** PUT /listeners: by which addresses containers reach the endpoint. Answers when they are open. */
+/** Serves PUT /listeners, which sets the addresses for containers. Answers when they are open. */
 export function listenerRoutes(http: FastifyInstance, openListeners: OpenListeners): void {
   http.put<{ Body: ListenersBody }>(
     "/listeners",

@@ -2,15 +2,15 @@ import { timestamp } from "../../../base/clock.ts";
 import type { KnownModel } from "../models/known-models.ts";
 import type { ResidencyState } from "../models/residency.ts";
 
-/** What GET /state of the control socket answers; times are RFC 3339, sizes bytes. */
+/** The response of GET /state on the control socket. Times are in RFC 3339, sizes in bytes. */
 export interface StateView {
   readonly version: string;
   readonly pid: number;
   readonly engine: string;
-  /** Where the HTTP endpoint listens. */
+  /** The URL of the HTTP endpoint. */
   readonly url: string;
   readonly memory_bytes_max: number;
-  /** Which program started it, as that one calls itself; null: a person did. */
+  /** The name of the program that started the daemon; null if a person did. */
   readonly started_by: string | null;
   readonly ledger: { readonly ok: boolean; readonly size: number };
   readonly models: readonly ControlModelView[];
@@ -19,13 +19,13 @@ export interface StateView {
 export interface ControlModelView {
   readonly id: string;
   readonly aliases: readonly string[];
-  /** Of its file; null for the stub's. */
+  /** The file; null for the stub's model. */
   readonly path: string | null;
   readonly size_bytes: number | null;
   readonly state: ResidencyState["state"];
   readonly pinned: boolean;
   readonly memory_bytes: number | null;
-  /** As it was registered; null: left to the daemon and the engine. */
+  /** The registered values; null if the daemon and the engine decide. */
   readonly wanted: { readonly context_tokens: number | null; readonly sequences: number | null };
   readonly context_tokens: number | null;
   readonly sequences: number | null;
@@ -35,20 +35,20 @@ export interface ControlModelView {
   readonly loaded_at: string | null;
   readonly expires_at: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
-  /** It is brought back, now or after a back-off, without anybody having to ask. */
+  /** True while the model is reloaded, now or after a back-off, without a request for it. */
   readonly recovering: boolean;
 }
 
-/** What POST /models/inspect answers. */
+/** The response of POST /models/inspect. */
 export interface ModelInspectionView {
   readonly architecture: string;
   readonly name: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
-  /** What it was trained with, and can have at most. */
+  /** The context that the model was trained with, which is the maximum. */
   readonly context_tokens: number;
   readonly kind: "chat" | "completion" | "embedding";
-  /** With all that it would be given where there is room, and with the least that is of use. */
+  /** `wanted`: with the preferred context and sequences; `least`: with the smallest useful ones. */
   readonly memory_bytes: { readonly wanted: number; readonly least: number };
 }
 

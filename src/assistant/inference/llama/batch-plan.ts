@@ -1,22 +1,22 @@
-/** How long a step of so many streams takes as one batch: width and milliseconds, narrowest first. */
+/** The duration of a step as one batch, by number of streams (`width`), narrowest first. */
 export type BatchCosts = readonly (readonly [width: number, ms: number])[];
 
 /**
- * Splits steps into batches. A batch should cost less than its tokens one by one, and on processors it
- * often does not: with 8-bit weights two tokens together took four times as long as one, and only from
- * eight on was there a gain. So what batches cost is measured, and the cheapest split is taken.
+ * Splits steps into batches. A batch should cost less than its tokens one by one, but on processors it
+ * often does not: with 8-bit weights a batch of two tokens took four times as long as one token, and only
+ * batches of eight or more saved time. So the costs are measured, and the cheapest split is used.
  */
 export class BatchPlan {
   #costs: BatchCosts = [];
   readonly #plans = new Map<number, readonly number[]>();
 
-  /** Without costs every step is one batch. */
+  /** Sets the measured costs. Without costs every step is one batch. */
   adopt(costs: BatchCosts): void {
     this.#costs = costs;
     this.#plans.clear();
   }
 
-  /** Widths that add up to `streams`, widest first. */
+  /** Returns the widths of a step's batches, which add up to `streams`, widest first. */
   widths(streams: number): readonly number[] {
     const known = this.#plans.get(streams);
     if (known) return known;
@@ -29,7 +29,7 @@ export class BatchPlan {
     const best: { ms: number; widths: readonly number[] }[] = [{ ms: 0, widths: [] }];
     for (let count = 1; count <= streams; count++) {
       let cheapest = { ms: Number.POSITIVE_INFINITY, widths: [count] as readonly number[] };
-      // The widest first, so that of equal ones the one with fewer batches is taken.
+      // From the widest down, so that of equal costs the split with fewer batches is chosen.
       for (let width = count; width >= 1; width--) {
         const rest = best[count - width];
         if (!rest) continue;
@@ -41,7 +41,7 @@ export class BatchPlan {
     return (best[streams]?.widths ?? [streams]).toSorted((one, other) => other - one);
   }
 
-  /** What was not measured lies between its neighbours, or in proportion to the widest. */
+  /** Interpolates a width that was not measured; beyond the widest, the cost grows in proportion. */
   #cost(width: number): number {
     const above = this.#costs.findIndex(([each]) => each >= width);
     if (above === -1) {

@@ -4,13 +4,13 @@ import { SHORT_TEXT_TOKENS } from "./gguf/memory-estimate.ts";
 
 export interface EmbeddingPoolOptions {
   readonly model: LlamaModel;
-  /** Of one text, with the tokens that the model wants at its ends. */
+  /** The limit of one text, including the tokens that the model adds at both ends. */
   readonly tokensMax: number;
-  /** Texts that are computed at a time; each has a context of its own. */
+  /** How many texts are computed concurrently, each in a context of its own. */
   readonly concurrency: number;
-  /** Of one text, where it is alone; asked when a context is made. */
+  /** Returns the threads for one text; called when a context is created. */
   readonly threads: () => number;
-  /** A text has to be computed in one go: models made for embedding look at all of it at once. */
+  /** True if a text must be computed as one batch, as in models made for embedding. */
   readonly wholeTexts: boolean;
 }
 
@@ -20,7 +20,7 @@ interface TokenizedText {
   readonly length: number;
 }
 
-/** The library computes one text at a time in a context; several contexts make use of several cores. */
+/** Embeds texts in several contexts, because the library computes only one text at a time in a context. */
 export class EmbeddingPool implements AsyncDisposable {
   readonly #options: EmbeddingPoolOptions;
   readonly #short: Promise<LlamaEmbeddingContext>[] = [];
@@ -30,13 +30,13 @@ export class EmbeddingPool implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Unit vectors. Rejects with TextTooLongError before anything is computed. An abort ends it between texts. */
+  /** Returns unit vectors. Rejects with TextTooLongError before any computation. An abort takes effect between texts. */
   async embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
     signal.throwIfAborted();
     const first = await this.#shortContext(0);
     const entries = texts.map((text, index) => this.#tokenize(first, text, index));
     const vectors: Float32Array[] = [];
-    // Of about the same length at the same time, and the longest first: no core waits long at the end.
+    // The longest texts first, so that no core idles long at the end.
     const queue = entries.toSorted((one, other) => one.length - other.length);
     const work = async (slot: number) => {
       for (let entry = queue.pop(); entry; entry = queue.pop()) {
@@ -58,7 +58,7 @@ export class EmbeddingPool implements AsyncDisposable {
     return { vectors, tokens: entries.map(({ length }) => length) };
   }
 
-  /** How long a text of some length takes, in milliseconds, whatever it says. */
+  /** Measures how long one text takes, in milliseconds. */
   async measure(): Promise<number> {
     const { model } = this.#options;
     const tokens = model.tokenize("measure ".repeat(32), false).slice(0, this.#shortTokens - 2);
@@ -86,7 +86,7 @@ export class EmbeddingPool implements AsyncDisposable {
     const { model, tokensMax } = this.#options;
     const tokens = model.tokenize(text, false);
     if (tokens.length === 0) {
-      // The library answers nothing at all to nothing; the vector of the beginning is one.
+      // The library returns no vector for an empty text, so the vector of its first token is used.
       const { bos, eos, nl } = model.tokens;
       const beginning = bos ?? eos ?? nl;
       if (beginning !== null) tokens.push(beginning);
@@ -106,7 +106,7 @@ export class EmbeddingPool implements AsyncDisposable {
 
   #create(tokens: number): Promise<LlamaEmbeddingContext> {
     const { model, threads, wholeTexts } = this.#options;
-    // The library wants one more than the longest text.
+    // The library requires one token more than the longest text has.
     const contextSize = tokens + 1;
     return model.createEmbeddingContext({
       contextSize,
@@ -117,7 +117,7 @@ export class EmbeddingPool implements AsyncDisposable {
   }
 }
 
-/** Of length 1, so that the product of two is their cosine. A vector of zeros stays one. */
+/** Scales a vector to length 1, so that the product of two is their cosine; keeps a zero vector. */
 function normalise(values: readonly number[]): Float32Array {
   const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
   return Float32Array.from(values, (value) => (length > 0 ? value / length : 0));

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import {
   type Llama,
   type LlamaGrammar,
@@ -5,30 +6,24 @@ import {
   type LlamaModel,
 } from "node-llama-cpp";
 
-/** Compiled grammars are kept for the schemas that are in use now; one has up to 256 KiB of text. */
+/** More than the schemas in use at a time; the text of a grammar has up to 256 KiB. */
 const CACHED_GRAMMARS_MAX = 64;
 
-/** Grammars by their text, the least recently used forgotten first. */
+/** Caches compiled grammars by their text. */
 export class GrammarCache {
   readonly #llama: Llama;
   readonly #model: LlamaModel;
-  readonly #grammars = new Map<string, Promise<LlamaGrammar>>();
+  readonly #grammars = new LRUCache<string, Promise<LlamaGrammar>>({ max: CACHED_GRAMMARS_MAX });
 
   constructor(llama: Llama, model: LlamaModel) {
     this.#llama = llama;
     this.#model = model;
   }
 
-  /** A state at the beginning of the grammar. Rejects where llama.cpp cannot read the text. */
+  /** Creates a state at the start of the grammar. Rejects if llama.cpp cannot parse the text. */
   async createState(text: string): Promise<LlamaGrammarEvaluationState> {
-    const known = this.#grammars.get(text);
-    const grammar = known ?? this.#llama.createGrammar({ grammar: text });
-    this.#grammars.delete(text);
+    const grammar = this.#grammars.get(text) ?? this.#llama.createGrammar({ grammar: text });
     this.#grammars.set(text, grammar);
-    for (const oldest of this.#grammars.keys()) {
-      if (this.#grammars.size <= CACHED_GRAMMARS_MAX) break;
-      this.#grammars.delete(oldest);
-    }
     try {
       return new LlamaGrammarEvaluationState({ model: this.#model, grammar: await grammar });
     } catch (error) {

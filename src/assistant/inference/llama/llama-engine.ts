@@ -19,15 +19,15 @@ import { countCores } from "./threads/count-cores.ts";
 export interface LlamaEngineOptions {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** At most so many threads; undefined: what the machine has and grants. */
+  /** The maximum number of threads; undefined: as many as the cores that this process may use. */
   readonly threads: number | undefined;
-  /** Where measurements are kept from one load to the next; made where it is missing. */
+  /** The folder in which measurements are kept for the next load; created if it is missing. */
   readonly cacheDir: string;
-  /** "auto" uses what llama.cpp finds; memory is counted as if everything were on the processor. */
+  /** "auto" uses a GPU that llama.cpp finds; memory is estimated as if only the processor were used. */
   readonly gpu?: "auto" | false;
 }
 
-/** llama.cpp, a process for each model: one that crashes takes nothing along, and one that ends leaves nothing. */
+/** Runs llama.cpp in a process for each model, so that a crash affects no other model. */
 export class LlamaEngine implements InferenceEngine {
   readonly name = "llama.cpp";
   readonly #options: LlamaEngineOptions;
@@ -39,7 +39,7 @@ export class LlamaEngine implements InferenceEngine {
   constructor(options: LlamaEngineOptions) {
     const counted = countCores();
     this.#options = options;
-    // More threads than cores compute a hundred times slower: whoever asks for them did not mean that.
+    // More threads than cores compute a hundred times slower, so larger requests are reduced.
     this.#cores = Math.max(1, Math.min(options.threads ?? counted, counted));
     this.#cache = new CalibrationCache({
       folder: options.cacheDir,
@@ -59,20 +59,19 @@ export class LlamaEngine implements InferenceEngine {
     const inspected = await inspectModel(request, ending);
     const params = await this.#createLoadParams(request, inspected);
     const process = new EngineProcess({
-      // Decodes that stay on one thread keep its caches warm; embedding does several side by side.
+      // Decoding stays on one thread to keep its caches warm; embedding uses several concurrently.
       workers: inspected.facts.kind === "embedding" ? params.embeddingsAtOnce : 1,
       clock,
       logger: logger.child({ model: request.id }),
     });
     const model = new ChildProcessModel({
       process,
-      params: params,
+      params,
       facts: inspected.facts,
       cores: request.cores,
       logger,
     });
     this.#models.add(model);
-    // However it ends: by itself, or unloaded.
     void process.ended.then(() => this.#models.delete(model));
     try {
       const { measured, steady } = await model.start(ending);
@@ -80,9 +79,9 @@ export class LlamaEngine implements InferenceEngine {
       else if (measured) this.#cache.keepTemporarily(inspected.digest, measured);
       ending.throwIfAborted();
     } catch (error) {
-      const explained = this.#toLoadError(model, error, ending);
+      const loadError = this.#toLoadError(model, error, ending);
       await model[Symbol.asyncDispose]();
-      throw explained;
+      throw loadError;
     }
     return model;
   }
@@ -114,11 +113,11 @@ export class LlamaEngine implements InferenceEngine {
     try {
       await this.#cache.write(digest, measured);
     } catch (error) {
-      this.#options.logger.warn({ err: error }, "what was measured of a model cannot be kept");
+      this.#options.logger.warn({ err: error }, "the measurements of a model cannot be saved");
     }
   }
 
-  /** A process that ends while it reads a file was ended by the file: to try again is of no use. */
+  /** If the process ended during the load, its file caused that: another attempt would fail too. */
   #toLoadError(model: ChildProcessModel, error: unknown, signal: AbortSignal): unknown {
     if (signal.aborted) return signal.reason;
     const { id, processEnd } = model;
@@ -126,13 +125,13 @@ export class LlamaEngine implements InferenceEngine {
     if (processEnd.signal === "SIGKILL" && !processEnd.isKilledByParent) {
       return new AssistantError(
         "insufficient_memory",
-        `model "${id}" was killed while it was loaded, most likely by the system for want of memory; use a smaller context, fewer sequences, or a smaller quantization`,
+        `model "${id}" was killed during the load, most likely by the system because memory ran out; use a smaller context, fewer sequences, or a smaller quantization`,
         { cause: error },
       );
     }
     return new AssistantError(
       "model_unusable",
-      `the file of model "${id}" cannot be loaded: llama.cpp failed over it (${processEnd.reason}); get it again, or another one`,
+      `the file of model "${id}" cannot be loaded: llama.cpp crashed (${processEnd.reason}); download it again, or use another file`,
       { cause: error },
     );
   }

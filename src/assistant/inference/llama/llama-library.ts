@@ -7,14 +7,14 @@ import {
 } from "node-llama-cpp";
 
 export interface LibraryOptions {
-  /** false: only the processor; "auto": whatever the machine has and a prebuilt library exists for. */
+  /** false: only the processor; "auto": any GPU for which a prebuilt library is installed. */
   readonly gpu: "auto" | false;
-  /** No more threads than these ever compute at once. */
+  /** The maximum number of threads that compute at a time. */
   readonly threadsMax: number;
   log(level: "debug" | "info" | "warn" | "error", message: string): void;
 }
 
-/** Loads llama.cpp into this process. Nothing is compiled or fetched: what npm installed has to do. */
+/** Loads llama.cpp into this process. Compiles and downloads nothing: npm has installed the binary. */
 export function openLibrary(options: LibraryOptions): Promise<Llama> {
   return getLlama({
     gpu: options.gpu,
@@ -28,7 +28,7 @@ export function openLibrary(options: LibraryOptions): Promise<Llama> {
   });
 }
 
-/** Loads the weights. `inspectModel` has decided that they fit, and by numbers that can be explained. */
+/** Loads the weights. Skips the library's memory checks, because `chooseSize` has already made its own. */
 export function openModel(
   llama: Llama,
   options: {
@@ -47,7 +47,7 @@ export function openModel(
   });
 }
 
-/** The library's tokens are numbers with a brand. This copies, since it takes none that are read-only. */
+/** Copies tokens into the library's type: a mutable array of branded numbers. */
 export function toLibraryTokens(tokens: readonly number[]): LibraryToken[] {
   return tokens.filter(isLibraryToken);
 }

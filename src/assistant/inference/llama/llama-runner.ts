@@ -23,20 +23,20 @@ import { Vocabulary } from "./vocabulary.ts";
 
 export interface LlamaRunnerOptions {
   readonly llama: Llama;
-  /** Belongs to the runner from now on. */
+  /** The runner owns and disposes it. */
   readonly model: LlamaModel;
   readonly contextTokens: number;
-  /** 0: the model was made for embedding, and generates nothing. */
+  /** 0 for a model made for embedding, which generates nothing. */
   readonly sequences: number;
-  /** Texts that are embedded side by side. */
+  /** How many texts are embedded concurrently. */
   readonly embeddingsAtOnce: number;
   readonly chatTemplate: string | undefined;
-  /** Milliseconds since the Unix epoch, for templates that tell the date. */
+  /** The time in epoch milliseconds, for templates that render the date. */
   readonly now: () => number;
   readonly threads: ThreadGovernor;
 }
 
-/** llama.cpp behind the runner's port: see lockstep.ts for why steps go through a gate of our own. */
+/** Implements Runner with llama.cpp; see `lockstep.ts` for how a step becomes one batch. */
 export class LlamaRunner implements Runner {
   readonly sequences: number;
   readonly contextTokens: number;
@@ -51,7 +51,7 @@ export class LlamaRunner implements Runner {
   readonly #host: StreamHost;
   #lastEmbedding: Promise<unknown> = Promise.resolve();
 
-  /** Makes the context that holds all sequences; the memory for it is taken now. */
+  /** Creates the context of all sequences and allocates its memory. */
   static async open(options: LlamaRunnerOptions): Promise<LlamaRunner> {
     const lockstep = new Lockstep();
     const generation =
@@ -102,7 +102,7 @@ export class LlamaRunner implements Runner {
   async truncate(sequence: number, length: number): Promise<number> {
     const state = this.#getSequence(sequence);
     if (state.nextTokenIndex > length) {
-      // Cutting ranges out would have the library evaluate again what a sliding window has lost.
+      // Erasing a range instead would make the library evaluate tokens again that a sliding window has lost.
       await state.adaptStateToTokens(state.contextTokens.slice(0, length), false);
     }
     return state.nextTokenIndex;
@@ -113,7 +113,7 @@ export class LlamaRunner implements Runner {
     if (state.nextTokenIndex + tokens.length > this.contextTokens) {
       throw new AssistantError(
         "context_length_exceeded",
-        `the prompt has more than the ${this.contextTokens} tokens that the context holds`,
+        `the prompt exceeds the context of ${this.contextTokens} tokens`,
       );
     }
     this.#options.threads.prepare("prefill");
@@ -132,32 +132,32 @@ export class LlamaRunner implements Runner {
   }
 
   async step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]> {
-    const ours = streams.filter((stream) => stream instanceof LlamaStream);
-    const unprepared = ours.filter((stream) => !stream.isPrepared);
+    const llamaStreams = streams.filter((stream) => stream instanceof LlamaStream);
+    const unprepared = llamaStreams.filter((stream) => !stream.isPrepared);
     if (unprepared.length > 0) await Promise.all(unprepared.map((stream) => stream.prepare()));
     this.#options.threads.prepare("decode");
-    this.#lockstep.expect(ours.length, this.#batchPlan.widths(ours.length));
+    this.#lockstep.expect(llamaStreams.length, this.#batchPlan.widths(llamaStreams.length));
     const started = performance.now();
-    const outcomes = await Promise.all(ours.map((stream) => this.#stepStream(stream)));
-    this.#options.threads.observe(performance.now() - started, ours.length);
+    const outcomes = await Promise.all(llamaStreams.map((stream) => this.#stepStream(stream)));
+    this.#options.threads.observe(performance.now() - started, llamaStreams.length);
     return outcomes;
   }
 
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult> {
-    // Contexts that compute side by side share the cores among them.
+    // Contexts that compute concurrently share the cores.
     this.#options.threads.prepare("embed");
     const embedding = this.#embeddings.embed(texts, signal);
-    // An abort ends the wait between two texts; what is being computed then still uses the context.
+    // After an abort, the current text still uses its context until it is computed.
     this.#lastEmbedding = embedding.catch(() => {});
     return embedding;
   }
 
-  /** What batches cost here, from now on; see `measureStep`. */
+  /** Sets the measured costs of batches; see `measureStep`. */
   adoptBatchCosts(costs: BatchCosts): void {
     this.#batchPlan.adopt(costs);
   }
 
-  /** How long a step of so many streams takes as one batch, in milliseconds. */
+  /** Measures a step of `width` streams as one batch, in milliseconds. */
   async measureStep(width: number): Promise<number> {
     const sequences = Array.from({ length: width }, (_, number) => this.#getSequence(number));
     this.#options.threads.prepare("decode");
@@ -166,7 +166,7 @@ export class LlamaRunner implements Runner {
     return measured;
   }
 
-  /** How long a token, or a chunk of a prompt, takes with so many threads, in milliseconds; for calibration. */
+  /** Measures a token, or a chunk of a prompt, with this number of threads, in milliseconds. */
   async measure(kind: "decode" | "prefill", threads: number): Promise<number> {
     this.#options.threads.force(threads);
     try {
@@ -184,7 +184,7 @@ export class LlamaRunner implements Runner {
     }
   }
 
-  /** Waits for what is being computed. */
+  /** Waits for the current computation, then frees contexts and model. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#lastEmbedding;
     await this.#embeddings[Symbol.asyncDispose]();
@@ -202,7 +202,7 @@ export class LlamaRunner implements Runner {
     if (!this.#generation) {
       throw new AssistantError(
         "model_unsuitable",
-        "the model only embeds texts, it cannot answer; name another model",
+        "the model only creates embeddings; use another model to generate text",
       );
     }
     const sequence = this.#generation.sequences[number];
@@ -226,7 +226,7 @@ async function openGenerationContext(
 ): Promise<GenerationContext> {
   const context = await model.createContext({
     sequences,
-    // The library never fills the last place.
+    // The library never uses the last position.
     contextSize: contextTokens + 1,
     batchSize: Math.max(BATCH_TOKENS, sequences),
     flashAttention: "auto",

@@ -12,11 +12,11 @@ import type { Vocabulary } from "./vocabulary.ts";
 
 interface SampledToken {
   readonly token: LibraryToken;
-  /** Of all candidates, the likeliest first, where it was asked for. */
+  /** Probabilities of all candidates, the likeliest first; undefined unless requested. */
   readonly probabilities?: ReadonlyMap<LibraryToken, number>;
 }
 
-/** What a stream needs of the runner that made it. */
+/** The parts of the runner that its streams use. */
 export interface StreamHost {
   readonly model: LlamaModel;
   readonly vocabulary: Vocabulary;
@@ -28,40 +28,38 @@ export interface LlamaStreamOptions {
   readonly sequence: number;
   readonly last: Token;
   readonly sampling: Sampling;
-  /** Undefined: free text. */
+  /** Undefined for free text. */
   readonly beginGrammar: (() => Promise<LlamaGrammarEvaluationState>) | undefined;
 }
 
 /**
- * One answer under way. The library's generator holds a sequence from its first step on; what has to
- * survive a suspension is kept here beside it.
+ * The stream of one answer's tokens. The library's generator holds a sequence from its first step on; a
+ * suspension ends the generator, so state that must survive is kept here.
  */
 export class LlamaStream implements TokenStream {
+  readonly #host: StreamHost;
+  readonly #options: LlamaStreamOptions;
   #sequence: number;
   #last: Token;
   #steps: AsyncGenerator<SampledToken, void, void> | undefined;
   #suspensions = 0;
   #state: "open" | "suspended" | "ended" = "open";
-  readonly #host: StreamHost;
-  readonly #sampling: Sampling;
-  readonly #beginGrammar: LlamaStreamOptions["beginGrammar"];
   #grammar: LlamaGrammarEvaluationState | undefined;
   #grammarError: unknown;
   #isPrepared: boolean;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  /** For penalties: the end of the prompt, then what was generated. */
+  /** The latest tokens of prompt and answer, to which the penalties apply. */
   #recentTokens: Token[];
 
   constructor(host: StreamHost, options: LlamaStreamOptions) {
     this.#host = host;
+    this.#options = options;
     this.#sequence = options.sequence;
     this.#last = options.last;
-    this.#sampling = options.sampling;
-    this.#beginGrammar = options.beginGrammar;
     this.#isPrepared = !options.beginGrammar;
     const before = host.getSequence(options.sequence).contextTokens;
     this.#recentTokens = [...before.slice(1 - PENALTY_TOKENS), options.last];
-    // Asked once now, so that what cannot be kept is refused before anything is evaluated.
+    // Called once here so that options that cannot be met are refused before anything is evaluated.
     this.#buildOptions();
   }
 
@@ -73,17 +71,17 @@ export class LlamaStream implements TokenStream {
     return this.#isPrepared;
   }
 
-  /** What takes more than a moment before the first step. Never rejects: `next` tells what failed. */
+  /** Compiles the grammar before the first step. Never rejects: `next` returns the failure. */
   async prepare(): Promise<void> {
     this.#isPrepared = true;
     try {
-      this.#grammar = await this.#beginGrammar?.();
+      this.#grammar = await this.#options.beginGrammar?.();
     } catch (error) {
       this.#grammarError = error;
     }
   }
 
-  /** The next token. Hands it in to the library before its first wait, so that steps stay together. */
+  /** Returns the next token. Calls the library before its first await, so that steps share a batch. */
   async next(): Promise<StepOutcome> {
     try {
       const steps = this.#openSteps();
@@ -138,7 +136,7 @@ export class LlamaStream implements TokenStream {
     if (this.#steps) return this.#steps;
     const last = toLibraryTokens([this.#last]);
     this.#steps =
-      this.#sampling.logprobs === undefined
+      this.#options.sampling.logprobs === undefined
         ? sequence.evaluateWithMetadata(last, {}, this.#buildOptions())
         : sequence.evaluateWithMetadata(last, { probabilities: true }, this.#buildOptions());
     return this.#steps;
@@ -148,8 +146,8 @@ export class LlamaStream implements TokenStream {
     return {
       ...buildSamplingOptions(
         this.#host.model,
-        this.#sampling,
-        deriveLibrarySeed(this.#sampling.seed, this.#suspensions),
+        this.#options.sampling,
+        deriveLibrarySeed(this.#options.sampling.seed, this.#suspensions),
         () => this.#recentTokens,
       ),
       ...(this.#grammar && { grammarEvaluationState: this.#grammar }),
@@ -160,20 +158,20 @@ export class LlamaStream implements TokenStream {
     this.#recentTokens.push(token);
     if (this.#recentTokens.length > PENALTY_TOKENS)
       this.#recentTokens = this.#recentTokens.slice(-PENALTY_TOKENS);
-    const bytes = this.#host.vocabulary.getBytes(token, this.#sampling.showControlTokens);
+    const bytes = this.#host.vocabulary.getBytes(token, this.#options.sampling.showControlTokens);
     const text = this.#decoder.decode(bytes, { stream: true });
-    if (this.#sampling.logprobs === undefined || !probabilities) {
+    if (this.#options.sampling.logprobs === undefined || !probabilities) {
       return { kind: "token", token, text };
     }
     return { kind: "token", token, text, logprob: this.#toLogprob(token, probabilities) };
   }
 
-  /** Of the choice that was made: after temperature, penalties, grammar and what cut candidates off. */
+  /** The probability after temperature, penalties, grammar and the filters that remove candidates. */
   #toLogprob(token: Token, probabilities: ReadonlyMap<Token, number>): TokenLogprob {
     const top: { text: string; bytes: number[]; logprob: number }[] = [];
-    // The library tells them likeliest first.
+    // The library returns them likeliest first.
     for (const [candidate, probability] of probabilities) {
-      if (top.length >= (this.#sampling.logprobs ?? 0)) break;
+      if (top.length >= (this.#options.sampling.logprobs ?? 0)) break;
       if (probability > 0) top.push(this.#toCandidate(candidate, probability));
     }
     return { ...this.#toCandidate(token, probabilities.get(token) ?? 0), top };
@@ -184,7 +182,7 @@ export class LlamaStream implements TokenStream {
     return {
       text: new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes),
       bytes: [...bytes],
-      // What cannot be told as a float32 any more is still no impossibility: JSON has no -Infinity.
+      // A probability that float32 rounds to 0 is still possible, and JSON has no -Infinity.
       logprob: Math.max(-100, Math.min(0, Math.log(probability))),
     };
   }

@@ -1,18 +1,18 @@
 import type { BatchItem, BatchingOptions, PrioritizedBatchItem } from "node-llama-cpp";
 
-/** A batch that waits goes round once in a microtask or two; a stream needs some ten to hand its token in. */
+/** A waiting batch is checked every one or two microtasks; a stream needs about ten to submit its token. */
 const ROUNDS_MAX = 1_000;
 
-/** For tests and metrics: batches decoded so far, and how many streams the last of them held. */
+/** For tests and metrics: the number of decoded batches, and the streams in the last one. */
 export interface BatchCounts {
   readonly count: number;
   readonly last: number;
 }
 
 /**
- * Makes one batch of all tokens of a step. Left alone, the library takes what has been handed in by the
- * time it looks, and streams hand in one after the other: steps of eight ended up as seven and one, two
- * to three times slower. So this tells it that there is nothing to do until as many have come as the step has.
+ * Makes the library decode all tokens of a step as one batch. By default the library decodes the tokens
+ * submitted so far, and streams submit one after the other: steps of eight became batches of seven and one
+ * and were two to three times slower. So this strategy offers no tokens before all of the step are there.
  */
 export class Lockstep {
   #expected = 0;
@@ -23,8 +23,8 @@ export class Lockstep {
 
   /** For `LlamaContextOptions.batching`. */
   readonly batching: BatchingOptions = {
-    // Not in the next cycle: what is to be written to others of the step before would come first then,
-    // and cost one stream 6 % of its speed. It waits for the other streams of the step below.
+    // Dispatching in the next cycle would let writes of the previous step come first, which cost a single
+    // stream 6 % of its speed. `#chooseBatch` waits for the other streams of the step.
     dispatchSchedule: (dispatch) => dispatch(),
     itemPrioritizationStrategy: ({ items, size }) => this.#chooseBatch(items, size),
   };
@@ -33,14 +33,14 @@ export class Lockstep {
     return { count: this.#count, last: this.#last };
   }
 
-  /** So many are about to hand in, to be decoded in batches of these widths, one after the other. */
+  /** Announces how many tokens the next step submits, and the widths of its consecutive batches. */
   expect(items: number, widths: readonly number[] = [items]): void {
     this.#expected = items;
     this.#widths = widths;
     this.#rounds = 0;
   }
 
-  /** One of them will not, since it failed before. */
+  /** Reports that one stream failed and will not submit its token. */
   expectOneLess(): void {
     this.#expected--;
   }
@@ -50,11 +50,11 @@ export class Lockstep {
     const [width = items.length, ...others] = this.#widths;
     this.#widths = others;
     const batch = items.slice(0, Math.max(1, width));
-    // The others of the step are there, and are asked for again when this batch is done.
+    // The other tokens of the step are offered again when this batch is done.
     this.#expected = Math.min(this.#expected, items.length - batch.length);
     this.#count++;
     this.#last = batch.length;
-    // In the order of handing in, which is that of the sequences: llama.cpp splits what is out of order.
+    // Keeps the order of submission, which is that of the sequences: llama.cpp splits unordered batches.
     let left = size;
     return batch.flatMap((item) => {
       const processAmount = Math.min(item.tokens.length, left);

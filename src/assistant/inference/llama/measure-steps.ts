@@ -1,12 +1,12 @@
 import type { LlamaContextSequence } from "node-llama-cpp";
 import { toLibraryTokens } from "./llama-library.ts";
 
-/** Any token does: what is computed does not depend on it. */
+/** Any token will do: the duration does not depend on it. */
 const ANY_TOKEN = 0;
 const MEASURED_STEPS = 3;
 const MEASURED_PROMPT_TOKENS = 64;
 
-/** The fastest of some steps of all these sequences together, in milliseconds. `before` precedes each. */
+/** Returns the duration of the fastest of several common steps in milliseconds; calls `before` each time. */
 export async function measureSteps(
   sequences: readonly LlamaContextSequence[],
   before: () => void,
@@ -26,7 +26,7 @@ export async function measureSteps(
   return best;
 }
 
-/** How long a piece of a prompt takes, in milliseconds. */
+/** Measures a chunk of a prompt, in milliseconds. */
 export async function measurePrefill(
   sequence: LlamaContextSequence,
   tokensMax: number,

@@ -8,47 +8,47 @@ export interface ModelSize {
 }
 
 const CONTEXT_DEFAULT_MAX = 8192;
-/** Less holds no conversation; a model that is given less than this is told to be too large. */
+/** A smaller context is of no use for a conversation, so such a model is refused as too large. */
 const CONTEXT_DEFAULT_MIN = 512;
 const SEQUENCES_DEFAULT = [8, 4, 2, 1];
 
 type SizeRequest = Pick<LoadRequest, "id" | "contextTokens" | "sequences" | "memoryBytesMax">;
 
 /**
- * How much context a model gets, and for how many answers at a time. What was asked for is kept or
- * refused; what was not is chosen: the context first, since a conversation that does not fit is refused,
- * and one that finds no sequence only waits.
+ * Chooses a model's context and number of sequences. Requested values are kept or refused; other values
+ * are as large as memory permits, the context first: a conversation that exceeds it is refused, whereas
+ * one without a free sequence only waits.
  */
 export function chooseSize(
   facts: ModelFacts,
-  asked: SizeRequest,
+  requested: SizeRequest,
   embeddingsAtOnce: number,
 ): ModelSize {
   const { trainedContextTokens } = facts;
-  if (asked.contextTokens !== undefined && asked.contextTokens > trainedContextTokens) {
+  if (requested.contextTokens !== undefined && requested.contextTokens > trainedContextTokens) {
     throw new AssistantError(
       "model_unusable",
-      `model "${asked.id}" was trained with a context of ${trainedContextTokens} tokens, and ${asked.contextTokens} are asked for; ask for at most ${trainedContextTokens}`,
+      `model "${requested.id}" was trained with a context of ${trainedContextTokens} tokens, but ${requested.contextTokens} were requested; request at most ${trainedContextTokens}`,
     );
   }
   const sequenceChoices =
     facts.kind === "embedding"
       ? [embeddingsAtOnce]
-      : asked.sequences === undefined
+      : requested.sequences === undefined
         ? SEQUENCES_DEFAULT
-        : [asked.sequences];
-  for (const contextTokens of listContextChoices(facts, asked)) {
+        : [requested.sequences];
+  for (const contextTokens of listContextChoices(facts, requested)) {
     for (const sequences of sequenceChoices) {
       const memoryBytes = facts.memoryBytes({ contextTokens, sequences });
-      if (memoryBytes <= asked.memoryBytesMax) return { contextTokens, sequences, memoryBytes };
+      if (memoryBytes <= requested.memoryBytesMax) return { contextTokens, sequences, memoryBytes };
     }
   }
-  throw tooLargeError(facts, asked, embeddingsAtOnce);
+  throw tooLargeError(facts, requested, embeddingsAtOnce);
 }
 
-/** From the one to prefer down to the smallest that is of use. */
-function listContextChoices(facts: ModelFacts, asked: SizeRequest): readonly number[] {
-  if (asked.contextTokens !== undefined) return [asked.contextTokens];
+/** Returns the contexts to try, from the preferred one down to the smallest useful one. */
+function listContextChoices(facts: ModelFacts, requested: SizeRequest): readonly number[] {
+  if (requested.contextTokens !== undefined) return [requested.contextTokens];
   const largest = Math.min(facts.trainedContextTokens, CONTEXT_DEFAULT_MAX);
   const choices = [largest];
   for (let next = largest / 2; next >= CONTEXT_DEFAULT_MIN; next /= 2)
@@ -58,31 +58,31 @@ function listContextChoices(facts: ModelFacts, asked: SizeRequest): readonly num
 
 function tooLargeError(
   facts: ModelFacts,
-  asked: SizeRequest,
+  requested: SizeRequest,
   embeddingsAtOnce: number,
 ): AssistantError {
-  const smallest = listContextChoices(facts, asked).at(-1) ?? CONTEXT_DEFAULT_MIN;
-  const sequences = facts.kind === "embedding" ? embeddingsAtOnce : (asked.sequences ?? 1);
+  const smallest = listContextChoices(facts, requested).at(-1) ?? CONTEXT_DEFAULT_MIN;
+  const sequences = facts.kind === "embedding" ? embeddingsAtOnce : (requested.sequences ?? 1);
   const needed = facts.memoryBytes({ contextTokens: smallest, sequences });
   const size = `${sequences} ${sequences === 1 ? "sequence" : "sequences"} of ${smallest} tokens`;
-  const smaller = suggestSize(facts, asked, embeddingsAtOnce);
+  const smaller = suggestSize(facts, requested, embeddingsAtOnce);
   return new AssistantError(
     "insufficient_memory",
-    `model "${asked.id}" needs ${formatGigabytes(needed)} with ${size}, and may take ${formatGigabytes(asked.memoryBytesMax)}; ${smaller}`,
+    `model "${requested.id}" needs ${formatGigabytes(needed)} with ${size}, but may use only ${formatGigabytes(requested.memoryBytesMax)}; ${smaller}`,
   );
 }
 
-function suggestSize(facts: ModelFacts, asked: SizeRequest, embeddingsAtOnce: number): string {
-  const relaxed = { ...asked, contextTokens: undefined, sequences: undefined };
+function suggestSize(facts: ModelFacts, requested: SizeRequest, embeddingsAtOnce: number): string {
+  const relaxed = { ...requested, contextTokens: undefined, sequences: undefined };
   for (const contextTokens of listContextChoices(facts, relaxed)) {
     const sequences = facts.kind === "embedding" ? embeddingsAtOnce : 1;
-    if (facts.memoryBytes({ contextTokens, sequences }) <= asked.memoryBytesMax) {
+    if (facts.memoryBytes({ contextTokens, sequences }) <= requested.memoryBytesMax) {
       return sequences === 1
         ? `a context of ${contextTokens} tokens with one sequence would fit`
         : `a context of ${contextTokens} tokens would fit`;
     }
   }
-  return "use a file of it with a smaller quantization or a smaller model, or allow more memory";
+  return "use a smaller quantization of it, use a smaller model, or allow more memory";
 }
 
 function formatGigabytes(bytes: number): string {

@@ -9,11 +9,11 @@ export interface PromptEncoderOptions {
   readonly model: LlamaModel;
   readonly vocabulary: Vocabulary;
   readonly chatTemplate: string | undefined;
-  /** Milliseconds since the Unix epoch; some templates tell the model the date. */
+  /** The time in epoch milliseconds; some templates render the date. */
   readonly now: () => number;
 }
 
-/** Turns prompts into tokens, as llama.cpp does it, but for control tokens that people have written. */
+/** Tokenises prompts like llama.cpp, except that a client's text never becomes a control token. */
 export class PromptEncoder {
   readonly #model: LlamaModel;
   readonly #vocabulary: Vocabulary;
@@ -24,7 +24,7 @@ export class PromptEncoder {
   constructor(options: PromptEncoderOptions) {
     this.#model = options.model;
     this.#vocabulary = options.vocabulary;
-    // The longest first, as llama.cpp looks for them.
+    // The longest first, as in llama.cpp.
     const controlTokens = [...this.#vocabulary.controlTokens.keys()].toSorted(
       (one, other) => other.length - one.length,
     );
@@ -35,7 +35,7 @@ export class PromptEncoder {
       eosToken: this.#vocabulary.getWord(eos) ?? "",
       controlTokens,
     };
-    // Read with the first chat: a model whose template is broken still completes and embeds.
+    // Parsed with the first chat, so that a model with a broken template can still complete and embed.
     if (source !== undefined) {
       this.#readTemplate = () => new ChatTemplate({ source, vocabulary, now });
     }
@@ -56,7 +56,7 @@ export class PromptEncoder {
       case "chat":
         return this.#prependBos(this.#tokenizePieces(this.#render(prompt)));
       default:
-        throw new RangeError("a prompt of no known kind");
+        throw new RangeError("the kind of prompt is unknown");
     }
   }
 
@@ -65,7 +65,7 @@ export class PromptEncoder {
     if (!this.#template) {
       throw new AssistantError(
         "model_unsuitable",
-        "the model has no chat template, so it cannot chat; use completions, or another model",
+        "the model has no chat template, so it cannot chat; use completions or another model",
       );
     }
     return this.#template.render(prompt);
@@ -78,12 +78,12 @@ export class PromptEncoder {
     if (wrong === undefined) return tokens;
     throw new AssistantError(
       "invalid_request",
-      `${wrong} is no token of this model, which has the tokens 0 to ${this.#vocabulary.size - 1}`,
+      `${wrong} is not a token of this model, which has the tokens 0 to ${this.#vocabulary.size - 1}`,
       { param: "prompt" },
     );
   }
 
-  /** What begins a text stands there once, whether the template has written it or not. */
+  /** Adds the BOS token if the model requires it and the template has not written it. */
   #prependBos(tokens: readonly Token[]): readonly Token[] {
     const { bos, shouldPrependBosToken } = this.#model.tokens;
     if (bos === null || !shouldPrependBosToken) return tokens;
@@ -91,8 +91,8 @@ export class PromptEncoder {
   }
 
   /**
-   * Text between two control tokens is tokenised as a whole, across the borders of pieces: that is what
-   * the model was trained with, and what keeps tokens of a prefix the same in the next request.
+   * Tokenises the text between two control tokens as a whole, across pieces. The model was trained that
+   * way, and so a common prefix has the same tokens in the next request.
    */
   #tokenizePieces(pieces: readonly PromptPiece[]): readonly Token[] {
     const tokens: Token[] = [];
@@ -101,8 +101,8 @@ export class PromptEncoder {
       tokens.push(...this.#tokenizeText(plain));
       plain = "";
     };
-    for (const { text, allowsControlTokens: special } of pieces) {
-      if (!special || !this.#controlTokenPattern) {
+    for (const { text, allowsControlTokens } of pieces) {
+      if (!allowsControlTokens || !this.#controlTokenPattern) {
         plain += text;
         continue;
       }

@@ -8,14 +8,14 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { Sampling } from "../runner.ts";
 import { toLibraryTokens } from "./llama-library.ts";
 
-/** Penalties look at so many tokens, of the prompt and the answer alike: llama-server's own choice. */
+/** Penalties apply to this many latest tokens of prompt and answer: llama-server's default. */
 export const PENALTY_TOKENS = 64;
-/** OpenAI's scale ends there, and means that the token never comes. */
+/** The lower end of OpenAI's scale, at which a token is never chosen. */
 const BANNING_BIAS = -100;
 
 /**
- * How the library has to choose tokens; everything that it has a default for is said, since its defaults
- * are not ours. `recent` is asked before each step. Throws AssistantError for a bias that it cannot keep.
+ * Converts sampling parameters into the library's options and sets every one, because the library's
+ * defaults differ. `recent` is called before each step. Throws AssistantError for an unsupported bias.
  */
 export function buildSamplingOptions(
   model: LlamaModel,
@@ -46,9 +46,9 @@ export function buildSamplingOptions(
   };
 }
 
-/** The library takes seeds of 32 bits and turns negative ones into 0. */
+/** Derives an unsigned 32-bit seed, because the library turns negative seeds into 0. */
 export function deriveLibrarySeed(seed: number, suspensions: number): number {
-  // After a suspension the state of the random numbers is lost; the same start would repeat them.
+  // A suspension loses the generator's state; the same seed would repeat its numbers.
   return (Math.trunc(seed) + Math.imul(suspensions, 0x9e3779b9)) >>> 0;
 }
 
@@ -58,14 +58,14 @@ function readBias(
 ): TokenBias | undefined {
   const entries = Object.entries(biases);
   if (entries.length === 0) return undefined;
-  const words = model.fileInfo.metadata.tokenizer?.ggml?.tokens?.length ?? 0;
+  const vocabularySize = model.fileInfo.metadata.tokenizer?.ggml?.tokens?.length ?? 0;
   const tokenBias = new TokenBias(model.tokenizer);
   for (const [key, bias] of entries) {
-    const token = readToken(key, words);
+    const token = readToken(key, vocabularySize);
     if (model.isEogToken(token)) {
       throw new AssistantError(
         "unsupported_parameter",
-        `token ${key} ends an answer, and cannot be given a bias; leave it out, or set max_tokens`,
+        `token ${key} ends an answer and cannot have a bias; leave it out, or set max_tokens`,
         { param: `logit_bias.${key}` },
       );
     }
@@ -74,12 +74,12 @@ function readBias(
   return tokenBias;
 }
 
-function readToken(key: string, words: number): LibraryToken {
+function readToken(key: string, vocabularySize: number): LibraryToken {
   const [token] = toLibraryTokens([/^\d{1,9}$/.test(key) ? Number(key) : -1]);
-  if (token === undefined || token >= words) {
+  if (token === undefined || token >= vocabularySize) {
     throw new AssistantError(
       "invalid_request",
-      `"${key.slice(0, 32)}" is no token of this model, which has the tokens 0 to ${words - 1}`,
+      `"${key.slice(0, 32)}" is not a token of this model, which has the tokens 0 to ${vocabularySize - 1}`,
       { param: "logit_bias" },
     );
   }

@@ -2,17 +2,16 @@ import { type LlamaModel, LlamaVocabularyType } from "node-llama-cpp";
 import type { Token } from "../runner.ts";
 import { toLibraryTokens } from "./llama-library.ts";
 
-/** What `tokenizer.ggml.token_type` calls an ordinary piece of text. */
+/** The value of `tokenizer.ggml.token_type` for ordinary text. */
 const ORDINARY_TOKEN_TYPE = 1;
 const NO_BYTES = new Uint8Array();
 
 /**
- * The bytes behind each token. The library tells texts only, and of a token that is half a character
- * that is a replacement mark; so the words are taken from the file's own list, spelt as llama.cpp's
- * token_to_piece does it.
+ * Decodes each token to bytes. The library decodes to text only, in which part of a character becomes a
+ * replacement character. So this class decodes the file's own token list like llama.cpp's token_to_piece.
  */
 export class Vocabulary {
-  /** Tokens that steer a model and that no user's text may become, by how they are written. */
+  /** Control tokens by their text; a client's text must never become one. */
   readonly controlTokens: ReadonlyMap<string, Token>;
   readonly #model: LlamaModel;
   readonly #words: readonly string[];
@@ -25,10 +24,10 @@ export class Vocabulary {
     const types = model.fileInfo.metadata.tokenizer?.ggml?.token_type ?? [];
     const control = new Map<string, Token>();
     for (const [token, word] of this.#words.entries()) {
-      // llama.cpp makes control tokens of some that the file calls ordinary; they all look like these.
+      // llama.cpp treats some tokens of the ordinary type as control tokens; all begin with these characters.
       if (Number(types[token]) === ORDINARY_TOKEN_TYPE && !/^[<[|｜]/.test(word)) continue;
-      const { control: steers, unknown } = this.#getAttributes(token);
-      if ((steers || unknown) && word !== "") control.set(word, token);
+      const { control: isControl, unknown: isUnknown } = this.#getAttributes(token);
+      if ((isControl || isUnknown) && word !== "") control.set(word, token);
     }
     this.controlTokens = control;
     this.#controlIds = new Set(control.values());
@@ -42,7 +41,7 @@ export class Vocabulary {
     return token === null ? undefined : this.#words[token];
   }
 
-  /** Control tokens have no bytes, unless they are to be shown. */
+  /** Returns no bytes for a control token unless `showControlTokens` is set. */
   getBytes(token: Token, showControlTokens: boolean): Uint8Array {
     if (this.#controlIds.has(token)) {
       return showControlTokens ? Buffer.from(this.#words[token] ?? "") : NO_BYTES;
@@ -77,14 +76,14 @@ export class Vocabulary {
 
   #getAttributes(token: Token) {
     const [known] = toLibraryTokens([token]);
-    if (known === undefined) throw new RangeError(`${token} is no token`);
+    if (known === undefined) throw new RangeError(`${token} is not a token`);
     return this.#model.getTokenAttributes(known);
   }
 }
 
 /**
- * GPT-2's way to write bytes as letters: printable ones stand for themselves, the others for the
- * letters from U+0100 on.
+ * GPT-2's encoding of bytes as letters: a printable byte is its own character, the others are the
+ * characters from U+0100 on.
  */
 const byteByLetter: ReadonlyMap<string, number> = (() => {
   let next = 0x100;

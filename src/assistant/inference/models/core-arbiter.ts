@@ -2,21 +2,21 @@ import type { Clock } from "../../../base/clock.ts";
 import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 
 /**
- * How long one model computes while another of the same class waits, in milliseconds: long beside the
- * step of a large model (10 to 100 ms), so that hand-overs are rare; short beside what a reader notices.
+ * How long one model computes while another of the same class waits, in milliseconds: as long as a step of
+ * a large model (10 to 100 ms) or longer, so that switches are rare; too short for a reader to notice.
  */
 const SLICE_MS = 100;
 
 /**
- * Background work that has waited this long for the cores gets them for one step, in milliseconds: so
- * that another model's interactive work, which never pauses, does not keep it waiting for ever.
+ * Background work that has waited this long for the cores gets them for one step, in milliseconds, so
+ * that continuous interactive work of another model does not starve it.
  */
 const AGEING_MS = 2_000;
 
 interface Waiter {
-  readonly member: CoreClient;
+  readonly client: CoreClient;
   readonly priority: RequestPriority;
-  /** By the clock. */
+  /** When the wait began, by the clock. */
   readonly since: number;
   grant(): void;
 }
@@ -27,45 +27,45 @@ interface CoreClient {
 }
 
 /**
- * Lends the machine's cores to one model at a time. Interactive work goes first; models whose work is of
- * the same class take turns. Nobody is interrupted: the holder lets go between two steps.
+ * Lends the machine's cores to one model at a time. Interactive work comes first; models with work of the
+ * same class alternate. The holder is never interrupted: it releases the cores between two steps.
  */
 export class CoreArbiter {
   readonly #clock: Clock;
   readonly #waiting: Waiter[] = [];
-  #holder: { readonly member: CoreClient; readonly since: number } | undefined;
+  #holder: { readonly client: CoreClient; readonly since: number } | undefined;
 
   constructor(options: { readonly clock: Clock }) {
     this.#clock = options.clock;
   }
 
-  /** The cores as one model sees them. */
+  /** Creates a model's lease on the cores. */
   createCores(): CoreLease {
-    const member: CoreClient = { listeners: new Set(), contested: false };
+    const client: CoreClient = { listeners: new Set(), contested: false };
     return {
-      hold: (priority, signal) => this.#hold(member, priority, signal),
-      release: () => this.#release(member),
+      hold: (priority, signal) => this.#hold(client, priority, signal),
+      release: () => this.#release(client),
       onContest: (listener) => {
-        member.listeners.add(listener);
-        return () => member.listeners.delete(listener);
+        client.listeners.add(listener);
+        return () => client.listeners.delete(listener);
       },
     };
   }
 
-  async #hold(member: CoreClient, priority: RequestPriority, signal: AbortSignal): Promise<void> {
+  async #hold(client: CoreClient, priority: RequestPriority, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (!this.#holder) {
-      this.#assignTo(member);
+      this.#assignTo(client);
       return;
     }
-    if (this.#holder.member === member) {
+    if (this.#holder.client === client) {
       if (!this.#hasToYield(priority)) return;
       this.#holder = undefined;
-      const turn = this.#wait(member, priority, signal);
-      this.#grantNext(member);
+      const turn = this.#wait(client, priority, signal);
+      this.#grantNext(client);
       return turn;
     }
-    return this.#wait(member, priority, signal);
+    return this.#wait(client, priority, signal);
   }
 
   #hasToYield(priority: RequestPriority): boolean {
@@ -76,7 +76,7 @@ export class CoreArbiter {
     return this.#clock.now() - this.#holder.since >= SLICE_MS;
   }
 
-  #wait(member: CoreClient, priority: RequestPriority, signal: AbortSignal): Promise<void> {
+  #wait(client: CoreClient, priority: RequestPriority, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const removeWaiter = () => {
         const index = this.#waiting.indexOf(waiter);
@@ -89,7 +89,7 @@ export class CoreArbiter {
         reject(signal.reason);
       };
       const waiter: Waiter = {
-        member,
+        client,
         priority,
         since: this.#clock.now(),
         grant: () => {
@@ -103,24 +103,24 @@ export class CoreArbiter {
     });
   }
 
-  #release(member: CoreClient): void {
-    if (this.#holder?.member !== member) return;
+  #release(client: CoreClient): void {
+    if (this.#holder?.client !== client) return;
     this.#holder = undefined;
     this.#grantNext();
   }
 
-  /** `last`: who has just had them, and gets them back only where nobody of its class waits. */
+  /** `last`, which has just had the cores, gets them again only if no other client waits. */
   #grantNext(last?: CoreClient): void {
     const next = this.#chooseNext(last) ?? this.#chooseNext();
     if (!next) return;
-    this.#assignTo(next.member);
+    this.#assignTo(next.client);
     next.grant();
     this.#notifyContest();
   }
 
-  /** Who has waited too long first, then interactive, then whoever has waited longest. */
+  /** Chooses an aged waiter first, then an interactive one, then the one that has waited longest. */
   #chooseNext(except?: CoreClient): Waiter | undefined {
-    const waiting = this.#waiting.filter(({ member }) => member !== except);
+    const waiting = this.#waiting.filter(({ client }) => client !== except);
     return (
       waiting.find((waiter) => this.#isAged(waiter)) ??
       waiting.find(({ priority }) => priority === "interactive") ??
@@ -132,15 +132,15 @@ export class CoreArbiter {
     return priority === "background" && this.#clock.now() - since >= AGEING_MS;
   }
 
-  #assignTo(member: CoreClient): void {
-    this.#holder = { member, since: this.#clock.now() };
+  #assignTo(client: CoreClient): void {
+    this.#holder = { client, since: this.#clock.now() };
     this.#notifyContest();
   }
 
   #notifyContest(): void {
-    const holder = this.#holder?.member;
+    const holder = this.#holder?.client;
     if (!holder) return;
-    const contested = this.#waiting.some(({ member }) => member !== holder);
+    const contested = this.#waiting.some(({ client }) => client !== holder);
     if (holder.contested === contested) return;
     holder.contested = contested;
     for (const listener of holder.listeners) listener(contested);

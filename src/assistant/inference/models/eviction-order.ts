@@ -1,32 +1,32 @@
-/** What a model needs in order to be loaded, in bytes. */
+/** The memory that a model needs, in bytes. */
 export interface MemoryNeed {
-  /** With all that the engine would like to give it. */
+  /** With the context and the sequences that the engine prefers. */
   readonly wanted: number;
-  /** With the least that is of use. */
+  /** With the smallest useful context and one sequence. */
   readonly least: number;
 }
 
-/** A model that takes memory. */
+/** A model that uses memory. */
 export interface Occupant {
   readonly memoryBytes: number;
-  /** Somebody wants it there at all times. */
+  /** True if the model is to be loaded at all times. */
   readonly isPinned: boolean;
-  /** Resident, and nobody uses it. */
+  /** True if the model is resident and no request uses it. */
   readonly isIdle: boolean;
-  /** It is being unloaded already. */
+  /** True while the model is being unloaded. */
   readonly isUnloading: boolean;
-  /** By the clock, in milliseconds. */
+  /** The time of the last use by the clock, in milliseconds. */
   readonly lastUsed: number;
 }
 
 /**
- * Who is unloaded next for a newcomer; `wait`: somebody may make room by and by; `nobody`: what is free
- * is all that it gets. In this order:
+ * Chooses the model to evict for a newcomer. Returns `wait` if models in use may become idle, and `none`
+ * if the newcomer gets only the free memory. The rules:
  *
- * 1. Models that are there on demand go for all that the newcomer wants: the idle ones at once, those in
- *    use when they are done, unless that takes too long (`isLate`).
- * 2. Pinned models go only where the newcomer would not fit even with its least, and only where that is
- *    enough: none is unloaded for a larger context of another, and none in vain.
+ * 1. Unpinned models are evicted until all that the newcomer wants is free: idle ones at once, models in
+ *    use when they become idle, unless that takes too long (`isLate`).
+ * 2. Pinned models are evicted only if the newcomer would otherwise not fit even with its least, and only
+ *    if evicting them is enough.
  */
 export function chooseEviction<T extends Occupant>(
   others: readonly T[],

@@ -3,24 +3,24 @@ import { join } from "node:path";
 import { AssistantError } from "../../assistant-error.ts";
 import { splitPartPattern, statModelFile } from "./model-file-stat.ts";
 
-/** A model that could be loaded. */
+/** A model that can be loaded. */
 export interface KnownModel {
   readonly id: string;
   readonly path: string;
-  /** Other names that clients may use. */
+  /** Alternative names for clients. */
   readonly aliases: readonly string[];
-  /** When its file was last written, in milliseconds since the Unix epoch: another time is another file. */
+  /** When the file was last written, in epoch milliseconds; another time means another file. */
   readonly modifiedMs: number;
-  /** Of all its files; undefined where they cannot be looked at, and for the stub's, which has none. */
+  /** The size of all files; undefined if they cannot be read, or for the stub's model, which has none. */
   readonly sizeBytes: number | undefined;
-  /** Loaded at start and kept: named on the command line, or wanted by whoever drives the control socket. */
+  /** Loaded at start and kept: named on the command line, or registered so through the control socket. */
   readonly isPinned: boolean;
-  /** Of one sequence, in tokens; undefined: the engine decides. */
+  /** The context of one sequence in tokens; undefined if the engine decides. */
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
-  /** What it may take, beside what all models together may; undefined: no limit of its own. */
+  /** The model's own memory limit, in addition to the common one; undefined if there is none. */
   readonly memoryBytesMax: number | undefined;
-  /** What was asked for when it was registered; the two above have the daemon's own settings where nothing was. */
+  /** The values of the registration; the two members above fall back to the daemon's settings. */
   readonly wanted: {
     readonly contextTokens: number | undefined;
     readonly sequences: number | undefined;
@@ -30,7 +30,7 @@ export interface KnownModel {
 export interface ModelRegistration {
   readonly id: string;
   readonly path: string;
-  /** Further names, for as long as it is registered. */
+  /** Alternative names while the model is registered. */
   readonly aliases?: readonly string[];
   readonly isPinned: boolean;
   readonly contextTokens?: number | undefined;
@@ -38,7 +38,7 @@ export interface ModelRegistration {
   readonly memoryBytesMax?: number | undefined;
 }
 
-/** Whether loading one comes to the same as loading the other. */
+/** Returns true if loading either gives the same model. */
 export function hasSameLoadSettings(one: KnownModel, other: KnownModel): boolean {
   return (
     one.path === other.path &&
@@ -48,32 +48,32 @@ export function hasSameLoadSettings(one: KnownModel, other: KnownModel): boolean
   );
 }
 
-/** Of its own, in bytes; Infinity: none. */
+/** Returns the model's own limit in bytes; Infinity if there is none. */
 export function getMemoryLimit({ memoryBytesMax }: KnownModel): number {
   return memoryBytesMax ?? Number.POSITIVE_INFINITY;
 }
 
-/** What a model may be called: a repository path with an optional tag, as hubs and Ollama write it. */
+/** A model id: a repository path with an optional tag, as hubs and Ollama write it. */
 export const modelIdPattern =
   "^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*(:[A-Za-z0-9._-]+)?$";
 export const MODEL_ID_LENGTH_MAX = 255;
 
 /**
- * Which models there are: those that were named when the daemon started, those that the control socket
- * registered, and every GGUF file in the models folder, which is read anew each time.
+ * The list of models: those named when the daemon started, those registered through the control socket,
+ * and every GGUF file in the models folder, which is read for each call.
  */
 export class KnownModels {
   readonly #folder: string | undefined;
   readonly #registered = new Map<string, ModelRegistration>();
-  /** Alias to id. */
+  /** Maps each alias to a model id. */
   readonly #aliases: ReadonlyMap<string, string>;
   readonly #defaults: Pick<ModelRegistration, "contextTokens" | "sequences">;
 
   constructor(options: {
-    /** Undefined: none, as with the stub engine. */
+    /** The models folder; undefined if there is none, as with the stub engine. */
     readonly folder: string | undefined;
     readonly aliases: ReadonlyMap<string, string>;
-    /** For models that were registered without their own. */
+    /** The default for models that were registered without a context. */
     readonly contextTokens?: number | undefined;
     readonly sequences?: number | undefined;
   }) {
@@ -83,8 +83,8 @@ export class KnownModels {
   }
 
   /**
-   * Adds a model, or replaces the one of the same id. Rejects with `invalid_request` for a name that is
-   * none, or that is another model's: requests would go to one of the two, and nobody knows to which.
+   * Adds a model, or replaces the one with the same id. Rejects with `invalid_request` if a name is
+   * malformed or belongs to another model.
    */
   async register(model: ModelRegistration): Promise<void> {
     assertId(model.id, "id");
@@ -101,23 +101,23 @@ export class KnownModels {
     this.#registered.set(model.id, { ...model, aliases });
   }
 
-  /** The file stays; a model of the folder is known all the same. */
+  /** Keeps the file; a file in the models folder stays listed. */
   unregister(id: string): void {
     this.#registered.delete(id);
   }
 
-  /** Registered ones in the order in which they came, then those of the folder by name. */
+  /** Returns the registered models in the order of registration, then those of the folder by name. */
   async list(): Promise<readonly KnownModel[]> {
     const ofFolder = (await this.#listFolder())
       .filter(({ id }) => !this.#registered.has(id))
       .toSorted((one, other) => (one.id < other.id ? -1 : 1));
-    // Looked at each time, since files are replaced.
+    // Files can be replaced at any time, so their facts are read for each call.
     return Promise.all(
       [...this.#registered.values(), ...ofFolder].map((model) => this.describe(model)),
     );
   }
 
-  /** As a model would be known that was registered so; registers nothing. */
+  /** Returns the model that this registration would give, without registering it. */
   async describe(model: ModelRegistration): Promise<KnownModel> {
     assertId(model.id, "id");
     const { modifiedMs, sizeBytes } = await statModelFile(model.path);
@@ -136,25 +136,25 @@ export class KnownModels {
     };
   }
 
-  /** By id or alias. Rejects with `model_not_found` and the names that there are. */
+  /** Finds a model by id or alias. Rejects with `model_not_found`; the message lists the models. */
   async find(name: string): Promise<KnownModel> {
     const models = await this.list();
     const id = this.#findIdByAlias(name) ?? name;
     const found = models.find((model) => model.id === id);
     if (found) return found;
-    const there = models.map((model) => model.id);
+    const ids = models.map((model) => model.id);
     const missing =
       id === name
         ? `there is no model "${name}"`
-        : `"${name}" is another name for the model "${id}", which is not there`;
+        : `"${name}" is an alias of the model "${id}", which does not exist`;
     throw new AssistantError(
       "model_not_found",
-      `${missing}. ${there.length > 0 ? `There is: ${formatIds(there)}` : NO_MODELS_HINT}`,
+      `${missing}. ${ids.length > 0 ? `Available models: ${formatIds(ids)}` : NO_MODELS_HINT}`,
       { param: "model" },
     );
   }
 
-  /** Whose other name it is, of all but one model. */
+  /** Returns the id of the model that has this alias; `except` is left out. */
   #findIdByAlias(name: string, except?: string): string | undefined {
     const configured = this.#aliases.get(name);
     if (configured !== undefined) return configured === except ? undefined : configured;
@@ -180,27 +180,27 @@ export class KnownModels {
 }
 
 const NO_MODELS_HINT =
-  'There is none at all yet: start with --model FILE.gguf, or put a GGUF file into the folder "models" of the data directory';
+  'No model is available yet: start with --model FILE.gguf, or put a GGUF file into the folder "models" of the data directory';
 
 function assertId(id: string, param: string): void {
   if (id.length <= MODEL_ID_LENGTH_MAX && new RegExp(modelIdPattern).test(id)) return;
   throw new AssistantError(
     "invalid_request",
-    `"${id.slice(0, MODEL_ID_LENGTH_MAX)}" is not a model id: letters, digits, ".", "_" and "-", parts divided by "/", and a tag after ":"`,
+    `"${id.slice(0, MODEL_ID_LENGTH_MAX)}" is not a model id: letters, digits, ".", "_" and "-", parts separated by "/", and an optional tag after ":"`,
     { param },
   );
 }
 
 function nameTakenError(name: string, owner: string, param: string): AssistantError {
-  const whose = name === owner ? "the name of a model itself" : `a name of the model "${owner}"`;
+  const usage = name === owner ? "the id of another model" : `an alias of the model "${owner}"`;
   return new AssistantError(
     "invalid_request",
-    `"${name}" is ${whose}; a name leads to one model only: choose another`,
+    `"${name}" is ${usage}; a name can belong to one model only: choose another`,
     { param },
   );
 }
 
-/** The first ten. */
+/** Lists the first ten ids. */
 function formatIds(ids: readonly string[]): string {
   const more = ids.length - 10;
   return `${ids.slice(0, 10).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;

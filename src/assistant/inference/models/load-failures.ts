@@ -1,33 +1,33 @@
 import { AssistantError } from "../../assistant-error.ts";
 
-/** The first wait after a failure, doubled with each one that follows, in milliseconds. */
+/** The back-off after the first failure, doubled after each further one, in milliseconds. */
 const BACKOFF_FIRST_MS = 1_000;
-/** A model that fails for ever is tried once a minute. */
+/** The longest back-off: a model that always fails is tried once a minute. */
 const BACKOFF_MAX_MS = 60_000;
-/** A model that held this long and fails then has not failed before. */
+/** The back-off starts again if the model ran this long before it failed, in milliseconds. */
 const HEALTHY_AFTER_MS = 60_000;
 
 interface LoadFailure {
   readonly error: AssistantError;
-  /** How often in a row. */
+  /** The number of consecutive failures. */
   readonly count: number;
-  /** When it may be tried again, by the clock. */
+  /** When the model may be loaded again, by the clock. */
   readonly retryAt: number;
-  /** What the file looked like; another file is another matter. */
+  /** When the file was last written; the failure does not count for a changed file. */
   readonly fileStamp: number;
 }
 
-/** What went wrong with models, and when each may be tried again. Times are the clock's, in milliseconds. */
+/** Records failures of models and when each may be loaded again. Times are the clock's, in milliseconds. */
 export class LoadFailures {
   readonly #failures = new Map<string, LoadFailure>();
 
-  /** `heldMs`: how long the model had been there before it ended; 0 where it never was. */
+  /** `heldMs`: how long the model was resident before it failed; 0 if the load failed. */
   add(
     id: string,
     failure: { error: AssistantError; now: number; heldMs: number; fileStamp: number },
   ): LoadFailure {
     const before = failure.heldMs >= HEALTHY_AFTER_MS ? 0 : (this.#failures.get(id)?.count ?? 0);
-    // Memory may be free the next moment, and finding out takes no load.
+    // Memory may become free at any time, and checking it needs no load.
     const waitMs =
       failure.error.code === "insufficient_memory"
         ? 0
@@ -42,7 +42,7 @@ export class LoadFailures {
     return added;
   }
 
-  /** The last failure of this file, whether its wait is over or not. */
+  /** Returns the last failure of this file, even if its back-off has ended. */
   get(id: string, fileStamp: number): LoadFailure | undefined {
     const failure = this.#failures.get(id);
     return failure?.fileStamp === fileStamp ? failure : undefined;
@@ -57,17 +57,17 @@ export class LoadFailures {
   }
 }
 
-/** What an engine threw, as callers may hear it. */
+/** Converts an engine's error into one that callers may see. */
 export function toLoadError(error: unknown, id: string): AssistantError {
   return error instanceof AssistantError
     ? error
     : new AssistantError("model_unusable", `model ${id} could not be loaded`, { cause: error });
 }
 
-/** The same error, for whoever asks before the time has come. */
+/** Returns the same error for requests during the back-off. */
 export function withRetryAfter(error: AssistantError, waitMs: number): AssistantError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-  // Other errors say themselves what to do.
+  // The messages of other errors already contain a hint.
   const hint = error.code === "engine_failed" ? `; try again in ${seconds} s` : "";
   return new AssistantError(error.code, `${error.message}${hint}`, {
     param: error.param,
@@ -76,7 +76,7 @@ export function withRetryAfter(error: AssistantError, waitMs: number): Assistant
   });
 }
 
-/** For the log: what was foreseen is told in a line, anything else with its stack. */
+/** Returns log fields: code and message of an expected error, any other error with its stack. */
 export function toLogFields(error: unknown): object {
   return error instanceof AssistantError && error.code !== "internal"
     ? { code: error.code, reason: error.message }

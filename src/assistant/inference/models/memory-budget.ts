@@ -3,41 +3,38 @@ import { createTimeLimit } from "../../../base/time-limit.ts";
 import { chooseEviction, type MemoryNeed, type Occupant } from "./eviction-order.ts";
 import type { Resident } from "./resident.ts";
 
-/** How long a load waits until models that are busy leave room for it, in milliseconds. */
+/** How long a load waits for models in use to become idle, in milliseconds. */
 const EVICTION_WAIT_MS = 60_000;
 
-/** The memory that models share: who has to go so that another fits. */
+interface MemoryBudgetOptions {
+  /** The limit for all loaded models together. */
+  readonly bytesMax: number;
+  readonly residents: () => readonly Resident[];
+  readonly unload: (resident: Resident) => Promise<void>;
+  readonly logger: Logger;
+}
+
+/** The memory that all models share. Evicts models so that another one fits. */
 export class MemoryBudget {
-  readonly #bytesMax: number;
-  readonly #residents: () => readonly Resident[];
-  readonly #unload: (resident: Resident) => Promise<void>;
-  readonly #logger: Logger;
+  readonly #options: MemoryBudgetOptions;
   readonly #changeListeners = new Set<() => void>();
 
-  constructor(options: {
-    readonly bytesMax: number;
-    readonly residents: () => readonly Resident[];
-    readonly unload: (resident: Resident) => Promise<void>;
-    readonly logger: Logger;
-  }) {
-    this.#bytesMax = options.bytesMax;
-    this.#residents = options.residents;
-    this.#unload = options.unload;
-    this.#logger = options.logger;
+  constructor(options: MemoryBudgetOptions) {
+    this.#options = options;
   }
 
   /**
-   * Unloads idle models, least recently used first, until there is room; waits a while for those in use.
-   * Resolves to what is free, which may be less than wanted: the engine may do with a smaller context.
-   * Who goes, and for how much, is `nextToGo`'s to say.
+   * Evicts models in the order of `chooseEviction` until enough memory is free; waits for models in use,
+   * but not longer than a minute. Resolves to the free bytes, which may be fewer than wanted: the engine
+   * can choose a smaller context. Rejects if the newcomer's load is aborted.
    */
   async evictFor(need: MemoryNeed, newcomer: Resident): Promise<number> {
     using limit = createTimeLimit(newcomer.loadAbort.signal, EVICTION_WAIT_MS);
     for (;;) {
-      // One that is still to be loaded takes nothing yet, and waits for this one.
-      const others = this.#residents().filter(({ model }) => model !== undefined);
-      const taken = others.reduce((total, { model }) => total + (model?.memoryBytes ?? 0), 0);
-      const freeBytes = this.#bytesMax - taken;
+      // A model that is not loaded yet uses no memory; its load waits for this one.
+      const others = this.#options.residents().filter(({ model }) => model !== undefined);
+      const usedBytes = others.reduce((total, { model }) => total + (model?.memoryBytes ?? 0), 0);
+      const freeBytes = this.#options.bytesMax - usedBytes;
       const isLate = limit.signal.aborted;
       const next = chooseEviction(others.map(toOccupant), need, { freeBytes, isLate });
       if (next === "none") return freeBytes;
@@ -46,20 +43,20 @@ export class MemoryBudget {
         newcomer.loadAbort.signal.throwIfAborted();
         continue;
       }
-      this.#logger.info(
+      this.#options.logger.info(
         { model: next.resident.known.id, for: newcomer.known.id },
         "a model is evicted to free memory for another",
       );
-      await this.#unload(next.resident);
+      await this.#options.unload(next.resident);
     }
   }
 
-  /** A model has become idle, or has gone. */
+  /** Reports that a model has become idle or was unloaded. */
   notifyChange(): void {
     for (const listener of this.#changeListeners) listener();
   }
 
-  /** Resolves to true at the next `notify`, to false where the signal aborts first. */
+  /** Resolves to true at the next `notifyChange`, or to false if the signal aborts first. */
   waitForChange(signal: AbortSignal): Promise<boolean> {
     return new Promise((resolve) => {
       const settle = (isChanged: boolean) => {

@@ -2,12 +2,12 @@ import type { ModelFacts } from "../inference-engine.ts";
 import type { MemoryNeed } from "./eviction-order.ts";
 import type { KnownModel } from "./known-models.ts";
 
-/** What the engine prefers, and the smallest context that it gives a model, where neither was asked for. */
+/** The engine's preferred context, its smallest context, and its preferred sequences, as defaults. */
 const CONTEXT_TOKENS_PREFERRED = 8_192;
 const CONTEXT_TOKENS_LEAST = 512;
 const SEQUENCES_PREFERRED = 8;
 
-/** In bytes: with all that the engine would like to give the model, and with the least that is of use. */
+/** Computes a model's memory need in bytes from its facts and its registered settings. */
 export function computeMemoryNeed(
   facts: ModelFacts,
   { contextTokens, sequences }: KnownModel,

@@ -1,28 +1,27 @@
+import { LRUCache } from "lru-cache";
 import type { InferenceEngine, ModelFacts } from "../inference-engine.ts";
 import type { KnownModel } from "./known-models.ts";
 
-/** Facts of this many files are kept; a folder of models is smaller. */
+/** More than the files of a typical folder of models. */
 const ENTRIES_MAX = 256;
 
-/** What files say of themselves, read once for each state of a file. */
+/** Caches the facts of model files by path and modification time. */
 export class ModelFactsCache {
   readonly #engine: InferenceEngine;
-  readonly #facts = new Map<string, Promise<ModelFacts>>();
+  readonly #facts = new LRUCache<string, Promise<ModelFacts>>({ max: ENTRIES_MAX });
 
   constructor(options: { readonly engine: InferenceEngine }) {
     this.#engine = options.engine;
   }
 
-  /** Rejects as `Engine.inspect` does; a failure is not kept. */
+  /** Rejects as `InferenceEngine.inspect` does; a failure is not cached. */
   async get(known: KnownModel): Promise<ModelFacts> {
     const key = JSON.stringify([known.id, known.path, known.modifiedMs]);
     const cached = this.#facts.get(key);
     if (cached) return cached;
-    // Shared by all who ask, so that none of them may abort it.
+    // The result is shared, so no single caller may abort the read.
     const reading = this.#engine.inspect(known, new AbortController().signal);
     this.#facts.set(key, reading);
-    const oldest = this.#facts.keys().next().value;
-    if (this.#facts.size > ENTRIES_MAX && oldest !== undefined) this.#facts.delete(oldest);
     try {
       return await reading;
     } catch (error) {

@@ -1,29 +1,29 @@
 import { stat } from "node:fs/promises";
 
-/** Parts of a model that is split over several files: the first one stands for all. */
+/** Matches the end of the file name of a model's part, without `.gguf`. */
 export const splitPartPattern = /-(?<part>[0-9]{5})-of-(?<count>[0-9]{5})$/;
 
-/** More parts than any model has; what a file's name says is not believed beyond that. */
+/** More parts than any model has; a file name that claims more is read as that of a single file. */
 const PARTS_MAX = 512;
 
-/** When a model's files were last written, in milliseconds since the Unix epoch, and their size in bytes. */
 export interface ModelFileStat {
-  /** 0 where they cannot be looked at: loading them will say why. */
+  /** The latest change of the model's files, in epoch milliseconds; 0 if they cannot be read. */
   readonly modifiedMs: number;
+  /** The size of all files; undefined if they cannot be read. */
   readonly sizeBytes: number | undefined;
 }
 
-/** `path`: "" for the stub's, which has no file; of a split model the first part. */
+/** `path`: the file, or the first part of a split model; "" for the stub's model, which has no file. */
 export async function statModelFile(path: string): Promise<ModelFileStat> {
   if (path === "") return { modifiedMs: 0, sizeBytes: undefined };
   const stats = await Promise.all(
     listPartPaths(path).map((part) => stat(part).catch(() => undefined)),
   );
-  const there = stats.filter((look) => look !== undefined);
-  if (there.length === 0) return { modifiedMs: 0, sizeBytes: undefined };
+  const found = stats.filter((stats) => stats !== undefined);
+  if (found.length === 0) return { modifiedMs: 0, sizeBytes: undefined };
   return {
-    modifiedMs: Math.max(...there.map(({ mtimeMs }) => mtimeMs)),
-    sizeBytes: there.reduce((total, { size }) => total + size, 0),
+    modifiedMs: Math.max(...found.map(({ mtimeMs }) => mtimeMs)),
+    sizeBytes: found.reduce((total, { size }) => total + size, 0),
   };
 }
 

@@ -2,53 +2,53 @@ import type { Clock } from "../../../base/clock.ts";
 import type { LoadedModel } from "../inference-engine.ts";
 import type { KnownModel } from "./known-models.ts";
 
-/** A resident model in use; it is not unloaded before it is let go. */
+/** The right to use a resident model; the model is not unloaded before the lease is released. */
 export interface ModelLease {
   readonly model: LoadedModel;
   /** Safe to call twice. */
   release(): void;
 }
 
-/** What a timer can hold, 24 days; a model that is to stay longer stays. */
+/** The longest timer, 24 days; a model with a longer time is kept forever. */
 const KEEP_ALIVE_MS_MAX = 2 ** 31 - 1;
 
-/** One model on its way into memory, in it, or on its way out: loading -> resident -> unloading. */
+interface ResidentOptions {
+  readonly known: KnownModel;
+  readonly clock: Clock;
+  /** How long the idle model is kept in memory if no lease sets another time. */
+  readonly keepAliveMs: number;
+  readonly onIdle: () => void;
+  /** Called when the model has been idle for its time. */
+  readonly onExpired: () => void;
+}
+
+/** A model that is loading, in memory or unloading: loading -> resident -> unloading. */
 export class Resident {
-  /** As it was registered last; its file and settings are those that it was loaded with. */
+  /** The latest registration, which has the same file and settings as the loaded model. */
   known: KnownModel;
   state: "loading" | "resident" | "unloading" = "loading";
-  /** Ends a load. */
+  /** Aborts the load. */
   readonly loadAbort = new AbortController();
-  /** Resolves when it is resident, rejects when it cannot be. */
+  /** Resolves when the model is resident; rejects when the load fails. */
   ready: Promise<LoadedModel> = new Promise(() => {});
-  /** Resolves when it is gone. */
+  /** Resolves when the model is unloaded; undefined before the unloading begins. */
   unloaded: Promise<void> | undefined;
   model: LoadedModel | undefined;
-  /** Epoch milliseconds, as everything here that is a time. */
+  /** Epoch milliseconds, like all times here. */
   loadedAt = 0;
   lastUsed: number;
-  /** When it goes, while it is idle; undefined: not by itself. */
+  /** When the idle model is unloaded; undefined if it is in use, or kept. */
   expiresAt: number | undefined;
-  readonly #clock: Clock;
-  readonly #onIdle: () => void;
-  readonly #onExpired: () => void;
+  readonly #options: ResidentOptions;
   #leases = 0;
   #keepAliveMs: number;
   #cancelExpiry = () => {};
 
-  constructor(options: {
-    readonly known: KnownModel;
-    readonly clock: Clock;
-    readonly keepAliveMs: number;
-    readonly onIdle: () => void;
-    readonly onExpired: () => void;
-  }) {
+  constructor(options: ResidentOptions) {
+    this.#options = options;
     this.known = options.known;
-    this.#clock = options.clock;
     this.#keepAliveMs = options.keepAliveMs;
-    this.#onIdle = options.onIdle;
-    this.#onExpired = options.onExpired;
-    this.lastUsed = this.#clock.now();
+    this.lastUsed = options.clock.now();
   }
 
   get isInUse(): boolean {
@@ -58,14 +58,14 @@ export class Resident {
   markLoaded(model: LoadedModel): void {
     this.model = model;
     this.state = "resident";
-    this.loadedAt = this.#clock.now();
+    this.loadedAt = this.#options.clock.now();
     if (!this.isInUse) this.#becomeIdle();
   }
 
-  /** `keepAliveMs`: how long it stays after this use, and after later ones that do not say. */
+  /** `keepAliveMs`: how long the idle model is kept after this lease and later ones that set no time. */
   lease(model: LoadedModel, keepAliveMs: number | undefined): ModelLease {
     this.#leases++;
-    this.lastUsed = this.#clock.now();
+    this.lastUsed = this.#options.clock.now();
     this.cancelExpiry();
     if (keepAliveMs !== undefined) this.#keepAliveMs = keepAliveMs;
     let released = false;
@@ -75,13 +75,13 @@ export class Resident {
         if (released) return;
         released = true;
         this.#leases--;
-        this.lastUsed = this.#clock.now();
+        this.lastUsed = this.#options.clock.now();
         if (!this.isInUse) this.#becomeIdle();
       },
     };
   }
 
-  /** It does not go by itself any more. */
+  /** Cancels the timer that would unload the idle model. */
   cancelExpiry(): void {
     this.#cancelExpiry();
     this.expiresAt = undefined;
@@ -90,11 +90,11 @@ export class Resident {
   #becomeIdle(): void {
     this.cancelExpiry();
     if (this.#keepAliveMs <= KEEP_ALIVE_MS_MAX && this.state === "resident") {
-      this.expiresAt = this.#clock.now() + this.#keepAliveMs;
-      this.#cancelExpiry = this.#clock.setTimer(this.#keepAliveMs, () => {
-        if (!this.isInUse && this.state === "resident") this.#onExpired();
+      this.expiresAt = this.#options.clock.now() + this.#keepAliveMs;
+      this.#cancelExpiry = this.#options.clock.setTimer(this.#keepAliveMs, () => {
+        if (!this.isInUse && this.state === "resident") this.#options.onExpired();
       });
     }
-    this.#onIdle();
+    this.#options.onIdle();
   }
 }

@@ -12,18 +12,18 @@ export type AnswerDelta = DeltaOf<
 export interface AnswerEnd {
   readonly deltas: readonly AnswerDelta[];
   readonly calledTools: boolean;
-  /** Not counted here: text does not tell how many tokens it was. */
+  /** Not counted here: the number of tokens cannot be derived from text. */
   readonly reasoningTokens: undefined;
   readonly calls: readonly ToolCall[];
 }
 
 type Logprobs = readonly TokenLogprob[];
 
-/** Takes one answer of a model, as it comes, apart into text, thoughts and calls of tools. */
+/** Parses a streamed answer of a model into text, reasoning and tool calls. */
 export class AnswerParser {
   readonly #reasoning: ReasoningSplitter | undefined;
   readonly #calls: ToolCallSplitter | undefined;
-  /** Of tokens whose text is held back. */
+  /** The logprobs of tokens whose text is held back. */
   #heldLogprobs: TokenLogprob[] = [];
 
   constructor(options: {
@@ -74,10 +74,10 @@ export class AnswerParser {
   }
 
   /**
-   * Logprobs go with the text that they were waiting for; those of thoughts and calls are not told, as a
-   * client would take them for the answer's.
+   * Adds the held logprobs to the last text delta. Logprobs of reasoning and tool calls are dropped, because
+   * a client would attribute them to the answer's text.
    */
-  #withLogprobs(deltas: AnswerDelta[], isAsked: boolean): readonly AnswerDelta[] {
+  #withLogprobs(deltas: AnswerDelta[], hasLogprobs: boolean): readonly AnswerDelta[] {
     const last = deltas.findLastIndex(({ type }) => type === "text");
     const delta = deltas[last];
     if (delta?.type === "text") {
@@ -85,7 +85,7 @@ export class AnswerParser {
       this.#heldLogprobs = [];
     } else if (deltas.length > 0 || this.#reasoning?.isAnswering === false) {
       this.#heldLogprobs = [];
-    } else if (isAsked && this.#reasoning === undefined && this.#calls === undefined) {
+    } else if (hasLogprobs && this.#reasoning === undefined && this.#calls === undefined) {
       deltas.push({ type: "text", text: "", logprobs: this.#heldLogprobs });
       this.#heldLogprobs = [];
     }

@@ -12,30 +12,30 @@ import { toTemplateMessages, toTemplateTool } from "./template-messages.ts";
 
 export type ChatPrompt = Extract<Prompt, { kind: "chat" }>;
 
-/** What templates and the guard of clients' text ask of a vocabulary. */
+/** The part of a vocabulary that templates and the control-token guard use. */
 export interface ChatVocabulary {
-  /** As the vocabulary writes them; "" where it has none. */
+  /** The text of the token; "" if the vocabulary has none. */
   readonly bosToken: string;
   readonly eosToken: string;
-  /** Texts of the tokens that are not text: those of type control and unknown. */
+  /** The texts of all tokens of the types control and unknown. */
   readonly controlTokens: readonly string[];
 }
 
 export interface ChatTemplateOptions {
-  /** Jinja, as the file has it. */
+  /** The Jinja template from the model file. */
   readonly source: string;
   readonly vocabulary: ChatVocabulary;
-  /** Milliseconds since the Unix epoch; some templates tell the model the date. */
+  /** The time in epoch milliseconds; some templates render the date. */
   readonly now: () => number;
 }
 
-/** Puts a conversation into the words that a model was trained on. */
+/** Renders a conversation in the format that the model was trained on. */
 export class ChatTemplate {
   readonly #options: ChatTemplateOptions;
   readonly #compiled: CompiledTemplate;
   readonly #guard: ControlTokenGuard;
 
-  /** Throws AssistantError `model_unusable` where the template cannot be read. */
+  /** Throws AssistantError `model_unusable` if the template cannot be parsed. */
   constructor(options: ChatTemplateOptions) {
     this.#options = options;
     this.#compiled = compileTemplate(options.source);
@@ -46,8 +46,8 @@ export class ChatTemplate {
   }
 
   /**
-   * The prompt, up to where the model's answer begins. Throws AssistantError `invalid_request` where the
-   * template refuses the conversation, with the template's words, and `model_unusable` where it fails.
+   * Renders the prompt up to the start of the model's answer. Throws AssistantError `invalid_request` with
+   * the template's message if the template refuses the conversation, and `model_unusable` if it fails.
    */
   render(prompt: ChatPrompt): readonly PromptPiece[] {
     const used = new Set<string>();
@@ -61,8 +61,9 @@ export class ChatTemplate {
   }
 
   /**
-   * A name of a control token may be made of a client's text and a template's: `'<|' + name + '|>'`. So
-   * names are counted against a rendering in which no letter of a client's can be a part of one.
+   * Text of a client and text of the template may form a control token together: `'<|' + name + '|>'`.
+   * This method counts the control tokens and compares with a rendering in which all letters of the client
+   * are masked; if the counts differ, it returns the masked rendering.
    */
   #verifyControlTokens(
     pieces: readonly PromptPiece[],
@@ -74,10 +75,10 @@ export class ChatTemplate {
     try {
       strict = this.#render(prompt, new TextMasker(this.#guard, "letters", used));
     } catch (error) {
-      // A template that compares text with words refuses words that it cannot read.
+      // A template that compares the client's text with fixed words may refuse the masked text.
       const { bosToken, eosToken } = this.#options.vocabulary;
-      const own = this.#options.source + bosToken + eosToken;
-      if (names.every((name) => own.includes(name))) return pieces;
+      const knownText = this.#options.source + bosToken + eosToken;
+      if (names.every((name) => knownText.includes(name))) return pieces;
       throw error;
     }
     return names.length > this.#guard.findControlTokens(strict).length ? strict : pieces;
@@ -96,7 +97,7 @@ export class ChatTemplate {
         withTemplateErrors(() => this.#compiled.capabilities),
         mask,
       ),
-      // Most templates ask whether it is there, or whether it is none.
+      // Most templates test whether `tools` is defined or none.
       ...((tools.length > 0 || capabilities.wantsEmptyTools) && { tools }),
       add_generation_prompt: true,
       bos_token: this.#options.vocabulary.bosToken,

@@ -1,16 +1,17 @@
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
+import { LRUCache } from "lru-cache";
 import { runWithTimeLimit } from "./run-with-time-limit.ts";
 import { strftime } from "./strftime.ts";
 import { probeTemplate, type TemplateCapabilities } from "./template-capabilities.ts";
 
-/** Rendering takes a millisecond; a template that takes so long does not end. */
+/** Rendering takes about a millisecond; a template that takes this long loops forever. */
 const RENDER_MS_MAX = 2_000;
 
-/** Templates of models in use; each is some kilobytes. */
+/** More than the models in use; a template has a few kilobytes. */
 const CACHED_TEMPLATES_MAX = 16;
-const templateCache = new Map<string, CompiledTemplate>();
+const templateCache = new LRUCache<string, CompiledTemplate>({ max: CACHED_TEMPLATES_MAX });
 
-/** A template that has been parsed, and the answers to what it can do. */
+/** A parsed chat template and its capabilities. */
 export class CompiledTemplate {
   readonly source: string;
   readonly #program: ReturnType<typeof parse>;
@@ -21,16 +22,13 @@ export class CompiledTemplate {
     this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
   }
 
-  /** Parsed once. Throws what the parser throws. */
+  /** Returns the cached template or parses it. Throws the parser's errors. */
   static compile(source: string): CompiledTemplate {
-    const found = templateCache.get(source);
-    if (found !== undefined) return found;
-    const made = runWithTimeLimit(() => new CompiledTemplate(source), RENDER_MS_MAX);
-    templateCache.set(source, made);
-    const oldest = templateCache.keys().next().value;
-    if (templateCache.size > CACHED_TEMPLATES_MAX && oldest !== undefined)
-      templateCache.delete(oldest);
-    return made;
+    const cached = templateCache.get(source);
+    if (cached !== undefined) return cached;
+    const template = runWithTimeLimit(() => new CompiledTemplate(source), RENDER_MS_MAX);
+    templateCache.set(source, template);
+    return template;
   }
 
   /** Throws TimeLimitError. */
@@ -39,11 +37,11 @@ export class CompiledTemplate {
     return this.#capabilities;
   }
 
-  /** Throws TemplateRefusal where the template raises one, TimeLimitError, and what fails in it. */
+  /** Throws TemplateRefusalError if the template raises an exception, TimeLimitError, and Jinja errors. */
   render(variables: Readonly<Record<string, unknown>>, nowMs: number): string {
     return runWithTimeLimit(() => {
       const environment = new Environment();
-      // One after the other: a variable of a request that has the name of a helper is refused.
+      // `set` throws for a name that is set already, so a request cannot replace constants and helpers.
       for (const names of [
         constants,
         createHelpers(nowMs),
@@ -57,15 +55,15 @@ export class CompiledTemplate {
   }
 }
 
-/** What the template itself says is wrong with the conversation. */
+/** Thrown when the template calls `raise_exception`; the message is the template's own. */
 export class TemplateRefusalError extends Error {}
 
 const constants = { true: true, false: false, none: null, True: true, False: false, None: null };
 
-/** Models that can think do so unless they are told not to; templates differ in what they take for said. */
+/** Reasoning is on unless the request turns it off; the defaults of templates differ. */
 const defaultVariables = { enable_thinking: true };
 
-/** More rounds than any conversation has messages. */
+/** More iterations than any conversation has messages. */
 const RANGE_MAX = 100_000;
 
 function createHelpers(nowMs: number): Readonly<Record<string, unknown>> {
@@ -77,7 +75,7 @@ function createHelpers(nowMs: number): Readonly<Record<string, unknown>> {
     range: (first: number, last?: number, step = 1) => {
       const [from, to] = last === undefined ? [0, first] : [first, last];
       const count = Math.max(0, Math.ceil((to - from) / step));
-      if (!(count <= RANGE_MAX)) throw new Error(`range() of more than ${RANGE_MAX} numbers`);
+      if (!(count <= RANGE_MAX)) throw new Error(`range() has more than ${RANGE_MAX} numbers`);
       return Array.from({ length: count }, (_, index) => from + index * step);
     },
   };

@@ -3,17 +3,17 @@ import { NameTrie } from "./name-trie.ts";
 import type { PromptPiece } from "./prompt-piece.ts";
 
 /**
- * Keeps what clients write from becoming control tokens. Before rendering, the letters of every name of a
- * control token in their text are replaced by private-use characters that occur nowhere in the request or
- * the template, one for one; afterwards these become the same letters again, as pieces in which no control
- * token is looked for. A template trims, splits, measures and compares such text as any other.
+ * Prevents clients' text from becoming control tokens. Before rendering, every character of a control
+ * token's name in their text is replaced by one private-use character that occurs neither in the request
+ * nor in the template. After rendering, the original characters are restored in pieces that are tokenised
+ * without control tokens. A template trims, splits, measures and compares masked text like any other.
  */
 export class ControlTokenGuard {
   readonly #names: NameTrie;
   readonly #reversedNames: NameTrie;
   readonly #joined: string;
   readonly #longest: number;
-  /** Characters of names; no other one can be a part of a control token. */
+  /** All characters that occur in names of control tokens. */
   readonly letters: ReadonlySet<string>;
   readonly template: string;
 
@@ -22,17 +22,17 @@ export class ControlTokenGuard {
     this.template = options.template;
     this.letters = new Set(names.flatMap((name) => Array.from(name)));
     this.#names = new NameTrie(names);
-    // Read from their ends, so that the ends of names are beginnings.
+    // Reversed, so that suffixes of names can be found as prefixes.
     this.#reversedNames = new NameTrie(names.map(reverseText));
     this.#joined = names.join("\0");
     this.#longest = names.reduce((longest, { length }) => Math.max(longest, length), 0);
   }
 
-  /** The names that would become control tokens, in order. */
+  /** Returns the names in the pieces that would become control tokens, in order. */
   findControlTokens(pieces: readonly PromptPiece[]): readonly string[] {
     const found: string[] = [];
-    for (const { text, allowsControlTokens: special } of pieces) {
-      if (!special) continue;
+    for (const { text, allowsControlTokens } of pieces) {
+      if (!allowsControlTokens) continue;
       for (let at = 0; at < text.length; at++) {
         const length = this.#names.findLongestAt(text, at);
         if (length === 0) continue;
@@ -44,8 +44,8 @@ export class ControlTokenGuard {
   }
 
   /**
-   * The stretches of a client's text that have to be hidden, in order, apart: names, those that overlap too,
-   * and the beginning of one at the end, which what follows in the prompt could complete.
+   * Returns the spans of a client's text that must be masked, in order and disjoint: names of control
+   * tokens, and a prefix of a name at the end, which the text that follows in the prompt could complete.
    */
   findUnsafeSpans(text: string): readonly Span[] {
     const spans: [number, number][] = [];
@@ -68,7 +68,7 @@ export class ControlTokenGuard {
     return spans;
   }
 
-  /** Whether the text could be a part of a name of which the template writes what comes before. */
+  /** Returns true if the text could complete a name whose beginning is the template's text. */
   canCompleteControlToken(text: string): boolean {
     const trimmed = text.trim();
     if (trimmed === "") return false;
@@ -83,8 +83,8 @@ export class ControlTokenGuard {
 type Span = readonly [from: number, to: number];
 
 /**
- * Hides the texts of one request. `names`: what a template might compare stays readable, and only names of
- * control tokens are hidden; `letters`: every letter that any name has is.
+ * Masks the texts of one request. Mode `names` masks only names of control tokens, so that the template can
+ * compare all other text; mode `letters` masks every character that occurs in a name.
  */
 export class TextMasker {
   readonly #guard: ControlTokenGuard;
@@ -92,10 +92,10 @@ export class TextMasker {
   readonly #unusedCodes: Iterator<string>;
   readonly #codeByCharacter = new Map<string, string>();
   readonly #characterByCode = new Map<string, string>();
-  /** Whether the template might still make a name out of a client's text and its own. */
+  /** True if the template may still form a name from a client's text and its own. */
   mayFormControlToken = false;
 
-  /** `used`: private-use characters that the client's own text has. */
+  /** `used`: the private-use characters in the client's text. */
   constructor(guard: ControlTokenGuard, mode: "names" | "letters", used: ReadonlySet<string>) {
     this.#guard = guard;
     this.#mode = mode;
@@ -109,23 +109,23 @@ export class TextMasker {
       return this.#maskIf(text, (character) => this.#guard.letters.has(character));
     }
     if (this.#guard.canCompleteControlToken(text)) this.mayFormControlToken = true;
-    let hidden = "";
+    let masked = "";
     let at = 0;
     for (const [from, to] of this.#guard.findUnsafeSpans(text)) {
-      hidden += text.slice(at, from) + this.#maskIf(text.slice(from, to), () => true);
+      masked += text.slice(at, from) + this.#maskIf(text.slice(from, to), () => true);
       at = to;
     }
-    return hidden + text.slice(at);
+    return masked + text.slice(at);
   }
 
-  /** Takes a rendered prompt apart where hidden text stands. */
+  /** Splits a rendered prompt into pieces and restores the masked text. */
   unmask(rendered: string): readonly PromptPiece[] {
     if (this.#characterByCode.size === 0)
       return rendered === "" ? [] : [{ text: rendered, allowsControlTokens: true }];
     const codes = [...this.#characterByCode.keys()];
-    // As `tojson(ensure_ascii=true)` writes them, which few templates ask for.
+    // The escapes that `tojson(ensure_ascii=true)` writes; few templates use it.
     const escaped = this.#guard.template.includes("ensure_ascii") ? codes.map(toJsonEscape) : [];
-    const hidden = new RegExp(
+    const masked = new RegExp(
       `(?:[${codes.join("")}]${escaped.map((one) => `|\\${one}`).join("")})+`,
       "g",
     );
@@ -135,7 +135,7 @@ export class TextMasker {
     );
     const pieces: PromptPiece[] = [];
     let at = 0;
-    for (const match of rendered.matchAll(hidden)) {
+    for (const match of rendered.matchAll(masked)) {
       if (match.index > at)
         pieces.push({ text: rendered.slice(at, match.index), allowsControlTokens: true });
       const text = match[0].replaceAll(
@@ -149,7 +149,7 @@ export class TextMasker {
     return pieces;
   }
 
-  /** Space stays, since templates trim it; so does what JSON escapes, since templates quote text. */
+  /** Keeps white space, which templates trim, and characters that JSON escapes, which templates quote. */
   #maskIf(text: string, wanted: (character: string) => boolean): string {
     return text.replaceAll(/[^\s"\\\p{Cc}]/gu, (character) =>
       wanted(character) ? this.#getCode(character) : character,
@@ -163,7 +163,7 @@ export class TextMasker {
       if (next.done === true) {
         throw new AssistantError(
           "invalid_request",
-          "the messages use nearly all of Unicode's private-use characters; leave some of them out",
+          "the messages use nearly all of Unicode's private-use characters; use fewer of them",
           { param: "messages" },
         );
       }
@@ -178,7 +178,7 @@ export class TextMasker {
 const PRIVATE_FIRST = 0xe000;
 const PRIVATE_LAST = 0xf8ff;
 
-/** Adds the private-use characters of a text. */
+/** Adds the text's private-use characters to `found`. */
 export function collectPrivateUse(text: string, found: Set<string>): void {
   for (const [character] of text.matchAll(/[\ue000-\uf8ff]/g)) found.add(character);
 }
@@ -192,7 +192,7 @@ function* generateUnusedCharacters(
   }
 }
 
-/** Applies a function to every text in what JSON holds: names of properties too. */
+/** Applies a function to every text in a JSON value, property names included. */
 export function mapTexts(value: unknown, transform: (text: string) => string): unknown {
   if (typeof value === "string") return transform(value);
   if (Array.isArray(value)) return value.map((entry: unknown) => mapTexts(entry, transform));
@@ -213,7 +213,7 @@ function fromJsonEscape(escape: string): string {
   return String.fromCharCode(Number.parseInt(escape.slice(2), 16));
 }
 
-/** By UTF-16 code unit, as names are searched. */
+/** Reverses by UTF-16 code unit, like the search for names. */
 function reverseText(text: string): string {
   return text.split("").toReversed().join("");
 }

@@ -2,15 +2,15 @@ import type { CompiledTemplate } from "./compiled-template.ts";
 import { TimeLimitError } from "./run-with-time-limit.ts";
 import type { Thinking } from "./tools/tool-grammar.ts";
 
-/** Between what models put their thoughts. */
+/** The tags around a model's reasoning. */
 const thinkingTags = [
   ["<think>", "</think>"],
   ["[THINK]", "[/THINK]"],
 ] as const;
 
 /**
- * How a model with this template sets its thoughts apart; undefined: it knows nothing of that. Some
- * templates open the thoughts themselves, some only for certain variables.
+ * Returns the tags with which a model with this template marks its reasoning; undefined if it has none.
+ * Some templates write the opening tag themselves, some only for certain variables.
  */
 export function detectThinking(
   template: CompiledTemplate,
@@ -42,7 +42,7 @@ function renderProbe(
     );
   } catch (error) {
     if (error instanceof TimeLimitError) throw error;
-    // What is wrong is said when the real messages are rendered.
+    // The error is reported when the real messages are rendered.
     return "";
   }
 }

@@ -2,18 +2,18 @@ import { AssistantError } from "../../assistant-error.ts";
 import { CompiledTemplate, TemplateRefusalError } from "./compiled-template.ts";
 import { TimeLimitError } from "./run-with-time-limit.ts";
 
-/** Throws AssistantError `model_unusable` where the template cannot be read. */
+/** Throws AssistantError `model_unusable` if the template cannot be parsed. */
 export function compileTemplate(source: string): CompiledTemplate {
   try {
     return CompiledTemplate.compile(source);
   } catch (error) {
-    throw new AssistantError("model_unusable", describeUnreadable(error), { cause: error });
+    throw new AssistantError("model_unusable", describeInvalidTemplate(error), { cause: error });
   }
 }
 
 /**
- * Runs something of a template. Throws AssistantError `invalid_request` where the template refuses the
- * conversation or fails over it, and `model_unusable` where it does not end, or fails whatever it is given.
+ * Runs a call of a template. Throws AssistantError `invalid_request` if the template refuses the
+ * conversation or fails to render it, and `model_unusable` if it exceeds its time limit or `alwaysFails`.
  */
 export function withTemplateErrors<T>(
   run: () => T,
@@ -37,25 +37,25 @@ export function withTemplateErrors<T>(
       );
     }
     if (options.alwaysFails === true) {
-      throw new AssistantError("model_unusable", describeUnreadable(error), { cause: error });
+      throw new AssistantError("model_unusable", describeInvalidTemplate(error), { cause: error });
     }
     throw new AssistantError(
       "invalid_request",
-      `the model's chat template cannot say these messages: ${toOneLine(messageOf(error))}`,
+      `the model's chat template cannot render these messages: ${toOneLine(messageOf(error))}`,
       { param: "messages", cause: error },
     );
   }
 }
 
-function describeUnreadable(error: unknown): string {
-  return `the model's chat template cannot be read: ${toOneLine(messageOf(error))}; use a file with another template`;
+function describeInvalidTemplate(error: unknown): string {
+  return `the model's chat template is invalid: ${toOneLine(messageOf(error))}; use a file with another template`;
 }
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** What a template raises comes from a file of anybody, and may quote what a client wrote: shown in part. */
+/** Messages of a template are untrusted and may quote a client's text, so only this much is shown. */
 const SHOWN_MAX = 300;
 
 function toOneLine(text: string): string {

@@ -1,12 +1,12 @@
-/** A letter of one or more names, by UTF-16 code unit. */
+/** A node of the trie; its edges are UTF-16 code units. */
 interface TrieNode {
   readonly next: Map<number, TrieNode>;
   isName: boolean;
 }
 
 /**
- * Finds names in text. Vocabularies have thousands of control tokens, most of them unused, and requests
- * have megabytes: a regular expression of all names takes longer to be made ready than a prompt to be read.
+ * Finds names in text. A vocabulary has thousands of control tokens, and requests may have megabytes:
+ * compiling a regular expression of all names takes longer than reading a prompt.
  */
 export class NameTrie {
   readonly #root: TrieNode = { next: new Map(), isName: false };
@@ -27,7 +27,7 @@ export class NameTrie {
     }
   }
 
-  /** How long the longest name is that stands there; 0: none does. */
+  /** Returns the length of the longest name at that offset; 0 if there is none. */
   findLongestAt(text: string, at: number): number {
     let node = this.#root;
     let found = 0;
@@ -40,7 +40,7 @@ export class NameTrie {
     return found;
   }
 
-  /** Whether all of the text stands at the beginning of a name that is longer. */
+  /** Returns true if the text is a prefix of a longer name. */
   isProperPrefix(text: string): boolean {
     let node = this.#root;
     for (let at = 0; at < text.length; at++) {

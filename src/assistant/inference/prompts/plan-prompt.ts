@@ -19,25 +19,25 @@ export interface PlanRequest {
   readonly prompt: Prompt;
   readonly toolChoice: ToolChoice;
   readonly parallelToolCalls: boolean;
-  /** The schema that an answer in text has to meet; undefined: any text. */
+  /** The schema for an answer in text; undefined if any text is allowed. */
   readonly document: { readonly schema: unknown } | undefined;
 }
 
-/** How a request is put to a model, and how its answer is read. */
+/** The prompt of a request, the constraints of its answer, and the parser for the answer. */
 export interface PromptPlan {
   readonly prompt: Prompt;
-  /** What ends the answer, beside what the client said. */
+  /** Stop texts in addition to the client's. */
   readonly stops: readonly string[];
   /**
-   * What the answer has to follow; undefined: nothing. Its shortest text is "" where a plain answer is
-   * possible, which an engine that does not sample should take for no grammar at all.
+   * The grammar of the answer; undefined if any text is allowed. Its shortest text is "" if a plain answer
+   * is possible; an engine that does not sample should then ignore the grammar.
    */
   readonly layout: GrammarLayout | undefined;
-  /** Whether markers that the reader looks for are control tokens of such models. */
+  /** True if the markers that the parser searches for are control tokens of such models. */
   readonly showControlTokens: boolean;
-  /** The schemas of the arguments of tools that may be called, by name; see `AnswerEnd.calls`. */
+  /** The argument schemas of the tools that may be called, by name; see `AnswerEnd.calls`. */
   readonly argumentSchemas: ReadonlyMap<string, unknown>;
-  /** One for each answer. */
+  /** Creates the parser for one answer. */
   createParser(): AnswerStreamParser;
 }
 
@@ -47,9 +47,9 @@ export interface AnswerStreamParser {
 }
 
 /**
- * Plans one prompt for a model with this chat template; `newId` names calls. Throws AssistantError
- * `invalid_request` where tools cannot be called as asked, with `param` (`tools[1].parameters`,
- * `toolChoice`), and `model_unusable` where the template cannot be used.
+ * Plans one prompt for a model with this chat template; `newId` creates ids of tool calls. Throws
+ * AssistantError `invalid_request` with `param` (`tools[1].parameters`, `toolChoice`) if the tools cannot
+ * be called as requested, and `model_unusable` if the template cannot be used.
  */
 export function planPrompt(
   request: PlanRequest,
@@ -85,13 +85,14 @@ export function planPrompt(
   };
 }
 
-/** Undefined: the template says no tools, or calls in no way that is known here. */
+/** Undefined if the template renders no tools, or its format of tool calls is unknown. */
 function detectToolFormat({
-  rendersTools: tools,
-  rendersToolCalls: toolCalls,
-  renderedCall: saidCall,
+  rendersTools,
+  rendersToolCalls,
+  renderedCall,
 }: TemplateCapabilities): ToolFormat | undefined {
-  return tools && toolCalls && saidCall !== undefined ? matchToolFormat(saidCall) : undefined;
+  if (!rendersTools || !rendersToolCalls || renderedCall === undefined) return undefined;
+  return matchToolFormat(renderedCall);
 }
 
 function planPlainPrompt(prompt: Prompt, { document }: PlanRequest): PromptPlan {
@@ -112,7 +113,7 @@ function planPlainPrompt(prompt: Prompt, { document }: PlanRequest): PromptPlan 
   };
 }
 
-/** Tools that are not to be called are not shown: models call what they see. */
+/** Leaves out tools that must not be called, because models call the tools that they see. */
 function adaptPromptToTemplate(
   prompt: ChatPrompt,
   format: ToolFormat | undefined,
@@ -145,12 +146,12 @@ function selectCallableTools(
     throw invalidRequest(`there is no tool "${choice.name}" to call`, "toolChoice");
   }
   if (choice.kind === "required" && callable.length === 0) {
-    throw invalidRequest("a call of a tool is required, and there are no tools", "toolChoice");
+    throw invalidRequest("a tool call is required, but the request has no tools", "toolChoice");
   }
   return callable;
 }
 
-/** Arguments are always an object, whether the schema says so or not. */
+/** Adds the type `object` if the schema has none, because arguments are always an object. */
 function toArgumentSchema(parameters: unknown, index: number): unknown {
   if (parameters === undefined || parameters === null) return noArgumentsSchema;
   if (typeof parameters === "object" && !Array.isArray(parameters)) {
@@ -163,7 +164,7 @@ function toArgumentSchema(parameters: unknown, index: number): unknown {
     if (type === "object") return parameters;
   }
   throw invalidRequest(
-    "the parameters of a tool are a JSON Schema of an object",
+    "the parameters of a tool must be a JSON Schema of type object",
     `tools[${index}].parameters`,
   );
 }

@@ -1,9 +1,9 @@
 /**
- * A stretch of a rendered prompt. Stretches say where control tokens may stand, and nothing else: text
- * goes on from one to the next, and is to be tokenised as one between control tokens.
+ * A part of a rendered prompt. The parts only mark where control tokens are allowed: the text of
+ * neighbouring parts is tokenised as one text.
  */
 export interface PromptPiece {
   readonly text: string;
-  /** Whether the names of control tokens stand for those tokens in it; never in what a client wrote. */
+  /** True if names of control tokens become those tokens; false for a client's masked text. */
   readonly allowsControlTokens: boolean;
 }

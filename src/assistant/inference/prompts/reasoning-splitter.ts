@@ -7,10 +7,10 @@ export interface AnswerPart {
 }
 
 /**
- * Takes what a model thinks before it answers apart from the answer. Blank space around thoughts, and
- * before an answer that follows some, goes away.
+ * Separates a model's reasoning from its answer. White space around the reasoning, and before an answer
+ * that follows it, is dropped.
  *
- * States: start (not known yet whether it thinks) -> thinking -> answer; or start -> answer.
+ * States: start (no text yet) -> thinking -> answer; or start -> answer.
  */
 export class ReasoningSplitter {
   readonly #thinking: Thinking;
@@ -23,7 +23,7 @@ export class ReasoningSplitter {
     this.#state = thinking.isOpened ? "thinking" : "start";
   }
 
-  /** False while what comes is thoughts, or the blank space after them. */
+  /** False during the reasoning and the white space after it. */
   get isAnswering(): boolean {
     return this.#state === "start" || (this.#state === "answer" && !this.#isBlankSoFar);
   }
@@ -37,7 +37,7 @@ export class ReasoningSplitter {
     return parts;
   }
 
-  /** What is left when the model has ended. */
+  /** Returns the held text when the model has ended. */
   end(): readonly AnswerPart[] {
     const text = this.#held;
     this.#held = "";

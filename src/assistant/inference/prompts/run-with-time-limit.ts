@@ -1,8 +1,8 @@
 import { createContext, Script } from "node:vm";
 
 /**
- * Runs code that does not wait, and ends it when it takes too long: a template comes with a file from
- * anywhere, and may count to a billion. Throws what `run` throws, and TimeLimitError.
+ * Runs synchronous code and stops it after the time limit: a template comes from an untrusted file and may
+ * loop forever. Throws the errors of `run`, and TimeLimitError.
  */
 export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
   let outcome: { readonly value: T } | { readonly error: unknown } | undefined;
@@ -14,7 +14,7 @@ export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
     }
   };
   try {
-    // The limit of a script holds for all that the script calls, wherever that was made.
+    // The time limit of a script covers all functions that it calls, also those of other contexts.
     script.runInContext(context, { timeout: limitMs });
   } catch (error) {
     throw new TimeLimitError(`took longer than ${limitMs} ms`, { cause: error });
@@ -28,7 +28,7 @@ export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
 
 export class TimeLimitError extends Error {}
 
-/** One for all calls: making a context takes longer than rendering a template. */
+/** Shared by all calls, because creating a context takes longer than rendering a template. */
 const globals = { run: () => {} };
 const context = createContext(globals);
 const script = new Script("run()");

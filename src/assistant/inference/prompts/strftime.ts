@@ -14,7 +14,7 @@ const MONTHS = [
 ];
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/** The codes of strftime that chat templates use, in UTC and in English; others stay as they are. */
+/** Formats with the strftime codes that chat templates use, in UTC and in English; others are kept. */
 export function strftime(nowMs: number, format: string): string {
   const date = new Date(nowMs);
   const month = MONTHS[date.getUTCMonth()] ?? "";

@@ -1,24 +1,24 @@
 import { TimeLimitError } from "./run-with-time-limit.ts";
 
-/** What a chat template can say, found out by asking it. */
+/** The capabilities of a chat template, found by rendering probes. */
 export interface TemplateCapabilities {
-  /** Says a plain question; otherwise nothing that a client sends will do. */
+  /** Renders a plain question; if false, the template cannot be used. */
   readonly rendersQuestion: boolean;
-  /** Wants an empty list where there are no tools; otherwise none. */
+  /** Requires an empty list if there are no tools; otherwise `tools` is left undefined. */
   readonly wantsEmptyTools: boolean;
-  /** Describes the tools that it is given. */
+  /** Renders the definitions of tools. */
   readonly rendersTools: boolean;
-  /** Says tool calls and their results of earlier turns. */
+  /** Renders tool calls of earlier turns and their results. */
   readonly rendersToolCalls: boolean;
-  /** How it says a call of `probe_tool`; undefined: not at all. */
+  /** The rendering of a call of `probe_tool`; undefined if it renders none. */
   readonly renderedCall: string | undefined;
-  /** Wants the arguments of a call as an object; otherwise as JSON text. */
+  /** Requires a call's arguments as an object; otherwise as JSON text. */
   readonly wantsArgumentObjects: boolean;
   readonly hasSystemRole: boolean;
   readonly hasDeveloperRole: boolean;
-  /** Takes `content` only as a list of parts. */
+  /** Accepts `content` only as a list of parts. */
   readonly wantsContentParts: boolean;
-  /** Refuses ids of calls of another length. */
+  /** The only accepted length of tool call ids; undefined if any is accepted. */
   readonly toolCallIdLength: number | undefined;
 }
 
@@ -26,9 +26,9 @@ type Render = (variables: Readonly<Record<string, unknown>>) => string;
 
 const user = { role: "user", content: "probe question" };
 
-/** Throws TimeLimitError alone: what the template refuses is what it cannot say. */
+/** Throws only TimeLimitError; a probe that fails otherwise means a missing capability. */
 export function probeTemplate(source: string, render: Render): TemplateCapabilities {
-  // Some templates go through a list of tools without asking whether there is one.
+  // Some templates iterate over the tools without testing whether they are defined.
   const emptyTools =
     tryRender(render, { messages: [user] }) === undefined &&
     tryRender(render, { messages: [user], tools: [] }) !== undefined;
@@ -75,7 +75,7 @@ export function probeTemplate(source: string, render: Render): TemplateCapabilit
     wantsEmptyTools: emptyTools,
     rendersTools: doesRender("probe_tool", [user], { tools: [probeTool] }),
     rendersToolCalls: renderedCall?.includes("probe result") === true,
-    renderedCall: renderedCall,
+    renderedCall,
     wantsArgumentObjects: asObject,
     hasSystemRole: doesRender("probe rules", [{ role: "system", content: "probe rules" }, user]),
     hasDeveloperRole:
@@ -95,7 +95,7 @@ const probeTool = {
   },
 };
 
-/** Undefined: the template refuses it. */
+/** Undefined if the template fails. */
 function tryRender(
   render: Render,
   variables: Readonly<Record<string, unknown>>,
@@ -103,7 +103,7 @@ function tryRender(
   try {
     return render({ bos_token: "", eos_token: "", add_generation_prompt: true, ...variables });
   } catch (error) {
-    // One probe that does not end is enough: the others would not either.
+    // After one probe has exceeded the limit, the others would probably too.
     if (error instanceof TimeLimitError) throw error;
     return undefined;
   }

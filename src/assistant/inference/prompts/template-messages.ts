@@ -3,19 +3,19 @@ import type { ChatMessage, ToolCall, ToolDefinition } from "../runner.ts";
 import { mapTexts } from "./control-token-guard.ts";
 import type { TemplateCapabilities } from "./template-capabilities.ts";
 
-/** Messages as templates expect them: the words of the chat completions API. */
+/** A message in the format that templates expect, which is that of the chat completions API. */
 export interface TemplateMessage {
   readonly role: string;
   readonly content: string | readonly { readonly type: "text"; readonly text: string }[];
   readonly [field: string]: unknown;
 }
 
-/** What happens to each text of a client on its way to a template; see `TextGuard`. */
+/** Applied to each text of a client before rendering; see `TextMasker`. */
 type TextTransform = (text: string) => string;
 
 /**
- * Roles become those that the template knows: developer is system; where there is no system role either,
- * its text opens the first message of the user, as the makers of such models advise.
+ * Converts messages and maps their roles to those that the template has: developer becomes system. Without
+ * a system role, the system text begins the first user message, as the publishers of such models advise.
  */
 export function toTemplateMessages(
   messages: readonly ChatMessage[],
@@ -88,14 +88,14 @@ function toTemplateCall(
   };
 }
 
-/** Some templates refuse ids that are not as long as their own; call and result still have the same one. */
+/** Shortens ids for templates that require a fixed length; call and result keep equal ids. */
 function toAcceptedId(id: string, { toolCallIdLength }: TemplateCapabilities): string {
   if (toolCallIdLength === undefined) return id;
   if (id.length === toolCallIdLength && /^[a-zA-Z0-9]+$/.test(id)) return id;
   return createHash("sha256").update(id).digest("hex").slice(0, toolCallIdLength);
 }
 
-/** What is not JSON is handed on as it is. */
+/** Returns the text itself if it is not JSON. */
 function parseJsonOrText(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;

@@ -1,9 +1,8 @@
 import type { ChatMessage, Prompt } from "../runner.ts";
 
 /**
- * For models that come without a template and are asked to chat all the same: roles are plain words. It
- * is a poor likeness of a chat, since nobody knows what the model was trained on, and it has no control
- * tokens in it.
+ * Renders a chat for a model without a template, with roles as plain words and without control tokens. The
+ * result is only an approximation, because the format of the model's training is unknown.
  */
 export function renderUntemplatedConversation(messages: readonly ChatMessage[]): Prompt {
   const lines = messages.map(({ role, content }) =>
@@ -16,5 +15,5 @@ export function renderUntemplatedConversation(messages: readonly ChatMessage[]):
 
 const roleLabels = { user: "User", assistant: "Assistant", tool: "Tool" } as const;
 
-/** Where an answer without a template ends: the model goes on with the user's next turn. */
+/** Without a template, an answer ends when the model begins the user's next message. */
 export const untemplatedConversationStops: readonly string[] = [`\n${roleLabels.user}:`];

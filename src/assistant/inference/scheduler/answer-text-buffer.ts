@@ -3,16 +3,16 @@ import { StopTexts } from "./stop-texts.ts";
 
 export interface EmittedText {
   readonly text: string;
-  /** Of the tokens whose text is told with it, or was before; undefined: there are none. */
+  /** The logprobs of all tokens whose text is now emitted; undefined if there are none. */
   readonly logprobs: readonly TokenLogprob[] | undefined;
-  /** A stop text was met; nothing comes after. */
+  /** True if a stop text was found, which ends the answer. */
   readonly stopped: boolean;
 }
 
-/** What is told of an answer: its text up to the first stop text, and each token's logprob with its text. */
+/** Emits an answer's text up to the first stop text, and each token's logprob together with its text. */
 export class AnswerTextBuffer {
   readonly #stops: StopTexts;
-  /** Tokens whose text is held back, at least its end. */
+  /** Tokens whose text is held back, wholly or at its end. */
   #heldTokens: HeldToken[] = [];
   #receivedLength = 0;
   #emittedLength = 0;
@@ -25,11 +25,11 @@ export class AnswerTextBuffer {
     const from = this.#receivedLength;
     this.#receivedLength += text.length;
     if (logprob) this.#heldTokens.push({ from, to: this.#receivedLength, logprob });
-    const { text: told, stopped } = this.#stops.push(text);
-    return this.#emit(told, stopped);
+    const { text: emitted, stopped } = this.#stops.push(text);
+    return this.#emit(emitted, stopped);
   }
 
-  /** The model has ended, or the limit was met: whatever was held back is told. */
+  /** Emits the text that was held back, because the model has ended or the limit is reached. */
   flush(): EmittedText {
     return this.#emit(this.#stops.flush(), false);
   }
@@ -37,17 +37,17 @@ export class AnswerTextBuffer {
   #emit(text: string, stopped: boolean): EmittedText {
     this.#emittedLength += text.length;
     if (this.#heldTokens.length === 0) return { text, logprobs: undefined, stopped };
-    // Of a token that the stop text cuts in two, the first half is told.
-    const isTold = (token: HeldToken) =>
+    // A token that the stop text cuts in two is emitted with its first half.
+    const isEmitted = (token: HeldToken) =>
       token.to <= this.#emittedLength || (stopped && token.from < this.#emittedLength);
-    const logprobs = this.#heldTokens.filter(isTold).map((token) => token.logprob);
-    this.#heldTokens = this.#heldTokens.filter((token) => !isTold(token));
+    const logprobs = this.#heldTokens.filter(isEmitted).map((token) => token.logprob);
+    this.#heldTokens = this.#heldTokens.filter((token) => !isEmitted(token));
     return { text, logprobs: logprobs.length > 0 ? logprobs : undefined, stopped };
   }
 }
 
 interface HeldToken {
-  /** Where its text begins and ends in the answer. */
+  /** Offsets of the token's text in the answer. */
   readonly from: number;
   readonly to: number;
   readonly logprob: TokenLogprob;

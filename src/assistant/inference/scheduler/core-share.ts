@@ -1,6 +1,6 @@
 import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 
-/** The model's part in the cores: asked for before each call that computes, given back when there is none. */
+/** Holds the cores for one model: requested before each call that computes, released when it is idle. */
 export class CoreShare {
   readonly #cores: CoreLease;
 
@@ -9,9 +9,9 @@ export class CoreShare {
   }
 
   /**
-   * True: the caller may compute. While another model has the cores, `stillWants` is asked after each
-   * `woken`; when it answers with another priority, or with none, the wait ends with false, and the
-   * caller looks anew at what there is to do.
+   * Resolves to true when the caller may compute. While another model holds the cores, `getPriority` is
+   * called after each `waitForWake`. If it returns another priority, or none, the wait ends with false,
+   * and the caller chooses its next call again.
    */
   async hold(
     priority: RequestPriority,
@@ -19,13 +19,13 @@ export class CoreShare {
     getPriority: () => Promise<RequestPriority | undefined>,
   ): Promise<boolean> {
     const ending = new AbortController();
-    const asked = this.#request(priority, ending.signal);
+    const requested = this.#request(priority, ending.signal);
     for (;;) {
-      const isHeld = await Promise.race([asked, waitForWake().then(() => false)]);
+      const isHeld = await Promise.race([requested, waitForWake().then(() => false)]);
       if (isHeld) return true;
       if ((await getPriority()) === priority) continue;
       ending.abort();
-      await asked;
+      await requested;
       return false;
     }
   }
@@ -34,7 +34,7 @@ export class CoreShare {
     this.#cores.release();
   }
 
-  /** False: the wait was ended. */
+  /** Resolves to false if the signal aborts first. */
   async #request(priority: RequestPriority, signal: AbortSignal): Promise<boolean> {
     try {
       await this.#cores.hold(priority, signal);

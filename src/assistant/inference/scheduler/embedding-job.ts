@@ -3,16 +3,16 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { RequestPriority } from "../inference-engine.ts";
 import { type EmbeddingResult, type Runner, TextTooLongError } from "../runner.ts";
 
-/** A piece of an embedding job should take about this long, as others wait meanwhile for their step. */
+/** The range for the duration of one piece: generations wait meanwhile for their next step. */
 const PIECE_SHORT_MS = 25;
 const PIECE_LONG_MS = 100;
 const COST_MIN = 256;
 const COST_FIRST = 2048;
 const COST_MAX = 65_536;
-/** What a text costs beside its characters, in characters. */
+/** The overhead of each text, in characters. */
 const TEXT_COST = 16;
 
-/** How much text one call embeds: learned from how long the last calls took. */
+/** Adapts how much text one call embeds to the duration of the last calls. */
 export class EmbeddingBatchSizer {
   #cost = COST_FIRST;
 
@@ -20,7 +20,7 @@ export class EmbeddingBatchSizer {
     return this.#cost;
   }
 
-  /** A piece of this cost took so long. */
+  /** Records how long a piece of this cost took. */
   observe(cost: number, tookMs: number): void {
     if (tookMs > PIECE_LONG_MS) this.#cost = Math.max(COST_MIN, Math.floor(this.#cost / 2));
     else if (tookMs < PIECE_SHORT_MS && cost * 2 > this.#cost)
@@ -28,7 +28,7 @@ export class EmbeddingBatchSizer {
   }
 }
 
-/** Texts that are being embedded, piece by piece. */
+/** A request's texts, which are embedded piece by piece. */
 export class EmbeddingJob {
   readonly order: number;
   readonly priority: RequestPriority;
@@ -38,7 +38,7 @@ export class EmbeddingJob {
   readonly #texts: readonly string[];
   readonly #vectors: Float32Array[] = [];
   readonly #tokens: number[] = [];
-  /** Ends the piece that is under way. */
+  /** Aborts the current piece. */
   readonly #pieceAbort = new AbortController();
   #remainingCost: number;
   #resolve: (embedded: EmbeddingResult) => void = () => {};
@@ -59,14 +59,14 @@ export class EmbeddingJob {
     return this.#vectors.length > 0;
   }
 
-  /** About how many tokens are left; a token of most models is four characters of English. */
+  /** An estimate of the tokens left; in most models a token is four characters of English. */
   get remainingTokens(): number {
     return Math.ceil(this.#remainingCost / 4);
   }
 
   /**
-   * Embeds the next texts: as many as the pace allows, or one alone. Settles the job when it was the last
-   * piece, or a text does not fit; rejects where the runner failed, which is no job's fault.
+   * Embeds the next texts: as many as the sizer allows, or only one if `alone`. Settles the job after the
+   * last piece, or when a text does not fit. Rejects if the runner itself failed.
    */
   async runPiece(
     runner: Runner,
@@ -84,9 +84,9 @@ export class EmbeddingJob {
       this.#tokens.push(...tokens);
     } catch (error) {
       if (this.isOver) return;
-      const ownError = toJobError(error, begin);
-      if (!ownError) throw error;
-      this.fail(ownError);
+      const jobError = toJobError(error, begin);
+      if (!jobError) throw error;
+      this.fail(jobError);
       return;
     }
     this.#remainingCost -= cost;
@@ -96,7 +96,7 @@ export class EmbeddingJob {
     this.#resolve({ vectors: this.#vectors, tokens: this.#tokens });
   }
 
-  /** Does nothing after the end. */
+  /** Rejects the result and aborts the current piece. Does nothing once the job has ended. */
   fail(error: unknown): void {
     if (this.isOver) return;
     this.isOver = true;
@@ -104,7 +104,7 @@ export class EmbeddingJob {
     this.#reject(error);
   }
 
-  /** The texts up to `end`, at least one. */
+  /** Returns the end and the cost of the next piece, which has at least one text. */
   #cutPiece(begin: number, costMax: number): { end: number; cost: number } {
     let cost = getCost(this.#texts[begin]);
     let end = begin + 1;
@@ -122,14 +122,14 @@ function getCost(text = ""): number {
   return text.length + TEXT_COST;
 }
 
-/** The error of this job alone; undefined: the runner is broken. */
+/** Converts an error that concerns only this job; undefined if the runner is broken. */
 function toJobError(error: unknown, begin: number): AssistantError | undefined {
   if (error instanceof AssistantError) return error;
   if (!(error instanceof TextTooLongError)) return undefined;
   const { index, tokens, tokensMax } = error;
   return new AssistantError(
     "context_length_exceeded",
-    `Text ${begin + index} has ${tokens} tokens, and the model takes ${tokensMax} at once; divide the text.`,
+    `Text ${begin + index} has ${tokens} tokens, but the model accepts at most ${tokensMax} per text; split this one.`,
     { param: `input[${begin + index}]` },
   );
 }

@@ -1,21 +1,21 @@
 import type { GenerateEvent } from "../inference-engine.ts";
 
-/** A reader that is this far behind is waited for; a megabyte for 16 of them, about. */
+/** Generation pauses when a reader is this far behind; 16 full queues hold about a megabyte. */
 const EVENTS_MAX = 256;
 const CHARACTERS_MAX = 65_536;
 
 export interface EventQueueListener {
-  /** Somebody wants the first event. */
+  /** Called at the first read. */
   onStart(): void;
-  /** It was full and has room again. */
+  /** Called when the queue was full and is half empty again. */
   onDrain(): void;
-  /** The reader went away. */
+  /** Called when the reader stops before the end. */
   onCancel(): void;
 }
 
 /**
- * The events of one generation on their way to its reader. Nothing happens before the first `next`, so
- * what nobody reads costs nothing; leaving the loop ends it.
+ * Queues the events of one generation for its reader. The generation starts with the first `next`, so an
+ * answer that is never read costs nothing; leaving the loop cancels it.
  */
 export class EventQueue implements AsyncIterableIterator<GenerateEvent> {
   readonly #listener: EventQueueListener;
@@ -25,7 +25,7 @@ export class EventQueue implements AsyncIterableIterator<GenerateEvent> {
   #isFull = false;
   #isStarted = false;
   #isClosed = false;
-  /** Boxed, as anything can be thrown. */
+  /** An object, because any value can be thrown, undefined too. */
   #failure: { readonly error: unknown } | undefined;
   #pendingReads: PendingRead[] = [];
 
@@ -33,7 +33,7 @@ export class EventQueue implements AsyncIterableIterator<GenerateEvent> {
     this.#listener = owner;
   }
 
-  /** From the limit on, until half of it has been read. */
+  /** True from the limit on, until half of it has been read. */
   get isFull(): boolean {
     return this.#isFull;
   }
@@ -50,17 +50,17 @@ export class EventQueue implements AsyncIterableIterator<GenerateEvent> {
     this.#isFull ||= this.#unreadCount >= EVENTS_MAX || this.#characters >= CHARACTERS_MAX;
   }
 
-  /** What was pushed is still read, then comes the end. */
+  /** Ends the queue after the events that were pushed. */
   end(): void {
     this.#close(undefined);
   }
 
-  /** What was pushed is still read, then the error is thrown. */
+  /** Throws the error after the events that were pushed. */
   fail(error: unknown): void {
     this.#close({ error });
   }
 
-  /** As `fail`, and what was not read is dropped. */
+  /** Drops unread events and throws the error at the next read. */
   abort(error: unknown): void {
     this.#clear();
     this.#close({ error });

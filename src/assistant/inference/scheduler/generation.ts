@@ -4,40 +4,40 @@ import { AnswerTextBuffer, type EmittedText } from "./answer-text-buffer.ts";
 import { EventQueue, type EventQueueListener } from "./event-queue.ts";
 import type { SequenceSlot } from "./sequence-slot.ts";
 
-/** A sequence of the runner, as generations sit on it. */
+/** A sequence of the runner that a generation can own. */
 export type GenerationSlot = SequenceSlot<Generation>;
 
 /**
- * One answer that is being made, from the arrival to the end:
+ * One answer in progress, from the request to the end:
  *
- *   encoding -> waiting -> seated (prefill, then steps) -> over
- *                  ^          |  evicted, or does not read
+ *   encoding -> waiting -> assigned (prefill, then steps) -> over
+ *                  ^          |  evicted, or its reader stalls
  *                  +----------+
  *
- * A seated one that is left out of steps, or whose reader is slow, keeps its sequence and its stream.
- * Every state may go to over. The scheduler moves it; this file knows what was asked and what was said.
+ * A generation that has a sequence keeps it and its stream while it is left out of steps. Any state can
+ * change to over. The scheduler changes the states; this class holds the request and the answer.
  */
 export class Generation {
-  /** By arrival. */
+  /** The order of arrival. */
   readonly order: number;
   readonly prompt: Prompt;
   readonly priority: RequestPriority;
   readonly sampling: Sampling;
   readonly events: EventQueue;
-  /** What it sits on. */
+  /** The sequence that it owns. */
   slot: GenerationSlot | undefined;
-  /** From the first step's beginning to the end, also where there is no slot just now. */
+  /** Set from the first step to the end, also while the generation has no sequence. */
   stream: TokenStream | undefined;
   isOver = false;
-  /** How often interactive ones went first; see Waiting. */
+  /** How often interactive jobs overtook this one; see WaitingQueue. */
   overtakenCount = 0;
-  /** It is not evicted before it has said so many tokens. */
+  /** The generation is not evicted before its answer has this many tokens. */
   protectedTokens = 0;
-  /** Its stream has no sequence to step on, until it is resumed. */
+  /** True while the stream is suspended because the sequence was taken away. */
   isSuspended = false;
-  /** Which step it was last a member of, by their number; 0: none yet. */
+  /** The number of the last step that it took part in; 0 if none. */
   steppedAt = 0;
-  /** When its reader's buffer became full; undefined: there is room. */
+  /** When the event queue became full, by the clock; undefined if it is not full. */
   eventsFullSince: number | undefined;
 
   readonly #maxTokens: number;
@@ -59,8 +59,8 @@ export class Generation {
   }
 
   /**
-   * Takes the prompt's tokens; they leave room for one more in the context. False: no token is asked for,
-   * so this was all.
+   * Sets the prompt's tokens, which must be fewer than the context holds. Returns false if the request
+   * asks for no tokens: the generation has then ended.
    */
   setPromptTokens(tokens: readonly Token[], contextTokens: number): boolean {
     this.#tokens = [...tokens];
@@ -72,12 +72,12 @@ export class Generation {
     return false;
   }
 
-  /** Prompt and answer so far. The last of them is evaluated by the next step, all others before. */
+  /** The prompt and the answer so far. The next step evaluates the last token; the others come before it. */
   get tokens(): readonly Token[] {
     return this.#tokens;
   }
 
-  /** The newest token; there is one, as the prompt has at least one. */
+  /** The newest token; the prompt has at least one. */
   get lastToken(): Token {
     return this.#tokens[this.#tokens.length - 1] ?? 0;
   }
@@ -86,18 +86,18 @@ export class Generation {
     return this.#tokens.length - this.#promptTokens;
   }
 
-  /** It has got a sequence that holds so many of its tokens; the first time is what is told. */
+  /** Assigns a sequence that holds the first `keptTokens` tokens. The first assignment's count is reported. */
   assignSlot(slot: GenerationSlot, keptTokens: number): void {
     this.slot = slot;
     this.#cachedTokens ??= keptTokens;
   }
 
-  /** How many tokens are to be evaluated before the next step can be. */
+  /** How many tokens must be evaluated before the next step. */
   get unreadTokens(): number {
     return this.#tokens.length - 1 - (this.slot?.length ?? 0);
   }
 
-  /** Tells once that the prompt has been read, however often it is read again after an eviction. */
+  /** Emits `started` once, although the prompt is evaluated again after an eviction. */
   emitStarted(): void {
     if (this.#isStarted) return;
     this.#isStarted = true;
@@ -105,20 +105,20 @@ export class Generation {
     this.events.push({ type: "started", promptTokens: this.#promptTokens, cachedTokens });
   }
 
-  /** Tells what a step brought. True: this was the end, and it has been told. */
+  /** Emits the outcome of a step. Returns true if the answer has ended. */
   accept(outcome: Exclude<StepOutcome, { kind: "failed" }>): boolean {
     if (outcome.kind === "token") this.#tokens.push(outcome.token);
     const logprob = outcome.kind === "token" ? outcome.logprob : undefined;
-    const told = this.#text.push(outcome.text, logprob);
-    this.#emitText(told);
-    if (told.stopped) this.#end("stop");
+    const emitted = this.#text.push(outcome.text, logprob);
+    this.#emitText(emitted);
+    if (emitted.stopped) this.#end("stop");
     else if (outcome.kind === "end") this.#endAt("stop");
     else if (this.completionTokens >= this.#answerTokensMax) this.#endAt("length");
     else return false;
     return true;
   }
 
-  /** Ends without a stop text: what could have become one is part of the answer. */
+  /** Ends without a stop text, so the text that was held back is part of the answer. */
   #endAt(reason: "stop" | "length"): void {
     this.#emitText(this.#text.flush());
     this.#end(reason);

@@ -9,19 +9,17 @@ export function shuttingDownError(): AssistantError {
   );
 }
 
-/** What the engine itself says stays in the cause: it may name files. */
+/** The engine's own message is only in the cause, because it may name files. */
 export function engineFailedError(cause: unknown): AssistantError {
-  return new AssistantError(
-    "engine_failed",
-    "The engine failed in the middle of this request; try again.",
-    { cause },
-  );
+  return new AssistantError("engine_failed", "The engine failed during this request; try again.", {
+    cause,
+  });
 }
 
 export function noSequencesError(): AssistantError {
   return new AssistantError(
     "model_unsuitable",
-    "This model only embeds; ask another one for an answer.",
+    "This model only creates embeddings; use another model to generate text.",
   );
 }
 
@@ -38,7 +36,7 @@ export function contextExceededError(
 ): AssistantError {
   return new AssistantError(
     "context_length_exceeded",
-    `The prompt has ${promptTokens} tokens, and with at least 1 for the answer the context holds ${contextTokens}; shorten it, or load the model with a longer context.`,
+    `The prompt has ${promptTokens} tokens, but the context holds ${contextTokens}, including at least 1 for the answer; shorten the prompt, or load the model with a longer context.`,
     { param: getPromptParam(prompt) },
   );
 }

@@ -25,19 +25,19 @@ import { SequenceSlot } from "./sequence-slot.ts";
 import { type RunnerCall, StepPolicy } from "./step-policy.ts";
 
 export interface SchedulerOptions {
-  /** Driven by this scheduler alone; disposing it is left to its owner. */
+  /** Used by this scheduler alone; its owner disposes it. */
   readonly runner: Runner;
   readonly cores: CoreLease;
   readonly clock: Clock;
 }
 
 /**
- * The barrier: one loop that makes every call of the runner which touches sequences, one after the other.
- * Between two of them whoever ended is let go and whoever waits gets a sequence; then Turns says whose
- * call is next. See local-model.ts for what callers see of it.
+ * Runs one loop that makes all runner calls which touch sequences, one after the other. Between two calls
+ * it frees the sequences of finished generations and assigns sequences to waiting ones; then StepPolicy
+ * chooses the next call. `in-process-model.ts` is the interface for callers.
  */
 export class Scheduler implements AsyncDisposable {
-  /** Resolves when a call of the runner was rejected; the model is of no use after that. */
+  /** Resolves when a runner call has rejected; the model cannot be used after that. */
   readonly ended: Promise<ModelEnd>;
 
   readonly #runner: Runner;
@@ -47,11 +47,11 @@ export class Scheduler implements AsyncDisposable {
   readonly #allocator: SequenceAllocator;
   readonly #policy: StepPolicy;
   readonly #batchSizer = new EmbeddingBatchSizer();
-  /** All that are not over, and how each stops listening to its caller. */
+  /** Unfinished generations, each with a function that removes its abort listener. */
   readonly #generations = new Map<Generation, () => void>();
   readonly #embeddings = new Set<EmbeddingJob>();
   readonly #encodings = new Set<Promise<unknown>>();
-  /** What callers of `encode` and unfinished jobs are told when everything ends. */
+  /** Its reason is the error of unfinished jobs and of `encode` when the scheduler ends. */
   readonly #closing = new AbortController();
   readonly #loop: Promise<void>;
   #lastOrder = 0;
@@ -131,7 +131,7 @@ export class Scheduler implements AsyncDisposable {
     return raceWithAbort(this.#encode(prompt), signal, this.#closing.signal);
   }
 
-  /** Whatever is under way rejects with `shutting_down`; resolves when the runner is no longer called. */
+  /** Rejects unfinished jobs with `shutting_down`; resolves when the runner is no longer called. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#close(shuttingDownError());
     await this.#loop;
@@ -165,7 +165,7 @@ export class Scheduler implements AsyncDisposable {
     try {
       return await encoding;
     } catch (error) {
-      // A template stumbles over one prompt; that breaks nothing for the others.
+      // A prompt that the template cannot render does not affect other jobs.
       throw toJobError(error);
     } finally {
       this.#encodings.delete(encoding);
@@ -189,7 +189,7 @@ export class Scheduler implements AsyncDisposable {
     this.#finish(generation);
   }
 
-  /** The one way out: its sequence is free before the next turn. */
+  /** Ends a generation in every case; its sequence is free before the next runner call. */
   #finish(generation: Generation): void {
     if (generation.isOver) return;
     generation.isOver = true;
@@ -212,7 +212,7 @@ export class Scheduler implements AsyncDisposable {
       await this.#allocator.releaseFinished();
     } catch (error) {
       this.#close(engineFailedError(error));
-      this.#onEnded({ reason: "the engine failed in a step" });
+      this.#onEnded({ reason: "a call of the engine failed" });
     }
     this.#cores.release();
   }
@@ -259,7 +259,7 @@ export class Scheduler implements AsyncDisposable {
     for (const [at, generation] of members.entries()) {
       const stepSlot = stepSlots[at];
       const outcome = outcomes[at];
-      if (!stepSlot || !outcome) throw new Error("a step has to answer for each of its streams");
+      if (!stepSlot || !outcome) throw new Error("the runner returned too few step outcomes");
       if (outcome.kind === "failed") {
         stepSlot.slot.invalidate();
         this.#fail(generation, toJobError(outcome.error));
@@ -277,7 +277,7 @@ export class Scheduler implements AsyncDisposable {
     this.#onWake();
   }
 
-  /** Resolves with the next `wake`, or at once after one that nobody has seen. */
+  /** Resolves at the next `#wake`, or at once if one has come since the loop began its pass. */
   #waitForWake(): Promise<void> {
     if (this.#isWoken) return Promise.resolve();
     return new Promise((resolve) => {
@@ -285,7 +285,7 @@ export class Scheduler implements AsyncDisposable {
     });
   }
 
-  /** Nothing can be computed: others may have the cores until somebody comes, reads, or waited long enough. */
+  /** Releases the cores and waits until a job arrives, a reader catches up, or an eviction is due. */
   async #idle(): Promise<void> {
     this.#cores.release();
     const at = this.#allocator.nextEvictionAt;
@@ -307,7 +307,7 @@ export class Scheduler implements AsyncDisposable {
   }
 }
 
-/** What one job is told of a failure that is its own. */
+/** Converts a failure of one job into the error that its caller receives. */
 function toJobError(error: unknown): AssistantError {
   return error instanceof AssistantError ? error : engineFailedError(error);
 }

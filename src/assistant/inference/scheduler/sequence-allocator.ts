@@ -4,71 +4,66 @@ import type { Generation, GenerationSlot } from "./generation.ts";
 import { chooseSlot } from "./sequence-slot.ts";
 import { OVERTAKEN_MAX, WaitingQueue } from "./waiting-queue.ts";
 
-/** For so long a reader may let its sequence stand still before somebody else gets it. */
+/** A reader may stall this long before its generation loses the sequence to a waiting one. */
 export const STALLED_READER_MAX_MS = 5_000;
 
-/** A background job that got its sequence by ageing keeps it until it has said so many tokens more. */
+/** A background job that got its sequence by ageing is not evicted before this many more tokens. */
 const AGED_TOKENS = 32;
 
 export interface SequenceAllocatorOptions {
   readonly runner: Runner;
   readonly clock: Clock;
   readonly slots: readonly GenerationSlot[];
-  /** A stream could not begin: this generation alone has failed. */
+  /** Called when a stream cannot start or resume; only this generation fails. */
   onFailed(generation: Generation, error: unknown): void;
 }
 
 /**
- * Who has which sequence. `tidy` and `admit` call the runner, so only the barrier calls them, between two
- * turns; all else may happen at any time and takes effect with the next of them.
+ * Assigns the runner's sequences to generations. `releaseFinished` and `assignSequences` call the runner,
+ * so the scheduler calls them only between two of the runner's calls; the other methods may be called at
+ * any time and take effect with the next of those.
  */
 export class SequenceAllocator {
-  readonly #runner: Runner;
-  readonly #clock: Clock;
-  readonly #slots: readonly GenerationSlot[];
-  readonly #onFailed: (generation: Generation, error: unknown) => void;
+  readonly #options: SequenceAllocatorOptions;
   readonly #waiting = new WaitingQueue();
-  /** Of generations that are over. */
+  /** Streams of finished generations, still to be closed. */
   readonly #finishedStreams: TokenStream[] = [];
   #uses = 0;
 
   constructor(options: SequenceAllocatorOptions) {
-    this.#runner = options.runner;
-    this.#clock = options.clock;
-    this.#slots = options.slots;
-    this.#onFailed = (generation, error) => options.onFailed(generation, error);
+    this.#options = options;
   }
 
   add(generation: Generation): void {
     this.#waiting.add(generation);
   }
 
-  /** It is over; `tidy` frees what it has. */
+  /** Removes a finished generation; `releaseFinished` frees its sequence. */
   release(generation: Generation): void {
     this.#waiting.remove(generation);
     if (generation.stream) this.#finishedStreams.push(generation.stream);
     generation.stream = undefined;
   }
 
-  /** Its reader has room again: one that lost its sequence meanwhile wants one. */
+  /** Queues a generation whose reader has caught up, if it lost its sequence meanwhile. */
   resume(generation: Generation): void {
     if (generation.stream && !generation.slot) this.#waiting.add(generation);
   }
 
-  /** Frees the sequences of those who are over. */
+  /** Closes the streams of finished generations and frees their sequences. */
   async releaseFinished(): Promise<void> {
     for (let stream = this.#finishedStreams.pop(); stream; stream = this.#finishedStreams.pop())
       await stream.close();
-    // From here on nothing waits: who is over now has no stream open.
-    for (const slot of this.#slots) if (slot.owner?.isOver) this.#releaseSlot(slot);
+    // Nothing is awaited from here on, so no finished generation has an open stream.
+    for (const slot of this.#options.slots) if (slot.owner?.isOver) this.#releaseSlot(slot);
   }
 
-  /** Gives sequences to those who wait, as far as there are any or can be made. */
+  /** Assigns free sequences to waiting generations, and evicts others as far as the rules allow. */
   async assignSequences(): Promise<void> {
     for (;;) {
       const first = this.#waiting.next;
       if (!first) return;
-      const slot = chooseSlot(this.#slots, first.tokens);
+      const slot = chooseSlot(this.#options.slots, first.tokens);
       if (slot) {
         await this.#assign(first, slot);
         continue;
@@ -76,36 +71,39 @@ export class SequenceAllocator {
       const change = this.#findPreemption();
       if (!change) return;
       const freed = await this.#evict(change.victim);
-      // Also where an aged one waits: that one gets the next that is free by itself.
+      // Even if an aged generation waits: it gets the next sequence that becomes free without eviction.
       if (freed && !change.next.isOver) await this.#assign(change.next, freed);
     }
   }
 
-  /** Begins, or goes on, once everything but the last token has been read. */
+  /** Starts or resumes the stream if all tokens but the last have been evaluated. */
   startStream(generation: Generation): void {
     const { slot, stream } = generation;
     if (!slot || generation.isOver || generation.unreadTokens > 0) return;
     try {
       if (!stream)
-        generation.stream = this.#runner.start(
+        generation.stream = this.#options.runner.start(
           slot.index,
           generation.lastToken,
           generation.sampling,
         );
       else if (generation.isSuspended) stream.resume(slot.index, generation.lastToken);
     } catch (error) {
-      this.#onFailed(generation, error);
+      this.#options.onFailed(generation, error);
       return;
     }
     generation.isSuspended = false;
     generation.emitStarted();
   }
 
-  /** When somebody who waits may take the sequence of somebody who does not read; undefined: nobody will. */
+  /**
+   * When a waiting generation may take over the sequence of a stalled reader, by the clock; undefined if
+   * none waits or none is stalled.
+   */
   get nextEvictionAt(): number | undefined {
     if (this.#waiting.size === 0) return undefined;
     let earliest: number | undefined;
-    for (const { owner: generation } of this.#slots) {
+    for (const { owner: generation } of this.#options.slots) {
       if (generation?.eventsFullSince === undefined || generation.isOver) continue;
       earliest = Math.min(earliest ?? Number.POSITIVE_INFINITY, generation.eventsFullSince);
     }
@@ -116,7 +114,10 @@ export class SequenceAllocator {
     this.#waiting.remove(generation);
     this.#countOvertaking(generation);
     slot.owner = generation;
-    generation.assignSlot(slot, await slot.truncateToPrefix(this.#runner, generation.tokens));
+    generation.assignSlot(
+      slot,
+      await slot.truncateToPrefix(this.#options.runner, generation.tokens),
+    );
     this.startStream(generation);
   }
 
@@ -129,7 +130,7 @@ export class SequenceAllocator {
     }
   }
 
-  /** Who could go on in whose place. */
+  /** Finds the first waiting generation that may evict another one. */
   #findPreemption(): { next: Generation; victim: Generation } | undefined {
     for (const next of [this.#waiting.nextInteractive, this.#waiting.nextBackground]) {
       const victim = next && this.#findVictim(next);
@@ -140,7 +141,7 @@ export class SequenceAllocator {
 
   #findVictim(next: Generation): Generation | undefined {
     let victim: Generation | undefined;
-    for (const { owner: generation } of this.#slots) {
+    for (const { owner: generation } of this.#options.slots) {
       if (!generation || generation.isOver || !this.#canEvict(generation, next)) continue;
       if (!victim || isEvictedBefore(generation, victim)) victim = generation;
     }
@@ -149,13 +150,13 @@ export class SequenceAllocator {
 
   #canEvict(generation: Generation, next: Generation): boolean {
     const { eventsFullSince: fullSince } = generation;
-    if (fullSince !== undefined && this.#clock.now() - fullSince >= STALLED_READER_MAX_MS)
+    if (fullSince !== undefined && this.#options.clock.now() - fullSince >= STALLED_READER_MAX_MS)
       return true;
     if (generation.priority === "interactive" || next.priority === "background") return false;
     return fullSince !== undefined || generation.completionTokens >= generation.protectedTokens;
   }
 
-  /** Takes the sequence away and lets the generation wait for another. Undefined: it is over meanwhile. */
+  /** Takes the sequence away and queues the generation. Undefined if it finished meanwhile. */
   async #evict(generation: Generation): Promise<GenerationSlot | undefined> {
     const { slot, stream } = generation;
     if (stream && !generation.isSuspended) {
@@ -166,7 +167,7 @@ export class SequenceAllocator {
     this.#releaseSlot(slot);
     generation.slot = undefined;
     if (generation.priority === "background") generation.overtakenCount += 1;
-    // Who does not read waits for its reader first.
+    // A stalled generation is queued again when its reader has caught up.
     if (!generation.events.isFull) this.#waiting.add(generation);
     return slot;
   }
@@ -178,11 +179,11 @@ export class SequenceAllocator {
   }
 }
 
-/** Who does not read goes first, then background, and of these the youngest. */
+/** Stalled generations are evicted first, then background ones; of these the youngest. */
 function isEvictedBefore(one: Generation, other: Generation): boolean {
-  const standsStill =
+  const isStalled =
     Number(one.eventsFullSince !== undefined) - Number(other.eventsFullSince !== undefined);
-  if (standsStill !== 0) return standsStill > 0;
+  if (isStalled !== 0) return isStalled > 0;
   const isBackground =
     Number(one.priority === "background") - Number(other.priority === "background");
   return isBackground !== 0 ? isBackground > 0 : one.order > other.order;

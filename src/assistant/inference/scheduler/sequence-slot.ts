@@ -1,11 +1,11 @@
 import type { Runner, Token } from "../runner.ts";
 
-/** One sequence of the runner: what it holds, and for whom. */
+/** One sequence of the runner, its owner and the tokens that it holds. */
 export class SequenceSlot<Owner = unknown> {
   readonly index: number;
-  /** Who has it; it stays so after the end until the stream is closed. */
+  /** The generation that owns the sequence; set until the finished generation's stream is closed. */
   owner: Owner | undefined;
-  /** Grows with each use; 0: never used. */
+  /** A counter that grows with each use; 0 if never used. */
   usedAt = 0;
   readonly #tokens: Token[] = [];
   #isCertain = true;
@@ -14,7 +14,7 @@ export class SequenceSlot<Owner = unknown> {
     this.index = index;
   }
 
-  /** How many tokens it holds. */
+  /** The number of tokens that the sequence holds. */
   get length(): number {
     return this.#tokens.length;
   }
@@ -23,13 +23,13 @@ export class SequenceSlot<Owner = unknown> {
     for (const token of tokens) this.#tokens.push(token);
   }
 
-  /** An evaluation failed: nobody knows what the sequence holds. */
+  /** Marks the contents as unknown after a failed evaluation. */
   invalidate(): void {
     this.#isCertain = false;
     this.#tokens.length = 0;
   }
 
-  /** How many tokens of `prompt` are there and need not be evaluated; the last one always must be. */
+  /** Counts the leading tokens of `prompt` that the sequence holds; never the last, which a step evaluates. */
   countCommonPrefix(prompt: readonly Token[]): number {
     const most = Math.min(this.#tokens.length, prompt.length - 1);
     let length = 0;
@@ -37,7 +37,7 @@ export class SequenceSlot<Owner = unknown> {
     return length;
   }
 
-  /** Erases what is no beginning of `prompt`; resolves to how many tokens remain. */
+  /** Erases all tokens after the common prefix with `prompt`; resolves to the number that remain. */
   async truncateToPrefix(runner: Runner, prompt: readonly Token[]): Promise<number> {
     const common = this.countCommonPrefix(prompt);
     if (this.#isCertain && common === this.#tokens.length) return common;
@@ -49,9 +49,9 @@ export class SequenceSlot<Owner = unknown> {
 }
 
 /**
- * The free sequence that saves the most: the longest beginning in common with the prompt, where that is
- * half of the prompt or all that the sequence holds. A shorter one (a system prompt's first words) is
- * not worth what another conversation would lose; then the one goes that was not used for longest.
+ * Chooses the free sequence with the longest common prefix, if that prefix is half of the prompt or all
+ * that the sequence holds. A shorter prefix (the start of a system prompt) saves less than another
+ * conversation would lose; then the least recently used sequence is chosen. Undefined if none is free.
  */
 export function chooseSlot<Owner>(
   slots: readonly SequenceSlot<Owner>[],

@@ -3,21 +3,21 @@ import type { EmbeddingJob } from "./embedding-job.ts";
 import type { Generation, GenerationSlot } from "./generation.ts";
 
 /**
- * Ageing: while interactive work goes on, one background stream joins one step in so many, each in its
- * turn, and one piece in so many turns is theirs. A stream more in a step costs up to as much as a step
- * alone: 3 % at one in 32. All of six at a time cost as much as five steps, which was 12 %.
+ * Ageing: while there is interactive work, one background stream (in rotation) joins every n-th step, and
+ * every n-th call may be a background piece. An additional stream in a step costs up to as much as a step
+ * alone: 3 % at one in 32. Adding six streams at once cost as much as five steps, which was 12 %.
  */
 export const BACKGROUND_EVERY = 32;
 
-/** An aged prefill piece should take no longer than a step: as many tokens as eight streams have. */
+/** An aged prefill piece should take no longer than a step of eight streams: one token for each. */
 const AGED_PREFILL_TOKENS = 8;
 
-/** One piece in so many goes to whoever came first, all others to who is done soonest. */
+/** Every n-th piece belongs to the oldest job; all others belong to the job with the least work left. */
 const OLDEST_EVERY = 4;
 
 /** One call of the runner. */
 export type RunnerCall =
-  /** In the order of their sequences. */
+  /** `members` are in the order of their sequences. */
   | { readonly kind: "step"; readonly members: readonly Generation[] }
   | { readonly kind: "prefill"; readonly generation: Generation; readonly tokensMax: number }
   | { readonly kind: "embed"; readonly embedding: EmbeddingJob; readonly alone: boolean };
@@ -25,8 +25,8 @@ export type RunnerCall =
 type WorkPiece = Generation | EmbeddingJob;
 
 /**
- * Who is released next. Interactive work goes before background; steps and pieces (prefill, embeddings)
- * take turns, so that whoever is in the middle of an answer waits for one piece at most.
+ * Chooses the next runner call. Interactive work comes before background work; steps alternate with pieces
+ * (prefill, embeddings), so that an answer in progress waits for one piece at most.
  */
 export class StepPolicy {
   readonly #prefillTokensMax: number;
@@ -48,7 +48,7 @@ export class StepPolicy {
     this.#prefillTokensMax = prefillTokensMax;
   }
 
-  /** Of the best work that could be done now; undefined: there is none. */
+  /** The highest priority of the work that is ready; undefined if there is none. */
   get priority(): RequestPriority | undefined {
     let found: RequestPriority | undefined;
     for (const { owner: generation } of this.#slots) {
@@ -64,7 +64,7 @@ export class StepPolicy {
     return found;
   }
 
-  /** Decides, and counts who was left out: to be called once for each turn that is really taken. */
+  /** Chooses a call and counts the work left out; must be called exactly once for each runner call. */
   next(): RunnerCall | undefined {
     const interactive = this.#collectWork("interactive");
     const background = this.#collectWork("background");
@@ -119,7 +119,7 @@ export class StepPolicy {
   }
 }
 
-/** Turns in a row that left background work out. */
+/** Counts the consecutive calls that left background work out. */
 class AgeCounter {
   #leftOutCount = 0;
 
@@ -144,7 +144,7 @@ function getArrival(piece: WorkPiece): number {
   return piece.order;
 }
 
-/** There is at least one. */
+/** `streams` must not be empty. */
 function findLongestLeftOut(streams: readonly Generation[]): Generation {
   return streams.reduce((one, other) => (other.steppedAt < one.steppedAt ? other : one));
 }

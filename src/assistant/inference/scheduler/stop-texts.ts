@@ -1,13 +1,13 @@
 /**
- * Looks for the texts that end an answer while it comes in pieces. The result does not depend on where
- * the pieces part: the stop text whose last character comes first wins, of several that end together
- * the longest, and nothing that could still become part of one is let through.
+ * Finds stop texts in an answer that arrives in pieces. The result does not depend on how the answer is
+ * split: the stop text that ends first wins, the longest if several end together, and text that could
+ * still become part of a stop text is held back.
  */
 export class StopTexts {
   readonly #matchers: readonly StopTextMatcher[];
   #held = "";
 
-  /** None of `stops` is empty. */
+  /** `stops` must not contain an empty text. */
   constructor(stops: readonly string[]) {
     // An answer consists of whole code points, so half of one never occurs in it.
     this.#matchers = stops
@@ -15,7 +15,7 @@ export class StopTexts {
       .map((stop) => new StopTextMatcher(stop));
   }
 
-  /** What may be told after this piece; `stopped`: the answer ends with it. */
+  /** Returns the text that may be emitted after this piece; `stopped`: a stop text was found. */
   push(piece: string): { readonly text: string; readonly stopped: boolean } {
     if (this.#matchers.length === 0) return { text: piece, stopped: false };
     const text = this.#held + piece;
@@ -32,7 +32,7 @@ export class StopTexts {
     return { text: text.slice(0, text.length - keep), stopped: false };
   }
 
-  /** The answer has ended by itself: what was held back is part of it. */
+  /** Returns the text that was held back when the answer ends without a stop text. */
   flush(): string {
     const held = this.#held;
     this.#held = "";
@@ -40,13 +40,13 @@ export class StopTexts {
   }
 }
 
-/** A surrogate without its other half. */
+/** An unpaired surrogate. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
-/** Knuth, Morris and Pratt: each character costs the same, however long the stop text is. */
+/** Matches one stop text by Knuth, Morris and Pratt: constant cost per character on average. */
 class StopTextMatcher {
   readonly #stop: string;
-  /** How much of the beginning is still matched when the character after so many did not fit. */
+  /** KMP's failure function: the length still matched when the next character does not match. */
   readonly #fallback: Int32Array;
   #matchedLength = 0;
 
@@ -61,12 +61,12 @@ class StopTextMatcher {
     this.#matchedLength = 0;
   }
 
-  /** How many characters of the stop text the text now ends with. */
+  /** How many characters of the stop text's beginning the text ends with. */
   get matchedLength(): number {
     return this.#matchedLength;
   }
 
-  /** The length of the stop text when this character completes it, else 0. */
+  /** Returns the length of the stop text if this character completes it, otherwise 0. */
   push(unit: number): number {
     while (this.#matchedLength > 0 && this.#stop.charCodeAt(this.#matchedLength) !== unit)
       this.#matchedLength = this.#fallback[this.#matchedLength - 1] ?? 0;

@@ -1,12 +1,12 @@
 import type { Generation } from "./generation.ts";
 
 /**
- * How often a background job lets interactive ones go first, be it that they take a sequence before it
- * or that it is evicted for one. Then the next free sequence is its own.
+ * A background job that interactive jobs have overtaken this often, by getting a sequence first or by
+ * evicting it, gets the next free sequence.
  */
 export const OVERTAKEN_MAX = 32;
 
-/** Those who wait for a sequence: interactive ones first, each class in the order of arrival. */
+/** The generations that wait for a sequence: interactive ones first, each class in the order of arrival. */
 export class WaitingQueue {
   readonly #interactive: Generation[] = [];
   readonly #background: Generation[] = [];
@@ -23,14 +23,14 @@ export class WaitingQueue {
     return this.#background[0];
   }
 
-  /** Who gets the next free sequence. */
+  /** The generation that gets the next free sequence. */
   get next(): Generation | undefined {
     const background = this.nextBackground;
     if (background && background.overtakenCount >= OVERTAKEN_MAX) return background;
     return this.nextInteractive ?? background;
   }
 
-  /** Takes its place by arrival: who was evicted does not queue up anew. */
+  /** Inserts by arrival, so that an evicted generation does not queue at the end. */
   add(generation: Generation): void {
     const queue = this.#getQueue(generation);
     let at = queue.length;
@@ -38,7 +38,7 @@ export class WaitingQueue {
     queue.splice(at, 0, generation);
   }
 
-  /** Does nothing for one that does not wait. */
+  /** Does nothing if the generation does not wait. */
   remove(generation: Generation): void {
     const queue = this.#getQueue(generation);
     const at = queue.indexOf(generation);

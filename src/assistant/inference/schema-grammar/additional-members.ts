@@ -8,46 +8,48 @@ import { anyString, conjoin, unconstrained } from "./normal-form.ts";
 import type { StringConstraints, StringPattern } from "./scalar-constraints.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** Patterns of one object; names are told apart by which of them they match. */
+/** The maximum number of patterns of one object; each set of patterns that a name may match is a case. */
 const PATTERNS_MAX = 8;
 
 export interface AdditionalMembers {
-  /** A member whose name is not declared; undefined where there is none. */
+  /** One additional member; undefined if the object allows none. */
   readonly expression: Expression | undefined;
-  /** Names that `propertyNames` lists, which are then as good as declared. */
+  /** Names that `propertyNames` lists, which are treated like declared ones. */
   readonly names: readonly string[];
 }
 
-/** Members beyond the declared ones: of patternProperties, additionalProperties, or of no schema at all. */
+/** Compiles the undeclared members: of patternProperties, of additionalProperties, or without a schema. */
 export function compileAdditionalMembers(
   language: LanguageContext,
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   hint: string,
 ): AdditionalMembers {
-  const patterns = collectPatterns(part);
+  const patterns = collectPatterns(alternative);
   if (patterns.length > PATTERNS_MAX) {
     refuseKeyword(
       "patternProperties",
-      part.pointer,
+      alternative.pointer,
       `has more than ${PATTERNS_MAX} patterns at once`,
     );
   }
-  const closed = isImplicitlyClosed(part);
+  const closed = isImplicitlyClosed(alternative);
   const options: (Expression | undefined)[] = [];
   const names: string[] = [];
-  const allowedNames = language.normalizer.normalize(part.names);
+  const allowedNames = language.normalizer.normalize(alternative.names);
   for (const allowed of allowedNames) {
     if (allowed.kind !== "values") continue;
-    names.push(...filterAllowedNames(language, part, patterns, closed, allowed.values));
+    names.push(...filterAllowedNames(language, alternative, patterns, closed, allowed.values));
   }
   for (const allowed of allowedNames) {
     if (allowed.kind !== "string") continue;
     const base = intersectStrings(allowed.constraints, {
       ...anyString,
-      excluded: [...new Set([...listDeclaredNames(part), ...part.forbidden, ...names])],
+      excluded: [
+        ...new Set([...listDeclaredNames(alternative), ...alternative.forbidden, ...names]),
+      ],
     });
     for (const matched of findMatchablePatternSets(language, base, patterns, [])) {
-      const schemas = getAdditionalSchemas(part, matched, closed);
+      const schemas = getAdditionalSchemas(alternative, matched, closed);
       if (!schemas || isKnownUnsatisfiable(language, schemas)) continue;
       const unmatched = patterns.filter((pattern) => !matched.includes(pattern));
       const name = language.normalizer.scalars.compileString(
@@ -62,10 +64,10 @@ export function compileAdditionalMembers(
   return { expression: choice(options), names };
 }
 
-/** Listed names that the object has a place for. */
+/** Returns the listed names that the object allows. */
 function filterAllowedNames(
   language: LanguageContext,
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   patterns: readonly StringPattern[],
   closed: boolean,
   values: readonly unknown[],
@@ -77,19 +79,19 @@ function filterAllowedNames(
       const matched = patterns.filter((pattern) =>
         scalars.allowsString({ ...anyString, patterns: [pattern] }, name),
       );
-      return getAdditionalSchemas(part, matched, closed) !== undefined;
+      return getAdditionalSchemas(alternative, matched, closed) !== undefined;
     });
 }
 
-function collectPatterns(part: ObjectAlternative): readonly StringPattern[] {
+function collectPatterns(alternative: ObjectAlternative): readonly StringPattern[] {
   const bySource = new Map<string, StringPattern>();
-  for (const facet of part.facets) {
+  for (const facet of alternative.facets) {
     for (const { pattern } of facet.patterns) bySource.set(pattern.source, pattern);
   }
   return [...bySource.values()];
 }
 
-/** The sets of patterns that a name may match at once; those that no name matches are left out early. */
+/** Yields the sets of patterns that one name can match; skips sets that match no name. */
 function* findMatchablePatternSets(
   language: LanguageContext,
   base: StringConstraints,
@@ -112,16 +114,16 @@ function* findMatchablePatternSets(
   yield* findMatchablePatternSets(language, base, others, matched);
 }
 
-/** What the value of such a member has to meet; undefined where the object has no place for it. */
+/** Returns the schemas for the value of such a member; undefined if the object does not allow it. */
 function getAdditionalSchemas(
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   matched: readonly StringPattern[],
   closed: boolean,
 ): SchemaConjunction | undefined {
   if (matched.length === 0 && closed) return undefined;
   const sources = new Set(matched.map((pattern) => pattern.source));
   let schemas = unconstrained;
-  for (const facet of part.facets) {
+  for (const facet of alternative.facets) {
     const own = facet.patterns.filter(({ pattern }) => sources.has(pattern.source));
     for (const { schemas: more } of own) schemas = conjoin(schemas, more);
     if (own.length === 0 && facet.additional) schemas = conjoin(schemas, facet.additional);
@@ -129,7 +131,7 @@ function getAdditionalSchemas(
   return schemas;
 }
 
-/** Looked at once more at the end of the compilation; here it only saves making the names. */
+/** Saves building the names; `pruneRules` removes unsatisfiable members in any case. */
 function isKnownUnsatisfiable(language: LanguageContext, schemas: SchemaConjunction): boolean {
   return schemas.length > 0 && language.normalizer.normalize(schemas).length === 0;
 }

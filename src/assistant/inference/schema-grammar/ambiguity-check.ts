@@ -1,26 +1,26 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { Expression } from "./expression.ts";
 
-/** Characters that are tried, and stacks at one place from which a grammar counts as growing. */
+/** The number of characters that are tried, and of stacks after one character that are too many. */
 const STEPS_MAX = 120;
 const STACKS_MAX = 1_500;
-/** Looking costs too; what has not grown by then grows slowly. */
+/** Limits the cost of the search; a grammar whose stacks exceed this number grows slowly enough. */
 const VISITED_STACKS_MAX = 60_000;
 
-/** What is to be read next, and what comes after it. */
+/** A parse stack: the expression to read next, and the rest of the stack. */
 interface Stack {
   readonly id: number;
   readonly top: Expression;
-  /** Characters of a literal that have been read. */
+  /** How many characters of a literal have been read. */
   readonly read: number;
   readonly next: Stack | undefined;
   readonly depth: number;
 }
 
 /**
- * llama.cpp follows every reading of a text at once. Where a recursive schema can be read in two ways at each
- * level, those double with each level, and native code cannot be stopped. This plays the text that a greedy
- * opponent would choose, and refuses where the readings get out of hand.
+ * Refuses grammars whose ambiguity grows exponentially. llama.cpp follows all parses of a text at once. If
+ * a recursive schema has two parses at each level, their number doubles with each level, and native code
+ * cannot be interrupted. The check greedily builds the worst text and counts the parses.
  */
 export function assertBoundedAmbiguity(
   rules: ReadonlyMap<string, Expression>,
@@ -38,14 +38,14 @@ export function assertBoundedAmbiguity(
     if (stacks.size > STACKS_MAX) {
       throw new AssistantError(
         "unsupported_schema",
-        "The schema is recursive and can be read in several ways at each level; make the alternatives differ before they recurse, such as by a const in their first property",
+        "The schema is recursive and ambiguous at each level; make the alternatives differ before they recurse, such as by a const in their first property",
       );
     }
   }
 }
 
 class AmbiguitySearch {
-  /** Stacks that were looked at. */
+  /** The number of stacks visited so far. */
   visitedStacks = 0;
   readonly #rules: ReadonlyMap<string, Expression>;
   readonly #ids = new Map<Expression, number>();
@@ -61,7 +61,7 @@ class AmbiguitySearch {
     return found;
   }
 
-  /** After the character that leaves the most readings; of those, the one that leads deepest. */
+  /** Reads the character that leaves the most stacks; of several, the one with the deepest stack. */
   advanceToWorst(stacks: ReadonlySet<Stack>): Set<Stack> {
     const candidates = new Set<number>();
     for (const { top, read } of stacks) {
@@ -100,7 +100,7 @@ class AmbiguitySearch {
     return found;
   }
 
-  /** Down to stacks that begin with a character. */
+  /** Expands a stack until each resulting stack begins with a character. */
   #expand(start: Stack | undefined, found: Set<Stack>): void {
     const todo = [start];
     const seen = new Set<Stack | undefined>();
@@ -122,7 +122,7 @@ class AmbiguitySearch {
         for (const item of top.items.toReversed()) rest = this.#intern(item, 0, rest);
         todo.push(rest);
       } else {
-        // Counts add no readings, so a repetition may go on for as long as it likes.
+        // Counts do not add parses, so the bounds of repetitions are ignored.
         if (top.min === 0) todo.push(next);
         todo.push(this.#intern(top.item, 0, this.#intern(removeBounds(top), 0, next)));
       }
@@ -144,7 +144,7 @@ class AmbiguitySearch {
 
 const unboundedRepetitions = new WeakMap<Expression, Expression>();
 
-/** The same repetition without its bounds, always the same object. */
+/** Returns the repetition without its bounds; the same object for each repetition. */
 function removeBounds(repetition: Extract<Expression, { kind: "repeat" }>): Expression {
   if (repetition.min === 0 && repetition.max === undefined) return repetition;
   const known = unboundedRepetitions.get(repetition);
@@ -153,7 +153,7 @@ function removeBounds(repetition: Extract<Expression, { kind: "repeat" }>): Expr
   return made;
 }
 
-/** Whether a rule leads back to itself, other than at its very end, which needs no stack. */
+/** Returns true if a rule refers to itself other than at its end, where a reference needs no stack. */
 function isRecursive(rules: ReadonlyMap<string, Expression>): boolean {
   const state = new Map<string, "open" | "done">();
   const visit = (name: string): boolean => {
@@ -167,7 +167,7 @@ function isRecursive(rules: ReadonlyMap<string, Expression>): boolean {
   const visitInside = (expression: Expression, inside: string): boolean => {
     switch (expression.kind) {
       case "rule":
-        // Lists of members go on with their own rule at the end.
+        // Lists of members refer to their own rule at the end.
         return expression.name !== inside && visit(expression.name);
       case "repeat":
         return visitInside(expression.item, inside);

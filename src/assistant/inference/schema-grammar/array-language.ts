@@ -8,37 +8,37 @@ import { schemaLimits } from "./schema-limits.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 import { compileUniqueItems } from "./unique-language.ts";
 
-/** An array: first the items that have schemas of their own, then as many of the others as allowed. */
+/** Compiles an array: the items with schemas of their own, then the allowed number of others. */
 export function compileArray(
   language: LanguageContext,
-  part: ArrayAlternative,
+  alternative: ArrayAlternative,
   hint: string,
 ): Expression | undefined {
   const { blank } = language;
-  const { min, max } = part;
+  const { min, max } = alternative;
   for (const [keyword, bound] of [
     ["minItems", min],
     ["maxItems", max ?? 0],
   ] as const) {
     if (bound > schemaLimits.repetition) {
-      refuseKeyword(keyword, part.pointer, `is more than ${schemaLimits.repetition}`);
+      refuseKeyword(keyword, alternative.pointer, `is more than ${schemaLimits.repetition}`);
     }
   }
-  // With one item at most, no two are equal.
-  if (part.unique && (max === undefined || max > 1)) {
-    if (part.contains.length > 0)
-      refuseKeyword("uniqueItems", part.pointer, "stands beside contains");
-    return compileUniqueItems(language, part, hint);
+  // At most one item cannot violate uniqueItems.
+  if (alternative.unique && (max === undefined || max > 1)) {
+    if (alternative.contains.length > 0)
+      refuseKeyword("uniqueItems", alternative.pointer, "cannot be combined with contains");
+    return compileUniqueItems(language, alternative, hint);
   }
-  if (part.contains.length > 0) return compileContains(language, part, hint);
+  if (alternative.contains.length > 0) return compileContains(language, alternative, hint);
 
   const comma = sequence(literal(","), blank);
   const close = sequence(blank, literal("]"));
-  const prefix = getPrefixLength(part.facets);
-  // After `index` items, at least one: what may come then. From the back, so that each leads to the next.
+  const prefix = getPrefixLength(alternative.facets);
+  // Builds what may follow the first `index` items (at least one), from the last to the first.
   let after: Expression | undefined = compileItemsAfterPrefix(
     language,
-    part,
+    alternative,
     prefix,
     comma,
     close,
@@ -47,7 +47,7 @@ export function compileArray(
   let first: Expression | undefined;
   if (prefix === 0) {
     if (max === 0) return sequence(literal("["), blank, literal("]"));
-    const item = language.valueRule(getItemSchemas(part, 0), `${hint}-item`);
+    const item = language.valueRule(getItemSchemas(alternative, 0), `${hint}-item`);
     const more = compileMoreItems(
       language,
       item,
@@ -58,7 +58,10 @@ export function compileArray(
     first = sequence(item, more, close);
   } else {
     for (let index = prefix - 1; index >= 0; index -= 1) {
-      const item = language.valueRule(getItemSchemas(part, index), `${hint}-item-${index + 1}`);
+      const item = language.valueRule(
+        getItemSchemas(alternative, index),
+        `${hint}-item-${index + 1}`,
+      );
       const here: Expression | undefined = after && sequence(item, after);
       const fits = max === undefined || index < max;
       if (index === 0) {
@@ -76,19 +79,22 @@ export function compileArray(
   return inside && sequence(literal("["), blank, inside);
 }
 
-/** After all items of the prefix, of which there is one at least. */
+/** Compiles the items after a prefix that has at least one item. */
 function compileItemsAfterPrefix(
   language: LanguageContext,
-  part: ArrayAlternative,
+  alternative: ArrayAlternative,
   prefix: number,
   comma: Expression,
   close: Expression,
   hint: string,
 ): Expression | undefined {
   if (prefix === 0) return undefined;
-  const { min, max } = part;
+  const { min, max } = alternative;
   if (max !== undefined && max < prefix) return undefined;
-  const item = sequence(comma, language.valueRule(getItemSchemas(part, prefix), `${hint}-item`));
+  const item = sequence(
+    comma,
+    language.valueRule(getItemSchemas(alternative, prefix), `${hint}-item`),
+  );
   const more = repeatItem(
     language,
     item,
@@ -110,7 +116,7 @@ function compileMoreItems(
   return repeatItem(language, another, Math.max(0, min), max, hint);
 }
 
-/** The item is named, since llama.cpp copies what it repeats. */
+/** Repeats an item as a rule, because llama.cpp copies repeated expressions. */
 function repeatItem(
   language: LanguageContext,
   item: Expression,

@@ -15,44 +15,44 @@ import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** What reading a schema's own keywords needs of the document around it. */
+/** The parts of the document that reading a schema object's keywords needs. */
 export interface SubschemaContext {
-  /** The schema at these steps below the node. */
+  /** Returns the schema at these steps below the node. */
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction;
   nextFacetId(): number;
 }
 
 const typeNames = ["null", "boolean", "number", "string", "array", "object"] as const;
 
-/** The types that `type` leaves; `integer` is told apart from `number`. All of them without it. */
+/** Returns the types that `type` allows, `integer` apart from `number`; all types without the keyword. */
 export function readTypes(node: SchemaNode, raw: Raw): ReadonlySet<string> {
   const written = getOwn(raw, "type");
   if (written === undefined) return new Set(typeNames);
   const list = typeof written === "string" ? [written] : written;
   const at = extendPointer(node.pointer, "type");
   if (!isStringArray(list))
-    return refuseKeyword("type", at, "has to be the name of a type, or a list of them");
+    return refuseKeyword("type", at, "must be the name of a type, or a list of names");
   for (const name of list) {
     if (name !== "integer" && !typeNames.some((known) => known === name)) {
-      refuseKeyword("type", at, `names "${name}", which is no type of JSON`);
+      refuseKeyword("type", at, `contains "${name}", which is not a JSON type`);
     }
   }
-  // OpenAPI 3.0; Ajv reads it the same way.
+  // `nullable` is from OpenAPI 3.0; Ajv supports it too.
   return new Set(getOwn(raw, "nullable") === true ? [...list, "null"] : list);
 }
 
-/** The parts that the keywords of one schema leave, without those that apply other schemas in place. */
+/** Returns the alternatives that a schema object's assertions allow, without its in-place applicators. */
 export function readAssertions(
   node: SchemaNode,
   raw: Raw,
   subschemas: SubschemaContext,
 ): readonly Alternative[] {
   const types = readTypes(node, raw);
-  const parts: Alternative[] = [];
-  if (types.has("null")) parts.push({ kind: "null" });
-  if (types.has("boolean")) parts.push({ kind: "boolean" });
+  const alternatives: Alternative[] = [];
+  if (types.has("null")) alternatives.push({ kind: "null" });
+  if (types.has("boolean")) alternatives.push({ kind: "boolean" });
   if (types.has("number") || types.has("integer")) {
-    parts.push({
+    alternatives.push({
       kind: "number",
       constraints: readNumberAssertions(node, raw, !types.has("number")),
     });
@@ -60,18 +60,18 @@ export function readAssertions(
   if (types.has("string")) {
     const constraints = readStringAssertions(node, raw);
     if ((constraints.minLength ?? 0) <= (constraints.maxLength ?? Number.POSITIVE_INFINITY)) {
-      parts.push({ kind: "string", constraints });
+      alternatives.push({ kind: "string", constraints });
     }
   }
-  if (types.has("array")) parts.push(...readArrayAssertions(node, raw, subschemas));
-  if (types.has("object")) parts.push(...readObjectAssertions(node, raw, subschemas));
-  return parts;
+  if (types.has("array")) alternatives.push(...readArrayAssertions(node, raw, subschemas));
+  if (types.has("object")) alternatives.push(...readObjectAssertions(node, raw, subschemas));
+  return alternatives;
 }
 
 function readNumberAssertions(node: SchemaNode, raw: Raw, integer: boolean): NumberConstraints {
   let minimum = readNumber(node, raw, "minimum");
   let maximum = readNumber(node, raw, "maximum");
-  // Draft 4 says with a boolean that the bound beside it is excluded.
+  // In draft 4, exclusiveMinimum and exclusiveMaximum are booleans that refer to minimum and maximum.
   const openBelow = getOwn(raw, "exclusiveMinimum");
   const openAbove = getOwn(raw, "exclusiveMaximum");
   let exclusiveMinimum: number | undefined;
@@ -84,7 +84,11 @@ function readNumberAssertions(node: SchemaNode, raw: Raw, integer: boolean): Num
   } else exclusiveMaximum = readNumber(node, raw, "exclusiveMaximum");
   const multipleOf = readNumber(node, raw, "multipleOf");
   if (multipleOf !== undefined && multipleOf <= 0) {
-    refuseKeyword("multipleOf", extendPointer(node.pointer, "multipleOf"), "has to be more than 0");
+    refuseKeyword(
+      "multipleOf",
+      extendPointer(node.pointer, "multipleOf"),
+      "must be greater than 0",
+    );
   }
   const format = numericFormats.get(String(getOwn(raw, "format")));
   return {
@@ -98,13 +102,13 @@ function readNumberAssertions(node: SchemaNode, raw: Raw, integer: boolean): Num
   };
 }
 
-/** OpenAPI's; every other format is about strings, and binds no number. */
+/** OpenAPI's formats of numbers; all other formats apply to strings. */
 const numericFormats: ReadonlyMap<
   string,
   { integer: true; minimum: number; maximum?: number; below?: number }
 > = new Map([
   ["int32", { integer: true, minimum: -(2 ** 31), maximum: 2 ** 31 - 1 }],
-  // 2^63 - 1 is no double: the bound is excluded instead.
+  // 2^63 - 1 is not a double, so 2^63 is an exclusive bound instead.
   ["int64", { integer: true, minimum: -(2 ** 63), below: 2 ** 63 }],
 ]);
 
@@ -121,7 +125,7 @@ function readStringAssertions(node: SchemaNode, raw: Raw): StringConstraints {
     const source = getOwn(raw, keyword);
     if (source === undefined) return [];
     const pointer = extendPointer(node.pointer, keyword);
-    if (typeof source !== "string") return refuseKeyword(keyword, pointer, "has to be a string");
+    if (typeof source !== "string") return refuseKeyword(keyword, pointer, "must be a string");
     if (keyword === "format" && !isConstrainingFormat(source, raw)) return [];
     return [{ source, keyword, pointer }];
   };
@@ -179,13 +183,17 @@ function readArrayFacet(
     return refuseKeyword(
       "prefixItems",
       extendPointer(node.pointer, "prefixItems"),
-      "has to be a list",
+      "must be a list",
     );
   }
   if (Array.isArray(items)) {
-    // Until 2019-09, a list in `items` was what `prefixItems` is since.
+    // Up to draft 2019-09, a list in `items` had the meaning of `prefixItems`.
     if (tuple)
-      refuseKeyword("items", extendPointer(node.pointer, "items"), "is a list beside prefixItems");
+      refuseKeyword(
+        "items",
+        extendPointer(node.pointer, "items"),
+        "cannot be a list together with prefixItems",
+      );
     const rest = getOwn(raw, "additionalItems");
     return {
       id: subschemas.nextFacetId(),
@@ -266,7 +274,7 @@ export function readRequired(node: SchemaNode, raw: Raw): readonly string[] {
     return refuseKeyword(
       "required",
       extendPointer(node.pointer, "required"),
-      "has to be a list of names",
+      "must be a list of names",
     );
   }
   return [...new Set(required)];
@@ -275,7 +283,7 @@ export function readRequired(node: SchemaNode, raw: Raw): readonly string[] {
 export function readMap(node: SchemaNode, raw: Raw, keyword: string): Raw | undefined {
   const value = getOwn(raw, keyword);
   if (value === undefined || isObject(value)) return value;
-  return refuseKeyword(keyword, extendPointer(node.pointer, keyword), "has to be an object");
+  return refuseKeyword(keyword, extendPointer(node.pointer, keyword), "must be an object");
 }
 
 export function readList(
@@ -285,7 +293,7 @@ export function readList(
 ): readonly unknown[] | undefined {
   const value = getOwn(raw, keyword);
   if (value === undefined || Array.isArray(value)) return value;
-  return refuseKeyword(keyword, extendPointer(node.pointer, keyword), "has to be a list");
+  return refuseKeyword(keyword, extendPointer(node.pointer, keyword), "must be a list");
 }
 
 export function readCount(node: SchemaNode, raw: Raw, keyword: string): number | undefined {
@@ -294,12 +302,12 @@ export function readCount(node: SchemaNode, raw: Raw, keyword: string): number |
   return refuseKeyword(
     keyword,
     extendPointer(node.pointer, keyword),
-    "has to be a whole number from 0 on",
+    "must be a whole number of 0 or more",
   );
 }
 
 export function readNumber(node: SchemaNode, raw: Raw, keyword: string): number | undefined {
   const value = getOwn(raw, keyword);
   if (value === undefined || (typeof value === "number" && Number.isFinite(value))) return value;
-  return refuseKeyword(keyword, extendPointer(node.pointer, keyword), "has to be a number");
+  return refuseKeyword(keyword, extendPointer(node.pointer, keyword), "must be a number");
 }

@@ -1,6 +1,6 @@
 import type { CodePointRange, Expression } from "./expression.ts";
 
-/** Expressions, written short. Undefined stands for what cannot be. */
+/** Short constructors of expressions. Undefined means that no text matches. */
 
 export const empty: Expression = { kind: "literal", text: "" };
 
@@ -16,7 +16,7 @@ export function characters(...ranges: readonly CodePointRange[]): Expression {
   return { kind: "class", ranges };
 }
 
-/** Literals that meet become one; sequences within sequences dissolve. */
+/** Joins adjacent literals and flattens nested sequences. */
 export function sequence(...items: readonly Expression[]): Expression {
   const flat: Expression[] = [];
   for (const item of items) {
@@ -40,7 +40,7 @@ function append(flat: Expression[], item: Expression): void {
   flat.push(item);
 }
 
-/** Undefined without options. */
+/** Undefined if there are no options. */
 export function choice(options: readonly (Expression | undefined)[]): Expression | undefined {
   const flat = options.flatMap((option) => {
     if (option === undefined) return [];

@@ -12,9 +12,9 @@ import { findShortestText } from "./shortest-text.ts";
 import { writeGbnf } from "./write-gbnf.ts";
 
 /**
- * The rules for values of `schema`, added to `sink`; what is handed back matches one whole value. Throws
- * AssistantError `unsupported_schema` where a keyword cannot be enforced or no value is left. Takes as long
- * as it takes: where a client wrote the schema, call it in the worker.
+ * Adds the rules for values of `schema` to `sink` and returns an expression that matches one whole value.
+ * Throws AssistantError `unsupported_schema` if a keyword cannot be enforced or no value is left. Has no
+ * time limit: compile a client's schema in the worker.
  */
 export function compileInto(
   sink: RuleSink,
@@ -30,11 +30,11 @@ export function compileInto(
 
 export interface GrammarText {
   readonly gbnf: string;
-  /** A shortest text of the grammar. */
+  /** The shortest text of the grammar. */
   readonly example: string;
 }
 
-/** A grammar for exactly one value of `schema`. Throws as `compileInto` does. */
+/** Compiles a grammar that matches exactly one value of `schema`. Throws like `compileInto`. */
 export function compileSchema(schema: unknown, scalars: ScalarGrammar): GrammarText {
   return refuseStackOverflow(() => {
     const { rules, root } = compileRules(schema, scalars);
@@ -43,14 +43,14 @@ export function compileSchema(schema: unknown, scalars: ScalarGrammar): GrammarT
 }
 
 /**
- * A grammar around several schemas: `layout` says where each stands, as the rule of its name. Rules of the
- * layout's own are in `rules`. The `param` of an error is the name of the schema that is to blame.
+ * Compiles a grammar that contains several schemas: `layout` refers to each by the rule with its name, and
+ * has further rules in `rules`. The `param` of an error is the name of the schema that caused it.
  */
 export function compileLayout(layout: GrammarLayout, scalars: ScalarGrammar): GrammarText {
   const table = new RuleTable();
   const taken = ["root", ...Object.keys(layout.schemas), ...Object.keys(layout.rules ?? {})];
   for (const name of taken) {
-    if (table.reserve(name) !== name) throw new Error(`"${name}" is no name for a rule`);
+    if (table.reserve(name) !== name) throw new Error(`"${name}" is not a valid name for a rule`);
   }
   for (const [name, expression] of Object.entries(layout.rules ?? {})) table.set(name, expression);
   for (const [name, schema] of Object.entries(layout.schemas)) {
@@ -68,15 +68,15 @@ export function compileLayout(layout: GrammarLayout, scalars: ScalarGrammar): Gr
   });
 }
 
-/** Plain data, so that it can be sent to a thread. */
+/** A grammar with references to schemas. Plain data, so that it can be sent to a thread. */
 export interface GrammarLayout {
   readonly root: Expression;
   readonly rules?: Readonly<Record<string, Expression>>;
-  /** By the name of the rule that stands for a value of the schema; letters, digits and hyphens. */
+  /** Each schema by the name of the rule for its values; a name has letters, digits and hyphens. */
   readonly schemas: Readonly<Record<string, unknown>>;
 }
 
-/** Writes a grammar out, after a last look at what llama.cpp would make of it. */
+/** Writes a grammar after checking its cost and its ambiguity in llama.cpp. */
 function writeGrammar(rules: ReadonlyMap<string, Expression>, root: Expression): GrammarText {
   checkCost(rules, root);
   assertBoundedAmbiguity(rules, root);
@@ -96,7 +96,7 @@ function compileRules(schema: unknown, scalars: ScalarGrammar) {
   return left;
 }
 
-/** Nothing recurses deeper than the schema's caps allow, unless texts or names are made for it. */
+/** Turns a stack overflow into a refusal; only texts or names made for that purpose cause one. */
 function refuseStackOverflow<Result>(work: () => Result): Result {
   try {
     return work();
@@ -104,7 +104,7 @@ function refuseStackOverflow<Result>(work: () => Result): Result {
     if (!(error instanceof RangeError)) throw error;
     throw new AssistantError(
       "unsupported_schema",
-      "The schema leads too deep into itself; make it simpler",
+      "The schema is nested too deeply; make it simpler",
       { cause: error },
     );
   }
@@ -114,9 +114,9 @@ function unsatisfiableSchema(contradictions: readonly string[]): AssistantError 
   const why =
     contradictions.length > 0
       ? `: ${contradictions.join("; ").slice(0, 600)}`
-      : ": a bound leaves nothing, or it requires itself within itself without end";
+      : ": its bounds exclude every value, or it requires itself recursively";
   return new AssistantError(
     "unsupported_schema",
-    `The schema is met by no value that has an end${why}`,
+    `The schema is met by no value of finite size${why}`,
   );
 }

@@ -24,8 +24,8 @@ import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 type Raw = Readonly<Record<string, unknown>>;
 
 /**
- * What a schema does not allow: one keyword or another fails. `not`, `else` and oneOf ask for it. Keywords
- * whose opposite is no language that a grammar can be made of are refused.
+ * Returns the alternatives that a schema does not allow, because at least one keyword fails. Used for `not`,
+ * `else` and oneOf. Refuses keywords whose complement cannot be expressed as a grammar.
  */
 export function complementSchema(
   normalizer: NormalizerContext,
@@ -33,24 +33,20 @@ export function complementSchema(
 ): readonly Alternative[] {
   const { raw, pointer } = node;
   if (typeof raw === "boolean") return raw ? [] : anyValue(pointer);
-  const parts: Alternative[] = [];
+  const alternatives: Alternative[] = [];
   for (const keyword of Object.keys(raw)) {
     const complement = Object.hasOwn(keywordComplements, keyword)
       ? keywordComplements[keyword]
       : undefined;
-    if (complement) parts.push(...complement(normalizer, node, raw));
+    if (complement) alternatives.push(...complement(normalizer, node, raw));
     else if (!hasNoAssertion(raw, keyword)) {
-      refuseKeyword(
-        keyword,
-        extendPointer(pointer, keyword),
-        "has no opposite that can be enforced",
-      );
+      refuseKeyword(keyword, extendPointer(pointer, keyword), "cannot be negated");
     }
   }
-  return normalizer.deduplicate(parts.map(markNegative));
+  return normalizer.deduplicate(alternatives.map(markNegative));
 }
 
-/** Nothing follows from the keyword itself: annotations, and those that others read along with them. */
+/** Returns true for annotations, and for keywords that are only read together with others. */
 function hasNoAssertion(raw: Raw, keyword: string): boolean {
   if (keyword === "then" || keyword === "else") return true;
   if (keyword === "$defs" || keyword === "definitions" || keyword === "nullable") return true;
@@ -68,7 +64,7 @@ function hasNoAssertion(raw: Raw, keyword: string): boolean {
 }
 
 type KeywordComplement = (
-  shapes: NormalizerContext,
+  normalizer: NormalizerContext,
   node: SchemaNode,
   raw: Raw,
 ) => readonly Alternative[];
@@ -80,47 +76,52 @@ const keywordComplements: Readonly<Record<string, KeywordComplement>> = {
       refuseKeyword(
         "type",
         extendPointer(node.pointer, "type"),
-        "names integer, whose opposite has no grammar",
+        "contains integer, which cannot be negated",
       );
     }
-    return anyValue(node.pointer).filter((part) => !types.has(part.kind));
+    return anyValue(node.pointer).filter((alternative) => !types.has(alternative.kind));
   },
   const: (_, node, raw) => excludeValues(node, "const", [raw["const"]]),
   enum: (_, node, raw) => excludeValues(node, "enum", readList(node, raw, "enum") ?? []),
-  $ref: (shapes, node, raw) =>
-    shapes.normalize(shapes.toLiteral(shapes.document.resolve(node, String(raw["$ref"])), true)),
-  not: (shapes, node) => shapes.normalize(shapes.child(node, "not")),
-  allOf: (shapes, node, raw) =>
-    (readList(node, raw, "allOf") ?? []).flatMap((_, index) =>
-      shapes.normalize(shapes.negate(shapes.child(node, "allOf", index))),
+  $ref: (normalizer, node, raw) =>
+    normalizer.normalize(
+      normalizer.toLiteral(normalizer.document.resolve(node, String(raw["$ref"])), true),
     ),
-  anyOf: (shapes, node, raw) =>
+  not: (normalizer, node) => normalizer.normalize(normalizer.child(node, "not")),
+  allOf: (normalizer, node, raw) =>
+    (readList(node, raw, "allOf") ?? []).flatMap((_, index) =>
+      normalizer.normalize(normalizer.negate(normalizer.child(node, "allOf", index))),
+    ),
+  anyOf: (normalizer, node, raw) =>
     (readList(node, raw, "anyOf") ?? []).reduce<readonly Alternative[]>(
-      (parts, _, index) =>
-        shapes.intersect(
-          parts,
-          shapes.normalize(shapes.negate(shapes.child(node, "anyOf", index))),
+      (alternatives, _, index) =>
+        normalizer.intersect(
+          alternatives,
+          normalizer.normalize(normalizer.negate(normalizer.child(node, "anyOf", index))),
         ),
       anyValue(node.pointer),
     ),
-  if: (shapes, node, raw) => {
-    const condition = shapes.child(node, "if");
+  if: (normalizer, node, raw) => {
+    const condition = normalizer.child(node, "if");
     const failing = (given: readonly Alternative[], keyword: string) =>
       getOwn(raw, keyword) === undefined
         ? []
-        : shapes.intersect(given, shapes.normalize(shapes.negate(shapes.child(node, keyword))));
+        : normalizer.intersect(
+            given,
+            normalizer.normalize(normalizer.negate(normalizer.child(node, keyword))),
+          );
     return [
-      ...failing(shapes.normalize(condition), "then"),
-      ...failing(shapes.normalize(shapes.negate(condition)), "else"),
+      ...failing(normalizer.normalize(condition), "then"),
+      ...failing(normalizer.normalize(normalizer.negate(condition)), "else"),
     ];
   },
   required: (_, node, raw) =>
     readRequired(node, raw).map((name) => ({ ...anyObject(node.pointer), forbidden: [name] })),
-  properties: (shapes, node, raw) =>
+  properties: (normalizer, node, raw) =>
     Object.entries(readMap(node, raw, "properties") ?? {}).flatMap(([name, schema]) =>
       schema === true || (isObject(schema) && Object.keys(schema).length === 0)
         ? []
-        : [makeViolatingObject(shapes, node, name)],
+        : [makeViolatingObject(normalizer, node, name)],
     ),
   minProperties: (_, node, raw) => {
     const min = readCount(node, raw, "minProperties") ?? 0;
@@ -176,7 +177,7 @@ const keywordComplements: Readonly<Record<string, KeywordComplement>> = {
       : [numberAlternative(node, { minimum: readNumber(node, raw, "exclusiveMaximum") })],
 };
 
-/** An object whose property of this name is not as the schema wants it. */
+/** Returns an object whose property of this name violates the schema. */
 function makeViolatingObject(
   normalizer: NormalizerContext,
   node: SchemaNode,
@@ -206,7 +207,7 @@ function numberAlternative(
   return { kind: "number", constraints: { ...anyNumber(node.pointer), ...bounds } };
 }
 
-/** Everything but these values. */
+/** Returns alternatives for all values except these. */
 function excludeValues(
   node: SchemaNode,
   keyword: string,
@@ -214,18 +215,18 @@ function excludeValues(
 ): readonly Alternative[] {
   const { pointer } = node;
   const numbers = values.filter((value) => typeof value === "number").toSorted((a, b) => a - b);
-  const parts: Alternative[] = [];
-  if (!values.includes(null)) parts.push({ kind: "null" });
+  const alternatives: Alternative[] = [];
+  if (!values.includes(null)) alternatives.push({ kind: "null" });
   const booleans = [true, false].filter((value) => !values.includes(value));
-  if (booleans.length > 0) parts.push({ kind: "values", values: booleans });
-  // Before, between and after the numbers.
+  if (booleans.length > 0) alternatives.push({ kind: "values", values: booleans });
+  // The ranges before, between and after the numbers.
   for (const [index, bound] of [...numbers, undefined].entries()) {
-    parts.push(
+    alternatives.push(
       numberAlternative(node, { exclusiveMinimum: numbers[index - 1], exclusiveMaximum: bound }),
     );
   }
   const excluded = values.filter((value) => typeof value === "string");
-  parts.push(stringAlternative({ excluded }));
+  alternatives.push(stringAlternative({ excluded }));
   const arrays = values.filter((value) => Array.isArray(value));
   const objects = values.filter((value) => isObject(value));
   const entries = [...arrays, ...objects].reduce(
@@ -236,10 +237,10 @@ function excludeValues(
     refuseKeyword(
       keyword,
       extendPointer(pointer, keyword),
-      "holds objects or arrays, whose opposite has no grammar",
+      "contains objects or arrays, which cannot be negated",
     );
   }
-  parts.push(arrays.length > 0 ? { ...anyArray(pointer), min: 1 } : anyArray(pointer));
-  parts.push(objects.length > 0 ? { ...anyObject(pointer), min: 1 } : anyObject(pointer));
-  return parts;
+  alternatives.push(arrays.length > 0 ? { ...anyArray(pointer), min: 1 } : anyArray(pointer));
+  alternatives.push(objects.length > 0 ? { ...anyObject(pointer), min: 1 } : anyObject(pointer));
+  return alternatives;
 }

@@ -6,13 +6,13 @@ import type { NormalizerContext } from "./normalizer-context.ts";
 import type { SchemaNode } from "./schema-document.ts";
 import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
-/** What one keyword leaves, with its name. */
+/** The alternatives that one keyword allows, with its name. */
 interface KeywordConstraint {
   readonly keyword: string;
-  readonly parts: readonly Alternative[];
+  readonly alternatives: readonly Alternative[];
 }
 
-/** if/then/else and the dependencies, as «either the condition fails, or what follows from it holds». */
+/** Expands if/then/else and dependencies: either the condition fails, or its consequence holds. */
 export function* expandConditionals(
   normalizer: NormalizerContext,
   node: SchemaNode,
@@ -28,7 +28,7 @@ export function* expandConditionals(
           : given;
       yield {
         keyword: "if",
-        parts: normalizer.deduplicate([
+        alternatives: normalizer.deduplicate([
           ...branch("then", normalizer.normalize(condition)),
           ...branch("else", normalizer.normalize(normalizer.negate(condition))),
         ]),
@@ -41,7 +41,7 @@ export function* expandConditionals(
       const at = extendPointer(node.pointer, keyword, name);
       yield {
         keyword,
-        parts: normalizer.deduplicate([
+        alternatives: normalizer.deduplicate([
           ...withoutProperty(name, at),
           ...applyDependency(normalizer, node, keyword, name, effect),
         ]),
@@ -50,7 +50,7 @@ export function* expandConditionals(
   }
 }
 
-/** The objects that have `name`, and therefore what depends on it. */
+/** Returns the objects that have the property and satisfy the schemas that depend on it. */
 function applyDependency(
   normalizer: NormalizerContext,
   node: SchemaNode,
@@ -64,11 +64,7 @@ function applyDependency(
     return normalizer.intersect([having], [{ ...anyObject(at), required: effect }]);
   }
   if (keyword === "dependentRequired" || !(typeof effect === "boolean" || isObject(effect))) {
-    return refuseKeyword(
-      keyword,
-      at,
-      "has to be a list of names or, in dependentSchemas, a schema",
-    );
+    return refuseKeyword(keyword, at, "must be a list of names or, in dependentSchemas, a schema");
   }
   return normalizer.intersect(
     [having],

@@ -1,12 +1,12 @@
 import { getOwn, isObject } from "./json-values.ts";
 
 /**
- * Formats that by their own definition every text meets: OpenAPI's hints to whoever shows the value, and
- * how Pydantic writes paths and bytes.
+ * Formats that by definition match every text: OpenAPI's hints for the display of a value, and Pydantic's
+ * formats of paths and bytes.
  */
 const unconstrainedFormats = new Set(["password", "binary", "path", "file-path", "directory-path"]);
 
-/** Those that JSON Schema or Ajv know: what they mean does not depend on a pattern beside them. */
+/** The formats of JSON Schema and Ajv, whose meaning does not depend on a `pattern` in the same schema. */
 const standardFormats = new Set([
   "date-time",
   "date",
@@ -34,9 +34,9 @@ const standardFormats = new Set([
 ]);
 
 /**
- * Whether a schema's `format` says more of its texts than the rest of the schema does. A name that no
- * standard has is only the name of the `pattern` beside it, also where that stands in `allOf`: so zod
- * writes `.includes("x")`, `.startsWith("x")`, nanoid and base64.
+ * Returns true if `format` restricts texts further than the rest of the schema. A non-standard name is only
+ * a label for the `pattern` in the same schema or its `allOf`: zod writes `.includes("x")`,
+ * `.startsWith("x")`, nanoid and base64 that way.
  */
 export function isConstrainingFormat(
   format: string,

@@ -1,6 +1,6 @@
 import type { NumberConstraints, StringConstraints } from "./scalar-constraints.ts";
 
-/** Equal for constraints that allow the same because they say the same, wherever they stand. */
+/** Returns a key that is equal for the same constraints at different places in a schema. */
 export function getStringKey(constraints: StringConstraints): string {
   const { minLength, maxLength, patterns, forbiddenPatterns, formats, excluded } = constraints;
   const sources = [patterns, forbiddenPatterns, formats].map((list) =>

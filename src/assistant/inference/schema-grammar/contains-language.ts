@@ -6,39 +6,43 @@ import type { ArrayAlternative } from "./normal-form.ts";
 import { conjoin } from "./normal-form.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** Items that are counted, times matches that are counted. */
+/** The maximum of counted items times counted matches. */
 const STATES_MAX = 3_000;
 
 /**
- * An array with `contains`: an automaton that counts items and matches. Without maxContains an item that is
- * not counted as a match may well be one; with it, it must not.
+ * Compiles an array with `contains` as an automaton that counts items and matches. Without maxContains, an
+ * item that is not counted may match too; with maxContains, it must not.
  */
 export function compileContains(
   language: LanguageContext,
-  part: ArrayAlternative,
+  alternative: ArrayAlternative,
   hint: string,
 ): Expression | undefined {
-  const [contains, otherContains] = part.contains;
+  const [contains, otherContains] = alternative.contains;
   if (!contains) return undefined;
   if (otherContains)
-    refuseKeyword("contains", otherContains.pointer, "is asked for twice, which is not followed");
-  if (getPrefixLength(part.facets) > 0)
-    refuseKeyword("contains", contains.pointer, "stands beside prefixItems");
-  const { normalizer: shapes, blank, table } = language;
-  const items = getItemSchemas(part, 0);
+    refuseKeyword(
+      "contains",
+      otherContains.pointer,
+      "applies twice to the same array, which is not supported",
+    );
+  if (getPrefixLength(alternative.facets) > 0)
+    refuseKeyword("contains", contains.pointer, "cannot be combined with prefixItems");
+  const { normalizer, blank, table } = language;
+  const items = getItemSchemas(alternative, 0);
   const other =
-    contains.max === undefined ? items : conjoin(items, shapes.negate(contains.schemas));
+    contains.max === undefined ? items : conjoin(items, normalizer.negate(contains.schemas));
   const match = language.valueRule(conjoin(items, contains.schemas), `${hint}-match`);
   const unmatched = language.valueRule(other, `${hint}-item`);
-  // Beyond these nothing more depends on the count.
-  const itemsTop = part.max ?? part.min;
+  // Higher counts make no difference.
+  const itemsTop = alternative.max ?? alternative.min;
   const matchesTop = contains.max ?? contains.min;
   if ((itemsTop + 1) * (matchesTop + 1) > STATES_MAX) {
-    refuseKeyword("contains", contains.pointer, "is counted together with too many items");
+    refuseKeyword("contains", contains.pointer, "has too many combinations of items and matches");
   }
   const rules = new Map<string, Expression>();
   const todo: (() => void)[] = [];
-  /** What follows an item, when so many items and so many matches have been. */
+  /** Returns the rest of the array after `count` items with `matches` matches. */
   const after = (count: number, matches: number): Expression => {
     const key = `${count} ${matches}`;
     let expression = rules.get(key);
@@ -57,13 +61,14 @@ export function compileContains(
     }
     return expression;
   };
-  const canEnd = (count: number, matches: number) => count >= part.min && matches >= contains.min;
+  const canEnd = (count: number, matches: number) =>
+    count >= alternative.min && matches >= contains.min;
   const next = (count: number, matches: number): Expression | undefined => {
-    if (part.max !== undefined && count >= part.max) return undefined;
+    if (alternative.max !== undefined && count >= alternative.max) return undefined;
     const then = Math.min(count + 1, itemsTop);
     const full = contains.max !== undefined && matches >= contains.max;
     const counted = sequence(match, after(then, Math.min(matches + 1, matchesTop)));
-    // With enough matches and no maximum, every item is a plain one: fewer ways to read one text.
+    // With enough matches and no maximum, no item is counted as a match, which avoids ambiguity.
     const enough = contains.max === undefined && matches >= contains.min;
     return choice([
       full || enough ? undefined : counted,

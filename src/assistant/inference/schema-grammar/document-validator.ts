@@ -6,26 +6,26 @@ import { upgradeSchema } from "./upgrade-schema.ts";
 
 const SHOWN_MAX = 200;
 
-/** Says what is wrong with a document, one line each; empty where it is valid. */
+/** Returns the problems of a document, one line each; an empty list if it is valid. */
 export type DocumentValidator = (document: unknown) => readonly string[];
 
 /**
- * Ajv's judgement, made independently of the grammar. Throws where Ajv cannot make sense of the schema.
- * Runs patterns of the schema's author, so it belongs where it can be stopped.
+ * Creates a validator with Ajv, independent of the grammar. Throws if Ajv cannot compile the schema. The
+ * validator runs the client's regular expressions, so it must run in a thread that can be stopped.
  */
 export function createDocumentValidator(schema: unknown): DocumentValidator {
   const ajv = new Ajv2020({
     strict: false,
-    // The schema has been through our own compiler, which is stricter than a meta-schema.
+    // The grammar compiler has checked the schema already, and is stricter than a meta-schema.
     validateSchema: false,
     meta: false,
     logger: false,
-    // A property named `constructor` is there only where the document has it.
+    // A property named `constructor` exists only if the document has it.
     ownProperties: true,
     code: { regExp: Object.assign(lenientRegExp, { code: "lenientRegExp" }) },
   });
   addFormats(ajv);
-  // Ajv divides doubles, and so finds that 0.07 is no multiple of 0.01.
+  // Ajv divides doubles, so that 0.07 would not be a multiple of 0.01.
   ajv.removeKeyword("multipleOf").addKeyword({
     keyword: "multipleOf",
     type: "number",
@@ -41,14 +41,14 @@ export function createDocumentValidator(schema: unknown): DocumentValidator {
   };
 }
 
-/** The package is CommonJS: what its type calls the default export stands one level deeper in Node. */
+/** The package is CommonJS: in Node its default export is nested one level deeper than in its types. */
 function addFormats(ajv: Ajv2020): void {
   const plugin: FormatsPlugin | { readonly default: FormatsPlugin } = ajvFormats;
   const add = "default" in plugin ? plugin.default : plugin;
   add(ajv, { mode: "full" });
 }
 
-/** Patterns are meant with the flag `u`; those that are none with it are read as browsers would. */
+/** Compiles a pattern with the flag `u`, or without it if it is invalid with the flag. */
 function lenientRegExp(source: string, flags: string): RegExp {
   try {
     return new RegExp(source, flags);

@@ -1,13 +1,13 @@
-/** What a rule of a grammar may be made of; `write-gbnf.ts` prints it as llama.cpp reads it. */
+/** The body of a grammar rule; `write-gbnf.ts` writes it in llama.cpp's syntax. */
 export type Expression =
   /** Exactly this text; "" is the empty text. */
   | { readonly kind: "literal"; readonly text: string }
-  /** One code point out of these ranges, both ends included, sorted and apart. */
+  /** One code point of these ranges, which are inclusive, sorted and disjoint. */
   | { readonly kind: "class"; readonly ranges: readonly CodePointRange[] }
   | { readonly kind: "sequence"; readonly items: readonly Expression[] }
   /** At least one option. */
   | { readonly kind: "choice"; readonly options: readonly Expression[] }
-  /** `max` undefined: without end. */
+  /** `max` undefined: no limit. */
   | {
       readonly kind: "repeat";
       readonly item: Expression;
@@ -18,10 +18,10 @@ export type Expression =
 
 export type CodePointRange = readonly [from: number, to: number];
 
-/** Where rules are collected while a schema is compiled; bounds what they may grow to. */
+/** Collects the rules of a grammar and limits their size. */
 export interface RuleSink {
-  /** A name that is not taken, made from `hint`; the rule has to be set before the grammar is written. */
+  /** Returns an unused name based on `hint`; the rule must be set before the grammar is written. */
   reserve(hint: string): string;
-  /** Throws AssistantError `unsupported_schema` where the grammar has become too large. */
+  /** Sets a rule. Throws AssistantError `unsupported_schema` if the grammar becomes too large. */
   set(name: string, expression: Expression): void;
 }

@@ -10,16 +10,16 @@ import { scalarGrammar } from "./scalar-grammar.ts";
 import { assertSchemaSize } from "./schema-document.ts";
 import { schemaLimits } from "./schema-limits.ts";
 
-/** Text of grammars and of the schemas that they came from. */
+/** The size of all cached grammars and their schemas as text. */
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
 
-/** Ajv makes code of a schema the first time: it may take longer than a compilation, but not for ever. */
+/** A longer limit than for a compilation, because Ajv generates code when it first uses a schema. */
 const VALIDATE_MAX_MS = 2_000;
 
 export interface CompiledGrammar extends GrammarText {
   /**
-   * What is wrong with a parsed document, one line each; empty where it is valid. A document that cannot be
-   * judged in time counts as wrong. Never rejects.
+   * Resolves to the problems of a parsed document, one line each; an empty list if it is valid. A document
+   * that cannot be validated in time counts as invalid. Never rejects.
    */
   validate(document: unknown): Promise<readonly string[]>;
 }
@@ -27,17 +27,17 @@ export interface CompiledGrammar extends GrammarText {
 interface GrammarCompilerOptions {
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** Time on a core of one compilation. */
+  /** The limit of CPU time for one compilation. */
   readonly limitMs?: number;
-  /** Time on a core that a document may take to be judged. */
+  /** The limit of CPU time for one validation. */
   readonly validateMs?: number;
-  /** Bytes of grammars that are kept. */
+  /** The size of the cache in bytes. */
   readonly cacheBytesMax?: number;
 }
 
 /**
- * JSON Schemas as grammars for llama.cpp. One warm thread compiles; what has been compiled is kept, and who
- * asks for the same while it is under way waits for the same.
+ * Compiles JSON Schemas to grammars for llama.cpp in one warm thread. Caches the results, and lets
+ * concurrent requests for the same schema share one compilation.
  */
 export class GrammarCompiler implements AsyncDisposable {
   readonly #logger: Logger;
@@ -59,14 +59,14 @@ export class GrammarCompiler implements AsyncDisposable {
     this.#thread.warm();
   }
 
-  /** How many grammars were made, rather than found; for metrics. */
+  /** How many grammars were compiled and not found in the cache; for metrics. */
   get compilations(): number {
     return this.#compilations;
   }
 
   /**
-   * Rejects with `unsupported_schema`, which names keyword and place, or with the signal's reason. An
-   * abandoned compilation goes on for whoever asks next.
+   * Rejects with `unsupported_schema`, whose message has the keyword and its pointer, or with the signal's
+   * reason. An aborted compilation continues, and the next request for it gets the result.
    */
   async compile(schema: unknown, signal: AbortSignal): Promise<CompiledGrammar> {
     const text = serializeSchema(schema);
@@ -74,19 +74,19 @@ export class GrammarCompiler implements AsyncDisposable {
     return { ...grammar, validate: (document) => this.#validate(text, document) };
   }
 
-  /** A grammar around several schemas, for calls of tools. Rejects as `compile` does. */
+  /** Compiles a grammar with several schemas, for tool calls. Rejects like `compile`. */
   async compileLayout(layout: GrammarLayout, signal: AbortSignal): Promise<GrammarText> {
     for (const schema of Object.values(layout.schemas)) serializeSchema(schema);
     const key = `layout ${JSON.stringify(layout)}`;
     return await this.#getOrCompile({ type: "layout", layout }, key, signal);
   }
 
-  /** What is wrong with a document; as `validate` of the compiled schema says it. */
+  /** Validates a document like `CompiledGrammar.validate`. */
   validate(schema: unknown, document: unknown): Promise<readonly string[]> {
     return this.#validate(serializeSchema(schema), document);
   }
 
-  /** Any JSON object, for response_format `json_object`. */
+  /** Returns the grammar of any JSON object, for response_format `json_object`. */
   jsonObject(): CompiledGrammar {
     anyObjectGrammar ??= compileSchema({ type: "object" }, scalarGrammar);
     return {
@@ -110,7 +110,7 @@ export class GrammarCompiler implements AsyncDisposable {
     signal: AbortSignal,
   ): Promise<GrammarText> {
     signal.throwIfAborted();
-    // The order of keys is part of what a schema means here, so the text is the schema.
+    // The order of properties matters for the grammar, so the schema's text is the key.
     const key = createHash("sha256").update(text).digest("base64url");
     const cached = this.#cache.get(key);
     if (cached) {
@@ -138,7 +138,7 @@ export class GrammarCompiler implements AsyncDisposable {
       case "exhausted":
         throw new AssistantError(
           "unsupported_schema",
-          `The schema takes more than ${this.#limitMs} ms to compile; make it simpler: fewer alternatives, shorter patterns, smaller bounds`,
+          `Compiling the schema took more than ${this.#limitMs} ms; make it simpler: fewer alternatives, shorter patterns, smaller bounds`,
         );
       default:
         this.#logger.error(
@@ -167,12 +167,12 @@ export class GrammarCompiler implements AsyncDisposable {
       this.#validateMs,
     );
     if (answer.type === "problems") return answer.problems;
-    this.#logger.warn({ reason: answer.type }, "a document was not judged");
-    return ["the document cannot be checked against the schema in time"];
+    this.#logger.warn({ reason: answer.type }, "a document was not validated");
+    return ["the document could not be validated against the schema in time"];
   }
 }
 
-/** Made when it is first asked for; the schema is our own, and takes no thread. */
+/** Compiled at the first use, without the thread, because the schema is trusted. */
 let anyObjectGrammar: GrammarText | undefined;
 
 interface CachedGrammar {
@@ -180,7 +180,7 @@ interface CachedGrammar {
   readonly bytes: number;
 }
 
-/** Depth and size are looked at first: writing out and cloning recurse. */
+/** Checks depth and size first, because serialization and cloning are recursive. */
 function serializeSchema(schema: unknown): string {
   assertSchemaSize(schema);
   return JSON.stringify(schema) ?? "null";

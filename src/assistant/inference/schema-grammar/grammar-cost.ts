@@ -2,22 +2,23 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { Expression } from "./expression.ts";
 import { schemaLimits } from "./schema-limits.ts";
 
-/** What llama.cpp does with a rule: where it can begin, and how much its parser makes of it. */
+/** Which rules an expression can begin with, and if it can be empty. */
 interface FirstSet {
   readonly nullable: boolean;
-  /** Rules that it can begin with; with every way counted. */
+  /** The rules that it can begin with, once for each path. */
   readonly first: readonly string[];
 }
 
 /**
- * Refuses grammars that llama.cpp would take apart for too long: it writes repetitions out, and walks every
- * way through the beginnings of rules. Left recursion, which it hangs on, is a mistake of ours.
+ * Refuses grammars that llama.cpp would need too long to parse: it expands repetitions, and it follows
+ * every path through the beginnings of rules. Left recursion, which makes it hang, is a bug of this
+ * compiler.
  */
 export function checkCost(rules: ReadonlyMap<string, Expression>, root: Expression): void {
   let elements = countElements(root);
   for (const expression of rules.values()) elements += countElements(expression);
   if (elements > schemaLimits.elements) {
-    throw tooCostlySchema("repeats too much: lower the bounds of items and lengths");
+    throw tooCostlySchema("has too large repetitions: lower the bounds of items and lengths");
   }
   let walks = 0;
   const walksByRule = new Map<string, number>();
@@ -40,7 +41,7 @@ export function checkCost(rules: ReadonlyMap<string, Expression>, root: Expressi
     walks += countWalks(name);
     markReached(name, firstSets, reached);
     if (walks > schemaLimits.leftWalk) {
-      throw tooCostlySchema("has too many alternatives that begin alike: merge some");
+      throw tooCostlySchema("has too many alternatives with the same beginning: merge some");
     }
   }
 }
@@ -70,7 +71,7 @@ function computeRuleFirstSet(
   const found = known.get(name);
   if (found) return found;
   const expression = rules.get(name);
-  // For the time in which it looks at itself; left recursion is found by the walk.
+  // A placeholder during the recursion; `checkCost` detects left recursion.
   known.set(name, { nullable: false, first: [] });
   const rule = expression
     ? computeFirstSet(expression, (other) => computeRuleFirstSet(other, rules, known).nullable)
@@ -110,7 +111,7 @@ function computeFirstSet(expression: Expression, isNullable: (name: string) => b
   }
 }
 
-/** Elements after the repetitions have been written out. */
+/** Counts the elements after the expansion of repetitions. */
 function countElements(expression: Expression): number {
   switch (expression.kind) {
     case "literal":
@@ -125,7 +126,7 @@ function countElements(expression: Expression): number {
       return expression.options.reduce((sum, option) => sum + 1 + countElements(option), 1);
     default: {
       const { item, min, max } = expression;
-      // Groups stand in rules of their own; only classes are copied whole.
+      // A repeated group becomes a rule; only classes are copied.
       const size = item.kind === "class" ? countElements(item) : 1;
       const inside = item.kind === "class" ? 0 : countElements(item);
       return inside + min * size + (max === undefined ? size + 2 : (max - min) * (size + 3));

@@ -4,20 +4,20 @@ import type { Clock } from "../../../base/clock.ts";
 import { startWorker } from "../../../base/start-worker.ts";
 import type { GrammarAnswer, GrammarRequest } from "./grammar-worker-protocol.ts";
 
-/** A schema that makes the compiler use more than this ends the thread, not the process. */
+/** If a schema makes the compiler use more memory, the thread ends, not the process. */
 const HEAP_MAX_MB = 192;
 
-/** The thread loads a few hundred kilobytes of code; on a busy machine that takes a while. */
+/** Loading the thread's few hundred kilobytes of code can take long on a busy machine. */
 const START_MAX_MS = 30_000;
 
 export type GrammarThreadAnswer =
   | Exclude<GrammarAnswer, { type: "ready" }>
-  /** The time was up, or the memory; the thread has been ended, and the next request starts another. */
+  /** The job exceeded its time or memory; its thread has ended, and the next request starts another. */
   | { readonly type: "exhausted" };
 
 /**
- * A job's limit is time on a core. On a machine that is busy with models a thread waits for its core, which
- * is no fault of the schema; for so many times its limit, and no longer.
+ * A job's limit is CPU time, because the thread may wait for a core while models compute. The wall time is
+ * limited to this multiple of the CPU time.
  */
 const WALL_TIME_FACTOR = 20;
 
@@ -28,8 +28,8 @@ interface Job {
 }
 
 /**
- * Compiles and validates beside the event loop, one request after another, and ends what takes too long:
- * only a thread of its own can be stopped in the middle of a computation.
+ * Compiles and validates in a worker thread, one request after another. Terminates the thread if a request
+ * exceeds its limit, because a computation in the main thread cannot be interrupted.
  */
 export class GrammarThread {
   readonly #clock: Clock;
@@ -39,7 +39,7 @@ export class GrammarThread {
   #current: Job | undefined;
   #cancelTimer: (() => void) | undefined;
   #isClosed = false;
-  /** Milliseconds that the thread has been on a core, when its present job began. */
+  /** The CPU time of the thread in milliseconds when the current job began. */
   #cpuTimeBeforeMs = 0;
   #threadNumber: number | undefined;
 
@@ -47,14 +47,15 @@ export class GrammarThread {
     this.#clock = options.clock;
   }
 
-  /** Starts the thread, so that the first request finds it warm. */
+  /** Starts the thread before the first request. */
   warm(): void {
     this.#start();
   }
 
-  /** Waits for its turn; the limit counts from there. Never rejects. */
+  /** Queues a request; its limit counts from its start. Never rejects. */
   submit(request: GrammarRequest, limitMs: number): Promise<GrammarThreadAnswer> {
-    if (this.#isClosed) return Promise.resolve({ type: "failed", message: "it has been closed" });
+    if (this.#isClosed)
+      return Promise.resolve({ type: "failed", message: "the grammar thread is closed" });
     return new Promise((resolve) => {
       this.#jobs.push({ request, limitMs, resolve });
       this.#startNextJob();
@@ -64,9 +65,9 @@ export class GrammarThread {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     const worker = this.#worker;
-    this.#settle({ type: "failed", message: "it has been closed" });
+    this.#settle({ type: "failed", message: "the grammar thread is closed" });
     for (const job of this.#jobs.splice(0)) {
-      job.resolve({ type: "failed", message: "it has been closed" });
+      job.resolve({ type: "failed", message: "the grammar thread is closed" });
     }
     this.#clearWorker();
     await worker?.terminate();
@@ -86,7 +87,7 @@ export class GrammarThread {
     this.#worker?.postMessage(job.request);
   }
 
-  /** Looks again as soon as the limit may have been reached. */
+  /** Checks the CPU time again at the earliest time at which the limit can be reached. */
   #watchLimit(job: Job, againMs: number, wallEnd: number): void {
     this.#cancelTimer = this.#clock.setTimer(againMs, () => {
       const spent = this.#readCpuTimeMs();
@@ -96,7 +97,7 @@ export class GrammarThread {
     });
   }
 
-  /** Undefined where the system does not say: then the limit is wall time. */
+  /** Undefined if the system does not report it; the limit is then wall time. */
   #readCpuTimeMs(): number | undefined {
     if (this.#threadNumber === undefined) return undefined;
     try {
@@ -123,12 +124,12 @@ export class GrammarThread {
       if (answer.type === "ready") {
         this.#isReady = true;
         this.#threadNumber = answer.thread;
-        // An idle compiler keeps no process from ending.
+        // An idle thread must not keep the process running.
         worker.unref();
       } else this.#settle(answer);
       this.#startNextJob();
     });
-    // Out of memory, or unable to load; `exit` follows.
+    // The thread ran out of memory or failed to load; `exit` follows.
     worker.on("error", () => this.#onWorkerEnded(worker));
     worker.once("exit", () => this.#onWorkerEnded(worker));
   }
@@ -152,9 +153,13 @@ export class GrammarThread {
     if (worker !== this.#worker) return;
     const wasReady = this.#isReady;
     this.#clearWorker();
-    // A thread that does not come up would not come up for the next request either.
+    // If the thread failed to start, the first queued request fails too, so that starts do not repeat forever.
     if (!wasReady) this.#current ??= this.#jobs.shift();
-    this.#settle(wasReady ? { type: "exhausted" } : { type: "failed", message: "no thread" });
+    this.#settle(
+      wasReady
+        ? { type: "exhausted" }
+        : { type: "failed", message: "the grammar thread could not be started" },
+    );
     this.#startNextJob();
   }
 

@@ -1,5 +1,6 @@
 import { readlinkSync } from "node:fs";
 import { parentPort } from "node:worker_threads";
+import { LRUCache } from "lru-cache";
 import { getErrorMessage } from "../../../base/errors.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { compileLayout, compileSchema } from "./compile-schema.ts";
@@ -7,15 +8,15 @@ import { createDocumentValidator, type DocumentValidator } from "./document-vali
 import type { GrammarAnswer, GrammarRequest } from "./grammar-worker-protocol.ts";
 import { scalarGrammar } from "./scalar-grammar.ts";
 
-/** Validators that are kept; each is a few functions that Ajv has made. */
+/** The maximum number of cached validators, each a few functions that Ajv generated. */
 const VALIDATORS_MAX = 64;
 
-const validators = new Map<string, DocumentValidator>();
+const validators = new LRUCache<string, DocumentValidator>({ max: VALIDATORS_MAX });
 
-/** What a document that Ajv could not judge is called; it is never taken for valid. */
-const notValidated = "the document cannot be checked against the schema";
+/** The problem reported if Ajv cannot validate a document, which is never treated as valid. */
+const notValidated = "the document could not be validated against the schema";
 
-// The first compilation is slow, because nothing is optimised yet: it is not a client's.
+// Warms up: the first compilations are slow before V8 optimises the code.
 for (const schema of [
   {
     type: "object",
@@ -71,11 +72,6 @@ function validateDocument(schema: string, document: unknown): readonly string[] 
       validator = () => [notValidated];
     }
   }
-  validators.delete(schema);
   validators.set(schema, validator);
-  for (const oldest of validators.keys()) {
-    if (validators.size <= VALIDATORS_MAX) break;
-    validators.delete(oldest);
-  }
   return validator(document);
 }

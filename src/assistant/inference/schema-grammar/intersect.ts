@@ -3,7 +3,7 @@ import { conjoin } from "./normal-form.ts";
 import type { NumberConstraints, StringConstraints, StringPattern } from "./scalar-constraints.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** What both allow; undefined where that is nothing at first sight. `values` are not dealt with here. */
+/** Returns the values that both allow; undefined if there are obviously none. Not for kind `values`. */
 export function intersectAlternatives(
   left: Alternative,
   right: Alternative,
@@ -96,7 +96,7 @@ function intersectNumbers(left: NumberConstraints, right: NumberConstraints): Nu
   };
 }
 
-/** Of decimals, exactly: both are scaled to integers first. */
+/** Computes the exact least common multiple of two decimals by scaling them to integers. */
 function leastCommonMultiple(left: number, right: number, pointer: string): number {
   if (left === right) return left;
   const [first, second] = [toDecimal(left), toDecimal(right)];
@@ -110,7 +110,7 @@ function leastCommonMultiple(left: number, right: number, pointer: string): numb
     return refuseKeyword(
       "multipleOf",
       pointer,
-      "has no common multiple with another that a number holds",
+      "has no common multiple with another multipleOf that a double can represent",
     );
   }
   return Number(`${digits}e-${scale}`);

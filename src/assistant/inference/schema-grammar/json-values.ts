@@ -1,4 +1,4 @@
-/** A plain object of JSON; arrays and null are none. */
+/** Returns true for a JSON object, but not for arrays and null. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -7,12 +7,12 @@ export function isStringArray(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((entry) => typeof entry === "string");
 }
 
-/** Own properties only: a schema may have a property named `constructor`. */
+/** Reads an own property only, because a schema may have a property named `constructor`. */
 export function getOwn(value: Readonly<Record<string, unknown>>, key: string): unknown {
   return Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
-/** Equal as JSON Schema means it: 1 and 1.0 are one number, the order of keys is no difference. */
+/** Compares as JSON Schema defines it: 1 equals 1.0, and the order of properties does not matter. */
 export function isEqualJson(left: unknown, right: unknown): boolean {
   if (left === right) return true;
   if (Array.isArray(left) && Array.isArray(right)) {

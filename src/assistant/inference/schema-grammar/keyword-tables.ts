@@ -1,6 +1,6 @@
 export type SubschemaKind = "one" | "list" | "one-or-list" | "map";
 
-/** Where a schema holds other schemas: in the keyword itself, in a list, or under names. */
+/** The keywords that contain schemas: as the value itself, in a list, or as a map by name. */
 export const subschemaKeywords: ReadonlyMap<string, SubschemaKind> = new Map([
   ["additionalProperties", "one"],
   ["unevaluatedProperties", "one"],
@@ -25,18 +25,17 @@ export const subschemaKeywords: ReadonlyMap<string, SubschemaKind> = new Map([
   ["definitions", "map"],
 ]);
 
-/** Keywords that say what is valid, and that nobody here can enforce. Met, they refuse the schema. */
+/** Assertion keywords that cannot be enforced, with the reason; a schema that has one is refused. */
 export const unsupportedKeywords: Readonly<Record<string, string>> = {
-  $dynamicRef: "depends on where the schema is used, which is not followed; use $ref",
-  $recursiveRef: "depends on where the schema is used, which is not followed; use $ref",
-  divisibleBy: "is of draft 3; use multipleOf",
-  disallow: "is of draft 3; use not",
-  extends: "is of draft 3; use allOf",
+  $dynamicRef: "depends on the dynamic scope, which is not supported; use $ref",
+  $recursiveRef: "depends on the dynamic scope, which is not supported; use $ref",
+  divisibleBy: "is from draft 3; use multipleOf",
+  disallow: "is from draft 3; use not",
+  extends: "is from draft 3; use allOf",
 };
 
 /**
- * Keywords of objects, arrays, strings and numbers: they bind values of one type only, and are passed
- * over for others, as JSON Schema says.
+ * The keywords that apply to values of one type only; JSON Schema ignores them for values of other types.
  */
 export const keywordsByType = {
   object: [

@@ -3,12 +3,12 @@ import type { SchemaConjunction } from "./normal-form.ts";
 import type { NormalizerContext } from "./normalizer-context.ts";
 import type { RuleTable } from "./rule-table.ts";
 
-/** What the languages of objects and arrays ask of the whole. */
+/** The parts of SchemaLanguage that the languages of objects and arrays use. */
 export interface LanguageContext {
   readonly normalizer: NormalizerContext;
   readonly table: RuleTable;
-  /** At most one blank: small models loop on them where more are allowed. */
+  /** Matches at most one blank; small models would repeat blanks forever if more were allowed. */
   readonly blank: Expression;
-  /** The rule of a value that meets all of `schemas`; it is filled in later, so recursion is no problem. */
+  /** Returns the rule for values of all `schemas`; its body is built later, so schemas may be recursive. */
   valueRule(schemas: SchemaConjunction, hint: string): Expression;
 }

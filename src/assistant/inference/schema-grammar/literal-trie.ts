@@ -1,12 +1,12 @@
 import { choice, literal, rule, sequence } from "./combinators.ts";
 import type { Expression, RuleSink } from "./expression.ts";
 
-/** Choices within each other before a rule of their own begins: llama.cpp parses groups by recursion. */
+/** The maximum depth of nested choices in a rule, because llama.cpp parses groups recursively. */
 const NESTED_MAX = 16;
 
 /**
- * Exactly these texts, as a tree of what they begin with: at each character, one option at most goes on,
- * however many texts there are.
+ * Compiles exactly these texts as a trie, so that at each character at most one option continues,
+ * independent of the number of texts.
  */
 export function compileLiterals(texts: readonly string[], sink: RuleSink): Expression | undefined {
   const sorted = [...new Set(texts)].toSorted().map((text) => Array.from(text));
@@ -22,7 +22,7 @@ function compileTrie(
   const [first = []] = texts;
   const last = texts.at(-1) ?? first;
   let end = from;
-  // Sorted: what the first and the last have in common, all have.
+  // The texts are sorted, so a prefix common to the first and the last is common to all.
   while (end < first.length && first[end] === last[end]) end += 1;
   const common = literal(first.slice(from, end).join(""));
   if (texts.length === 1) return common;

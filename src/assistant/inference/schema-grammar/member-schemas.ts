@@ -7,14 +7,14 @@ import type {
 import { anyString, conjoin, unconstrained } from "./normal-form.ts";
 import type { ScalarGrammar } from "./scalar-constraints.ts";
 
-/** What the property `name` has to meet, over all schemas that were merged into the object. */
+/** Returns the schemas for the property `name` of all schema objects that were merged. */
 export function getPropertySchemas(
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   name: string,
   scalars: ScalarGrammar,
 ): SchemaConjunction {
   let schemas = unconstrained;
-  for (const facet of part.facets) {
+  for (const facet of alternative.facets) {
     let mentioned = false;
     const property = facet.properties.get(name);
     if (property) {
@@ -31,35 +31,36 @@ export function getPropertySchemas(
   return schemas;
 }
 
-/** The names of `properties`, in the order of the schema, and after them what is only required. */
-export function listDeclaredNames(part: ObjectAlternative): readonly string[] {
+/** Returns the names of `properties` in the schema's order, followed by names that are only required. */
+export function listDeclaredNames(alternative: ObjectAlternative): readonly string[] {
   const names = new Set<string>();
-  for (const facet of part.facets) for (const name of facet.properties.keys()) names.add(name);
-  for (const name of part.required) names.add(name);
+  for (const facet of alternative.facets)
+    for (const name of facet.properties.keys()) names.add(name);
+  for (const name of alternative.required) names.add(name);
   return [...names];
 }
 
 /**
- * Berth's rule: an object that has properties or patterns, and says nothing of additional ones, gets no
- * others. JSON Schema would allow them; what is generated is the smaller set.
+ * Returns true if Berth closes the object: it has properties or patterns, but no keyword for additional
+ * ones. JSON Schema would allow additional properties; Berth generates the smaller set.
  */
-export function isImplicitlyClosed(part: ObjectAlternative): boolean {
+export function isImplicitlyClosed(alternative: ObjectAlternative): boolean {
   return (
-    part.facets.every((facet) => facet.additional === undefined) &&
-    part.facets.some((facet) => !facet.negative)
+    alternative.facets.every((facet) => facet.additional === undefined) &&
+    alternative.facets.some((facet) => !facet.negative)
   );
 }
 
-/** What the item at `index` has to meet. */
-export function getItemSchemas(part: ArrayAlternative, index: number): SchemaConjunction {
+/** Returns the schemas for the item at `index`. */
+export function getItemSchemas(alternative: ArrayAlternative, index: number): SchemaConjunction {
   let schemas = unconstrained;
-  for (const facet of part.facets) {
+  for (const facet of alternative.facets) {
     schemas = conjoin(schemas, facet.prefix[index] ?? facet.rest ?? unconstrained);
   }
   return schemas;
 }
 
-/** How many items have schemas of their own; those after them share one. */
+/** Returns how many items have schemas of their own; later items share one. */
 export function getPrefixLength(facets: readonly ArrayFacet[]): number {
   return Math.max(0, ...facets.map((facet) => facet.prefix.length));
 }

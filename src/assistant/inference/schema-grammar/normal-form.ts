@@ -2,8 +2,8 @@ import { getNumberKey, getStringKey } from "./constraint-keys.ts";
 import type { NumberConstraints, StringConstraints, StringPattern } from "./scalar-constraints.ts";
 
 /**
- * The normal form of a schema is a list of parts: values of one type, or named values; what any part
- * allows is allowed. Schemas of what an object or array holds stay unexpanded, so recursion does no harm.
+ * One disjunct of a schema's normal form: values of one type, or listed values. A value is allowed if any
+ * alternative allows it. Schemas of members and items stay unexpanded, so recursive schemas are possible.
  */
 export type Alternative =
   | { readonly kind: "null" }
@@ -12,12 +12,12 @@ export type Alternative =
   | { readonly kind: "string"; readonly constraints: StringConstraints }
   | ArrayAlternative
   | ObjectAlternative
-  /** Exactly these values, of `const` and `enum`. */
+  /** Exactly these values, from `const` and `enum`. */
   | { readonly kind: "values"; readonly values: readonly unknown[] };
 
 /**
- * A schema, or what it is not: twice the id of a node of the document, plus one where it is negated.
- * Several together mean that all of them hold; sorted, each once; none at all allows everything.
+ * A conjunction of schemas, sorted and without duplicates; an empty one allows everything. A literal is
+ * twice the id of a node of the document, plus one if the schema is negated.
  */
 export type SchemaConjunction = readonly number[];
 
@@ -25,20 +25,20 @@ export const unconstrained: SchemaConjunction = [];
 
 export interface ObjectAlternative {
   readonly kind: "object";
-  /** Which schema a property has to meet: one facet for each schema object that was merged into this. */
+  /** The schemas of properties: one facet for each schema object that was merged. */
   readonly facets: readonly ObjectFacet[];
   readonly required: readonly string[];
-  /** Names that do not occur. */
+  /** Names that must not occur. */
   readonly forbidden: readonly string[];
   readonly min: number;
   readonly max: number | undefined;
-  /** What names have to meet. */
+  /** The schemas for property names. */
   readonly names: SchemaConjunction;
-  /** Where the object's own keywords stand, for messages. */
+  /** The JSON Pointer of the object's keywords, for messages. */
   readonly pointer: string;
 }
 
-/** `additionalProperties` belongs to the properties and patterns beside it, hence the grouping. */
+/** The member schemas of one schema object; `additionalProperties` depends on the others in the same object. */
 export interface ObjectFacet {
   readonly id: number;
   readonly properties: ReadonlyMap<string, SchemaConjunction>;
@@ -46,9 +46,9 @@ export interface ObjectFacet {
     readonly pattern: StringPattern;
     readonly schemas: SchemaConjunction;
   }[];
-  /** Undefined: nothing is said. */
+  /** Undefined if the schema object has no `additionalProperties`. */
   readonly additional: SchemaConjunction | undefined;
-  /** Made from what must not be; `unevaluatedProperties` does not see it. */
+  /** True if it comes from a negated schema; `unevaluatedProperties` ignores it. */
   readonly negative: boolean;
 }
 
@@ -64,10 +64,10 @@ export interface ArrayAlternative {
 
 export interface ArrayFacet {
   readonly id: number;
-  /** Made from what must not be; `unevaluatedItems` does not see it. */
+  /** True if it comes from a negated schema; `unevaluatedItems` ignores it. */
   readonly negative: boolean;
   readonly prefix: readonly SchemaConjunction[];
-  /** Of the items after the prefix; undefined: nothing is said. */
+  /** The schemas of the items after the prefix; undefined if there are none. */
   readonly rest: SchemaConjunction | undefined;
 }
 
@@ -114,7 +114,7 @@ export function anyObject(pointer: string): ObjectAlternative {
   };
 }
 
-/** One part for each type: what `true` allows. */
+/** Returns an alternative for each type, as for the schema `true`. */
 export function anyValue(pointer: string): readonly Alternative[] {
   return [
     { kind: "null" },
@@ -126,23 +126,23 @@ export function anyValue(pointer: string): readonly Alternative[] {
   ];
 }
 
-/** Any value but an object that has this property. */
+/** Returns alternatives for any value except objects that have this property. */
 export function withoutProperty(name: string, pointer: string): readonly Alternative[] {
-  return anyValue(pointer).map((part) =>
-    part.kind === "object" ? { ...part, forbidden: [name] } : part,
+  return anyValue(pointer).map((alternative) =>
+    alternative.kind === "object" ? { ...alternative, forbidden: [name] } : alternative,
   );
 }
 
-/** The same, made from what must not be: nothing in it counts as evaluated. */
-export function markNegative(part: Alternative): Alternative {
-  if (part.kind !== "object" && part.kind !== "array") return part;
-  if (part.facets.every((facet) => facet.negative)) return part;
-  return part.kind === "object"
-    ? { ...part, facets: part.facets.map(markFacetNegative) }
-    : { ...part, facets: part.facets.map(markFacetNegative) };
+/** Marks an alternative as negative: nothing in it counts as evaluated. */
+export function markNegative(alternative: Alternative): Alternative {
+  if (alternative.kind !== "object" && alternative.kind !== "array") return alternative;
+  if (alternative.facets.every((facet) => facet.negative)) return alternative;
+  return alternative.kind === "object"
+    ? { ...alternative, facets: alternative.facets.map(markFacetNegative) }
+    : { ...alternative, facets: alternative.facets.map(markFacetNegative) };
 }
 
-/** Another facet, hence another id: its double may be seen. */
+/** Copies the facet with a new id, because the positive facet may occur too. */
 function markFacetNegative<Facet extends { readonly id: number; readonly negative: boolean }>(
   facet: Facet,
 ): Facet {
@@ -155,34 +155,34 @@ export function conjoin(left: SchemaConjunction, right: SchemaConjunction): Sche
   return [...new Set([...left, ...right])].toSorted((a, b) => a - b);
 }
 
-/** Equal for parts that allow the same because they were made of the same. */
-export function getAlternativeKey(part: Alternative): string {
-  switch (part.kind) {
+/** Returns a key that is equal for alternatives with the same content. */
+export function getAlternativeKey(alternative: Alternative): string {
+  switch (alternative.kind) {
     case "null":
     case "boolean":
-      return part.kind;
+      return alternative.kind;
     case "values":
-      return `values ${JSON.stringify(part.values)}`;
+      return `values ${JSON.stringify(alternative.values)}`;
     case "number":
-      return `number ${getNumberKey(part.constraints)}`;
+      return `number ${getNumberKey(alternative.constraints)}`;
     case "string":
-      return `string ${getStringKey(part.constraints)}`;
+      return `string ${getStringKey(alternative.constraints)}`;
     case "array":
       return `array ${JSON.stringify([
-        part.facets.map((facet) => facet.id),
-        part.min,
-        part.max ?? null,
-        part.unique,
-        part.contains.map(({ schemas, min, max }) => [schemas, min, max ?? null]),
+        alternative.facets.map((facet) => facet.id),
+        alternative.min,
+        alternative.max ?? null,
+        alternative.unique,
+        alternative.contains.map(({ schemas, min, max }) => [schemas, min, max ?? null]),
       ])}`;
     default:
       return `object ${JSON.stringify([
-        part.facets.map((facet) => facet.id),
-        part.required.toSorted(),
-        part.forbidden.toSorted(),
-        part.min,
-        part.max ?? null,
-        part.names,
+        alternative.facets.map((facet) => facet.id),
+        alternative.required.toSorted(),
+        alternative.forbidden.toSorted(),
+        alternative.min,
+        alternative.max ?? null,
+        alternative.names,
       ])}`;
   }
 }

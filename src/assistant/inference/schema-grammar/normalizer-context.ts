@@ -2,23 +2,23 @@ import type { Alternative, SchemaConjunction } from "./normal-form.ts";
 import type { ScalarGrammar } from "./scalar-constraints.ts";
 import type { SchemaDocument, SchemaNode } from "./schema-document.ts";
 
-/** What those who work out one keyword ask of the whole; `Shapes` is it. */
+/** The parts of SchemaNormalizer that the functions for single keywords use. */
 export interface NormalizerContext {
   readonly document: SchemaDocument;
   readonly scalars: ScalarGrammar;
-  /** Names a node, so that it can stand in `Schemas`. */
+  /** Returns the conjunction of one node, or of its negation. */
   toLiteral(node: SchemaNode, negated?: boolean): SchemaConjunction;
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaConjunction;
-  /** The opposite of a single schema. */
+  /** Negates a conjunction of exactly one schema. */
   negate(schemas: SchemaConjunction): SchemaConjunction;
-  /** What values may be that meet every one of `schemas`. */
+  /** Returns the alternatives for values of all `schemas`. */
   normalize(schemas: SchemaConjunction): readonly Alternative[];
-  /** What both lists allow. */
+  /** Returns the alternatives that both lists allow. */
   intersect(left: readonly Alternative[], right: readonly Alternative[]): readonly Alternative[];
   intersectPair(one: Alternative, other: Alternative): Alternative | undefined;
-  /** Each part once. */
-  deduplicate(parts: readonly Alternative[]): readonly Alternative[];
+  /** Removes duplicates. */
+  deduplicate(alternatives: readonly Alternative[]): readonly Alternative[];
   nextFacetId(): number;
-  /** Notes why something cannot be: the reason that is given when nothing at all can. */
+  /** Records why something is unsatisfiable, for the message if the whole schema is. */
   recordContradiction(reason: string): void;
 }

@@ -17,11 +17,11 @@ import { matchesAlternative } from "./value-matching.ts";
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** Works out the parts of schemas, each once. One instance serves one compilation. */
+/** Computes the normal forms of schemas and caches them. One instance serves one compilation. */
 export class SchemaNormalizer implements NormalizerContext {
   readonly document: SchemaDocument;
   readonly scalars: ScalarGrammar;
-  /** Why something came out empty, first first: the reason given when nothing at all is left. */
+  /** Why alternatives were empty, oldest first: the reasons given if the whole schema is unsatisfiable. */
   readonly contradictions: string[] = [];
   readonly #nodes: SchemaNode[] = [];
   readonly #byLiteral = new Map<number, readonly Alternative[]>();
@@ -55,27 +55,26 @@ export class SchemaNormalizer implements NormalizerContext {
     return this.toLiteral(this.document.child(node, ...steps));
   }
 
-  /** The opposite: holds where at least one of `schemas` does not. Only of a single one. */
+  /** Negates a conjunction of exactly one schema. */
   negate(schemas: SchemaConjunction): SchemaConjunction {
     return schemas.map((literal) => literal ^ 1);
   }
 
-  /** What values may be that meet every one of `schemas`. */
   normalize(schemas: SchemaConjunction): readonly Alternative[] {
     const [first, ...others] = schemas;
     if (first === undefined) return anyValue(this.document.root.pointer);
     if (others.length === 0) return this.#normalizeLiteral(first);
     const key = schemas.join();
-    let parts = this.#byConjunction.get(key);
-    if (!parts) {
-      parts = this.#normalizeLiteral(first);
-      for (const literal of others) parts = this.intersect(parts, this.#normalizeLiteral(literal));
-      this.#byConjunction.set(key, parts);
+    let alternatives = this.#byConjunction.get(key);
+    if (!alternatives) {
+      alternatives = this.#normalizeLiteral(first);
+      for (const literal of others)
+        alternatives = this.intersect(alternatives, this.#normalizeLiteral(literal));
+      this.#byConjunction.set(key, alternatives);
     }
-    return parts;
+    return alternatives;
   }
 
-  /** What both lists allow. */
   intersect(left: readonly Alternative[], right: readonly Alternative[]): readonly Alternative[] {
     const found: Alternative[] = [];
     for (const one of left) {
@@ -98,33 +97,37 @@ export class SchemaNormalizer implements NormalizerContext {
     return intersectAlternatives(one, other);
   }
 
-  /** Each part once. */
-  deduplicate(parts: readonly Alternative[]): readonly Alternative[] {
-    if (parts.length < 2) return parts;
-    return [...new Map(parts.map((part) => [getAlternativeKey(part), part])).values()];
+  deduplicate(alternatives: readonly Alternative[]): readonly Alternative[] {
+    if (alternatives.length < 2) return alternatives;
+    return [
+      ...new Map(
+        alternatives.map((alternative) => [getAlternativeKey(alternative), alternative]),
+      ).values(),
+    ];
   }
 
   recordContradiction(reason: string): void {
     if (this.contradictions.length < 3) this.contradictions.push(reason);
   }
 
-  /** Notes why nothing is left where `parts` is empty, and hands it on. */
+  /** Records a contradiction if the list is empty, and returns it. */
   recordIfEmpty(
-    parts: readonly Alternative[],
+    alternatives: readonly Alternative[],
     keyword: string,
     pointer: string,
   ): readonly Alternative[] {
-    if (parts.length === 0) this.recordContradiction(`"${keyword}" at ${pointer} leaves nothing`);
-    return parts;
+    if (alternatives.length === 0)
+      this.recordContradiction(`"${keyword}" at ${pointer} excludes every value`);
+    return alternatives;
   }
 
   #countAlternative(): void {
     this.#alternativeCount += 1;
-    if (this.#alternativeCount > schemaLimits.parts) {
+    if (this.#alternativeCount > schemaLimits.alternatives) {
       refuseKeyword(
         "allOf, anyOf, oneOf, if or not",
         this.document.root.pointer,
-        "multiply out to too many alternatives",
+        "result in too many combined alternatives",
       );
     }
   }
@@ -133,18 +136,19 @@ export class SchemaNormalizer implements NormalizerContext {
     const known = this.#byLiteral.get(literal);
     if (known) return known;
     const node = this.#nodes[literal >> 1];
-    if (!node) throw new Error("a schema that was never met");
+    if (!node) throw new Error("the schema is not in the document");
     if (this.#inProgress.has(literal)) {
-      refuseKeyword("$ref", node.pointer, "leads back to itself before any value is read");
+      refuseKeyword("$ref", node.pointer, "refers to itself without an object or array in between");
     }
     if (this.#inProgress.size >= schemaLimits.inPlaceDepth) {
-      refuseKeyword("$ref", node.pointer, "leads through too many schemas");
+      refuseKeyword("$ref", node.pointer, "refers through too many schemas");
     }
     this.#inProgress.add(literal);
-    const parts = literal % 2 === 0 ? this.#normalizeNode(node) : complementSchema(this, node);
+    const alternatives =
+      literal % 2 === 0 ? this.#normalizeNode(node) : complementSchema(this, node);
     this.#inProgress.delete(literal);
-    this.#byLiteral.set(literal, parts);
-    return parts;
+    this.#byLiteral.set(literal, alternatives);
+    return alternatives;
   }
 
   #normalizeNode(node: SchemaNode): readonly Alternative[] {
@@ -157,10 +161,10 @@ export class SchemaNormalizer implements NormalizerContext {
         : undefined;
       if (why !== undefined) refuseKeyword(keyword, extendPointer(pointer, keyword), why);
     }
-    let parts: readonly Alternative[] | undefined;
+    let alternatives: readonly Alternative[] | undefined;
     const narrow = (more: readonly Alternative[], keyword: string) => {
-      parts = this.recordIfEmpty(
-        parts === undefined ? more : this.intersect(parts, more),
+      alternatives = this.recordIfEmpty(
+        alternatives === undefined ? more : this.intersect(alternatives, more),
         keyword,
         extendPointer(pointer, keyword),
       );
@@ -172,7 +176,7 @@ export class SchemaNormalizer implements NormalizerContext {
     const reference = getOwn(raw, "$ref");
     if (reference !== undefined) {
       if (typeof reference !== "string") {
-        refuseKeyword("$ref", extendPointer(pointer, "$ref"), "has to be a string");
+        refuseKeyword("$ref", extendPointer(pointer, "$ref"), "must be a string");
       }
       narrow(this.normalize(this.toLiteral(this.document.resolve(node, reference))), "$ref");
     }
@@ -191,17 +195,17 @@ export class SchemaNormalizer implements NormalizerContext {
     if (getOwn(raw, "not") !== undefined) {
       narrow(this.normalize(this.negate(this.child(node, "not"))), "not");
     }
-    for (const { keyword, parts: either } of expandConditionals(this, node, raw))
+    for (const { keyword, alternatives: either } of expandConditionals(this, node, raw))
       narrow(either, keyword);
     const one = readList(node, raw, "oneOf");
     if (one) {
-      parts = this.recordIfEmpty(
-        normalizeOneOf(this, node, parts ?? anyValue(pointer), one.length),
+      alternatives = this.recordIfEmpty(
+        normalizeOneOf(this, node, alternatives ?? anyValue(pointer), one.length),
         "oneOf",
         extendPointer(pointer, "oneOf"),
       );
     }
-    return restrictUnevaluated(this, node, raw, parts ?? anyValue(pointer));
+    return restrictUnevaluated(this, node, raw, alternatives ?? anyValue(pointer));
   }
 }
 

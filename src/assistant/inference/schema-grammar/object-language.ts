@@ -7,70 +7,76 @@ import type { ObjectAlternative } from "./normal-form.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 import { matchesSchemas } from "./value-matching.ts";
 
-/** Members in a row that share a rule before the next one begins. */
+/** How many consecutive members are written into one rule. */
 const ROW_MAX = 12;
-/** Places in the order of properties times counts that are told apart. */
+/** The maximum of properties times distinguished counts. */
 const STATES_MAX = 6_000;
 
 interface Member {
   readonly required: boolean;
-  /** Name and value, without the quote that opens the name. */
+  /** The member's name and value, without the opening quote of the name. */
   readonly expression: Expression;
 }
 
 /**
- * An object: its properties in the schema's order, each at most once, then the additional ones. From each
- * member one rule leads on to the next, so that a sampler holds as many stacks as there are names that may
- * come next, and no more.
+ * Compiles an object: its properties in the schema's order, each at most once, then the additional ones.
+ * Each member's rule ends with a reference to the next, so that a sampler has only one stack for each
+ * name that may follow.
  */
 export function compileObject(
   language: LanguageContext,
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   hint: string,
 ): Expression | undefined {
-  const extras = compileAdditionalMembers(language, part, hint);
-  const members = compileMembers(language, part, [...listDeclaredNames(part), ...extras.names]);
+  const extras = compileAdditionalMembers(language, alternative, hint);
+  const members = compileMembers(language, alternative, [
+    ...listDeclaredNames(alternative),
+    ...extras.names,
+  ]);
   if (!members) return undefined;
   const needed = members.filter((member) => member.required).length;
   const most = extras.expression ? Number.POSITIVE_INFINITY : members.length;
-  if (part.min > most) return undefined;
-  const max = part.max !== undefined && part.max < most ? part.max : undefined;
-  const min = part.min > needed ? part.min : 0;
+  if (alternative.min > most) return undefined;
+  const max = alternative.max !== undefined && alternative.max < most ? alternative.max : undefined;
+  const min = alternative.min > needed ? alternative.min : 0;
   if (extras.expression && min > needed + 1) {
     refuseKeyword(
       "minProperties",
-      part.pointer,
-      `asks for more than one property beyond the required ones, and the names of additional properties may repeat; list the properties, or set additionalProperties to false`,
+      alternative.pointer,
+      `requires several properties in addition to the required ones, but names of additional properties may repeat; list the properties, or set additionalProperties to false`,
     );
   }
-  // Without bounds that matter nothing is counted, and there is one state for each place.
+  // If no bound has an effect, nothing is counted, and each property has one state.
   const states = max ?? min;
   if ((members.length + 1) * (states + 1) > STATES_MAX) {
     refuseKeyword(
       max === undefined ? "minProperties" : "maxProperties",
-      part.pointer,
+      alternative.pointer,
       "is too large for the number of properties",
     );
   }
   return new MemberRules(language, hint, members, extras.expression, min, max, states).compile();
 }
 
-/** Undefined: a required property cannot be. */
+/** Undefined if a required property cannot have a value. */
 function compileMembers(
   language: LanguageContext,
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   names: readonly string[],
 ): readonly Member[] | undefined {
-  const { normalizer: shapes, blank } = language;
+  const { normalizer, blank } = language;
   const members: Member[] = [];
-  const required = new Set(part.required);
-  const forbidden = new Set(part.forbidden);
+  const required = new Set(alternative.required);
+  const forbidden = new Set(alternative.forbidden);
   for (const name of new Set(names)) {
-    if (forbidden.has(name) || !matchesSchemas(shapes, part.names, name)) {
+    if (forbidden.has(name) || !matchesSchemas(normalizer, alternative.names, name)) {
       if (required.has(name)) return undefined;
       continue;
     }
-    const value = language.valueRule(getPropertySchemas(part, name, shapes.scalars), name);
+    const value = language.valueRule(
+      getPropertySchemas(alternative, name, normalizer.scalars),
+      name,
+    );
     const text = sequence(literal(`${JSON.stringify(name).slice(1)}:`), blank, value);
     members.push({ required: required.has(name), expression: text });
   }
@@ -84,7 +90,7 @@ class MemberRules {
   readonly #additional: Expression | undefined;
   readonly #min: number;
   readonly #max: number | undefined;
-  /** Counts are told apart up to here. */
+  /** The highest count that is distinguished. */
   readonly #states: number;
   readonly #close: Expression;
 
@@ -111,7 +117,7 @@ class MemberRules {
     const { blank } = this.#language;
     const extras = this.#additionalRules();
     const count = this.#members.length;
-    // What may follow the quote of a name, by count of members so far; from the last member backwards.
+    // The text after the opening quote of a name, by the count of members so far, from the last member on.
     let names: (Expression | undefined)[] = [];
     let open = true;
     let row = 0;
@@ -120,7 +126,7 @@ class MemberRules {
       if (!member) continue;
       const before = index > 0 ? this.#members[index - 1] : undefined;
       row += 1;
-      // Reached from the member before only: written in its place, as long as the row is not too deep.
+      // If only the previous member refers to it, it is written inline, up to ROW_MAX members deep.
       const shared = before?.required !== true || this.#states > 0 || row % ROW_MAX === 0;
       const later = names;
       const mayClose = open;
@@ -146,7 +152,7 @@ class MemberRules {
     return inside && sequence(literal("{"), blank, inside);
   }
 
-  /** After a member: the end, or a comma and what may come then. */
+  /** Builds what follows a member: the end, or a comma and the next members. */
   #afterMember(
     names: Expression | undefined,
     extra: Expression | undefined,
@@ -165,7 +171,7 @@ class MemberRules {
     return choice([names && sequence(literal('"'), names), extra]);
   }
 
-  /** One or more additional members and the end of the object, by count of members before them. */
+  /** Builds one or more additional members and the end, by the count of members before them. */
   #additionalRules(): readonly (Expression | undefined)[] {
     const extra = this.#additional;
     if (!extra) return [];
@@ -175,14 +181,14 @@ class MemberRules {
       const name = table.reserve(`${this.#hint}-more`);
       const rest = choice([sequence(comma, rule(name)), this.#close]);
       table.set(name, rest ? sequence(extra, rest) : extra);
-      // Only one of them counts towards the minimum: the next may have the same name.
+      // Only one of them counts towards the minimum, because the next may have the same name.
       return Array.from({ length: this.#states + 1 }, (_, so) =>
         so + 1 >= this.#min ? rule(name) : undefined,
       );
     }
     const rules: (Expression | undefined)[] = [];
     for (let so = this.#max - 1; so >= 0; so -= 1) {
-      // Continued whatever the minimum says: its first member has met it, or nothing does.
+      // Further members may always follow, because the first has met the minimum if any can.
       const next = rules[so + 1];
       const rest = choice([next && sequence(comma, next), this.#close]);
       rules[so] = rest && this.#nameRule(sequence(extra, rest));

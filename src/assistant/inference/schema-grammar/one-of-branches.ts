@@ -6,12 +6,12 @@ import { isUnsatisfiable } from "./satisfiability.ts";
 import type { SchemaNode } from "./schema-document.ts";
 import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
-/** More alternatives than this out of one branch mean that the branches are told apart too finely. */
+/** A branch with more alternatives than this is refused as too complex. */
 const BRANCH_ALTERNATIVES_MAX = 64;
 
 /**
- * oneOf: each branch with what the others allow taken out of it. Nothing has to be taken out where two
- * branches cannot both hold, which is how most are written.
+ * Normalizes oneOf: each branch without the values that other branches allow. Most branches exclude each
+ * other already, and then nothing needs to be removed.
  */
 export function normalizeOneOf(
   normalizer: NormalizerContext,
@@ -21,32 +21,34 @@ export function normalizeOneOf(
 ): readonly Alternative[] {
   const found: Alternative[] = [];
   for (let index = 0; index < branches; index += 1) {
-    let parts = normalizer.intersect(
+    let alternatives = normalizer.intersect(
       base,
       normalizer.normalize(normalizer.child(node, "oneOf", index)),
     );
     for (let other = 0; other < branches; other += 1) {
       if (other === index) continue;
-      parts = normalizer.deduplicate(
-        parts.flatMap((part) => excludeBranch(normalizer, node, part, index, other)),
+      alternatives = normalizer.deduplicate(
+        alternatives.flatMap((alternative) =>
+          excludeBranch(normalizer, node, alternative, index, other),
+        ),
       );
-      if (parts.length > BRANCH_ALTERNATIVES_MAX) refuseOverlap(node, index, other);
+      if (alternatives.length > BRANCH_ALTERNATIVES_MAX) refuseOverlap(node, index, other);
     }
-    found.push(...parts);
+    found.push(...alternatives);
   }
   return normalizer.deduplicate(found);
 }
 
-/** What is left of `part`, which is of branch `index`, without what branch `other` allows. */
+/** Returns the values of an alternative of branch `index` that branch `other` does not allow. */
 function excludeBranch(
   normalizer: NormalizerContext,
   node: SchemaNode,
-  part: Alternative,
+  alternative: Alternative,
   index: number,
   other: number,
 ): readonly Alternative[] {
   const against = normalizer.child(node, "oneOf", other);
-  let left = part;
+  let left = alternative;
   for (const rival of normalizer.normalize(against)) {
     const both = normalizer.intersectPair(left, rival);
     if (!both || isUnsatisfiable(normalizer, both)) continue;
@@ -66,15 +68,20 @@ function excludeBranch(
 }
 
 /**
- * An object that is closed by Berth's rule does not get a name that only the rival asks for. It is said
- * outright here, since schemas merged later may declare that name.
+ * Forbids a name that only the rival requires in an object that Berth closes. The name is forbidden
+ * explicitly, because schemas that are merged later may declare it.
  */
-function forbidForeignProperty(part: Alternative, rival: Alternative): Alternative | undefined {
-  if (part.kind !== "object" || rival.kind !== "object" || !isImplicitlyClosed(part))
+function forbidForeignProperty(
+  alternative: Alternative,
+  rival: Alternative,
+): Alternative | undefined {
+  if (alternative.kind !== "object" || rival.kind !== "object" || !isImplicitlyClosed(alternative))
     return undefined;
-  const declared = listDeclaredNames(part);
+  const declared = listDeclaredNames(alternative);
   const foreign = rival.required.find((name) => !declared.includes(name));
-  return foreign === undefined ? undefined : { ...part, forbidden: [...part.forbidden, foreign] };
+  return foreign === undefined
+    ? undefined
+    : { ...alternative, forbidden: [...alternative.forbidden, foreign] };
 }
 
 function refuseOverlap(node: SchemaNode, index: number, other: number, cause?: Error): never {

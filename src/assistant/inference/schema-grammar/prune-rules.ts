@@ -2,8 +2,8 @@ import { choice, empty, repeat, sequence } from "./combinators.ts";
 import type { Expression } from "./expression.ts";
 
 /**
- * Takes out what no finite text ever comes of, such as an object that requires itself within itself, and
- * what nothing leads to. The language stays the same. Undefined: nothing is left of `root`.
+ * Removes expressions without a finite text, such as an object that requires itself, and unreachable rules.
+ * The language stays the same. Returns undefined if `root` has no finite text.
  */
 export function pruneRules(
   rules: ReadonlyMap<string, Expression>,
@@ -21,7 +21,7 @@ export function pruneRules(
     forEachRuleReference(next, (name) => {
       if (kept.has(name)) return;
       const body = bodies.get(name);
-      if (!body) throw new Error(`rule ${name} is not there`);
+      if (!body) throw new Error(`the rule ${name} does not exist`);
       const short = inlineAliases(body, aliases);
       kept.set(name, short);
       todo.push(short);
@@ -30,7 +30,7 @@ export function pruneRules(
   return { rules: kept, root: top };
 }
 
-/** The rules without what does not end; mostly that is none of it. */
+/** Returns the rules without unproductive expressions; usually all rules are productive. */
 function keepProductive(
   rules: ReadonlyMap<string, Expression>,
   productive: ReadonlySet<string>,
@@ -51,7 +51,7 @@ function keepProductive(
   return bodies;
 }
 
-/** What stands for rules that are only another rule, or a text: there is no need to go by way of them. */
+/** Finds rules that consist only of another rule or a literal, with their replacements. */
 function findAliases(bodies: ReadonlyMap<string, Expression>): ReadonlyMap<string, Expression> {
   const aliases = new Map<string, Expression>();
   for (const [name, body] of bodies) {
@@ -88,10 +88,10 @@ function inlineAliases(
   }
 }
 
-/** Rules that come to an end somewhere: the least set that is closed. */
+/** Finds the rules that have a finite text, as a least fixed point. */
 function findProductiveRules(rules: ReadonlyMap<string, Expression>): ReadonlySet<string> {
   const productive = new Set<string>();
-  // Rules are set before those that they lead to, so the last ones settle first.
+  // A rule is set before the rules that it refers to, so the reverse order needs fewer passes.
   const open = new Map([...rules].toReversed());
   for (let grown = true; grown; ) {
     grown = false;

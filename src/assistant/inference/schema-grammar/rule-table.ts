@@ -4,20 +4,20 @@ import { schemaLimits } from "./schema-limits.ts";
 
 const HINT_MAX = 24;
 
-/** The rules of one grammar in the making. Counts what they are made of, and ends where it gets too much. */
+/** Collects the rules of one grammar and limits their estimated size. */
 export class RuleTable implements RuleSink {
   readonly rules = new Map<string, Expression>();
   readonly #taken = new Set<string>();
   readonly #numbers = new Map<string, number>();
   #size = 0;
 
-  /** About how much text the rules are. */
+  /** The estimated size of the rules as text. */
   get size(): number {
     return this.#size;
   }
 
   reserve(hint: string): string {
-    // llama.cpp's names are of letters, digits and hyphens.
+    // Rule names in llama.cpp have letters, digits and hyphens.
     const base =
       hint
         .replaceAll(/[^a-zA-Z0-9]+/g, "-")
@@ -41,7 +41,7 @@ export class RuleTable implements RuleSink {
   }
 }
 
-/** Copies rules into another sink, each under a name that is free there. */
+/** Copies rules into another sink under unused names; returns `root` with the new names. */
 export function copyRules(
   sink: RuleSink,
   rules: ReadonlyMap<string, Expression>,
@@ -70,11 +70,11 @@ export function copyRules(
 export function grammarTooLarge(): AssistantError {
   return new AssistantError(
     "unsupported_schema",
-    `The schema makes a grammar of more than ${schemaLimits.grammarBytes / 1024} KiB; make the schema smaller: fewer properties, alternatives or values`,
+    `The schema results in a grammar of more than ${schemaLimits.grammarBytes / 1024} KiB; make the schema smaller: fewer properties, alternatives or values`,
   );
 }
 
-/** At most what it takes as text: it is there to stop early, `write-gbnf.ts` measures. */
+/** Returns a lower bound of the size as text, to stop early; `write-gbnf.ts` measures the exact size. */
 function estimateSize(expression: Expression): number {
   switch (expression.kind) {
     case "literal":

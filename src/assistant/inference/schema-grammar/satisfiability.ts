@@ -4,47 +4,50 @@ import type { NormalizerContext } from "./normalizer-context.ts";
 import { RuleTable } from "./rule-table.ts";
 import { matchesSchemas } from "./value-matching.ts";
 
-/** How far into objects and arrays a contradiction is looked for; beyond, a part counts as possible. */
+/** How deep contradictions are searched in objects and arrays; deeper ones are not found. */
 const SEARCH_DEPTH_MAX = 4;
 
 /**
- * True where it is certain that no value meets the part. Recursive schemas are followed a few levels
- * only: «not certain» is the safe answer wherever this is asked.
+ * Returns true if the alternative certainly allows no value. Follows recursive schemas only a few levels,
+ * because false is a safe answer for all callers.
  */
 export function isUnsatisfiable(
   normalizer: NormalizerContext,
-  part: Alternative,
+  alternative: Alternative,
   depth = SEARCH_DEPTH_MAX,
 ): boolean {
-  switch (part.kind) {
+  switch (alternative.kind) {
     case "null":
     case "boolean":
       return false;
     case "values":
-      return part.values.length === 0;
+      return alternative.values.length === 0;
     case "number":
-      return normalizer.scalars.compileNumber(part.constraints, new RuleTable()) === undefined;
+      return (
+        normalizer.scalars.compileNumber(alternative.constraints, new RuleTable()) === undefined
+      );
     case "string":
-      return normalizer.scalars.matchesNoString(part.constraints);
+      return normalizer.scalars.matchesNoString(alternative.constraints);
     case "array": {
       if (depth === 0) return false;
-      // An item that cannot be, in a place that has to be filled.
-      const looked = Math.min(part.min, 16);
-      for (let index = 0; index < looked; index += 1) {
-        if (areUnsatisfiable(normalizer, getItemSchemas(part, index), depth - 1)) return true;
+      // A required item that no value can satisfy.
+      const required = Math.min(alternative.min, 16);
+      for (let index = 0; index < required; index += 1) {
+        if (areUnsatisfiable(normalizer, getItemSchemas(alternative, index), depth - 1))
+          return true;
       }
       return false;
     }
     default:
       return (
         depth > 0 &&
-        part.required.some(
+        alternative.required.some(
           (name) =>
             areUnsatisfiable(
               normalizer,
-              getPropertySchemas(part, name, normalizer.scalars),
+              getPropertySchemas(alternative, name, normalizer.scalars),
               depth - 1,
-            ) || !matchesSchemas(normalizer, part.names, name),
+            ) || !matchesSchemas(normalizer, alternative.names, name),
         )
       );
   }
@@ -57,6 +60,8 @@ function areUnsatisfiable(
 ): boolean {
   return (
     schemas.length > 0 &&
-    normalizer.normalize(schemas).every((part) => isUnsatisfiable(normalizer, part, depth))
+    normalizer
+      .normalize(schemas)
+      .every((alternative) => isUnsatisfiable(normalizer, alternative, depth))
   );
 }

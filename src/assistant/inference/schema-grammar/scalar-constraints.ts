@@ -1,33 +1,33 @@
 import type { Expression, RuleSink } from "./expression.ts";
 
 /**
- * What the schema compiler asks of `strings-and-numbers/`. Every bound in one set of constraints holds at
- * once: allOf is merged before, so a string may have to match several patterns and formats.
+ * The constraints of a string, all of which apply. allOf is merged before, so a string may have to match
+ * several patterns and formats.
  */
 export interface StringConstraints {
-  /** Code points, as JSON Schema counts. */
+  /** Lengths are in code points, as in JSON Schema. */
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
-  /** ECMA-262 regular expressions that are found somewhere in the string (search, not whole match). */
+  /** ECMA-262 regular expressions that must match somewhere in the string. */
   readonly patterns: readonly StringPattern[];
-  /** Expressions that are found nowhere in it: `not`, and names that patternProperties has claimed. */
+  /** Expressions that must match nowhere in it: from `not`, and for names that patternProperties covers. */
   readonly forbiddenPatterns: readonly StringPattern[];
-  /** Names of formats, all of which hold. */
+  /** Names of formats, all of which apply. */
   readonly formats: readonly StringPattern[];
-  /** Exact strings that it is not: declared names for additionalProperties, `not` over const. */
+  /** Excluded strings: declared names for additionalProperties, and values of a negated const. */
   readonly excluded: readonly string[];
 }
 
-/** A pattern or the name of a format, and where it stands, for the message that refuses it. */
+/** A pattern or the name of a format, with its keyword and pointer for a refusal's message. */
 export interface StringPattern {
   readonly source: string;
-  /** The keyword that holds it: `pattern`, `format`, `patternProperties`, `propertyNames`. */
+  /** The keyword that contains it: `pattern`, `format`, `patternProperties`, `propertyNames`. */
   readonly keyword: string;
   /** JSON Pointer of that keyword in the client's schema, as a fragment: `#/properties/a/pattern`. */
   readonly pointer: string;
 }
 
-/** Numbers as written in the schema; absent bounds are undefined. `multipleOf` is positive. */
+/** The constraints of a number as written in the schema. `multipleOf` is positive. */
 export interface NumberConstraints {
   readonly integer: boolean;
   readonly minimum?: number | undefined;
@@ -35,23 +35,23 @@ export interface NumberConstraints {
   readonly exclusiveMinimum?: number | undefined;
   readonly exclusiveMaximum?: number | undefined;
   readonly multipleOf?: number | undefined;
-  /** JSON Pointer of the schema that these came from, for the message that refuses them. */
+  /** The JSON Pointer of the schema, for a refusal's message. */
   readonly pointer: string;
 }
 
-/** The two implementations, in `strings-and-numbers/`, are pure but for the rules that they add. */
+/** Compiles strings and numbers. Implementations are pure except for the rules that they add. */
 export interface ScalarGrammar {
   /**
-   * A whole JSON string, quotes included, also used for names of properties. Undefined: no string meets
-   * the constraints. Throws AssistantError `unsupported_schema`, with keyword and pointer, for a pattern or
-   * a format that cannot be enforced, and where an automaton grows past its bound.
+   * Compiles a whole JSON string with its quotes, also for names of properties. Undefined if no string meets
+   * the constraints. Throws AssistantError `unsupported_schema`, with keyword and pointer, if a pattern or
+   * a format cannot be enforced or an automaton becomes too large.
    */
   compileString(constraints: StringConstraints, sink: RuleSink): Expression | undefined;
-  /** Whether this string (decoded, without quotes) is in that language; throws as `string` does. */
+  /** Returns true if this decoded string meets the constraints; throws like `compileString`. */
   allowsString(constraints: StringConstraints, text: string): boolean;
-  /** True where no string meets the constraints; adds no rule. Used to prove branches disjoint. */
+  /** Returns true if no string meets the constraints; used to prove that branches are disjoint. */
   matchesNoString(constraints: StringConstraints): boolean;
-  /** Undefined: no number meets the constraints. Throws as `string` does. */
+  /** Undefined if no number meets the constraints. Throws like `compileString`. */
   compileNumber(constraints: NumberConstraints, sink: RuleSink): Expression | undefined;
   allowsNumber(constraints: NumberConstraints, value: number): boolean;
 }

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { getNumberKey, getStringKey } from "./constraint-keys.ts";
 import type { Expression, RuleSink } from "./expression.ts";
 import { copyRules, RuleTable } from "./rule-table.ts";
@@ -9,9 +10,9 @@ import {
   matchesNoString,
 } from "./strings-and-numbers/compile-string.ts";
 
-/** Most schemas ask for the same few strings and numbers. */
+/** Enough for the few kinds of strings and numbers that most schemas have in common. */
 const CACHE_ENTRIES_MAX = 256;
-/** Larger ones are made again: kept, they would hold memory for one client's schema. */
+/** Larger results are not cached, because they would keep memory for a single client's schema. */
 const CACHED_SIZE_MAX = 8 * 1024;
 
 interface CompiledScalar {
@@ -19,7 +20,7 @@ interface CompiledScalar {
   readonly root: Expression | undefined;
 }
 
-/** Strings and numbers as automata; what they come to is remembered. */
+/** Compiles strings and numbers through automata and caches the results. */
 export const scalarGrammar: ScalarGrammar = {
   compileString: (constraints, sink) =>
     getOrCompile(`string ${getStringKey(constraints)}`, sink, (table) =>
@@ -30,11 +31,11 @@ export const scalarGrammar: ScalarGrammar = {
       compileNumber(constraints, table),
     ),
   allowsString,
-  matchesNoString: matchesNoString,
+  matchesNoString,
   allowsNumber,
 };
 
-const cache = new Map<string, CompiledScalar>();
+const cache = new LRUCache<string, CompiledScalar>({ max: CACHE_ENTRIES_MAX });
 
 function getOrCompile(
   key: string,
@@ -46,10 +47,6 @@ function getOrCompile(
     const table = new RuleTable();
     made = { root: make(table), rules: table.rules };
     if (table.size <= CACHED_SIZE_MAX) cache.set(key, made);
-    for (const oldest of cache.keys()) {
-      if (cache.size <= CACHE_ENTRIES_MAX) break;
-      cache.delete(oldest);
-    }
   }
   return made.root && copyRules(sink, made.rules, made.root, "");
 }

@@ -4,12 +4,12 @@ import { type SubschemaKind, subschemaKeywords } from "./keyword-tables.ts";
 import { schemaLimits } from "./schema-limits.ts";
 import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
-/** One schema of a document. The same place is always the same object, and has the same id. */
+/** One schema of a document. The same location always gives the same object and id. */
 export interface SchemaNode {
   readonly id: number;
   readonly raw: boolean | Readonly<Record<string, unknown>>;
   readonly pointer: string;
-  /** The nearest schema around it that has an `$id`, or the root: what references start from. */
+  /** The nearest enclosing schema with an `$id`, or the root: the base of its references. */
   readonly resource: Resource;
 }
 
@@ -19,10 +19,10 @@ interface Resource {
   readonly pointer: string;
 }
 
-/** No document is ever fetched; the name only lets relative references be worked out. */
+/** The base of relative references. No document is ever fetched. */
 const BASE_URI = "https://schema.invalid/";
 
-/** A client's schema with everything in it that can be referred to. */
+/** A client's schema with its identifiers, anchors and references. */
 export class SchemaDocument {
   readonly root: SchemaNode;
   readonly #nodes = new Map<string, SchemaNode>();
@@ -42,14 +42,14 @@ export class SchemaDocument {
     this.root = this.#node(schema, "#", resource);
   }
 
-  /** A node that stands for `false`, or any other schema that no client wrote. */
+  /** Creates a node for a schema that is not in the client's document, such as `false`. */
   createSynthetic(raw: boolean | Readonly<Record<string, unknown>>, pointer: string): SchemaNode {
     const node = { id: this.#nodes.size, raw, pointer, resource: this.root.resource };
     this.#nodes.set(`invented ${this.#nodes.size}`, node);
     return node;
   }
 
-  /** The schema below `node`, at `steps`; refused where it is neither an object nor a boolean. */
+  /** Returns the schema at `steps` below `node`; refuses a value that is neither an object nor a boolean. */
   child(node: SchemaNode, ...steps: readonly (string | number)[]): SchemaNode {
     let raw: unknown = node.raw;
     for (const step of steps) raw = getChild(raw, String(step));
@@ -57,7 +57,7 @@ export class SchemaDocument {
     return this.#node(raw, pointer, this.#findResource(raw, pointer, node.resource));
   }
 
-  /** The schema that a `$ref` of `node` means. */
+  /** Resolves a `$ref` of `node`. */
   resolve(node: SchemaNode, reference: string): SchemaNode {
     const at = extendPointer(node.pointer, "$ref");
     let target: URL;
@@ -70,7 +70,7 @@ export class SchemaDocument {
     target.hash = "";
     const resource = this.#resources.get(target.href);
     if (!resource)
-      return refuseKeyword("$ref", at, "leads to another document, and none is fetched");
+      return refuseKeyword("$ref", at, "refers to another document, and Berth fetches none");
     if (fragment === "" || fragment.startsWith("/")) return this.#walk(resource, fragment, at);
     const anchor = this.#anchors.get(`${resource.uri}#${fragment}`);
     if (!anchor) return refuseKeyword("$ref", at, "names an anchor that is not in the schema");
@@ -85,7 +85,8 @@ export class SchemaDocument {
       const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
       raw = getChild(raw, key);
       pointer = extendPointer(pointer, key);
-      if (raw === undefined) return refuseKeyword("$ref", at, "leads to nothing in the schema");
+      if (raw === undefined)
+        return refuseKeyword("$ref", at, "refers to a location that does not exist in the schema");
       resource = this.#findResource(raw, pointer, resource);
     }
     return this.#node(raw, pointer, resource);
@@ -96,7 +97,7 @@ export class SchemaDocument {
     if (known) return known;
     if (typeof raw !== "boolean" && !isObject(raw)) {
       const keyword = pointer.slice(pointer.lastIndexOf("/") + 1);
-      return refuseKeyword(keyword, pointer, "has to be a schema: an object, true or false");
+      return refuseKeyword(keyword, pointer, "must be a schema: an object, true or false");
     }
     const node = { id: this.#nodes.size, raw, pointer, resource };
     this.#nodes.set(pointer, node);
@@ -105,7 +106,7 @@ export class SchemaDocument {
 
   #readId(raw: unknown): string | undefined {
     if (!isObject(raw)) return undefined;
-    // Until draft 7, nothing beside a `$ref` counted.
+    // Up to draft 7, other keywords in the object of a `$ref` were ignored.
     if (this.#isBeforeDraft2019 && getOwn(raw, "$ref") !== undefined) return undefined;
     const id = getOwn(raw, this.#isDraft4 ? "id" : "$id");
     return typeof id === "string" ? id : undefined;
@@ -113,7 +114,7 @@ export class SchemaDocument {
 
   #findResource(raw: unknown, pointer: string, around: Resource): Resource {
     const id = this.#readId(raw);
-    // Until draft 7, an `$id` that is only a fragment was an anchor.
+    // Up to draft 7, an `$id` with only a fragment was an anchor.
     if (id === undefined || id.startsWith("#")) return around;
     let uri: URL;
     try {
@@ -125,7 +126,7 @@ export class SchemaDocument {
     return this.#resources.get(uri.href) ?? { uri: uri.href, raw, pointer };
   }
 
-  /** Finds every `$id` and anchor, in the places that hold schemas. */
+  /** Indexes every `$id` and anchor in locations that contain schemas. */
   #index(raw: unknown, pointer: string, resource: Resource): void {
     if (!isObject(raw)) return;
     if (!this.#resources.has(resource.uri)) this.#resources.set(resource.uri, resource);
@@ -168,11 +169,11 @@ function decodeFragment(hash: string, at: string): string {
   try {
     return decodeURIComponent(hash.replace(/^#/, ""));
   } catch {
-    return refuseKeyword("$ref", at, "has a fragment that is not percent-encoded");
+    return refuseKeyword("$ref", at, "has a fragment with invalid percent-encoding");
   }
 }
 
-/** Walks without recursion, so that a schema of any depth is refused rather than overflowing the stack. */
+/** Refuses a schema that is too deep or too large; iterative, so that depth cannot overflow the stack. */
 export function assertSchemaSize(schema: unknown): void {
   let nodes = 0;
   const todo: { value: unknown; depth: number }[] = [{ value: schema, depth: 1 }];

@@ -9,7 +9,7 @@ import type { NormalizerContext } from "./normalizer-context.ts";
 import { compileObject } from "./object-language.ts";
 import type { RuleTable } from "./rule-table.ts";
 
-/** Makes rules of schemas. Each part has one rule, however often and from wherever it is used. */
+/** Builds the rules of schemas. Equal alternatives share one rule. */
 export class SchemaLanguage implements LanguageContext {
   readonly normalizer: NormalizerContext;
   readonly table: RuleTable;
@@ -41,60 +41,63 @@ export class SchemaLanguage implements LanguageContext {
     return expression;
   }
 
-  /** Fills in every rule that was asked for. Those that nothing meets are left without a body. */
+  /** Builds the bodies of all requested rules; a rule that no value meets gets none. */
   finish(): void {
     for (let next = this.#todo.pop(); next; next = this.#todo.pop()) next();
   }
 
-  #compileUnion(parts: readonly Alternative[], hint: string): Expression | undefined {
+  #compileUnion(alternatives: readonly Alternative[], hint: string): Expression | undefined {
     const texts: string[] = [];
     const options: (Expression | undefined)[] = [];
-    for (const part of parts) {
-      if (part.kind === "null") texts.push("null");
-      else if (part.kind === "boolean") texts.push("true", "false");
-      else if (part.kind === "values") texts.push(...part.values.map((v) => JSON.stringify(v)));
-      else options.push(this.#alternativeRule(part, hint));
+    for (const alternative of alternatives) {
+      if (alternative.kind === "null") texts.push("null");
+      else if (alternative.kind === "boolean") texts.push("true", "false");
+      else if (alternative.kind === "values")
+        texts.push(...alternative.values.map((v) => JSON.stringify(v)));
+      else options.push(this.#alternativeRule(alternative, hint));
     }
     return choice([compileLiterals(texts, this.table), ...options]);
   }
 
-  #alternativeRule(part: Alternative, hint: string): Expression | undefined {
-    const key = getAlternativeKey(part);
+  #alternativeRule(alternative: Alternative, hint: string): Expression | undefined {
+    const key = getAlternativeKey(alternative);
     const known = this.#alternatives.get(key);
     if (known) return known;
     const name = this.table.reserve(
-      part.kind === "object" || part.kind === "array" ? hint : part.kind,
+      alternative.kind === "object" || alternative.kind === "array" ? hint : alternative.kind,
     );
     const expression = rule(name);
     this.#alternatives.set(key, expression);
-    const body = this.#compileBody(part, name);
+    const body = this.#compileBody(alternative, name);
     if (body) this.table.set(name, body);
     else
-      this.normalizer.recordContradiction(`the ${part.kind} at ${findPointer(part)} has no value`);
+      this.normalizer.recordContradiction(
+        `the ${alternative.kind} at ${findPointer(alternative)} has no value`,
+      );
     return expression;
   }
 
-  #compileBody(part: Alternative, hint: string): Expression | undefined {
-    switch (part.kind) {
+  #compileBody(alternative: Alternative, hint: string): Expression | undefined {
+    switch (alternative.kind) {
       case "string":
-        return this.normalizer.scalars.compileString(part.constraints, this.table);
+        return this.normalizer.scalars.compileString(alternative.constraints, this.table);
       case "number":
-        return this.normalizer.scalars.compileNumber(part.constraints, this.table);
+        return this.normalizer.scalars.compileNumber(alternative.constraints, this.table);
       case "array":
-        return compileArray(this, part, hint);
+        return compileArray(this, alternative, hint);
       case "object":
-        return compileObject(this, part, hint);
+        return compileObject(this, alternative, hint);
       default:
         return literal("null");
     }
   }
 }
 
-/** Where the keywords stand that left nothing, as well as that is known. */
-function findPointer(part: Alternative): string {
-  if (part.kind === "object" || part.kind === "array") return part.pointer;
-  if (part.kind === "number") return part.constraints.pointer;
-  if (part.kind !== "string") return "#";
-  const { patterns, formats } = part.constraints;
+/** Returns the pointer of the alternative's keywords, as far as it is known. */
+function findPointer(alternative: Alternative): string {
+  if (alternative.kind === "object" || alternative.kind === "array") return alternative.pointer;
+  if (alternative.kind === "number") return alternative.constraints.pointer;
+  if (alternative.kind !== "string") return "#";
+  const { patterns, formats } = alternative.constraints;
   return [...patterns, ...formats][0]?.pointer ?? "#";
 }

@@ -1,29 +1,29 @@
-/** What one schema may cost. Each is a cap on hostile input; what real clients send stays far below. */
+/** The limits for one schema. They protect against hostile input; real schemas stay far below. */
 export const schemaLimits = {
-  /** Objects and arrays within each other in the schema's text. */
+  /** The nesting depth of objects and arrays in the schema's text. */
   depth: 64,
-  /** Objects, arrays and plain values in the schema's text. */
+  /** The number of objects, arrays and plain values in the schema's text. */
   nodes: 10_000,
-  /** Bytes of GBNF. */
+  /** The size of the GBNF text. */
   grammarBytes: 256 * 1024,
   /**
-   * Times that one thing is repeated. llama.cpp refuses a larger minimum, and takes a larger maximum to
-   * mean «without end», which would loosen the schema in silence.
+   * The largest count of a repetition. llama.cpp refuses a larger minimum, and treats a larger maximum as
+   * unlimited, which would silently loosen the schema.
    */
   repetition: 2_000,
-  /** Elements that llama.cpp's parser makes of the text: it writes each repetition out. */
+  /** The number of elements that llama.cpp's parser creates when it expands repetitions. */
   elements: 400_000,
   /**
-   * Ways from a rule through the rules that it begins with. llama.cpp's check for left recursion walks
-   * every one of them, each time anew.
+   * The number of paths from a rule through the rules that it can begin with. llama.cpp's check for left
+   * recursion follows every path without caching.
    */
   leftWalk: 2_000_000,
-  /** Characters of the shortest document: no context holds a longer one. */
+  /** The length of the shortest document in characters; no context holds a longer one. */
   shortestText: 1_000_000,
-  /** Alternatives made while unions, conditions and intersections are multiplied out. */
-  parts: 20_000,
-  /** How far `$ref`, allOf, anyOf and the like lead on before an object or an array is entered. */
+  /** The number of alternatives created when unions, conditions and intersections are combined. */
+  alternatives: 20_000,
+  /** The depth of `$ref`, allOf, anyOf and similar keywords without an object or array in between. */
   inPlaceDepth: 200,
-  /** Time on a core of one compilation in the worker. */
+  /** The CPU time of one compilation in the worker. */
   compileMs: 250,
 } as const;

@@ -3,8 +3,8 @@ import { AssistantError } from "../../assistant-error.ts";
 const SHOWN_MAX = 200;
 
 /**
- * Ends the compilation: this keyword cannot be enforced, or leaves nothing to say. `pointer` is the
- * keyword's place in the client's schema, as the fragment `#/properties/a/contains`.
+ * Throws AssistantError `unsupported_schema` for a keyword that cannot be enforced. `pointer` is the
+ * keyword's JSON Pointer in the client's schema as a fragment: `#/properties/a/contains`.
  */
 export function refuseKeyword(keyword: string, pointer: string, why: string): never {
   throw new AssistantError(
@@ -13,7 +13,7 @@ export function refuseKeyword(keyword: string, pointer: string, why: string): ne
   );
 }
 
-/** A JSON Pointer one step further. */
+/** Appends steps to a JSON Pointer. */
 export function extendPointer(pointer: string, ...steps: readonly (string | number)[]): string {
   let result = pointer;
   for (const step of steps) {

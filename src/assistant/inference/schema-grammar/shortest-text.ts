@@ -3,8 +3,8 @@ import type { Expression } from "./expression.ts";
 import { schemaLimits } from "./schema-limits.ts";
 
 /**
- * A shortest text of a grammar of which every rule comes to an end: what an engine that does not sample
- * answers. Of equally short options the first. Throws `unsupported_schema` where even that is too long.
+ * Finds the shortest text of a grammar whose rules all have a finite text: the answer of an engine that does
+ * not sample. Prefers the first of equally short options. Throws `unsupported_schema` if it is too long.
  */
 export function findShortestText(rules: ReadonlyMap<string, Expression>, root: Expression): string {
   const lengths = new Map<string, number>();
@@ -37,7 +37,7 @@ export function findShortestText(rules: ReadonlyMap<string, Expression>, root: E
   if (measure(root) > schemaLimits.shortestText) {
     throw new AssistantError(
       "unsupported_schema",
-      `The schema asks for documents of more than ${schemaLimits.shortestText} characters; lower minItems or minLength`,
+      `The schema requires documents of more than ${schemaLimits.shortestText} characters; lower minItems or minLength`,
     );
   }
   const buildText = (expression: Expression): string => {
@@ -64,7 +64,7 @@ export function findShortestText(rules: ReadonlyMap<string, Expression>, root: E
   return buildText(root);
 }
 
-/** A letter or a digit where the class has one. */
+/** Prefers a letter or a digit if the class has one. */
 function pickCharacter(ranges: readonly (readonly [number, number])[]): string {
   for (const wanted of [0x61, 0x41, 0x30, 0x31]) {
     if (ranges.some(([from, to]) => from <= wanted && wanted <= to)) {

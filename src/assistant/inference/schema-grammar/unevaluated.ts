@@ -7,45 +7,53 @@ import type { SchemaNode } from "./schema-document.ts";
 import { extendPointer, refuseKeyword } from "./schema-refusal.ts";
 
 /**
- * unevaluatedProperties and unevaluatedItems. A part has been merged from exactly those schemas that hold
- * together, so what they mention between them is what counts as evaluated.
+ * Applies unevaluatedProperties and unevaluatedItems. An alternative was merged from exactly the schemas
+ * that apply together, so everything that they mention counts as evaluated.
  */
 export function restrictUnevaluated(
   normalizer: NormalizerContext,
   node: SchemaNode,
   raw: Readonly<Record<string, unknown>>,
-  parts: readonly Alternative[],
+  alternatives: readonly Alternative[],
 ): readonly Alternative[] {
   const properties = getOwn(raw, "unevaluatedProperties");
   const items = getOwn(raw, "unevaluatedItems");
-  if (properties === undefined && items === undefined) return parts;
+  if (properties === undefined && items === undefined) return alternatives;
   const forProperties =
     properties === undefined ? undefined : normalizer.child(node, "unevaluatedProperties");
   const forItems = items === undefined ? undefined : normalizer.child(node, "unevaluatedItems");
-  return parts.map((part) => {
-    if (part.kind === "object" && forProperties)
-      return restrictObject(normalizer, part, forProperties);
-    if (part.kind === "array" && forItems) return restrictArray(normalizer, node, part, forItems);
-    // A named value is checked against what it was met with, which knows nothing of this.
-    if (part.kind === "values" && part.values.some((value) => typeof value === "object" && value)) {
+  return alternatives.map((alternative) => {
+    if (alternative.kind === "object" && forProperties)
+      return restrictObject(normalizer, alternative, forProperties);
+    if (alternative.kind === "array" && forItems)
+      return restrictArray(normalizer, node, alternative, forItems);
+    // Listed values have been filtered before, without regard to this keyword.
+    if (
+      alternative.kind === "values" &&
+      alternative.values.some((value) => typeof value === "object" && value)
+    ) {
       const keyword = forProperties ? "unevaluatedProperties" : "unevaluatedItems";
-      refuseKeyword(keyword, extendPointer(node.pointer, keyword), "stands beside const or enum");
+      refuseKeyword(
+        keyword,
+        extendPointer(node.pointer, keyword),
+        "cannot be combined with const or enum",
+      );
     }
-    return part;
+    return alternative;
   });
 }
 
 function restrictObject(
   normalizer: NormalizerContext,
-  part: Extract<Alternative, { kind: "object" }>,
+  alternative: Extract<Alternative, { kind: "object" }>,
   schemas: SchemaConjunction,
 ): Alternative {
-  const facets = part.facets.filter((facet) => !facet.negative);
-  if (facets.some((facet) => facet.additional !== undefined)) return part;
+  const facets = alternative.facets.filter((facet) => !facet.negative);
+  if (facets.some((facet) => facet.additional !== undefined)) return alternative;
   return {
-    ...part,
+    ...alternative,
     facets: [
-      ...part.facets,
+      ...alternative.facets,
       {
         id: normalizer.nextFacetId(),
         properties: new Map(
@@ -66,22 +74,22 @@ function restrictObject(
 function restrictArray(
   normalizer: NormalizerContext,
   node: SchemaNode,
-  part: Extract<Alternative, { kind: "array" }>,
+  alternative: Extract<Alternative, { kind: "array" }>,
   schemas: SchemaConjunction,
 ): Alternative {
-  const seen = part.facets.filter((facet) => !facet.negative);
-  if (seen.some((facet) => facet.rest !== undefined)) return part;
-  if (part.contains.length > 0) {
+  const seen = alternative.facets.filter((facet) => !facet.negative);
+  if (seen.some((facet) => facet.rest !== undefined)) return alternative;
+  if (alternative.contains.length > 0) {
     refuseKeyword(
       "unevaluatedItems",
       extendPointer(node.pointer, "unevaluatedItems"),
-      "stands beside contains",
+      "cannot be combined with contains",
     );
   }
   return {
-    ...part,
+    ...alternative,
     facets: [
-      ...part.facets,
+      ...alternative.facets,
       {
         id: normalizer.nextFacetId(),
         negative: false,

@@ -6,20 +6,20 @@ import { getItemSchemas, getPrefixLength } from "./member-schemas.ts";
 import type { ArrayAlternative } from "./normal-form.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** Values whose orders are all possible: one rule for each set of those that are used up. */
+/** The maximum number of values; each set of used values needs a rule. */
 const VALUES_MAX = 8;
 
-/** An array without equal items: every order of a few named values. */
+/** Compiles an array without equal items: every order of a few listed values. */
 export function compileUniqueItems(
   language: LanguageContext,
-  part: ArrayAlternative,
+  alternative: ArrayAlternative,
   hint: string,
 ): Expression | undefined {
-  const { blank, table, normalizer: shapes } = language;
-  if (getPrefixLength(part.facets) > 0)
-    refuseKeyword("uniqueItems", part.pointer, "stands beside prefixItems");
+  const { blank, table, normalizer } = language;
+  if (getPrefixLength(alternative.facets) > 0)
+    refuseKeyword("uniqueItems", alternative.pointer, "cannot be combined with prefixItems");
   const values: unknown[] = [];
-  for (const item of shapes.normalize(getItemSchemas(part, 0))) {
+  for (const item of normalizer.normalize(getItemSchemas(alternative, 0))) {
     const named =
       item.kind === "values"
         ? item.values
@@ -27,25 +27,29 @@ export function compileUniqueItems(
           ? [true, false]
           : item.kind === "null"
             ? [null]
-            : refuseKeyword("uniqueItems", part.pointer, "needs items that are a small enum");
+            : refuseKeyword("uniqueItems", alternative.pointer, "requires items with a small enum");
     for (const value of named) {
       if (!values.some((rules) => isEqualJson(rules, value))) values.push(value);
     }
   }
   if (values.length > VALUES_MAX) {
-    refuseKeyword("uniqueItems", part.pointer, `needs items of ${VALUES_MAX} values at most`);
+    refuseKeyword(
+      "uniqueItems",
+      alternative.pointer,
+      `requires items with at most ${VALUES_MAX} values`,
+    );
   }
-  const max = Math.min(part.max ?? values.length, values.length);
-  if (part.min > max) return undefined;
+  const max = Math.min(alternative.max ?? values.length, values.length);
+  if (alternative.min > max) return undefined;
   const rules = new Map<number, Expression>();
-  /** What follows when the values whose bits are set have been. */
+  /** Returns the rest of the array after the values whose bits are set in `used`. */
   const after = (used: number, count: number): Expression | undefined => {
     const done = rules.get(used);
     if (done) return done;
     const more = count < max ? next(used, count) : undefined;
     const body = choice([
       more && sequence(literal(","), blank, more),
-      count >= part.min ? sequence(blank, literal("]")) : undefined,
+      count >= alternative.min ? sequence(blank, literal("]")) : undefined,
     ]);
     if (!body) return undefined;
     const name = table.reserve(`${hint}-left`);
@@ -62,6 +66,6 @@ export function compileUniqueItems(
       }),
     );
   const first = max > 0 ? next(0, 0) : undefined;
-  const inside = choice([part.min === 0 ? literal("]") : undefined, first]);
+  const inside = choice([alternative.min === 0 ? literal("]") : undefined, first]);
   return inside && sequence(literal("["), blank, inside);
 }

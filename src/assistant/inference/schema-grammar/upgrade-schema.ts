@@ -3,9 +3,9 @@ import { subschemaKeywords } from "./keyword-tables.ts";
 import { SchemaDocument, type SchemaNode } from "./schema-document.ts";
 
 /**
- * The same schema in the words of 2020-12, with every reference into `$defs`: Ajv finds no `$id` below
- * `prefixItems`, does not know draft 4, and takes `$schema` and `id` for mistakes. Throws as
- * `SchemaDocument` does.
+ * Rewrites a schema in draft 2020-12 with all references into `$defs`, because Ajv finds no `$id` below
+ * `prefixItems`, does not support draft 4, and reports `$schema` and `id` as errors. Throws like
+ * `SchemaDocument`.
  */
 export function upgradeSchema(schema: unknown): object | boolean {
   const document = new SchemaDocument(schema);
@@ -15,22 +15,22 @@ export function upgradeSchema(schema: unknown): object | boolean {
   return { ...root, $defs: upgrader.definitions() };
 }
 
-/** Dropped: `$defs` is made anew, references and drafts are resolved, and `id` is none of Ajv's words. */
+/** Keywords that are dropped: `$defs` is created again, and references and drafts are resolved. */
 const droppedKeywords = new Set(["$schema", "$id", "id", "$anchor", "$defs", "definitions"]);
 
 class SchemaUpgrader {
   readonly #document: SchemaDocument;
-  /** What has been referred to, and has still to be written. */
+  /** The schemas that references use; `definitions` writes them. */
   readonly #referenced = new Map<number, SchemaNode>();
 
   constructor(document: SchemaDocument) {
     this.#document = document;
   }
 
-  /** Every schema that a reference leads to, by the name that the reference has been given. */
+  /** Returns every referenced schema by the name that its references use. */
   definitions(): object {
     const written: [string, object | boolean][] = [];
-    // The map grows while it is walked.
+    // The map grows during the iteration.
     for (const [id, node] of this.#referenced) written.push([`ref-${id}`, this.rewrite(node)]);
     return Object.fromEntries(written);
   }
@@ -65,9 +65,9 @@ class SchemaUpgrader {
     if (keyword === "items" && Array.isArray(value)) {
       return [["prefixItems", value.map((_, index) => this.#rewriteChild(node, keyword, index))]];
     }
-    // Ajv takes the word of OpenAPI beside a type only.
+    // Ajv accepts OpenAPI's `nullable` only together with `type`.
     if (keyword === "nullable") return getOwn(raw, "type") === undefined ? [] : [[keyword, value]];
-    // Draft 4 says with a boolean that the bound beside it is excluded.
+    // In draft 4, exclusiveMinimum and exclusiveMaximum are booleans that refer to minimum and maximum.
     if (typeof value === "boolean" && /^exclusiveM(in|ax)imum$/.test(keyword)) return [];
     if (keyword === "minimum" && getOwn(raw, "exclusiveMinimum") === true) {
       return [["exclusiveMinimum", value]];
@@ -78,7 +78,7 @@ class SchemaUpgrader {
     return [[keyword, this.#rewriteValue(node, keyword, value)]];
   }
 
-  /** A keyword's value, with the schemas in it rewritten. */
+  /** Returns a keyword's value with its schemas rewritten. */
   #rewriteValue(node: SchemaNode, keyword: string, value: unknown): unknown {
     const place = subschemaKeywords.get(keyword);
     if (place === undefined) return value;
@@ -89,7 +89,7 @@ class SchemaUpgrader {
     return Object.fromEntries(
       Object.entries(value).map(([name, entry]) => [
         name,
-        // `dependencies` has lists of names among its schemas.
+        // `dependencies` contains lists of names as well as schemas.
         Array.isArray(entry) ? entry : this.#rewriteChild(node, keyword, name),
       ]),
     );

@@ -8,27 +8,31 @@ import type {
 } from "./normal-form.ts";
 import type { NormalizerContext } from "./normalizer-context.ts";
 
-/** Whether a value of `const` or `enum` is allowed by a part, as JSON Schema means it. */
+/** Returns true if an alternative allows a value of `const` or `enum`. */
 export function matchesAlternative(
   normalizer: NormalizerContext,
-  part: Alternative,
+  alternative: Alternative,
   value: unknown,
 ): boolean {
-  switch (part.kind) {
+  switch (alternative.kind) {
     case "null":
       return value === null;
     case "boolean":
       return typeof value === "boolean";
     case "number":
-      return typeof value === "number" && normalizer.scalars.allowsNumber(part.constraints, value);
+      return (
+        typeof value === "number" && normalizer.scalars.allowsNumber(alternative.constraints, value)
+      );
     case "string":
-      return typeof value === "string" && normalizer.scalars.allowsString(part.constraints, value);
+      return (
+        typeof value === "string" && normalizer.scalars.allowsString(alternative.constraints, value)
+      );
     case "values":
-      return part.values.some((entry) => isEqualJson(entry, value));
+      return alternative.values.some((entry) => isEqualJson(entry, value));
     case "array":
-      return Array.isArray(value) && matchesArray(normalizer, part, value);
+      return Array.isArray(value) && matchesArray(normalizer, alternative, value);
     default:
-      return isObject(value) && matchesObject(normalizer, part, value);
+      return isObject(value) && matchesObject(normalizer, alternative, value);
   }
 }
 
@@ -38,24 +42,27 @@ export function matchesSchemas(
   value: unknown,
 ): boolean {
   return schemas.every((literal) =>
-    normalizer.normalize([literal]).some((part) => matchesAlternative(normalizer, part, value)),
+    normalizer
+      .normalize([literal])
+      .some((alternative) => matchesAlternative(normalizer, alternative, value)),
   );
 }
 
 function matchesArray(
   normalizer: NormalizerContext,
-  part: ArrayAlternative,
+  alternative: ArrayAlternative,
   value: readonly unknown[],
 ): boolean {
-  if (value.length < part.min || value.length > (part.max ?? value.length)) return false;
-  if (part.unique && value.some((entry, index) => hasEqualBefore(value, entry, index)))
+  if (value.length < alternative.min || value.length > (alternative.max ?? value.length))
     return false;
-  for (const { schemas, min, max } of part.contains) {
+  if (alternative.unique && value.some((entry, index) => hasEqualBefore(value, entry, index)))
+    return false;
+  for (const { schemas, min, max } of alternative.contains) {
     const matching = value.filter((entry) => matchesSchemas(normalizer, schemas, entry)).length;
     if (matching < min || matching > (max ?? matching)) return false;
   }
   return value.every((entry, index) =>
-    matchesSchemas(normalizer, getItemSchemas(part, index), entry),
+    matchesSchemas(normalizer, getItemSchemas(alternative, index), entry),
   );
 }
 
@@ -65,16 +72,21 @@ function hasEqualBefore(list: readonly unknown[], entry: unknown, index: number)
 
 function matchesObject(
   normalizer: NormalizerContext,
-  part: ObjectAlternative,
+  alternative: ObjectAlternative,
   value: Readonly<Record<string, unknown>>,
 ): boolean {
   const names = Object.keys(value);
-  if (names.length < part.min || names.length > (part.max ?? names.length)) return false;
-  if (part.required.some((name) => !Object.hasOwn(value, name))) return false;
-  if (part.forbidden.some((name) => Object.hasOwn(value, name))) return false;
+  if (names.length < alternative.min || names.length > (alternative.max ?? names.length))
+    return false;
+  if (alternative.required.some((name) => !Object.hasOwn(value, name))) return false;
+  if (alternative.forbidden.some((name) => Object.hasOwn(value, name))) return false;
   return names.every(
     (name) =>
-      matchesSchemas(normalizer, part.names, name) &&
-      matchesSchemas(normalizer, getPropertySchemas(part, name, normalizer.scalars), value[name]),
+      matchesSchemas(normalizer, alternative.names, name) &&
+      matchesSchemas(
+        normalizer,
+        getPropertySchemas(alternative, name, normalizer.scalars),
+        value[name],
+      ),
   );
 }

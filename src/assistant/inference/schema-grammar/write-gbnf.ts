@@ -3,8 +3,9 @@ import { grammarTooLarge } from "./rule-table.ts";
 import { schemaLimits } from "./schema-limits.ts";
 
 /**
- * The grammar as llama.cpp reads it: one rule a line, `root` first. Whatever is repeated with a count is a
- * class or a rule: llama.cpp multiplies the count by the groups inside and refuses where that passes 2,000.
+ * Writes the grammar in llama.cpp's syntax: one rule per line, `root` first. Only classes and rules are
+ * repeated with a count, because llama.cpp multiplies the count by the groups inside and refuses more
+ * than 2,000.
  */
 export function writeGbnf(rules: ReadonlyMap<string, Expression>, root: Expression): string {
   const writer = new GbnfWriter(new Set(rules.keys()));
@@ -20,7 +21,7 @@ class GbnfWriter {
 
   constructor(names: Set<string>) {
     this.#names = names;
-    if (names.has("root")) throw new Error("a rule took the name of the root");
+    if (names.has("root")) throw new Error("a rule has the reserved name root");
   }
 
   writeRule(name: string, expression: Expression): void {
@@ -89,14 +90,14 @@ function writeQuantifier(min: number, max: number | undefined): string {
   return min === max ? `{${min}}` : `{${min},${max}}`;
 }
 
-/** Surrogates stand for nothing in UTF-8; a class of nothing else would be no class at all. */
+/** Writes a class without surrogates, which do not exist in UTF-8. */
 function writeClass(ranges: readonly CodePointRange[]): string {
   const parts = ranges.flatMap(([from, to]): CodePointRange[] => {
     const below: CodePointRange = [from, Math.min(to, 0xd7ff)];
     const above: CodePointRange = [Math.max(from, 0xe000), to];
     return [below, above].filter(([low, high]) => low <= high);
   });
-  if (parts.length === 0) throw new Error("a class without a character");
+  if (parts.length === 0) throw new Error("a class has no characters");
   const text = parts.map(([from, to]) =>
     from === to ? escapeInClass(from) : `${escapeInClass(from)}-${escapeInClass(to)}`,
   );

@@ -12,10 +12,10 @@ import { StubRunner } from "./stub-runner.ts";
 const CONTEXT_TOKENS = 8_192;
 const SEQUENCES = 8;
 const EMBEDDING_LENGTH = 256;
-/** A token is a number, of which each sequence keeps a list. */
+/** Each sequence keeps a list of its tokens, which are numbers. */
 const BYTES_PER_TOKEN = 8;
 
-/** For trying things out where no model is: it says "stub" wherever it is asked, and reads no file. */
+/** An engine for trials without a model. Its name, facts and answers say "stub"; it reads no file. */
 export class StubEngine implements InferenceEngine {
   readonly name = "stub";
   readonly #clock: Clock;

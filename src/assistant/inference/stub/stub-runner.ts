@@ -19,13 +19,13 @@ export interface StubRunnerOptions {
   readonly embeddingLength: number;
 }
 
-/** Computes nothing and is done at once. Each answer follows from its prompt, or is the grammar's example. */
+/** Answers at once without a model. An answer depends on its prompt, or is the grammar's example. */
 export class StubRunner implements Runner {
   readonly sequences: number;
   readonly contextTokens: number;
   readonly prefillTokensMax = 128;
   readonly #embeddingLength: number;
-  /** What each sequence holds. */
+  /** The tokens that each sequence holds. */
   readonly #sequenceTokens: Token[][];
 
   constructor(options: StubRunnerOptions) {
@@ -63,7 +63,8 @@ export class StubRunner implements Runner {
   async step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]> {
     await nextTurn();
     return streams.map((stream) => {
-      if (!(stream instanceof StubStream)) throw new TypeError("a stream of another runner");
+      if (!(stream instanceof StubStream))
+        throw new TypeError("the stream belongs to another runner");
       this.#getSequence(stream.sequence).push(stream.last);
       return stream.next();
     });
@@ -88,7 +89,7 @@ export class StubRunner implements Runner {
   }
 }
 
-/** Its state is how far it has come in its text, so letting go of a sequence loses nothing. */
+/** Its state is a position in a fixed text, so that a suspension loses nothing. */
 class StubStream implements TokenStream {
   #sequence: number;
   #last: Token;
@@ -112,14 +113,16 @@ class StubStream implements TokenStream {
     return this.#sequence;
   }
 
-  /** What the next step evaluates. */
+  /** The token that the next step evaluates. */
   get last(): Token {
     return this.#last;
   }
 
   next(): StepOutcome {
     if (!this.#pieces) {
-      const error = new Error("the stub follows a grammar only by its example, and there is none");
+      const error = new Error(
+        "the stub follows a grammar only by its example, and this one has none",
+      );
       return { kind: "failed", error };
     }
     const text = this.#pieces[this.#position];

@@ -1,6 +1,6 @@
 import type { Token } from "../runner.ts";
 
-/** A word with the blank before it, at most so many characters of it; each other blank is its own. */
+/** Up to eight characters of a word with the blank before it; every other blank is a piece of its own. */
 const PIECE_PATTERN = /[^\S\n]?[^\s]{1,8}|\s/gu;
 
 const WORDS =
@@ -10,17 +10,17 @@ const WORDS =
 const WORDS_MIN = 12;
 const WORDS_MAX = 48;
 
-/** The tokens of a text: pieces of words, so that counts are about those of a real vocabulary. */
+/** Splits a text into pieces of words, so that token counts resemble those of a real vocabulary. */
 export function splitPieces(text: string): readonly string[] {
   return text.match(PIECE_PATTERN) ?? [];
 }
 
-/** Stands for a piece; two may share one, which does no harm, as nothing is read back. */
+/** Maps a piece to a token. Collisions do no harm, because tokens are never decoded. */
 export function toToken(piece: string): Token {
   return hashText(piece, 0) >>> 1;
 }
 
-/** FNV-1a. */
+/** The FNV-1a hash. */
 export function hashText(text: string, seed: number): number {
   let value = (0x811c9dc5 ^ seed) >>> 0;
   for (let at = 0; at < text.length; at += 1)
@@ -28,7 +28,7 @@ export function hashText(text: string, seed: number): number {
   return value;
 }
 
-/** An answer that says what it is, and follows from the prompt alone. */
+/** Generates an answer that depends on the prompt alone and says that it is the stub's. */
 export function generateAnswer(prompt: readonly Token[]): string {
   let state = 0x811c9dc5;
   for (const token of prompt) state = Math.imul(state ^ token, 0x01000193) >>> 0;
@@ -41,7 +41,7 @@ export function generateAnswer(prompt: readonly Token[]): string {
   return `Stub answer: ${words.join(" ")}.`;
 }
 
-/** The words of a text as directions that add up, so that texts which share words are near each other. */
+/** Adds up a pseudo-random vector for each word, so that texts with common words have similar vectors. */
 export function embedText(text: string, length: number): Float32Array {
   const vector = new Float32Array(length);
   const words = splitPieces(text.toLowerCase());
@@ -56,7 +56,7 @@ export function embedText(text: string, length: number): Float32Array {
   return vector.map((value) => value / norm);
 }
 
-/** Marsaglia's xorshift; never 0, where it would stay. */
+/** Marsaglia's xorshift; 0 is replaced, because its successor is 0. */
 function xorshift(state: number): number {
   let value = state === 0 ? 0x9e3779b9 : state;
   value ^= value << 13;

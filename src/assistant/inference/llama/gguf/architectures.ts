@@ -1,6 +1,6 @@
 /**
- * What llama.cpp can load, as the build that is installed lists it; a test compares the two. Asked here,
- * so that a file can be refused without loading native code into this process.
+ * The architectures that the installed build of llama.cpp supports; a test compares the lists. The list is
+ * here so that a file can be refused without loading native code into this process.
  */
 const names = `
 afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bailingmoe3 bert bitnet bloom chameleon
@@ -17,10 +17,10 @@ qwen35moe qwen3moe qwen3next qwen3tts qwen3vl qwen3vlmoe qwen4exp refact rnd1 rw
 smallthinker smollm3 spark2_5 stablelm starcoder starcoder2 step35 t5 t5encoder talkie wavtokenizer-dec xverse
 `;
 
-/** `clip` is known to llama.cpp too, and is no language model: the half of one that sees. */
+/** llama.cpp also supports `clip`, which is not a language model but the image encoder of one. */
 export const knownArchitectures: ReadonlySet<string> = new Set(names.trim().split(/\s+/));
 
-/** These have no way to generate: they read a text and tell what it is like. */
+/** Architectures that only create embeddings and cannot generate text. */
 export const embeddingArchitectures: ReadonlySet<string> = new Set([
   "bert",
   "eurobert",

@@ -1,12 +1,12 @@
 import type { FileHandle } from "node:fs/promises";
 import { GgufError } from "./gguf-error.ts";
 
-/** Read from the disk at a time: a header of 150,000 words takes a handful of reads. */
+/** The size of one read: a header of 150,000 tokens needs a handful of reads. */
 const CHUNK_BYTES = 1 << 20;
 
 /**
- * Reads a file from front to back, little-endian, and never believes a length that leads past its end.
- * Every method throws `Damage` where the file is too short.
+ * Reads a little-endian file from start to end and never accepts a length that exceeds the file. Every
+ * method throws GgufError if the file is too short.
  */
 export class FileCursor {
   readonly #file: FileHandle;
@@ -31,8 +31,8 @@ export class FileCursor {
   }
 
   /**
-   * Makes `bytes` available to the synchronous readers below; awaits nothing where they are there.
-   * Reading 300,000 words would otherwise take as many turns of the microtask queue.
+   * Buffers `bytes` for the synchronous readers below; returns undefined if they are buffered already, so
+   * that reading 300,000 tokens does not need as many microtasks.
    */
   ensureAvailable(bytes: number): Promise<void> | undefined {
     if (this.#offset + bytes <= this.#chunk.length) return undefined;
@@ -43,13 +43,13 @@ export class FileCursor {
     this.#signal.throwIfAborted();
     const start = this.offset;
     if (bytes > this.remaining)
-      throw new GgufError(`it ends at byte ${this.#fileBytes}, too early`);
+      throw new GgufError(`it ends too early, at byte ${this.#fileBytes}`);
     const length = Math.min(Math.max(bytes, CHUNK_BYTES), this.remaining);
     const chunk = Buffer.allocUnsafe(length);
     let filled = 0;
     while (filled < length) {
       const { bytesRead } = await this.#file.read(chunk, filled, length - filled, start + filled);
-      if (bytesRead === 0) throw new GgufError("it became shorter while it was read");
+      if (bytesRead === 0) throw new GgufError("it was truncated while it was read");
       filled += bytesRead;
     }
     this.#chunk = chunk;
@@ -57,10 +57,10 @@ export class FileCursor {
     this.#offset = 0;
   }
 
-  /** Goes on behind `bytes` bytes, which are not read where they are many. */
+  /** Skips `bytes` bytes without reading those that are not buffered. */
   skip(bytes: number): void {
     if (bytes > this.remaining)
-      throw new GgufError(`it ends at byte ${this.#fileBytes}, too early`);
+      throw new GgufError(`it ends too early, at byte ${this.#fileBytes}`);
     if (this.#offset + bytes <= this.#chunk.length) {
       this.#offset += bytes;
       return;
@@ -76,11 +76,11 @@ export class FileCursor {
     return value;
   }
 
-  /** A count, a length or an offset: what is past 2^53 is damage whatever it counts. */
+  /** Reads a count, a length or an offset; a value above 2^53 means a damaged file. */
   uint64(): number {
     const value = Number(this.#chunk.readBigUInt64LE(this.#offset));
     this.#offset += 8;
-    if (!Number.isSafeInteger(value)) throw new GgufError("it holds an impossible number");
+    if (!Number.isSafeInteger(value)) throw new GgufError("it contains an impossible number");
     return value;
   }
 

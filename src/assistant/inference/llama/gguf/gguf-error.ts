@@ -1,10 +1,10 @@
 /**
- * What is wrong with a model's file, as an end of the sentence "the file is no usable model: ...".
- * Becomes an AssistantError where it is known which model was meant.
+ * Thrown for a problem of a model's file. The message continues the sentence "the file of model X cannot be used: ...";
+ * `inspectModel`, which knows the model's id, turns it into an AssistantError.
  */
 export class GgufError extends Error {
   constructor(message: string) {
     super(message);
-    this.name = "Damage";
+    this.name = new.target.name;
   }
 }

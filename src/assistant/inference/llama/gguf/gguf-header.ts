@@ -3,15 +3,15 @@ import { FileCursor } from "./file-cursor.ts";
 import { GgufError } from "./gguf-error.ts";
 import { getTensorType, type TensorType } from "./tensor-types.ts";
 
-/** The part of a GGUF file in front of the weights, read and checked in full. */
+/** The validated part of a GGUF file before the weights. */
 export interface GgufHeader {
   readonly metadata: ReadonlyMap<string, MetadataValue>;
   readonly tensors: readonly Tensor[];
-  /** Where the weights begin, in bytes. */
+  /** The offset of the weights in bytes. */
   readonly dataStart: number;
 }
 
-/** Long lists (a vocabulary has 150,000 words) are checked and counted, not kept. */
+/** Long lists (a vocabulary has 150,000 tokens) are validated and counted, not kept. */
 export type MetadataValue =
   | string
   | number
@@ -26,19 +26,19 @@ export interface Tensor {
   readonly bytes: number;
 }
 
-/** Numbers per layer are kept; the largest model known has some 200 layers. */
+/** Lists with a number for each layer are kept; the largest known model has about 200 layers. */
 const LIST_VALUES_MAX = 1024;
-/** As llama.cpp has it (GGML_MAX_NAME, GGML_MAX_DIMS); longer ones make it abort or refuse. */
+/** llama.cpp's limits (GGML_MAX_NAME, GGML_MAX_DIMS), above which it aborts or refuses. */
 const TENSOR_NAME_BYTES_MAX = 63;
 const DIMENSIONS_MAX = 4;
 const KEY_BYTES_MAX = 65_535;
-/** The longest chat templates have 100 KiB. */
+/** The longest known chat templates have 100 KiB. */
 const TEXT_BYTES_MAX = 64 << 20;
-/** Bytes that an entry has at the very least, which bounds what a count may claim. */
+/** The minimum size of an entry in bytes, which limits the counts that a file can claim. */
 const METADATA_BYTES_MIN = 8 + 4 + 1;
 const TENSOR_BYTES_MIN = 8 + 4 + 8 + 4 + 8;
 
-/** Scalars by the number of their type. */
+/** The scalar types by their number. */
 const scalarTypes: Readonly<
   Record<number, { bytes: number; read(bytes: Buffer): number | boolean }>
 > = {
@@ -58,8 +58,8 @@ const TEXT_TYPE = 8;
 const LIST_TYPE = 9;
 
 /**
- * Reads the header and checks that everything it describes lies within the file. Throws `Damage`; native
- * code, which ends its process over some of these, sees only files that have passed.
+ * Reads the header and checks that everything it describes is within the file. Throws GgufError. Native
+ * code, which aborts its process for some of these errors, reads only files that passed.
  */
 export async function readHeader(
   file: FileHandle,
@@ -73,13 +73,13 @@ export async function readHeader(
   const version = cursor.uint32();
   if (version !== 2 && version !== 3) {
     throw new GgufError(
-      `it has version ${version} of the GGUF format; versions 2 and 3 can be read`,
+      `it has version ${version} of the GGUF format; versions 2 and 3 are supported`,
     );
   }
   const tensorCount = cursor.uint64();
   const metadataCount = cursor.uint64();
   if (metadataCount * METADATA_BYTES_MIN + tensorCount * TENSOR_BYTES_MIN > fileBytes) {
-    throw new GgufError("it claims to hold more than it has room for");
+    throw new GgufError("it claims more entries than the file can contain");
   }
   const metadata = await readMetadata(cursor, metadataCount);
   const placed = await readTensors(cursor, tensorCount);
@@ -92,7 +92,7 @@ export async function readHeader(
     if (offset % alignment !== 0) throw new GgufError(`tensor ${name} is not aligned`);
     if (dataStart + offset + bytes > fileBytes) {
       throw new GgufError(
-        `tensor ${name} should end at byte ${dataStart + offset + bytes}, and the file has ${fileBytes}: it was not copied or downloaded to its end`,
+        `tensor ${name} should end at byte ${dataStart + offset + bytes}, but the file has ${fileBytes}: it was not copied or downloaded completely`,
       );
     }
   }
@@ -156,14 +156,14 @@ async function readText(cursor: FileCursor, bytesMax: number, what: string): Pro
   await cursor.ensureAvailable(8);
   const length = cursor.uint64();
   if (length > Math.min(bytesMax, cursor.remaining)) {
-    throw new GgufError(`${what} is longer than it can be`);
+    throw new GgufError(`${what} is longer than the format allows`);
   }
   await cursor.ensureAvailable(length);
   return cursor.bytes(length).toString("utf8");
 }
 
 interface PlacedTensor extends Tensor {
-  /** From the start of the weights, in bytes. */
+  /** The offset from the start of the weights in bytes. */
   readonly offset: number;
 }
 
@@ -190,7 +190,7 @@ async function readTensors(cursor: FileCursor, count: number): Promise<PlacedTen
 
 function measureTensor(name: string, dimensions: readonly number[], typeId: number) {
   const type = getTensorType(typeId);
-  if (!type) throw new GgufError(`tensor ${name} is stored in a way that is not known (${typeId})`);
+  if (!type) throw new GgufError(`tensor ${name} has the unknown type ${typeId}`);
   const values = dimensions.reduce((product, dimension) => product * dimension, 1);
   const [row = 0] = dimensions;
   if (values === 0 || !Number.isSafeInteger(values) || row % type.blockValues !== 0) {

@@ -12,17 +12,17 @@ import { getFileTypeName } from "./tensor-types.ts";
 
 export interface ModelInspection {
   readonly facts: ModelFacts;
-  /** Changes whenever the file does; cheap, and no proof against malice. */
+  /** Changes whenever the file changes; not a cryptographic digest of its contents. */
   readonly digest: string;
 }
 
-/** Enough to tell two files of the same size and time apart. */
+/** Enough to distinguish two files of the same size and time. */
 const DIGEST_BYTES = 64 * 1024;
 
 /**
- * Reads what a model's file says of itself, and refuses what is damaged, cut short, absurd or of an
- * unknown kind with AssistantError `model_unusable`. Native code, which may end its process over such a
- * file, never sees it. Of a file in several parts every part is read.
+ * Reads the facts of a model from its file, or from all parts of a split model. Rejects with AssistantError
+ * `model_unusable` if the file is damaged, truncated, implausible or of an unknown architecture. Native
+ * code, which may abort its process for such a file, does not read it.
  */
 export async function inspectModel(file: ModelFile, signal: AbortSignal): Promise<ModelInspection> {
   try {
@@ -36,14 +36,15 @@ export async function inspectModel(file: ModelFile, signal: AbortSignal): Promis
 
 function describeError(id: string, error: unknown): string {
   if (error instanceof GgufError) {
-    return `the file of model "${id}" cannot be used: ${error.message}; get it again, or another one`;
+    return `the file of model "${id}" cannot be used: ${error.message}; download it again, or use another file`;
   }
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  if (code === "ENOENT") return `model "${id}" has no file; get it, or name another model`;
+  if (code === "ENOENT")
+    return `the file of model "${id}" does not exist; download it, or use another model`;
   if (code === "EACCES" || code === "EPERM") {
-    return `the file of model "${id}" may not be read by this user; change its permissions`;
+    return `the assistant's user may not read the file of model "${id}"; change its permissions`;
   }
-  if (code === "EISDIR") return `what should be the file of model "${id}" is a folder`;
+  if (code === "EISDIR") return `the path of model "${id}" is a folder, not a file`;
   return `the file of model "${id}" cannot be read${code && ` (${code})`}`;
 }
 
@@ -62,11 +63,13 @@ async function readParts(
   if (count <= 1) return [first];
   const partNumber = getNumber(first.header, "split.no") ?? 0;
   if (partNumber !== 0) {
-    throw new GgufError(`it is part ${partNumber + 1} of ${count} of a model; name the first part`);
+    throw new GgufError(
+      `it is part ${partNumber + 1} of ${count} of a model; use the path of the first part`,
+    );
   }
   const named = /^(.*-)00001(-of-\d{5}\.gguf)$/.exec(basename(path));
   if (!named)
-    throw new GgufError(`it is part 1 of ${count}, and is not named NAME-00001-of-N.gguf`);
+    throw new GgufError(`it is part 1 of ${count}, but is not named NAME-00001-of-N.gguf`);
   const parts: [FilePart, ...FilePart[]] = [first];
   for (let index = 2; index <= count; index++) {
     const name = `${named[1]}${String(index).padStart(5, "0")}${named[2]}`;
@@ -80,7 +83,8 @@ async function readLaterPart(path: string, index: number, count: number, signal:
     return await readPart(path, signal);
   } catch (error) {
     if (signal.aborted) throw error;
-    const why = error instanceof GgufError ? error.message : "it is not beside the first";
+    const why =
+      error instanceof GgufError ? error.message : "it is not in the folder of the first part";
     throw new GgufError(`part ${index} of ${count}: ${why}`);
   }
 }
@@ -89,7 +93,7 @@ async function readPart(path: string, signal: AbortSignal): Promise<FilePart> {
   signal.throwIfAborted();
   await using file = await open(path, "r");
   const stat = await file.stat();
-  if (!stat.isFile()) throw new GgufError("it is no file");
+  if (!stat.isFile()) throw new GgufError("it is not a regular file");
   const header = await readHeader(file, stat.size, signal);
   return { header, fileBytes: stat.size, digest: await computeDigest(file, stat) };
 }
@@ -110,10 +114,10 @@ function readFacts(parts: readonly [FilePart, ...FilePart[]]): ModelFacts {
   const [{ header }] = parts;
   const architecture = getText(header, "general.architecture");
   if (architecture === "clip") {
-    throw new GgufError("it is the part of a model that sees images, not the one that answers");
+    throw new GgufError("it is the image encoder of a model, not its language model");
   }
   if (architecture !== undefined && !knownArchitectures.has(architecture)) {
-    throw new GgufError(`its architecture "${architecture.slice(0, 64)}" is not known`);
+    throw new GgufError(`its architecture "${architecture.slice(0, 64)}" is not supported`);
   }
   const shape = readModelShape(header);
   const tensors = parts.flatMap((part) => part.header.tensors);
@@ -135,7 +139,7 @@ function readFacts(parts: readonly [FilePart, ...FilePart[]]): ModelFacts {
   };
 }
 
-/** Models made for embedding say how they pool; Qwen3-Embedding has a chat template beside it. */
+/** Embedding models have a pooling type; Qwen3-Embedding has a chat template as well. */
 function detectKind(header: GgufHeader, architecture: string): ModelFacts["kind"] {
   const pooling = getNumber(header, `${architecture}.pooling_type`) ?? 0;
   if (embeddingArchitectures.has(architecture) || pooling > 0) return "embedding";

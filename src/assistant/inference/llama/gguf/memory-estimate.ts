@@ -1,23 +1,23 @@
 import type { ModelShape } from "./model-shape.ts";
 
-/** Tokens that one decode takes at most: a chunk of a prompt, or a step of all sequences. */
+/** The maximum number of tokens in one decode: a chunk of a prompt, or a step of all sequences. */
 export const BATCH_TOKENS = 128;
 /**
- * Texts to embed are mostly shorter than this. What llama.cpp reserves grows with the longest text that
- * a context takes, so these have contexts of their own, and longer ones share one.
+ * Most texts to embed are shorter than this. llama.cpp reserves memory for the longest text that a context
+ * accepts, so short texts have contexts of their own, and longer texts share one.
  */
 export const SHORT_TEXT_TOKENS = 512;
-/** A model that generates embeds texts up to this length, if its context is as large. */
+/** The longest text that a generating model embeds, if its context is as large. */
 export const GENERATOR_TEXT_TOKENS_MAX = 2048;
 /** The library rounds the context of each sequence up to a multiple of this. */
 export const CONTEXT_MULTIPLE = 256;
 
-/** Keys and values are kept as 16-bit floats, recurrent state and what is computed with 32. */
+/** Keys and values have 16 bits, recurrent state and intermediate results 32. */
 const KV_VALUE_BYTES = 2;
 const COMPUTE_VALUE_BYTES = 4;
-/** Node, the library and llama.cpp's own structures, as a process with a model of 0.5 MB measures. */
+/** Node, the library and llama.cpp's own structures, measured in a process with a model of 0.5 MB. */
 const PROCESS_BYTES = 130e6;
-/** Of llama.cpp's graph, for each layer, as measured; it does not grow with the width of the model. */
+/** The measured size of llama.cpp's graph for each layer; independent of the model's width. */
 const GRAPH_BYTES_PER_LAYER = 0.5e6;
 
 export interface MemoryEstimateOptions {
@@ -25,7 +25,7 @@ export interface MemoryEstimateOptions {
   readonly sequences: number;
 }
 
-/** What a process with this model takes, in bytes: an estimate that errs on the large side. */
+/** Estimates the memory of a process with this model in bytes, rather too high than too low. */
 export function estimateGenerationMemory(
   shape: ModelShape,
   weightBytes: number,
@@ -44,12 +44,12 @@ export function estimateGenerationMemory(
       1,
       SHORT_TEXT_TOKENS,
     ) +
-    // The logits of a step, once where they are computed and once where they are handed out.
+    // The logits of a step, once in the computation and once in the output.
     sequences * shape.vocabulary * COMPUTE_VALUE_BYTES
   );
 }
 
-/** The same for a model that only embeds; `sequences` texts are computed at a time. */
+/** Estimates the memory of a model that only embeds; `sequences` texts are computed concurrently. */
 export function estimateEmbeddingMemory(
   shape: ModelShape,
   weightBytes: number,
@@ -62,7 +62,7 @@ export function estimateEmbeddingMemory(
   );
 }
 
-/** `atOnce` contexts for short texts and one for the longest; `batch`: what is computed in one go. */
+/** Estimates `atOnce` contexts for short texts and one for the longest; `batch`: tokens in one decode. */
 function estimateEmbeddingContexts(
   shape: ModelShape,
   textTokensMax: number,
@@ -93,8 +93,8 @@ function estimateKvCacheBytes(shape: ModelShape, cells: number): number {
 }
 
 /**
- * llama.cpp reserves for its widest moment: the logits of a whole batch, or the inside of one layer with
- * its attention (which is small while flash attention is on, and is counted as if it were off).
+ * llama.cpp reserves the maximum that a decode needs: the logits of a whole batch, or one layer with its
+ * attention (which is small with flash attention, but is counted as if that were off).
  */
 function estimateComputeBytes(shape: ModelShape, batch: number, cells: number): number {
   const logits = shape.vocabulary;

@@ -1,7 +1,7 @@
 import { GgufError } from "./gguf-error.ts";
 import type { GgufHeader, MetadataValue } from "./gguf-header.ts";
 
-/** The dimensions of a model, as far as its need for memory follows from them. */
+/** The dimensions of a model that determine its memory need. */
 export interface ModelShape {
   readonly architecture: string;
   readonly layers: number;
@@ -10,21 +10,21 @@ export interface ModelShape {
   readonly vocabulary: number;
   readonly trainedContextTokens: number;
   readonly heads: number;
-  /** Values that each layer keeps of one token, keys and values together; 0 for a layer without attention. */
+  /** The number of keys and values per token, by layer; 0 for a layer without attention. */
   readonly kvValuesPerToken: readonly number[];
-  /** What a layer sees at most, in tokens, by layer; undefined: everything. */
+  /** The attention window in tokens, by layer; undefined for full attention. */
   readonly windowTokens: readonly (number | undefined)[];
-  /** Values that each sequence has in all recurrent layers together. */
+  /** The number of values of one sequence in all recurrent layers together. */
   readonly recurrentState: number;
 }
 
-/** More than the largest model known has, by a factor of ten: what is past it is damage. */
+/** Ten times as many as in the largest known model; a larger value means a damaged file. */
 const LAYERS_MAX = 10_000;
 const LENGTH_MAX = 1 << 24;
 
 /**
- * One layer in so many sees everything, the others a window, where the file does not say it itself
- * (llama.cpp has the same numbers in the code of these architectures).
+ * In these architectures, every n-th layer has full attention and the others a window, if the file does
+ * not specify it (llama.cpp's code has the same numbers).
  */
 const fullLayerEvery: Readonly<Record<string, number>> = {
   cohere2: 4,
@@ -36,14 +36,14 @@ const fullLayerEvery: Readonly<Record<string, number>> = {
 
 export function readModelShape(header: GgufHeader): ModelShape {
   const architecture = header.metadata.get("general.architecture");
-  if (typeof architecture !== "string") throw new GgufError("it does not say its architecture");
+  if (typeof architecture !== "string") throw new GgufError("it does not name its architecture");
   const fields = new ArchitectureMetadata(header.metadata, architecture);
   const layers = fields.getSize("block_count", { max: LAYERS_MAX });
   const embeddingLength = fields.getSize("embedding_length", { max: LENGTH_MAX });
   const heads = fields.getPerLayer("attention.head_count", layers) ?? [];
   const keyValueHeads = fields.getPerLayer("attention.head_count_kv", layers) ?? heads;
   const headsMax = Math.max(0, ...heads);
-  // llama.cpp divides by it.
+  // llama.cpp divides by the number of heads.
   if (heads.length > 0 && headsMax === 0 && !fields.has("ssm.inner_size")) {
     throw new GgufError("it has no attention heads");
   }
@@ -85,7 +85,7 @@ function readWindows(
   );
 }
 
-/** As llama.cpp sizes the state of Mamba's layers: what is being convolved, and what is remembered. */
+/** Computes llama.cpp's size of a Mamba layer's state: the convolution's input and the recurrent state. */
 function computeRecurrentStatePerLayer(fields: ArchitectureMetadata): number {
   const inner = fields.getOptionalSize("ssm.inner_size") ?? 0;
   const state = fields.getOptionalSize("ssm.state_size") ?? 0;
@@ -127,12 +127,12 @@ class ArchitectureMetadata {
     const value = this.#metadata.get(`${this.#architecture}.${name}`);
     if (value === undefined) return undefined;
     if (typeof value !== "number" || !(value >= 0)) {
-      throw new GgufError(`its ${this.#architecture}.${name} is no size`);
+      throw new GgufError(`its ${this.#architecture}.${name} is not a size`);
     }
     return value;
   }
 
-  /** One number for all layers, or a list of one for each. */
+  /** Reads a number for all layers, or a list with one for each layer. */
   getPerLayer(name: string, layers: number): readonly number[] | undefined {
     const value = this.#metadata.get(`${this.#architecture}.${name}`);
     if (value === undefined) return undefined;

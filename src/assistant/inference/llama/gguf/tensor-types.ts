@@ -1,6 +1,6 @@
 /**
- * How tensors are stored: name, values in a block, bytes of a block, by the number in the file.
- * Taken from the library's own table (llama.cpp, ggml_type_traits); the gaps are types that it has removed.
+ * The storage types of tensors by their number in the file: name, values in a block, bytes of a block.
+ * From llama.cpp's table (ggml_type_traits); the gaps are types that it has removed.
  */
 const tensorTypes: ReadonlyMap<number, TensorType> = new Map(
   (
@@ -54,7 +54,7 @@ export function getTensorType(id: number): TensorType | undefined {
   return tensorTypes.get(id);
 }
 
-/** What `general.file_type` says of a whole file; the names that people know from file names. */
+/** The quantization names of `general.file_type`, which are common in file names. */
 const fileTypes: Readonly<Record<number, string>> = {
   0: "F32",
   1: "F16",

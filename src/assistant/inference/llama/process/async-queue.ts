@@ -1,4 +1,4 @@
-/** What one job is told, in order, until it fails or its caller leaves. */
+/** A queue of one job's messages with one asynchronous reader. */
 export class AsyncQueue<T> {
   #items: T[] = [];
   #failure: { readonly error: unknown } | undefined;
@@ -9,13 +9,13 @@ export class AsyncQueue<T> {
     this.#wake();
   }
 
-  /** What was told before is not taken any more: nobody waits for it. */
+  /** Makes `take` reject, also before items that are still queued. */
   fail(error: unknown): void {
     this.#failure ??= { error };
     this.#wake();
   }
 
-  /** The next item; rejects once it has failed. One caller at a time. */
+  /** Resolves to the next item; rejects once the queue has failed. Only one caller may wait at a time. */
   async take(): Promise<T> {
     for (;;) {
       if (this.#failure) throw this.#failure.error;

@@ -25,7 +25,7 @@ import {
 } from "./ipc.ts";
 
 export interface ChildProcessModelOptions {
-  /** Belongs to the model from now on. */
+  /** The model owns and disposes it. */
   readonly process: EngineProcess;
   readonly params: LoadParams;
   readonly facts: ModelFacts;
@@ -35,7 +35,7 @@ export interface ChildProcessModelOptions {
 
 type JobMessage = Extract<ToChild, { type: "generate" | "embed" | "encode" }>;
 
-/** A model in a process of its own. What happens to that process happens to its jobs, and to nothing else. */
+/** A model in a process of its own. If the process ends, only this model's jobs fail. */
 export class ChildProcessModel implements LoadedModel {
   readonly id: string;
   readonly facts: ModelFacts;
@@ -53,12 +53,12 @@ export class ChildProcessModel implements LoadedModel {
   #loggedQuarters = 0;
   #processEnd: ProcessEnd | undefined;
   #onEnded: (end: ModelEnd) => void = () => {};
-  /** Why there are no jobs any more. */
+  /** The error for all jobs after the end; undefined while the model accepts jobs. */
   #endError: AssistantError | undefined;
   #isDisposed = false;
 
   constructor(options: ChildProcessModelOptions) {
-    const { process, params: params } = options;
+    const { process, params } = options;
     this.id = params.id;
     this.facts = options.facts;
     this.memoryBytes = params.memoryBytes;
@@ -73,7 +73,7 @@ export class ChildProcessModel implements LoadedModel {
     void this.#awaitProcessEnd();
   }
 
-  /** How the process ended, once it has. */
+  /** How the process ended; undefined while it runs. */
   get processEnd(): ProcessEnd | undefined {
     return this.#processEnd;
   }
@@ -95,8 +95,8 @@ export class ChildProcessModel implements LoadedModel {
   }
 
   /**
-   * Resolves when the model can answer. Rejects with what the process says of the file, with
-   * `model_unusable` where it did not survive it, or with the signal's reason.
+   * Resolves when the model can answer. Rejects with the process's error, with `engine_failed` if the
+   * process ended, or with the signal's reason.
    */
   async start(signal: AbortSignal): Promise<LoadResult> {
     const stop = () => this.#startMessages.fail(signal.reason);
@@ -122,16 +122,16 @@ export class ChildProcessModel implements LoadedModel {
       (each) => ({ type: "generate", id: each, job }),
       signal,
     );
-    let taken = 0;
+    let read = 0;
     try {
       for (;;) {
-        const news = await inbox.take();
-        if ("error" in news) throw deserializeError(news.error);
-        if (!("event" in news)) return;
-        yield news.event;
-        if (++taken < CREDIT_BATCH) continue;
-        this.#process.send({ type: "credit", id, count: taken });
-        taken = 0;
+        const message = await inbox.take();
+        if ("error" in message) throw deserializeError(message.error);
+        if (!("event" in message)) return;
+        yield message.event;
+        if (++read < CREDIT_BATCH) continue;
+        this.#process.send({ type: "credit", id, count: read });
+        read = 0;
       }
     } finally {
       end();
@@ -145,13 +145,13 @@ export class ChildProcessModel implements LoadedModel {
   ): Promise<EmbeddingResult> {
     const event = await this.#request((id) => ({ type: "embed", id, texts, priority }), signal);
     if ("embedded" in event) return event.embedded;
-    throw new Error("the answer to another question");
+    throw new Error("the model's process sent an answer of another kind");
   }
 
   async encode(prompt: Prompt, signal: AbortSignal): Promise<readonly Token[]> {
     const event = await this.#request((id) => ({ type: "encode", id, prompt }), signal);
     if ("tokens" in event) return event.tokens;
-    throw new Error("the answer to another question");
+    throw new Error("the model's process sent an answer of another kind");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -171,7 +171,7 @@ export class ChildProcessModel implements LoadedModel {
     this.#end(
       new AssistantError(
         "engine_failed",
-        `the process of model "${this.id}" ended (${reason}) and the request with it; try again`,
+        `the process of model "${this.id}" ended (${reason}), so the request failed; try again`,
         { retryAfterSeconds: 1 },
       ),
     );
@@ -189,7 +189,7 @@ export class ChildProcessModel implements LoadedModel {
     }
   }
 
-  /** `end` has to be called, whatever became of the job. */
+  /** The caller must call `end` in every case. */
   #startJob(message: (id: number) => JobMessage, signal: AbortSignal) {
     signal.throwIfAborted();
     if (this.#endError) throw this.#endError;
@@ -209,7 +209,7 @@ export class ChildProcessModel implements LoadedModel {
     return { id, inbox, end };
   }
 
-  /** Does nothing for a job that is over. */
+  /** Does nothing for a job that has ended. */
   #cancel(id: number): void {
     if (this.#jobs.delete(id)) this.#process.send({ type: "cancel", id });
   }
@@ -218,7 +218,7 @@ export class ChildProcessModel implements LoadedModel {
     switch (message.type) {
       case "events":
         this.#load = message.load;
-        for (const news of message.events) this.#deliver(news);
+        for (const event of message.events) this.#deliver(event);
         break;
       case "hold":
         this.#cores.hold(message.id, message.priority);
@@ -257,11 +257,11 @@ export class ChildProcessModel implements LoadedModel {
     this.#startMessages.fail(error);
   }
 
-  /** Large files take minutes from a slow disk; a line for each quarter says that something goes on. */
+  /** Logs each quarter of the load, because large files take minutes from a slow disk. */
   #logProgress(done: number): void {
     const quarters = Math.floor(done * 4);
     if (quarters <= this.#loggedQuarters) return;
     this.#loggedQuarters = quarters;
-    this.#logger.debug({ model: this.id, percent: quarters * 25 }, "a model is being read");
+    this.#logger.debug({ model: this.id, percent: quarters * 25 }, "a model is being loaded");
   }
 }

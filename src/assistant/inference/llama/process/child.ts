@@ -20,16 +20,16 @@ import {
 import { JobServer } from "./job-server.ts";
 
 /**
- * The process of one model. It holds nothing that has to be put away: whoever is done with it kills it,
- * and native code that fails takes nothing else along. It lives no longer than its parent.
+ * The process of one model. It has no state to save, so the parent simply kills it, and a crash of native
+ * code affects nothing else. It ends when its parent ends.
  */
 
 function send(message: FromChild): void {
-  // While the channel closes nobody listens any more; `disconnect` follows.
+  // While the channel closes, messages have no receiver; `disconnect` follows.
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
-/** One line for the parent's log; see `capture` in engine-process.ts. */
+/** Writes one line for the parent's log; see `logOutput` in engine-process.ts. */
 function log(level: "debug" | "warn", message: string): void {
   process.stderr.write(`${level}: ${message.replaceAll(/\s*\n\s*/g, " | ")}\n`);
 }
@@ -38,13 +38,13 @@ function logError(error: unknown): void {
   log("warn", error instanceof Error ? (error.stack ?? error.message) : String(error));
 }
 
-/** At once, whatever native code is in the middle of. */
+/** Ends this process at once, even while native code runs. */
 function killSelf(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
 process.on("disconnect", killSelf);
-// Sent to the whole group by a terminal or a supervisor: the parent decides when models end.
+// A terminal or a supervisor signals the whole process group, but the parent decides when models end.
 process.on("SIGINT", () => {});
 process.on("SIGTERM", () => {});
 process.on("unhandledRejection", logError);
@@ -101,7 +101,7 @@ async function openLocalModel(
   const llama = await openLibrary({
     gpu: params.gpu,
     threadsMax: params.threadsMax,
-    // What the library warns of concerns whoever made the file, mostly.
+    // Most of the library's warnings concern the publisher of the file, not the user.
     log: (level, message) => log(level === "error" ? "warn" : "debug", message),
   });
   const weights = await openModel(llama, {
@@ -120,8 +120,8 @@ async function openLocalModel(
       const { user, system } = process.cpuUsage();
       return (user + system) / 1000;
     },
-    onChange: ({ threads: left, stepMs }) =>
-      log("warn", `a step took ${Math.round(stepMs)} ms; ${left} threads compute for a while`),
+    onChange: ({ threads: remaining, stepMs }) =>
+      log("warn", `a step took ${Math.round(stepMs)} ms; using ${remaining} threads for a while`),
   });
   const onlyEmbeds = facts.kind === "embedding";
   const runner = await LlamaRunner.open({
@@ -157,7 +157,7 @@ async function openLocalModel(
   return { model, loaded: { ...loaded, steady: now?.steady ?? false } };
 }
 
-/** Holds the cores: beside another model's threads every measurement would be wrong. */
+/** Measures while it holds the cores, because another model's threads would distort the results. */
 async function measureRunner(params: LoadParams, runner: LlamaRunner, threads: ThreadGovernor) {
   const { signal } = new AbortController();
   await cores.hold("interactive", signal);
@@ -185,7 +185,7 @@ function unusableFileError(id: string, error: unknown): AssistantError {
   logError(error);
   return new AssistantError(
     "model_unusable",
-    `the file of model "${id}" cannot be loaded: llama.cpp refuses it, and the log of the assistant says why; get it again, or another one`,
+    `the file of model "${id}" cannot be loaded: llama.cpp refuses it, and the assistant's log has the reason; download it again, or use another file`,
     { cause: error },
   );
 }
@@ -198,16 +198,16 @@ function contextMemoryError(
   logError(error);
   return new AssistantError(
     "insufficient_memory",
-    `model "${id}" was read, and there was no room for ${sequences} sequences of ${contextTokens} tokens; ask for a smaller context or fewer sequences`,
+    `model "${id}" was loaded, but there is not enough memory for ${sequences} sequences of ${contextTokens} tokens; choose a smaller context or fewer sequences`,
     { cause: error },
   );
 }
 
-/** Where memory runs out after all, a model that can be loaded again goes before the daemon does. */
+/** If memory runs out, the kernel kills a model, which can be loaded again, before the daemon. */
 function raiseOomScore(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "500");
   } catch {
-    // Not Linux, or not allowed: the kernel chooses as it likes.
+    // Not Linux, or not permitted: the kernel uses its default choice.
   }
 }

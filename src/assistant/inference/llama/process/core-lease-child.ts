@@ -2,8 +2,8 @@ import type { CoreLease, RequestPriority } from "../../inference-engine.ts";
 import type { FromChild } from "./ipc.ts";
 
 /**
- * The machine's cores as the model's process sees them. Once they were lent they stay here, idle or
- * not, until another model wants them: a model that is alone asks once and then never again.
+ * The end of the core lease in the model's process. It keeps the lease, even while idle, until another
+ * model wants the cores, so that a single model requests them only once.
  */
 export class CoreLeaseChild implements CoreLease {
   readonly #send: (message: FromChild) => void;
@@ -51,7 +51,7 @@ export class CoreLeaseChild implements CoreLease {
     return () => this.#listeners.delete(listener);
   }
 
-  /** The parent's answer to a `hold`. */
+  /** Handles the parent's answer to a `hold` message. */
   onGranted(id: number): void {
     const grant = this.#waiting.get(id);
     this.#isGranted = true;
@@ -59,7 +59,7 @@ export class CoreLeaseChild implements CoreLease {
       this.#waiting.delete(id);
       grant();
     } else if (this.#waiting.size === 0 && !this.#isComputing) {
-      // Taken back while the answer was on its way: whoever waits elsewhere can have them.
+      // The request was cancelled before the answer arrived, so the lease is not needed.
       this.#returnLease();
     }
   }
@@ -72,7 +72,7 @@ export class CoreLeaseChild implements CoreLease {
 
   #returnLease(): void {
     if (!this.#isGranted) return;
-    // Whether they are contested is told anew when it changes, and stays as it was told until then.
+    // `#isContested` keeps its value until the parent sends a change.
     this.#isGranted = false;
     this.#send({ type: "release" });
   }

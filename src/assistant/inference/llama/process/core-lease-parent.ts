@@ -1,7 +1,7 @@
 import type { CoreLease, RequestPriority } from "../../inference-engine.ts";
 import type { ToChild } from "./ipc.ts";
 
-/** The parent's end of `LeasedCores`: asks for the cores on behalf of a model's process. */
+/** The end of the core lease in the parent: requests the cores for a model's process. */
 export class CoreLeaseParent implements Disposable {
   readonly #cores: CoreLease;
   readonly #send: (message: ToChild) => void;
@@ -27,22 +27,22 @@ export class CoreLeaseParent implements Disposable {
     this.#cores.release();
   }
 
-  /** The process is gone, and what it held with it. */
+  /** Called when the process has ended: cancels its requests and releases its cores. */
   [Symbol.dispose](): void {
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();
     this.#stopListening();
-    for (const asked of this.#pendingHolds.values()) asked.abort();
+    for (const request of this.#pendingHolds.values()) request.abort();
     this.#cores.release();
   }
 
   async #requestHold(id: number, priority: RequestPriority): Promise<void> {
-    const asked = new AbortController();
-    this.#pendingHolds.set(id, asked);
+    const request = new AbortController();
+    this.#pendingHolds.set(id, request);
     try {
-      await this.#cores.hold(priority, asked.signal);
+      await this.#cores.hold(priority, request.signal);
     } catch {
-      // Only an abort ends the wait, and then nobody waits for the answer.
+      // Only an abort rejects the request, and an aborted request gets no answer.
       return;
     } finally {
       this.#pendingHolds.delete(id);

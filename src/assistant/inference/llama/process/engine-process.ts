@@ -5,15 +5,15 @@ import type { Clock } from "../../../../base/clock.ts";
 import type { Logger } from "../../../../base/logger.ts";
 import type { FromChild, ToChild } from "./ipc.ts";
 
-/** A main thread that says nothing for so long does nothing else either; computing is not done there. */
+/** A process is killed after this silence: its main thread does not compute, so it should answer pings. */
 const SILENCE_MAX_MS = 60_000;
 const PING_EVERY_MS = 10_000;
-/** Of what a process writes: native code can be talkative. */
+/** Limits for logging a process's output, because native code can write a lot. */
 const LINE_LENGTH_MAX = 1_000;
 const LINES_A_MINUTE_MAX = 120;
 
 export interface EngineProcessOptions {
-  /** Workers of the library in that process: what is decoded side by side. */
+  /** The library's worker threads in that process, each of which decodes one batch at a time. */
   readonly workers: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -23,13 +23,13 @@ export interface ProcessEnd {
   /** One line without paths: `killed by SIGSEGV`. */
   readonly reason: string;
   readonly signal: NodeJS.Signals | null;
-  /** It was ended from here, for the reason that is given. */
+  /** True if the parent killed the process, for `reason`. */
   readonly isKilledByParent: boolean;
 }
 
-/** A process with one model in it: its channel, its end, what it writes, and whether it still lives. */
+/** The process of one model: its messages, its end, its output and its watchdog. */
 export class EngineProcess implements AsyncDisposable {
-  /** Resolves when it is gone; never rejects. */
+  /** Resolves when the process has ended; never rejects. */
   readonly ended: Promise<ProcessEnd>;
   readonly #child: ChildProcess;
   readonly #clock: Clock;
@@ -46,9 +46,9 @@ export class EngineProcess implements AsyncDisposable {
     const isSource = import.meta.url.endsWith(".ts");
     const entry = new URL(isSource ? "./child.ts" : "./child.js", import.meta.url);
     this.#child = fork(fileURLToPath(entry), [], {
-      // Under the tests and tsx it is TypeScript, which a process has to be taught.
+      // Under the tests and tsx the entry is TypeScript, so the process needs tsx too.
       execArgv: isSource ? ["--import", import.meta.resolve("tsx")] : [],
-      // Nothing of the daemon's: native code needs no secrets.
+      // The process gets none of the daemon's environment, which may contain secrets.
       env: { UV_THREADPOOL_SIZE: String(workers) },
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       serialization: "advanced",
@@ -68,7 +68,7 @@ export class EngineProcess implements AsyncDisposable {
         onEnd(signal === null ? `ended with code ${code}` : `killed by ${signal}`, signal),
       );
       this.#child.once("error", (error) => {
-        // It was never started; a send that fails is followed by `exit`.
+        // Handles only a failed start; after a failed send, `exit` follows.
         if (this.#child.pid !== undefined) return;
         logger.error({ err: error }, "cannot start a process for a model");
         onEnd("it could not be started", null);
@@ -91,33 +91,33 @@ export class EngineProcess implements AsyncDisposable {
     });
   }
 
-  /** Does nothing once it is gone; whoever waits for an answer hears of `ended`. */
+  /** Does nothing once the process has ended; callers that wait for an answer are informed by `ended`. */
   send(message: ToChild): void {
     if (this.#hasEnded || !this.#child.connected) return;
     this.#child.send(message, undefined, undefined, () => {});
   }
 
-  /** Ends it now; `ended` tells this reason. */
+  /** Kills the process; `ended` resolves with this reason. */
   kill(reason: string): void {
     this.#reason ??= reason;
     this.#child.kill("SIGKILL");
   }
 
-  /** Resolves when nothing of it is left, its pipes included. */
+  /** Kills the process; resolves when it has ended and its pipes are closed. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.kill("it was unloaded");
     await this.ended;
     if (this.#child.pid !== undefined) await this.#closed;
   }
 
-  /** It is asked to say something now and then; also a stopped machine gets its time again. */
+  /** Pings the process and kills it after a long silence, unless this process itself was suspended. */
   #startWatchdog(): void {
-    let askedAt = this.#clock.now();
+    let pingedAt = this.#clock.now();
     const checkLiveness = () => {
       const now = this.#clock.now();
-      // What was not asked in time could not be answered: this process was the one that stood still.
-      if (now - askedAt > 2 * PING_EVERY_MS) this.#lastMessageAt = now;
-      askedAt = now;
+      // A late ping means that this process was suspended, so the child had no chance to answer.
+      if (now - pingedAt > 2 * PING_EVERY_MS) this.#lastMessageAt = now;
+      pingedAt = now;
       if (now - this.#lastMessageAt > SILENCE_MAX_MS) {
         this.kill(`it did not answer for ${SILENCE_MAX_MS / 1000} s`);
         return;
@@ -129,20 +129,24 @@ export class EngineProcess implements AsyncDisposable {
   }
 }
 
-/** Lines go to the log, shortened, and no more of them than somebody may read. */
+/** Logs the output by line, shortened and with a rate limit. */
 function logOutput(stream: Readable | null, limit: LineRateLimit, logger: Logger): void {
   let rest = "";
   stream?.setEncoding("utf8").on("data", (text: string) => {
     const lines = `${rest}${text}`.split("\n");
-    // What has no end yet is kept as far as it would be logged.
+    // An unfinished line is kept up to the length that is logged.
     rest = (lines.pop() ?? "").slice(0, LINE_LENGTH_MAX);
     for (const line of lines) {
       const allowed = limit.take();
       if (allowed === "no") continue;
       const shown = { line: line.slice(0, LINE_LENGTH_MAX) };
-      if (line.startsWith("warn: ")) logger.warn(shown, "the model's process says");
-      else logger.debug(shown, "the model's process says");
-      if (allowed === "last") logger.warn({}, "the model's process writes too much to be logged");
+      if (line.startsWith("warn: ")) logger.warn(shown, "output of a model's process");
+      else logger.debug(shown, "output of a model's process");
+      if (allowed === "last")
+        logger.warn(
+          {},
+          "a model's process writes too much output; the rest of this minute is not logged",
+        );
     }
   });
 }

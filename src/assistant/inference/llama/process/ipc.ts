@@ -9,13 +9,13 @@ import type { EmbeddingResult, Prompt, Token } from "../../runner.ts";
 import type { Measurements } from "../threads/calibration-cache.ts";
 
 /**
- * What a model's process and its parent say to each other. Node's channel keeps the order and copies
- * objects as structuredClone does. Both ends are of the same build, so messages are not validated.
+ * The messages between a model's process and its parent. Node's channel keeps their order and copies
+ * objects like structuredClone. Both ends come from the same build, so messages are not validated.
  */
 export type ToChild =
   | { readonly type: "load"; readonly load: LoadParams }
   | { readonly type: "generate"; readonly id: number; readonly job: GenerateJob }
-  /** The caller has taken so many more events of a generation. */
+  /** The caller has read `count` more events of a generation. */
   | { readonly type: "credit"; readonly id: number; readonly count: number }
   | {
       readonly type: "embed";
@@ -24,7 +24,7 @@ export type ToChild =
       readonly priority: RequestPriority;
     }
   | { readonly type: "encode"; readonly id: number; readonly prompt: Prompt }
-  /** Nobody waits for that job any more. */
+  /** The caller does not wait for that job any more. */
   | { readonly type: "cancel"; readonly id: number }
   /** The answer to `hold`. */
   | { readonly type: "granted"; readonly id: number }
@@ -32,19 +32,19 @@ export type ToChild =
   | { readonly type: "ping" };
 
 export type FromChild =
-  /** The child listens. */
+  /** The child accepts messages. */
   | { readonly type: "ready" }
-  /** Of the weights, from 0 to 1. */
+  /** The loaded share of the weights, from 0 to 1. */
   | { readonly type: "progress"; readonly done: number }
   | { readonly type: "loaded"; readonly loaded: LoadResult }
   | { readonly type: "refused"; readonly error: SerializedError }
-  /** What happened to jobs in one turn of the event loop. */
+  /** The events of all jobs in one turn of the event loop. */
   | { readonly type: "events"; readonly events: readonly JobEvent[]; readonly load: ModelLoad }
   | { readonly type: "hold"; readonly id: number; readonly priority: RequestPriority }
   | { readonly type: "cancel-hold"; readonly id: number }
   | { readonly type: "release" }
   | { readonly type: "pong" }
-  /** The model is of no use any more, and the process ends. */
+  /** The model has failed; the parent ends the process. */
   | { readonly type: "broken"; readonly reason: string };
 
 export interface LoadParams {
@@ -56,7 +56,7 @@ export interface LoadParams {
   readonly memoryBytes: number;
   readonly threadsMax: number;
   readonly gpu: "auto" | false;
-  /** From an earlier load; undefined: measure. */
+  /** The measurements of an earlier load; undefined if the child must measure. */
   readonly measured: Measurements | undefined;
 }
 
@@ -64,13 +64,13 @@ export interface LoadResult {
   readonly threads: number;
   readonly sequences: number;
   readonly contextTokens: number;
-  /** What was measured now, if anything was. */
+  /** The measurements of this load; undefined if there were earlier ones. */
   readonly measured: Measurements | undefined;
-  /** It is worth keeping for the next load. */
+  /** True if the measurements are reliable enough for the next load. */
   readonly steady: boolean;
 }
 
-/** One thing that happened to job `id`; after all but `event` the job is over. */
+/** An event of job `id`; all kinds but `event` end the job. */
 export type JobEvent =
   | { readonly id: number; readonly event: GenerateEvent }
   | { readonly id: number; readonly done: true }
@@ -79,11 +79,11 @@ export type JobEvent =
   | { readonly id: number; readonly error: SerializedError };
 
 /**
- * Events of one generation that are on their way or wait to be taken. Some seconds of a fast model;
- * when they are used up, the model stops stepping for a reader that does not keep up.
+ * The maximum number of a generation's events that are sent but not read: some seconds of a fast model.
+ * When it is reached, the generation pauses until its reader catches up.
  */
 export const EVENT_CREDIT_MAX = 128;
-/** How many are taken before the child hears of it. */
+/** The parent sends a credit after this many events were read. */
 export const CREDIT_BATCH = 32;
 
 export interface SerializedError {
@@ -93,7 +93,7 @@ export interface SerializedError {
   readonly retryAfterSeconds: number | undefined;
 }
 
-/** What is no AssistantError came from the library: its text may hold paths, and stays in the log. */
+/** Replaces errors of the library with a general message: theirs may contain paths and is only logged. */
 export function serializeError(error: unknown, onError: (error: unknown) => void): SerializedError {
   if (error instanceof AssistantError) {
     const { code, message, param, retryAfterSeconds } = error;
@@ -102,7 +102,7 @@ export function serializeError(error: unknown, onError: (error: unknown) => void
   onError(error);
   return {
     code: "engine_failed",
-    message: "the model failed to compute this; the log of the assistant says why",
+    message: "the model failed to compute this; the assistant's log has the reason",
     param: undefined,
     retryAfterSeconds: undefined,
   };

@@ -12,24 +12,25 @@ type Job = Extract<ToChild, { type: "generate" | "embed" | "encode" }>;
 export interface JobServerOptions {
   readonly model: LoadedModel;
   readonly send: (message: FromChild) => void;
-  /** Told of what callers are only told in general. */
+  /** Receives errors of which callers only get a general message. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * Tokens that follow each other faster than this are told together: below a refresh of any screen, and a
- * message for each costs a small model a third of its speed. What is first or last is told at once.
+ * Tokens that follow each other faster than this are sent in one message. The delay is shorter than the
+ * refresh of any screen, and one message per token costs a small model a third of its speed. First and
+ * last events are sent at once.
  */
 const COALESCE_MS = 4;
 
 interface RunningJob {
   readonly abort: AbortController;
-  /** Events that may still be sent before the caller has to take some. */
+  /** How many events may still be sent before the caller must read some. */
   credit: number;
   onCredit: () => void;
 }
 
-/** Runs jobs in the model's process and tells the parent what comes of them, one message a turn. */
+/** Runs jobs in the model's process and sends their events to the parent in common messages. */
 export class JobServer {
   readonly #options: JobServerOptions;
   readonly #running = new Map<number, RunningJob>();
@@ -41,7 +42,7 @@ export class JobServer {
     this.#options = options;
   }
 
-  /** Returns at once; what happens is told as news. */
+  /** Starts a job and returns at once. */
   run(job: Job): void {
     const running: RunningJob = {
       abort: new AbortController(),
@@ -74,7 +75,7 @@ export class JobServer {
       }
     } finally {
       this.#running.delete(job.id);
-      // Also where there is no news, what the load is has changed.
+      // Sent even without events, because the load has changed.
       this.#flushSoon(true);
     }
   }
@@ -103,7 +104,7 @@ export class JobServer {
     }
   }
 
-  /** All streams of a step are told in one message: each costs a system call and a copy. */
+  /** Schedules one message for all streams of a step, because each message costs a system call and a copy. */
   #flushSoon(atOnce: boolean): void {
     if (this.#flushing === "at once" || (this.#flushing === "soon" && !atOnce)) return;
     const waitMs = this.#flushedAt + COALESCE_MS - performance.now();
@@ -123,19 +124,19 @@ export class JobServer {
     this.#events = [];
     this.#flushing = "no";
     this.#flushedAt = performance.now();
-    this.#options.send({ type: "events", events: events, load: { ...this.#options.model.load } });
+    this.#options.send({ type: "events", events, load: { ...this.#options.model.load } });
   }
 }
 
 function waitForCredit(running: RunningJob): Promise<void> {
   return new Promise((resolve) => {
     const { signal } = running.abort;
-    const go = () => {
-      signal.removeEventListener("abort", go);
+    const onReady = () => {
+      signal.removeEventListener("abort", onReady);
       running.onCredit = () => {};
       resolve();
     };
-    running.onCredit = go;
-    signal.addEventListener("abort", go, { once: true });
+    running.onCredit = onReady;
+    signal.addEventListener("abort", onReady, { once: true });
   });
 }

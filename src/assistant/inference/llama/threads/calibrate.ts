@@ -2,37 +2,37 @@ import type { Calibration } from "./thread-governor.ts";
 
 export interface CalibrateOptions {
   readonly cores: number;
-  /** How long one thing takes with so many threads, in milliseconds. */
+  /** Measures the workload once with this number of threads, in milliseconds. */
   readonly measure: (kind: Workload, threads: number) => Promise<number>;
-  /** Monotonic, in milliseconds. */
+  /** A monotonic clock in milliseconds. */
   readonly now: () => number;
   readonly signal: AbortSignal;
 }
 
 export interface CalibrationResult {
   readonly calibration: Calibration;
-  /** Measurements agreed with each other, so that the result is worth keeping for the next load. */
+  /** True if the measurements agreed, so that the result can be kept for the next load. */
   readonly steady: boolean;
 }
 
 type Workload = "decode" | "prefill";
 
-/** No new round is begun after this; a first round of each number of threads is always made. */
+/** No new round starts after this time; the first round is always completed. */
 const CALIBRATION_MS = 600;
 const ROUNDS_MAX = 6;
-/** A number of threads that is so much slower than another is not tried again, nor are greater ones. */
+/** A number of threads that is slower by this factor is not tried again, and neither are larger ones. */
 const TOO_SLOW_FACTOR = 2;
-/** More threads have to be worth it: each is a core that nobody else has meanwhile. */
+/** More threads must be faster by this factor, because they occupy cores that others could use. */
 const WORTHWHILE_FACTOR = 1.07;
-/** Measurements of the winner that differ by less. */
+/** Measurements agree if they differ by a smaller factor. */
 const STEADY_FACTOR = 1.3;
-/** From here on a prompt is bound by computing, and takes seconds to measure: every core helps. */
+/** Above this, measuring a prompt would take seconds; prompts then use all cores without a measurement. */
 const LARGE_MODEL_DECODE_MS = 30;
 
 /**
- * Finds with how many threads a model computes fastest on this machine. Numbers of threads take turns,
- * so that a load from elsewhere meets all of them, and each counts by its best time, since noise only
- * ever makes things slower.
+ * Finds the number of threads with which a model computes fastest on this machine. Each round measures all
+ * numbers of threads, so that other load affects all of them, and the best time counts, because noise only
+ * makes a computation slower.
  */
 export async function calibrate(options: CalibrateOptions): Promise<CalibrationResult> {
   const { cores, now } = options;
@@ -42,7 +42,7 @@ export async function calibrate(options: CalibrateOptions): Promise<CalibrationR
       steady: true,
     };
   }
-  // Weights come from the disk with the first token; that belongs to no number of threads.
+  // The first token reads the weights from disk, so its time is not counted.
   await options.measure("decode", 1);
   const deadline = now() + CALIBRATION_MS;
   const decode = await findBestThreads("decode", deadline, options);
@@ -76,7 +76,7 @@ interface ThreadBenchmark {
   readonly threads: number;
   readonly bestMs: number;
   readonly steady: boolean;
-  /** Fewest threads that were much slower than fewer still. */
+  /** The smallest number of threads that was much slower than fewer threads. */
   readonly tooSlowFrom: number | undefined;
 }
 

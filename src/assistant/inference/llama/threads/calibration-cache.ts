@@ -7,7 +7,7 @@ import { LazyValidator } from "../../../../base/json-validator.ts";
 import type { BatchCosts } from "../batch-plan.ts";
 import type { Calibration } from "./thread-governor.ts";
 
-/** All that is measured at the first load of a model. */
+/** The measurements of a model's first load. */
 export interface Measurements extends Calibration {
   readonly batchCosts: BatchCosts;
 }
@@ -32,12 +32,12 @@ const measurementsValidator = new LazyValidator<Measurements>({
   },
 });
 
-/** How long a measurement beside other work is better than another one, which takes a second, in milliseconds. */
+/** How long a measurement of a busy machine is used before measuring again, which takes a second. */
 const UNSTEADY_TTL_MS = 60 * 60_000;
 
 /**
- * What was measured, by model, processor and number of cores, in a folder of small files; and what was measured
- * while the machine had other work, in memory, for an hour.
+ * Keeps measurements by model, processor and number of cores in a folder of small files. Measurements of a
+ * busy machine are kept in memory for an hour.
  */
 export class CalibrationCache {
   readonly #folder: string;
@@ -58,12 +58,12 @@ export class CalibrationCache {
     this.#clock = options.clock;
   }
 
-  /** Undefined where there is none that can be used. */
+  /** Undefined if there is no usable measurement. */
   async read(modelDigest: string): Promise<Measurements | undefined> {
     return (await this.#readFile(modelDigest)) ?? this.#readTemporary(modelDigest);
   }
 
-  /** Of a machine that was busy: good for a while, and then measured again. */
+  /** Keeps the measurements of a busy machine for an hour. */
   keepTemporarily(modelDigest: string, measured: Measurements): void {
     this.#unsteady.set(modelDigest, {
       measured,
@@ -72,8 +72,8 @@ export class CalibrationCache {
   }
 
   #readTemporary(modelDigest: string): Measurements | undefined {
-    const noted = this.#unsteady.get(modelDigest);
-    if (noted && noted.until > this.#clock.now()) return noted.measured;
+    const entry = this.#unsteady.get(modelDigest);
+    if (entry && entry.until > this.#clock.now()) return entry.measured;
     this.#unsteady.delete(modelDigest);
     return undefined;
   }
@@ -87,7 +87,7 @@ export class CalibrationCache {
     }
   }
 
-  /** Rejects where the folder cannot be written, which costs a second at the next load and nothing else. */
+  /** Rejects if the folder cannot be written; the only consequence is a new measurement at the next load. */
   async write(modelDigest: string, measured: Measurements): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const path = this.#path(modelDigest);

@@ -3,9 +3,9 @@ import { availableParallelism } from "node:os";
 import { join, posix } from "node:path";
 
 export interface CoreSources {
-  /** What the scheduler lets this process run on. */
+  /** The number of CPUs on which this process may run. */
   readonly parallelism: number;
-  /** Text of a file of the system, such as /proc/self/cgroup; undefined where there is none. */
+  /** Reads a file of the system, such as /proc/self/cgroup; undefined if there is none. */
   readonly read: (path: string) => string | undefined;
 }
 
@@ -23,9 +23,9 @@ const systemSources: CoreSources = {
 };
 
 /**
- * How many threads can compute at once without one of them waiting for a core: what the process may run
- * on, no more than its cgroups grant (rounded down), and one for each physical core, since the two
- * halves of a core share what multiplies. At least 1.
+ * Counts the threads that can compute at a time without waiting for a core: the CPUs of this process, at
+ * most its cgroups' quota (rounded down), and one for each physical core, because hyper-threads share the
+ * units that multiply. At least 1.
  */
 export function countCores(sources: CoreSources = systemSources): number {
   const quota = Math.floor(readCgroupQuota(sources.read));
@@ -33,7 +33,7 @@ export function countCores(sources: CoreSources = systemSources): number {
   return Math.max(1, Math.min(sources.parallelism, quota, physical));
 }
 
-/** In cores; the tightest of the process's own group and those around it. */
+/** Returns the smallest quota of the process's cgroup and its ancestors, in cores. */
 function readCgroupQuota(read: CoreSources["read"]): number {
   let quota = Number.POSITIVE_INFINITY;
   for (const line of (read("/proc/self/cgroup") ?? "").split("\n")) {
@@ -53,7 +53,7 @@ function readCgroupQuota(read: CoreSources["read"]): number {
   return quota;
 }
 
-/** A group's folder and those of the groups around it, up to the root. */
+/** Returns the folders of a cgroup and its ancestors, up to the root. */
 function listGroupFolders(root: string, path: string): readonly string[] {
   const folders = [root];
   for (let group = posix.normalize(path); group !== "/" && group !== "."; ) {
@@ -63,7 +63,7 @@ function listGroupFolders(root: string, path: string): readonly string[] {
   return folders;
 }
 
-/** `max 100000`, or microseconds in each period of so many. */
+/** Parses `cpu.max`: the quota (or `max`) and the period, both in microseconds. */
 function parseCgroupV2Quota(text: string | undefined): number {
   const [quota, period] = (text ?? "").trim().split(/\s+/).map(Number);
   return toCores(quota, period);
@@ -79,7 +79,7 @@ function toCores(quota: number | undefined, period: number | undefined): number 
   return known ? quota / period : Number.POSITIVE_INFINITY;
 }
 
-/** Undefined where the system does not tell. */
+/** Undefined if the system does not report it. */
 function countPhysicalCores({ read }: CoreSources): number | undefined {
   const allowed = /^Cpus_allowed_list:\s*(\S+)/m.exec(read("/proc/self/status") ?? "")?.[1];
   if (allowed === undefined) return undefined;
@@ -92,7 +92,7 @@ function countPhysicalCores({ read }: CoreSources): number | undefined {
   return cores.size > 0 ? cores.size : undefined;
 }
 
-/** `0-3,8` as 0, 1, 2, 3, 8. */
+/** Expands `0-3,8` to 0, 1, 2, 3, 8. */
 function expandRanges(text: string): readonly number[] {
   return text.split(",").flatMap((range) => {
     const [first = Number.NaN, last = first] = range.split("-").map(Number);

@@ -1,14 +1,14 @@
 import type { BatchCosts } from "../batch-plan.ts";
 
-/** What lies between is taken from these. */
+/** The measured widths; costs of others are interpolated. */
 const WIDTHS = [1, 2, 4, 8, 16, 32];
 const ROUNDS = 2;
-/** Two measurements of a width that differ by less. */
+/** Measurements agree if they differ by a smaller factor. */
 const STEADY_FACTOR = 1.3;
 
 /**
- * Measures what steps cost as one batch, by width. Rounds take turns, so that a load from elsewhere does
- * not make one width look dear. `steady`: the rounds agreed, and the result is worth keeping.
+ * Measures the duration of a step as one batch, by width. Each round measures all widths, so that other
+ * load does not affect only one of them. `steady`: the rounds agreed, so the result can be kept.
  */
 export async function measureBatches(options: {
   readonly sequences: number;

@@ -1,20 +1,20 @@
-/** What was found best at load. */
+/** The best numbers of threads, measured at load. */
 export interface Calibration {
-  /** Threads for one token of each sequence, and for a chunk of a prompt. */
+  /** The threads for a step; `prefillThreads`: for a chunk of a prompt. */
   readonly decodeThreads: number;
   readonly prefillThreads: number;
-  /** Of one token, in milliseconds, on a machine as idle as it was; undefined: not measured. */
+  /** The duration of one token in milliseconds; undefined if it was not measured. */
   readonly decodeMs?: number | undefined;
 }
 
 export interface ThreadGovernorOptions {
-  /** No more threads than these, whatever is asked. */
+  /** The limit for all workloads. */
   readonly threadsMax: number;
-  /** Takes effect with the next thing that is computed. */
+  /** Sets the threads of the next computation. */
   readonly setThreads: (threads: number) => void;
-  /** Monotonic, in milliseconds. */
+  /** A monotonic clock in milliseconds. */
   readonly now: () => number;
-  /** CPU time of this process so far, of all threads together, in milliseconds. */
+  /** The CPU time of all threads of this process in milliseconds. */
   readonly cpuMs: () => number;
   readonly onChange: (change: { readonly threads: number; readonly stepMs: number }) => void;
 }
@@ -22,20 +22,20 @@ export interface ThreadGovernorOptions {
 type Workload = "decode" | "prefill" | "embed";
 
 /**
- * A thread that has to share its core makes the others wait for it spinning: steps become 70 to 600
- * times slower. Nothing else makes a step so much slower and burns CPU time all along.
+ * The other threads spin while they wait for a thread that shares its core with another process: steps
+ * become 70 to 600 times slower. Nothing else makes a step so slow while it uses CPU time throughout.
  */
 const SLOWER_FACTOR = 20;
-/** Below this, what is measured is the event loop and not the model. */
+/** Shorter steps depend more on the event loop than on the model. */
 const SLOW_MS = 20;
-/** Less of it: the process was not spinning but waiting, for the disk or for its turn. */
+/** With a smaller share of CPU time, the process did not spin but waited for the disk or the scheduler. */
 const SPINNING_SHARE = 0.5;
-/** One such step is bad luck. */
+/** A thread is dropped after this many slow steps in a row; a single one may be chance. */
 const SLOW_STEPS = 3;
-/** After so long, whoever took the core may have gone. */
+/** After this time all threads are tried again, because the other process may have ended. */
 const RETRY_MS = 60_000;
 
-/** Decides with how many threads the next thing is computed. */
+/** Chooses the number of threads for each computation. */
 export class ThreadGovernor {
   readonly threadsMax: number;
   readonly #options: ThreadGovernorOptions;
@@ -69,13 +69,13 @@ export class ThreadGovernor {
     return Math.max(1, Math.min(this.#forced ?? wanted[work], this.#threadLimit));
   }
 
-  /** For measuring: exactly so many, until it is taken back with undefined. */
+  /** Sets an exact number of threads for a measurement; undefined ends that. */
   force(threads: number | undefined): void {
     this.#forced = threads;
     if (threads !== undefined) this.prepare("decode");
   }
 
-  /** Called before something is computed. */
+  /** Must be called before each computation. */
   prepare(work: Workload): void {
     if (this.#threadLimit < this.threadsMax && this.#options.now() - this.#limitedAt >= RETRY_MS) {
       this.#threadLimit = this.threadsMax;
@@ -87,7 +87,7 @@ export class ThreadGovernor {
     this.#options.setThreads(threads);
   }
 
-  /** Called after a step: drops a thread where they wait for each other. */
+  /** Must be called after each step. Drops a thread if the threads seem to wait for each other. */
   observe(stepMs: number, streams: number): void {
     const threads = this.getThreads("decode");
     const { decodeMs } = this.#calibration;

@@ -1,19 +1,19 @@
-/** What a stretch of text told about the call that is being read. */
+/** The result of scanning one more piece of a tool call. */
 export interface CallProgress {
-  /** How many characters belong to the call. */
-  readonly taken: number;
-  /** Told once, when the arguments begin, or at the end of a call without any. */
+  /** How many characters of the piece belong to the call. */
+  readonly consumed: number;
+  /** The tool's name; set once, when the arguments begin, or at the end of a call without arguments. */
   readonly name?: string;
-  /** More of the arguments' JSON text. */
+  /** The next part of the arguments' JSON text. */
   readonly arguments: string;
   readonly state: "reading" | "done" | "failed";
 }
 
 /**
- * Reads one object `{"name": ..., "arguments": {...}}` as it comes, in any spelling that JSON allows;
- * `parameters` is another word for arguments. Arguments are handed on as they are written.
+ * Scans one streamed object `{"name": ..., "arguments": {...}}` in any spelling that JSON allows;
+ * `parameters` is a synonym for `arguments`. The arguments' text is passed on unchanged.
  *
- * States: open -> key -> colon -> value -> key -> ... -> done; or failed, at what cannot be such an object.
+ * States: open -> key -> colon -> value -> key -> ... -> done; or failed, if the text is no such object.
  */
 export class JsonCallScanner {
   #state: "open" | "key" | "colon" | "value" | "done" | "failed" = "open";
@@ -23,7 +23,7 @@ export class JsonCallScanner {
   #raw = "";
   #name: string | undefined;
   #isNameReported = false;
-  /** Arguments that stand before the name. */
+  /** Arguments that precede the name. */
   #pendingArguments: string | undefined;
   #output = "";
   #reportsName = false;
@@ -31,16 +31,16 @@ export class JsonCallScanner {
   push(text: string): CallProgress {
     this.#output = "";
     this.#reportsName = false;
-    let taken = 0;
-    while (taken < text.length && this.#state !== "done" && this.#state !== "failed") {
-      if (this.#step(text.charAt(taken))) taken += 1;
+    let consumed = 0;
+    while (consumed < text.length && this.#state !== "done" && this.#state !== "failed") {
+      if (this.#step(text.charAt(consumed))) consumed += 1;
     }
     const state = this.#state === "done" || this.#state === "failed" ? this.#state : "reading";
     const nameReport = this.#reportsName && this.#name !== undefined ? { name: this.#name } : {};
-    return { taken, ...nameReport, arguments: this.#output, state };
+    return { consumed, ...nameReport, arguments: this.#output, state };
   }
 
-  /** Whether the character is taken; one that ends a number belongs to what comes after. */
+  /** Returns true if the character belongs to the call; the character that ends a number is read again. */
   #step(character: string): boolean {
     if (this.#value.isInside) return this.#pushToValue(character);
     if (/\s/.test(character)) return true;
@@ -84,7 +84,7 @@ export class JsonCallScanner {
     return place !== "after";
   }
 
-  /** Arguments that are an object and have a name before them go out as they come. */
+  /** Returns true if the arguments are streamed: they are an object and the name precedes them. */
   #isStreamed(): boolean {
     return (
       !this.#isKey &&
@@ -106,7 +106,7 @@ export class JsonCallScanner {
       if (typeof value === "string" && value !== "") this.#name = value;
       else this.#fail();
     } else if (isArgumentsKey(this.#key) && !this.#isStreamed()) {
-      // Some models write the object as a string.
+      // Some models write the object as a JSON string.
       this.#pendingArguments = typeof value === "string" ? value : this.#raw;
     }
   }
@@ -133,7 +133,7 @@ export class JsonCallScanner {
   }
 }
 
-/** Finds where a JSON value ends, as it comes. What is within is judged elsewhere. */
+/** Finds the end of a streamed JSON value; does not validate its contents. */
 export class JsonValueScanner {
   firstCharacter = "";
   #depth = 0;
@@ -141,7 +141,7 @@ export class JsonValueScanner {
   #isEscaped = false;
   isInside = false;
 
-  /** False: no value begins so. The character is pushed as well. */
+  /** Returns false if no value begins with the character, which must be pushed as well. */
   begin(character: string): boolean {
     if (!/["{[\-0-9tfn]/.test(character)) return false;
     this.firstCharacter = character;
@@ -152,7 +152,7 @@ export class JsonValueScanner {
     return true;
   }
 
-  /** last: it ends with this character. after: it has ended before it. */
+  /** last: the value ends with this character; after: it ended before the character. */
   push(character: string): "inside" | "last" | "after" | "failed" {
     const place = this.#classify(character);
     if (place !== "inside") this.isInside = false;

@@ -3,9 +3,9 @@ import type { CodePointRange, Expression } from "../../schema-grammar/expression
 type Rules = Record<string, Expression>;
 
 /**
- * Text in which `marker` does not occur, and what comes when it does: then `after` has to follow. Each rule
- * ends with the next one, so that a long text costs llama.cpp no more than a short one. `mayEnd`: the text
- * may also end without the marker. The rules are named `${name}-0`, ...; the first is handed back.
+ * Builds a grammar of free text up to `marker`, which `after` must follow. Each rule ends with a reference
+ * to the next, so that llama.cpp's stack does not grow with the text. `mayEnd`: the text may also end
+ * without the marker. The rules are named `${name}-0`, ...; returns a reference to the first.
  */
 export function buildTextUntilMarker(
   marker: string,
@@ -33,8 +33,8 @@ export function buildTextUntilMarker(
 }
 
 /**
- * Any text but one that begins as one of `beginnings` does; a text that begins so has to go on with what
- * belongs to it. No beginning may be the beginning of another.
+ * Builds a grammar of any text; a text that starts with a key of `beginnings` must continue with that key's
+ * expression. No key may be a prefix of another.
  */
 export function buildTextNotStartingWith(
   beginnings: ReadonlyMap<string, Expression>,
@@ -71,7 +71,7 @@ export function buildTextNotStartingWith(
   return ruleOf(beginnings);
 }
 
-/** Of `seen` characters of the marker and one more: how many of them may begin the marker anew. */
+/** KMP's step: returns the length of the marker's prefix after `seen` matched characters and `letter`. */
 function countMatchedPrefix(marker: readonly string[], seen: number, letter: string): number {
   const text = [...marker.slice(0, seen), letter];
   for (let length = Math.min(text.length, marker.length); length > 0; length--) {
@@ -83,7 +83,7 @@ function countMatchedPrefix(marker: readonly string[], seen: number, letter: str
 
 const LAST_CODE_POINT = 0x10ffff;
 
-/** One character that is none of these. */
+/** Matches one character that is not among these. */
 function anyCharacterExcept(characters: readonly string[]): Expression {
   const points = characters.map((character) => character.codePointAt(0) ?? 0);
   const ranges: CodePointRange[] = [];

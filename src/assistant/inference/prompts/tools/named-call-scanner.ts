@@ -1,31 +1,31 @@
 import { type CallProgress, JsonValueScanner } from "./json-call-scanner.ts";
 
-/** Longer than a tool may be named. */
+/** Longer than any tool's name may be. */
 const NAME_MAX = 200;
 const ARGUMENTS_MARKER = "[ARGS]";
 
-/** Reads one call `name[ARGS]{...}` as it comes; the marker before it has been read. */
+/** Scans one streamed call `name[ARGS]{...}` after its marker. */
 export class NamedCallScanner {
   readonly #value = new JsonValueScanner();
   #head = "";
   #isNameReported = false;
 
   push(text: string): CallProgress {
-    let taken = 0;
+    let consumed = 0;
     let output = "";
     let name: string | undefined;
     const progress = (state: CallProgress["state"]): CallProgress => ({
-      taken,
+      consumed,
       ...(name !== undefined && { name }),
       arguments: output,
       state,
     });
-    while (taken < text.length) {
-      const character = text.charAt(taken);
+    while (consumed < text.length) {
+      const character = text.charAt(consumed);
       if (this.#isNameReported) {
         const place = this.#value.push(character);
         if (place === "after" || place === "failed") return progress("failed");
-        taken += 1;
+        consumed += 1;
         output += character;
         if (place === "last") return progress("done");
         continue;
@@ -44,7 +44,7 @@ export class NamedCallScanner {
         continue;
       }
       this.#head += character;
-      taken += 1;
+      consumed += 1;
       if (this.#head.length > NAME_MAX + ARGUMENTS_MARKER.length) return progress("failed");
     }
     return progress("reading");

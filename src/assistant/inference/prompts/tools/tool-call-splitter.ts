@@ -13,7 +13,7 @@ export type CallPart =
       readonly arguments: string;
     };
 
-/** What may stand between calls, and after the last one. */
+/** Text that may occur between calls and after the last one. */
 const callClosers = ["</tool_call>", ",", "]", ";"];
 
 export interface ToolCallSplitterOptions {
@@ -23,22 +23,22 @@ export interface ToolCallSplitterOptions {
 }
 
 /**
- * Takes the calls of tools out of an answer. What looks like a call and turns out to be none is given back
- * as the text that it is.
+ * Separates the tool calls of a streamed answer from its text. Text that looks like a call but is none is
+ * emitted as text.
  *
- * States: text -> between (the marker has come) -> call -> between -> ...; text again where something else
- * follows.
+ * States: text -> call (after a marker) -> between -> call -> ...; text again if anything else follows a
+ * call.
  */
 export class ToolCallSplitter {
   readonly #options: ToolCallSplitterOptions;
   readonly #calls: { id: string; name: string; arguments: string }[] = [];
   #state: "text" | "between" | "call" = "text";
   #held = "";
-  /** Of the call that is being read: what has to be given back if it is none. */
+  /** The text of the current call, which is emitted if it turns out to be no call. */
   #raw = "";
   #scanner: JsonCallScanner | NamedCallScanner = new JsonCallScanner();
   #isNameReported = false;
-  /** Without a marker, only what an answer begins with is a call. */
+  /** True at the start of the answer: formats without a marker allow a call only there. */
   #canBegin = true;
 
   constructor(options: ToolCallSplitterOptions) {
@@ -141,7 +141,7 @@ export class ToolCallSplitter {
 
   #readCall(parts: CallPart[]): void {
     const { format, names, newId } = this.#options;
-    // A list of calls opens after the marker.
+    // In list formats, `[` follows the marker.
     if (format.open !== "" && this.#raw.trimEnd().endsWith(format.marker ?? "")) {
       const text = this.#held.trimStart();
       if (text === "") return;
@@ -152,10 +152,10 @@ export class ToolCallSplitter {
     }
     if (this.#held === "") return;
     const progress = this.#scanner.push(this.#held);
-    this.#raw += this.#held.slice(0, progress.taken);
-    this.#held = this.#held.slice(progress.taken);
+    this.#raw += this.#held.slice(0, progress.consumed);
+    this.#held = this.#held.slice(progress.consumed);
     const { name } = progress;
-    // Without a marker, any object that has a name could be an answer.
+    // Without a marker, an object whose name is no tool's is part of the answer's text.
     const isNone = name !== undefined && format.marker === undefined && !names.has(name);
     if (isNone || (progress.state === "failed" && !this.#isNameReported)) {
       parts.push({ kind: "text", text: this.#raw + this.#takeHeld() });

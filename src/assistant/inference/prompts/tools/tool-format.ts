@@ -1,25 +1,25 @@
-/** How a model writes calls of tools; from what its chat template teaches it. */
+/** A model's syntax of tool calls, which its chat template shows. */
 export interface ToolFormat {
   /**
-   * Text in which this comes goes over into calls; every call begins with it, or all of them together.
-   * Undefined: an answer that is such JSON from its first character is a call.
+   * The text that begins each call, or the list of all calls. Undefined: an answer is a call if it is such
+   * JSON from its first character.
    */
   readonly marker: string | undefined;
-  /** Around all calls; the first call's `before` follows `open`. */
+  /** `open` and `close` enclose all calls; the first call's `before` follows `open`. */
   readonly open: string;
   readonly close: string;
-  /** Around one: `before`, the name, `between`, the arguments' JSON, `after`. */
+  /** One call consists of `before`, the name, `between`, the arguments' JSON and `after`. */
   readonly before: string;
   readonly between: string;
   readonly after: string;
   readonly separator: string;
-  /** Whether the name stands in JSON, within quotes, as a property of an object beside the arguments. */
+  /** True if a call is a JSON object with the name and the arguments as properties. */
   readonly isObject: boolean;
-  /** Whether one answer may hold several calls. */
+  /** True if one answer may contain several calls. */
   readonly allowsSeveralCalls: boolean;
 }
 
-/** As Hermes and Qwen write them; also what models are asked for that were taught nothing. */
+/** The format of Hermes and Qwen; also used for models whose template has no format. */
 export const hermesFormat: ToolFormat = {
   marker: "<tool_call>",
   open: "",
@@ -32,7 +32,7 @@ export const hermesFormat: ToolFormat = {
   allowsSeveralCalls: true,
 };
 
-/** A list after one marker, as Mistral's models before 2025 write them. */
+/** The format of Mistral's models before 2025: a list after one marker. */
 function createMistralListFormat(space: string): ToolFormat {
   return {
     marker: "[TOOL_CALLS]",
@@ -47,7 +47,7 @@ function createMistralListFormat(space: string): ToolFormat {
   };
 }
 
-/** As Mistral's later models write them. */
+/** The format of Mistral's later models. */
 const mistralNamedFormat: ToolFormat = {
   marker: "[TOOL_CALLS]",
   open: "",
@@ -60,7 +60,7 @@ const mistralNamedFormat: ToolFormat = {
   allowsSeveralCalls: true,
 };
 
-/** One bare object, as Llama 3 writes it. */
+/** The format of Llama 3: one object without a marker. */
 const llamaFormat: ToolFormat = {
   marker: undefined,
   open: "",
@@ -73,7 +73,7 @@ const llamaFormat: ToolFormat = {
   allowsSeveralCalls: false,
 };
 
-/** The format in which a template says calls, each told by how it says a call of `probe_tool`. */
+/** The known formats, each with a pattern for its rendering of a call of `probe_tool`. */
 const formats: readonly (readonly [RegExp, ToolFormat])[] = [
   [/\[TOOL_CALLS\]probe_tool\[ARGS\]\{/, mistralNamedFormat],
   [/\[TOOL_CALLS\] \[\{"name": ?"probe_tool", ?"arguments": ?\{/, createMistralListFormat(" ")],
@@ -83,8 +83,8 @@ const formats: readonly (readonly [RegExp, ToolFormat])[] = [
 ];
 
 /**
- * Undefined: a format that is not known here, such as Qwen3-Coder's XML. Then the model is told of Hermes'
- * format in words.
+ * Returns the format of a rendered call; undefined if it is unknown, such as Qwen3-Coder's XML. The prompt
+ * then explains the Hermes format to the model.
  */
 export function matchToolFormat(renderedCall: string): ToolFormat | undefined {
   return formats.find(([pattern]) => pattern.test(renderedCall))?.[1];

@@ -3,49 +3,50 @@ import type { Expression } from "../../schema-grammar/expression.ts";
 import { buildTextNotStartingWith, buildTextUntilMarker } from "./marker-grammar.ts";
 import type { ToolFormat } from "./tool-format.ts";
 
-/** What an answer may be. */
+/** The constraints of an answer. */
 export interface AnswerConstraints {
   readonly format: ToolFormat;
-  /** Tools that may be called; none: no calls. */
+  /** The tools that may be called. */
   readonly tools: readonly CallableTool[];
-  /** Whether an answer may do without a call. */
+  /** True if an answer without a call is allowed. */
   readonly isCallOptional: boolean;
   readonly allowsSeveralCalls: boolean;
-  /** What an answer without a call has to be; undefined: any text. */
+  /** The schema for an answer without a call; undefined if any text is allowed. */
   readonly document: { readonly schema: unknown } | undefined;
   readonly thinking: Thinking | undefined;
 }
 
 export interface CallableTool {
   readonly name: string;
-  /** Where it stands in the request. */
+  /** The tool's index in the request. */
   readonly index: number;
-  /** Of an object. */
+  /** The JSON Schema of the arguments, of type object. */
   readonly schema: unknown;
 }
 
+/** The tags around a model's reasoning. */
 export interface Thinking {
   readonly open: string;
   readonly close: string;
-  /** Whether the prompt has opened it already. */
+  /** True if the prompt ends with the opening tag. */
   readonly isOpened: boolean;
 }
 
-/** The name of the rule for the arguments of a tool. */
+/** Returns the name of the grammar rule for a tool's arguments. */
 export function getArgumentsRuleName(index: number): string {
   return `arguments-${index}`;
 }
 
-/** Where the tool stands whose arguments a rule of this name is for; undefined: it is another rule. */
+/** Returns the index of the tool whose arguments rule has this name; undefined for other rules. */
 export function parseToolIndex(name: string | undefined): number | undefined {
   const index = /^arguments-(\d+)$/.exec(name ?? "")?.[1];
   return index === undefined ? undefined : Number(index);
 }
 
-/** The name of the rule for the document that an answer has to be. */
+/** The name of the grammar rule for an answer that must match a schema. */
 export const documentRuleName = "document";
 
-/** Undefined: any text will do. */
+/** Builds the grammar of an answer; undefined if any text is allowed. */
 export function buildAnswerLayout(constraints: AnswerConstraints): GrammarLayout | undefined {
   const { tools, document, thinking, isCallOptional } = constraints;
   if (tools.length === 0 && document === undefined) return undefined;
@@ -55,7 +56,7 @@ export function buildAnswerLayout(constraints: AnswerConstraints): GrammarLayout
   for (const tool of tools) schemas[getArgumentsRuleName(tool.index)] = tool.schema;
   const answer = buildAnswerExpression(constraints, rules);
   if (thinking === undefined) return { root: answer, rules, schemas };
-  // Blank space as templates have it; without a bound, small models go on for ever.
+  // The white space that templates use; without a limit, small models would repeat it forever.
   const space: Expression = {
     kind: "repeat",
     item: {
@@ -75,7 +76,7 @@ export function buildAnswerLayout(constraints: AnswerConstraints): GrammarLayout
   );
   rules["answer"] = answer;
   if (thinking.isOpened) return { root: rest, rules, schemas };
-  // Free text may begin with thoughts anyway.
+  // Free text may contain the reasoning anyway.
   if (isCallOptional && document === undefined) return { root: answer, rules, schemas };
   const thought = sequence(literal(thinking.open), rest);
   return { root: { kind: "choice", options: [rule("answer"), thought] }, rules, schemas };

@@ -2,8 +2,8 @@ import type { ChatMessage, ToolCall, ToolDefinition } from "../../runner.ts";
 import { hermesFormat } from "./tool-format.ts";
 
 /**
- * For models whose template knows no tools: they are described in the rules, and calls of earlier turns
- * and their results become text in the same format.
+ * Renders tools as text for models whose template has none: a system message describes them, and earlier
+ * calls and their results become text in the Hermes format.
  */
 export function renderToolsAsText(
   messages: readonly ChatMessage[],
@@ -38,7 +38,7 @@ function writeToolInstructions(tools: readonly ToolDefinition[]): string {
   ].join("\n");
 }
 
-/** Results that follow each other are one message: most templates want turns to alternate. */
+/** Joins consecutive results into one message, because most templates require alternating roles. */
 function renderCallsAsText(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const rendered: ChatMessage[] = [];
   let isResult = false;

@@ -2,12 +2,12 @@ import type { CodePointRange } from "../expression.ts";
 import { type CodePoints, everyCodePoint } from "./code-points.ts";
 
 /**
- * All code points in groups that an automaton cannot tell apart; each group is a symbol. Automata over
- * symbols have a handful of columns instead of a million.
+ * A partition of all code points into groups that an automaton does not distinguish; each group is a
+ * symbol. An automaton over symbols has a handful of columns instead of a million.
  */
 export type Alphabet = readonly CodePoints[];
 
-/** The coarsest alphabet in which each of the sets is a union of symbols. */
+/** Returns the coarsest alphabet in which each of the sets is a union of symbols. */
 export function buildAlphabet(sets: readonly CodePoints[]): Alphabet {
   const edges: { at: number; set: number }[] = [];
   for (const [set, points] of [everyCodePoint, ...sets].entries()) {
@@ -28,13 +28,13 @@ export function buildAlphabet(sets: readonly CodePoints[]): Alphabet {
   return [...groups.values()];
 }
 
-/** For each symbol of a finer alphabet, the symbol of `coarse` that it lies in. */
+/** Maps each symbol of a finer alphabet to the symbol of `coarse` that contains it. */
 export function mapSymbols(fine: Alphabet, coarse: Alphabet): Int32Array {
   const find = createSymbolFinder(coarse);
   return Int32Array.from(fine, (points) => find(points[0]?.[0] ?? 0));
 }
 
-/** Finds the symbol of a code point; -1 for a surrogate. */
+/** Returns a function that maps a code point to its symbol, or to -1 for a surrogate. */
 export function createSymbolFinder(alphabet: Alphabet): (codePoint: number) => number {
   const ranges = alphabet
     .flatMap((points, symbol) => points.map(([from, to]) => ({ from, to, symbol })))

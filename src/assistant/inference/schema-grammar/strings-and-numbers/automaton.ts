@@ -1,21 +1,21 @@
 import { type Alphabet, buildAlphabet, createSymbolFinder, mapSymbols } from "./alphabet.ts";
 import { Budget, TooLargeError } from "./budget.ts";
 
-/** A deterministic automaton over texts. State 0 is where it starts. */
+/** A deterministic automaton over texts. State 0 is the start. */
 export interface Automaton {
   readonly alphabet: Alphabet;
   readonly size: number;
-  /** `next[state * alphabet.length + symbol]`; -1: no text goes on from here. */
+  /** The transitions: `next[state * alphabet.length + symbol]`; -1 if there is none. */
   readonly next: Int32Array;
   readonly accepting: Uint8Array;
 }
 
-/** Far above what a grammar can hold, below what takes noticeable time. */
+/** Far more states than a grammar can have, but few enough to be built without noticeable delay. */
 export const STATES_MAX = 20_000;
 
 /**
- * Makes an automaton of states that are found on the way. `key` tells states apart; `step` gives the
- * next state, or undefined where there is none. Throws TooLargeError.
+ * Builds an automaton by exploring states from the start. `key` identifies a state; `step` returns the next
+ * state, or undefined if there is none. Throws TooLargeError.
  */
 export function exploreStates<State>(machine: {
   readonly alphabet: Alphabet;
@@ -30,7 +30,7 @@ export function exploreStates<State>(machine: {
   const found = new Map<string | number, number>([[machine.key(machine.start), 0]]);
   const states: State[] = [machine.start];
   const next: number[] = [];
-  // What is found on the way is walked too.
+  // The loop also visits the states that it adds.
   for (const state of states) {
     for (let symbol = 0; symbol < alphabet.length; symbol += 1) {
       budget.spend(1);
@@ -58,7 +58,7 @@ export function exploreStates<State>(machine: {
   };
 }
 
-/** Both, either, or the first without the second. */
+/** Combines two languages: intersection (`and`), union (`or`), or difference (`minus`). */
 export function combineAutomata(
   left: Automaton,
   right: Automaton,
@@ -68,7 +68,7 @@ export function combineAutomata(
   const alphabet = buildAlphabet([...left.alphabet, ...right.alphabet]);
   const leftSymbols = mapSymbols(alphabet, left.alphabet);
   const rightSymbols = mapSymbols(alphabet, right.alphabet);
-  // A pair of states as one number; 0 stands for "no text goes on" in either half.
+  // Encodes a pair of states as one number; 0 in either half means that there is no state.
   const width = right.size + 1;
   return exploreStates<number>({
     alphabet,
@@ -106,13 +106,13 @@ export function nextState(automaton: Automaton, state: number, symbol: number): 
   return automaton.next[state * automaton.alphabet.length + symbol] ?? -1;
 }
 
-/** Where every text is accepted. */
+/** Creates an automaton that accepts every text. */
 export function createUniversalAutomaton(): Automaton {
   const alphabet = buildAlphabet([]);
   return { alphabet, size: 1, next: Int32Array.of(0), accepting: Uint8Array.of(1) };
 }
 
-/** Whether any text is accepted; all states of an explored automaton can be reached. */
+/** Returns true if no text is accepted; all states of an explored automaton are reachable. */
 export function isEmptyAutomaton(automaton: Automaton): boolean {
   return !automaton.accepting.includes(1);
 }

@@ -1,11 +1,11 @@
 /**
- * What one compilation may spend. Automata can grow exponentially with the pattern that they come from,
- * so each step of a construction is counted, and the count, unlike time, is the same on every machine.
+ * The number of steps that one compilation may take. Automata can grow exponentially with their pattern, so
+ * each step of a construction is counted; unlike time, the count is the same on every machine.
  */
 export class Budget {
   private left: number;
 
-  /** A step is about a tenth of a microsecond, and up to three of them where memory has to be made. */
+  /** A step takes about 0.1 microseconds, or up to 0.3 if memory is allocated. */
   constructor(steps = 600_000) {
     this.left = steps;
   }
@@ -16,7 +16,7 @@ export class Budget {
   }
 }
 
-/** An automaton grew past its bound. Callers turn it into `unsupported_schema` with keyword and pointer. */
+/** Thrown when an automaton becomes too large. Callers turn it into `unsupported_schema` with keyword and pointer. */
 export class TooLargeError extends Error {
   constructor() {
     super("needs more states than a grammar may have");
@@ -24,7 +24,7 @@ export class TooLargeError extends Error {
   }
 }
 
-/** The construct of a regular expression, or the format, that cannot be enforced. */
+/** Thrown for a construct of a regular expression, or a format, that cannot be enforced. */
 export class UnsupportedConstructError extends Error {
   constructor(message: string) {
     super(message);

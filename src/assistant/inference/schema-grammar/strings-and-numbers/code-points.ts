@@ -1,27 +1,27 @@
 import type { CodePointRange } from "../expression.ts";
 
-/** Code points as sorted ranges that neither touch nor overlap. */
+/** A set of code points as sorted ranges that are neither adjacent nor overlapping. */
 export type CodePoints = readonly CodePointRange[];
 
-/** All that a JSON text can hold: lone surrogates have no UTF-8 form, so no set here has them. */
+/** All code points of JSON texts. No set here contains surrogates, which have no UTF-8 form. */
 export const everyCodePoint: CodePoints = [
   [0, 0xd7ff],
   [0xe000, 0x10ffff],
 ];
 
-/** What takes two UTF-16 units. */
+/** The code points that need two UTF-16 units. */
 export const supplementaryCodePoints: CodePoints = [[0x10000, 0x10ffff]];
 
 export function toSingleCodePoint(value: number): CodePoints {
   return intersectCodePoints([[value, value]], everyCodePoint);
 }
 
-/** The characters of `text`, each as one of a set. */
+/** Returns the set of the characters in `text`. */
 export function toCodePoints(text: string): CodePoints {
   return normalizeCodePoints(Array.from(text, (character) => singleRange(character)));
 }
 
-/** Sorts and joins what overlaps or touches, and drops surrogates. */
+/** Sorts ranges, joins overlapping and adjacent ones, and removes surrogates. */
 export function normalizeCodePoints(ranges: readonly CodePointRange[]): CodePoints {
   const sorted = ranges.toSorted((left, right) => left[0] - right[0]);
   const joined: [number, number][] = [];

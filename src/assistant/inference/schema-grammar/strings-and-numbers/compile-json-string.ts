@@ -5,7 +5,7 @@ import { compileJsonCharacter } from "./json-character.ts";
 import { StateGraph } from "./state-graph.ts";
 import { writeGraph } from "./write-graph.ts";
 
-/** JSON strings that decode to what the automaton accepts, which is minimal and accepts something. */
+/** Compiles the JSON strings that decode to accepted texts. The automaton must be minimal and not empty. */
 export function compileJsonString(automaton: Automaton, sink: RuleSink): Expression {
   const builder = getExpressionBuilder(sink);
   const quote = builder.literal('"');
@@ -20,7 +20,7 @@ export function compileJsonString(automaton: Automaton, sink: RuleSink): Express
 
 const builders = new WeakMap<RuleSink, ExpressionBuilder>();
 
-/** Equal sets of characters in different strings of one grammar share their rule. */
+/** Returns the sink's builder, so that equal character sets in one grammar share their rule. */
 export function getExpressionBuilder(sink: RuleSink): ExpressionBuilder {
   let builder = builders.get(sink);
   if (builder === undefined) {

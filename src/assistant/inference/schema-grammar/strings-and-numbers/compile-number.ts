@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import type { Expression, RuleSink } from "../expression.ts";
 import type { NumberConstraints } from "../scalar-constraints.ts";
 import { type Automaton, combineAutomata, isEmptyAutomaton } from "./automaton.ts";
@@ -10,20 +11,19 @@ import type { ExpressionBuilder, InternedExpression } from "./expression-builder
 import { buildLiteralAutomaton } from "./literal-automaton.ts";
 import { minimise } from "./minimise.ts";
 import { deriveNumberSyntax, type NumberSyntax } from "./number-syntax.ts";
-import { Recent } from "./recent.ts";
 import { refuseOnError } from "./refuse-on-error.ts";
 import { StateGraph } from "./state-graph.ts";
 import { writeGraph } from "./write-graph.ts";
 
-/** About how many rules multiples may take: each is ten alternatives long. */
+/** The approximate number of rules for multiples; each has ten alternatives. */
 const MULTIPLE_STATES = 500;
-/** So few multiples are written one by one, whatever the modulus is. */
+/** Fewer multiples than this are listed one by one. */
 const LISTED_MAX = 200n;
 
 /**
- * A JSON number that meets all constraints, in plain digits; where a side has no bound, also with an
- * exponent. Undefined where no number does. Refuses what only numbers of too many digits would meet, and
- * multiples that take too many states.
+ * Compiles a JSON number that meets all constraints, in plain digits; on a side without a bound, also with an
+ * exponent. Undefined if no number does. Refuses constraints that only numbers with too many digits meet,
+ * and multiples that need too many states.
  */
 export function compileNumber(
   constraints: NumberConstraints,
@@ -36,9 +36,9 @@ export function compileNumber(
     const builder = getExpressionBuilder(sink);
     const writer = new SignedRangeWriter(syntax, builder, sink);
     const options: InternedExpression[] = [];
-    // With an exponent on one side only, the sides are not alike.
+    // If only one side has exponents, the two sides differ.
     if (from === -to && syntax.exponents.length !== 1) {
-      // Zero may have a sign here: it is read as zero, and saves a second set of rules.
+      // Zero may have a sign here, which saves a second set of rules; `-0` is read as zero.
       const unsigned = writer.write(0n, to);
       const both = [unsigned, syntax.exponents.length > 0 ? writeExponent(builder) : undefined];
       const written = builder.choice(both.filter((term) => term !== undefined));
@@ -56,11 +56,11 @@ export function compileNumber(
     }
     if (options.length > 0) return builder.choice(options).expression;
     if (syntax.isComplete) return undefined;
-    throw new UnsupportedConstructError("leaves only numbers of more digits than are produced");
+    throw new UnsupportedConstructError("allows only numbers with more digits than are produced");
   });
 }
 
-/** Whether a number meets all constraints; multiples are of the decimals as they are printed. */
+/** Returns true if a number meets all constraints; multipleOf compares the printed decimals. */
 export function allowsNumber(constraints: NumberConstraints, value: number): boolean {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = constraints;
   if (!Number.isFinite(value)) return false;
@@ -72,7 +72,7 @@ export function allowsNumber(constraints: NumberConstraints, value: number): boo
   return multipleOf === undefined || isMultipleOf(value, multipleOf);
 }
 
-const automatonCache = new Recent<Automaton>(100);
+const automatonCache = new LRUCache<string, Automaton>({ max: 100 });
 
 /** Writes the numbers on one side of zero. */
 class SignedRangeWriter {
@@ -87,14 +87,14 @@ class SignedRangeWriter {
     this.sink = sink;
   }
 
-  /** Numbers without a sign, both ends included; undefined where there is none. */
+  /** Writes the unsigned numbers from `from` to `to`, both inclusive; undefined if there are none. */
   write(from: bigint, to: bigint): InternedExpression | undefined {
-    const { builder: builder } = this;
+    const { builder } = this;
     if (from > to || (from > 0n && this.syntax.modulus > to)) return undefined;
     const { places, modulus } = this.syntax;
-    const automaton = automatonCache.get(`${from} ${to} ${places} ${modulus}`, () =>
-      this.buildAutomaton(from, to),
-    );
+    const key = `${from} ${to} ${places} ${modulus}`;
+    const automaton = automatonCache.get(key) ?? this.buildAutomaton(from, to);
+    automatonCache.set(key, automaton);
     if (isEmptyAutomaton(automaton)) return undefined;
     const digit = (points: CodePoints): InternedExpression => builder.characterClass(points);
     const graph = StateGraph.fromAutomaton(automaton, builder, digit, builder.empty);
@@ -105,13 +105,13 @@ class SignedRangeWriter {
     const { modulus, places } = this.syntax;
     const { budget } = this;
     if (modulus === 1n) return minimise(buildRangeAutomaton({ from, to, places }, budget));
-    // Below the first multiple there is only zero.
+    // Zero is the only multiple below the modulus.
     if (modulus > to) return minimise(buildRangeAutomaton({ from, to: 0n, places }, budget));
     if ((to - from) / modulus < LISTED_MAX) {
       return buildLiteralAutomaton(listMultiples(from, to, modulus, places), budget);
     }
     const multiples = minimise(buildMultiplesAutomaton(Number(modulus), places, budget));
-    // A state for each remainder after each number of digits; past some digits it is not worth it.
+    // Each number of digits needs a state for each remainder, so the number of digits is limited.
     const digits = Math.max(
       String(modulus).length + 2,
       String(from).length + 2,
@@ -134,7 +134,7 @@ function listMultiples(from: bigint, to: bigint, modulus: bigint, places: number
   return texts;
 }
 
-/** What is far away or very small, as JSON.stringify writes it: `1.5e+21`, `1e-7`. Never zero or infinite. */
+/** Writes numbers with an exponent like JSON.stringify: `1.5e+21`, `1e-7`. Never zero or infinite. */
 function writeExponent(builder: ExpressionBuilder): InternedExpression {
   const digit = builder.characterClass([[0x30, 0x39]]);
   const leading = builder.characterClass([[0x31, 0x39]]);

@@ -1,17 +1,17 @@
+import { LRUCache } from "lru-cache";
 import type { Expression, RuleSink } from "../expression.ts";
 import type { StringConstraints } from "../scalar-constraints.ts";
 import type { CodePoints } from "./code-points.ts";
 import { getExpressionBuilder } from "./compile-json-string.ts";
 import type { FormatBreadth } from "./format-automaton.ts";
 import { compileJsonCharacter } from "./json-character.ts";
-import { Recent } from "./recent.ts";
 import { refuseOnError } from "./refuse-on-error.ts";
 import { TextLanguage } from "./text-language.ts";
 
-/** Longer strings are not produced: no context is as long. */
+/** Longer strings are not generated, because no context is as long. */
 const LENGTH_MAX = 1_000_000;
 
-/** A JSON string, quotes included, that meets all constraints; undefined where none does. */
+/** Compiles a JSON string with its quotes that meets all constraints; undefined if none does. */
 export function compileString(
   constraints: StringConstraints,
   sink: RuleSink,
@@ -33,7 +33,7 @@ export function compileString(
   });
 }
 
-/** Whether a text meets all constraints. Formats are read as widely as Ajv reads them. */
+/** Returns true if a text meets all constraints. Formats accept what Ajv accepts. */
 export function allowsString(constraints: StringConstraints, text: string): boolean {
   const { minLength = 0, maxLength = Number.POSITIVE_INFINITY } = constraints;
   const length = Array.from(text).length;
@@ -41,7 +41,7 @@ export function allowsString(constraints: StringConstraints, text: string): bool
   return refuseOnError(constraints, () => getLanguage(constraints, "accepted").accepts(text));
 }
 
-/** True only where certainly no string meets the constraints. */
+/** Returns true only if certainly no string meets the constraints. */
 export function matchesNoString(constraints: StringConstraints): boolean {
   const { minLength = 0, maxLength } = constraints;
   if (minLength > (maxLength ?? minLength)) return true;
@@ -52,15 +52,19 @@ export function matchesNoString(constraints: StringConstraints): boolean {
   );
 }
 
-/** What all constraints but those of length allow. */
+/** Returns the texts that meet all constraints except the lengths. */
 function getLanguage(constraints: StringConstraints, breadth: FormatBreadth): TextLanguage {
   const { patterns, forbiddenPatterns, formats, excluded } = constraints;
   const sources = [patterns, forbiddenPatterns, formats].map((all) => all.map((one) => one.source));
   const name = JSON.stringify([breadth, ...sources, excluded]);
-  return languageCache.get(name, () => buildLanguage(constraints, breadth));
+  const cached = languageCache.get(name);
+  if (cached) return cached;
+  const language = buildLanguage(constraints, breadth);
+  languageCache.set(name, language);
+  return language;
 }
 
-const languageCache = new Recent<TextLanguage>(100);
+const languageCache = new LRUCache<string, TextLanguage>({ max: 100 });
 
 function buildLanguage(constraints: StringConstraints, breadth: FormatBreadth): TextLanguage {
   let language = TextLanguage.universal();
@@ -80,7 +84,7 @@ function buildLanguage(constraints: StringConstraints, breadth: FormatBreadth): 
   return language.subtract(TextLanguage.fromTexts(constraints.excluded));
 }
 
-/** The set of characters, where the language is all texts of these. */
+/** Returns the set of characters if the language is all texts of these; otherwise undefined. */
 function findCharacterSet({ automaton }: TextLanguage): CodePoints | undefined {
   if (automaton.size !== 1 || automaton.accepting[0] !== 1) return undefined;
   const symbol = automaton.next.indexOf(0);

@@ -1,12 +1,12 @@
-/** Exactly `digits` divided by ten to the power of `scale`, which is not negative. */
+/** The exact value `digits` / 10^`scale`; `scale` is not negative. */
 export interface Decimal {
   readonly digits: bigint;
   readonly scale: number;
 }
 
 /**
- * The number as JavaScript prints it, which is what a schema's author wrote; from 2^53 on, where the
- * printed digits are rounded, exactly what the double stands for.
+ * Converts a number to the decimal that JavaScript prints, which is what the schema's author wrote. From
+ * 2^53 on, where printed digits are rounded, returns the exact value of the double.
  */
 export function toDecimal(value: number): Decimal {
   if (Math.abs(value) >= 2 ** 53) return { digits: BigInt(value), scale: 0 };
@@ -17,7 +17,7 @@ export function toDecimal(value: number): Decimal {
   return scale < 0 ? { digits: digits * powerOfTen(-scale), scale: 0 } : { digits: digits, scale };
 }
 
-/** The number times ten to the power of `scale`, to a whole number that is not below or not above it. */
+/** Returns value * 10^`scale`, rounded up or down to a whole number. */
 export function scaleDecimal(value: Decimal, scale: number, rounding: "up" | "down"): bigint {
   if (scale >= value.scale) return value.digits * powerOfTen(scale - value.scale);
   const divisor = powerOfTen(value.scale - scale);
@@ -29,8 +29,8 @@ export function scaleDecimal(value: Decimal, scale: number, rounding: "up" | "do
 }
 
 /**
- * Whether a number is a multiple of a step, both as decimals, as they are printed. Division of doubles
- * finds that 0.07 is no multiple of 0.01; whoever judges what the grammar made should ask here.
+ * Returns true if a number is a multiple of a step, comparing both as printed decimals. By division of
+ * doubles, 0.07 would not be a multiple of 0.01. Validators of generated documents should use this.
  */
 export function isMultipleOf(value: number, step: number): boolean {
   const number = toDecimal(value);
@@ -38,7 +38,7 @@ export function isMultipleOf(value: number, step: number): boolean {
   return (number.digits * powerOfTen(unit.scale)) % (unit.digits * powerOfTen(number.scale)) === 0n;
 }
 
-/** How many digits stand before the point; 1 for what is below 1. */
+/** Counts the digits before the decimal point; 1 for numbers below 1. */
 export function countWholeDigits(value: Decimal): number {
   const whole = scaleDecimal(value, 0, "down");
   return String(whole < 0n ? -whole : whole).length;
@@ -48,7 +48,7 @@ export function powerOfTen(exponent: number): bigint {
   return 10n ** BigInt(exponent);
 }
 
-/** The next double in a direction; the ends of what there is stay where they are. */
+/** Returns the next double in a direction; the largest and smallest doubles are returned unchanged. */
 export function nextDouble(value: number, direction: "up" | "down"): number {
   if (value === 0) return direction === "up" ? Number.MIN_VALUE : -Number.MIN_VALUE;
   const view = new DataView(new ArrayBuffer(8));

@@ -4,9 +4,9 @@ import { type Budget, TooLargeError } from "./budget.ts";
 import { toCodePoints } from "./code-points.ts";
 
 /**
- * Decimals are counted in units of the last place that is written at most: with two places, 1.5 is 150.
- * Both automata read digits, and a point with one to `places` digits after it, without a sign and without
- * leading zeros.
+ * A range of decimals in units of the last possible place: with two places, 1.5 is 150 units. Both automata
+ * of this file read unsigned digits without leading zeros, and optionally a point with one to `places`
+ * digits.
  */
 export interface UnitRange {
   readonly from: bigint;
@@ -21,21 +21,21 @@ const characterBySymbol: readonly (string | undefined)[] = numberAlphabet.map((_
   characters.find((one) => findSymbol(one.charCodeAt(0)) === symbol),
 );
 
-/** Above what can be written as a grammar, even without bounds. */
+/** More states than a grammar can have, even without bounds. */
 const MULTIPLE_STATES_MAX = 1_500;
 
-/** How what was read compares with as many digits of a bound: below, the same so far, above. */
+/** The comparison of the digits read so far with as many digits of a bound: below, equal, above. */
 type Comparison = -1 | 0 | 1;
 
 interface DigitState {
   readonly phase: "start" | "zero" | "whole" | "point" | "places";
-  /** Digits read in this phase. */
+  /** The number of digits read in this phase. */
   readonly count: number;
   readonly low: Comparison;
   readonly high: Comparison;
 }
 
-/** The decimals from `from` to `to`, which is not negative. */
+/** Builds an automaton of the decimals from `from` to `to`, which is not negative. */
 export function buildRangeAutomaton(range: UnitRange, budget: Budget): Automaton {
   const low = new DigitBound(range.from, range.places);
   const high = new DigitBound(range.to, range.places);
@@ -70,8 +70,9 @@ export function buildRangeAutomaton(range: UnitRange, budget: Budget): Automaton
 }
 
 /**
- * The decimals that are multiples of so many units. Two remainders are one state where the same digits
- * complete both to a multiple, so that a modulus of 1,000,000 takes seven states. Throws TooLargeError.
+ * Builds an automaton of the decimals that are multiples of `modulus` units. Two remainders are the same
+ * state if the same digits complete both to a multiple, so that a modulus of 1,000,000 needs seven states.
+ * Throws TooLargeError.
  */
 export function buildMultiplesAutomaton(
   modulus: number,
@@ -110,8 +111,8 @@ export function buildMultiplesAutomaton(
 }
 
 /**
- * For each number of digits, the one number that completes the remainder to a multiple, or none; and,
- * once every remainder has one, the remainder.
+ * Returns a key that is equal for remainders which the same digits complete to a multiple: for each number
+ * of digits the completing number, if any, up to the number of digits that completes every remainder.
  */
 function getCompletionKey(rest: number, modulus: number): string {
   const found: (number | string)[] = [];
@@ -145,7 +146,7 @@ function nextPhase(
   return count < places ? { phase: "places", count: count + 1 } : undefined;
 }
 
-/** A bound's digits, those after the point included. */
+/** A bound's digits, including those after the point. */
 class DigitBound {
   readonly wholeLength: number;
   private readonly digits: string;
@@ -155,9 +156,9 @@ class DigitBound {
     this.wholeLength = this.digits.length - places;
   }
 
-  /** Compares one digit more, if nothing before it has decided. */
+  /** Compares one more digit, unless earlier digits have decided. */
   compare(before: Comparison, at: number, digit: number, inPlaces: boolean): Comparison {
-    // Before the point a longer number is decided by its length, when it has ended.
+    // Before the point, a number with more digits than the bound is decided by its length at the end.
     if (before !== 0 || (!inPlaces && at >= this.wholeLength)) return before;
     const bound = Number(this.digits[at]);
     if (digit === bound) return 0;
@@ -169,7 +170,7 @@ class DigitBound {
     return count < this.wholeLength ? -1 : 1;
   }
 
-  /** Whether a number that ends here, after so many places, is at least the bound. */
+  /** Returns true if a number that ends after `count` places is at least the bound. */
   isReached(comparison: Comparison, count: number): boolean {
     if (comparison !== 0) return comparison > 0;
     return /^0*$/.test(this.digits.slice(this.wholeLength + count));

@@ -1,20 +1,20 @@
 import type { CodePointRange, Expression, RuleSink } from "../expression.ts";
 import { type CodePoints, normalizeCodePoints } from "./code-points.ts";
 
-/** An expression that is the same object wherever it is equal: `id` tells them apart. */
+/** A hash-consed expression: equal expressions are the same object with the same `id`. */
 export interface InternedExpression {
   readonly id: number;
   readonly expression: Expression;
-  /** About how many characters it takes to write. */
+  /** The approximate length of its text. */
   readonly weight: number;
 }
 
-/** llama.cpp refuses 2,000 and makes a rule for each. */
+/** llama.cpp creates a rule for each repetition and refuses more than 2,000. */
 const REPEAT_MAX = 1_000;
-/** Heavier than that, a set of characters becomes a rule of its own when it is used. */
+/** A character set with a longer text becomes a rule when it is used. */
 const CLASS_WEIGHT_MAX = 40;
 
-/** Makes terms, and joins what stands side by side: `a` `a{2}` is `a{3}`, two characters are one set. */
+/** Builds hash-consed expressions and simplifies them: `a` `a{2}` becomes `a{3}`, `a|b` becomes `[ab]`. */
 export class ExpressionBuilder {
   readonly empty: InternedExpression;
   private readonly sink: RuleSink;
@@ -99,7 +99,7 @@ export class ExpressionBuilder {
     return term;
   }
 
-  /** `item` so many times. Large counts are made of blocks, so that llama.cpp makes few rules. */
+  /** Repeats `item`. Large counts consist of blocks, so that llama.cpp creates few rules. */
   repeat(item: InternedExpression, min: number, max: number | undefined): InternedExpression {
     if (item === this.empty || max === 0) return this.empty;
     if (min === 1 && max === 1) return item;
@@ -112,7 +112,7 @@ export class ExpressionBuilder {
     ]);
   }
 
-  /** The term as the name of a rule, which is set once for equal terms. */
+  /** Returns a reference to a rule with this expression as body; equal expressions share the rule. */
   extractRule(term: InternedExpression, hint: string): InternedExpression {
     if (term.expression.kind === "rule") return term;
     const before = this.rules.get(term.id);
@@ -133,7 +133,7 @@ export class ExpressionBuilder {
     ]);
   }
 
-  /** So many or fewer: some blocks, and then enough single ones to reach every length between them. */
+  /** Repeats up to `count` times: several blocks, then single items for the lengths in between. */
   private repeatUpTo(item: InternedExpression, count: number): InternedExpression {
     if (count <= REPEAT_MAX) return this.internRepeat(item, 0, count);
     const size = computeBlockSize(count);
@@ -164,7 +164,7 @@ export class ExpressionBuilder {
     return term;
   }
 
-  /** llama.cpp copies what is repeated, and multiplies the counts of repetitions within one rule. */
+  /** Extracts a rule if needed: llama.cpp copies repeated items, and multiplies nested counts in one rule. */
   private toRepeatable(item: InternedExpression): InternedExpression {
     const { kind } = item.expression;
     const small = kind === "rule" || kind === "literal" || kind === "class";
@@ -178,7 +178,7 @@ export class ExpressionBuilder {
     const before = this.repeats.get(left.id) ?? { item: left, min: 1, max: 1 };
     const after = this.repeats.get(right.id) ?? { item: right, min: 1, max: 1 };
     if (before.item !== after.item) return undefined;
-    // A literal twice is best written as a longer literal, unless it is counted anyway.
+    // Two equal literals become a longer literal, unless one of them is a counted repetition.
     const counted = this.repeats.has(left.id) || this.repeats.has(right.id);
     if (!counted && left.expression.kind === "literal") return undefined;
     const min = before.min + after.min;

@@ -1,26 +1,26 @@
 import type { ExpressionBuilder, InternedExpression } from "./expression-builder.ts";
 import { FINAL_NODE, type StateGraph } from "./state-graph.ts";
 
-/** A run that does not end as it went on is counted only if it saves at least so many rules. */
+/** A run with an uneven end is folded only if it saves at least this many rules. */
 const UNEVEN_RUN_MIN = 8;
 
 /**
- * Finds the counted repetitions and the chains that an automaton has unrolled, and makes one edge of each:
- * `[a-z]{1,2000}` is one edge again instead of 2,001 states. Nothing is unfolded: the graph only shrinks.
+ * Finds counted repetitions and chains that the automaton has unrolled, and replaces each by one edge:
+ * `[a-z]{1,2000}` becomes one edge instead of 2,001 states. The graph only shrinks.
  */
 export function foldGraph(graph: StateGraph, builder: ExpressionBuilder): void {
   let before: number;
   do {
     before = graph.edgesByNode.size;
-    // Nodes that are taken out on the way are not met any more.
+    // The iteration skips nodes that are removed meanwhile.
     for (const node of graph.edgesByNode.keys()) foldRuns(graph, builder, node);
     for (const node of graph.edgesByNode.keys()) foldChain(graph, builder, node);
   } while (graph.edgesByNode.size < before);
 }
 
 /**
- * A run: from node to node the same term is read, and each offers the same other ways. `C?` is the
- * shortest. It ends evenly where the last node offers those other ways and no more.
+ * Folds runs from `first`. In a run, each node reads the same expression to the next node and has the same other
+ * edges; the shortest run is `C?`. The run ends evenly if the last node has only those other edges.
  */
 function foldRuns(graph: StateGraph, builder: ExpressionBuilder, first: number): void {
   for (const [second, step] of graph.getEdges(first)) {
@@ -49,7 +49,7 @@ function foldRuns(graph: StateGraph, builder: ExpressionBuilder, first: number):
   }
 }
 
-/** Takes all but the first of these neighbours out, with the edge that led to them. */
+/** Removes all nodes of the run except the first, and the edge from the first to the second. */
 function removeRun(graph: StateGraph, nodes: readonly number[]): void {
   const [first = FINAL_NODE, ...rest] = nodes;
   for (const to of graph.getEdges(first).keys()) graph.removeEdge(first, to);
@@ -57,8 +57,8 @@ function removeRun(graph: StateGraph, nodes: readonly number[]): void {
 }
 
 /**
- * The nodes of a run that begins at `first` and goes to `second`; `after` is where it leads to if it does
- * not end evenly.
+ * Returns the nodes of a run from `first` to `second` and beyond; `after` is the node that follows a run
+ * with an uneven end.
  */
 function findRun(
   graph: StateGraph,
@@ -75,7 +75,7 @@ function findRun(
     const [source, another] = node === FINAL_NODE ? [] : graph.getSources(node);
     const alone = source === nodes.at(-1) && another === undefined;
     const next = node === FINAL_NODE ? "other" : continueRun(graph.getEdges(node), others, step);
-    // The last node may have other ways in: it stays as it is.
+    // The last node may have other incoming edges, so it is kept.
     if (next === "end" && node !== first) return { nodes: [...nodes, node], after: undefined };
     if (typeof next === "string" || next === node || !alone || node === first) {
       return { nodes, after: node };
@@ -85,7 +85,7 @@ function findRun(
   }
 }
 
-/** Where the run goes on from a node with these edges. */
+/** Returns the next node of the run from a node with these edges. */
 function continueRun(
   edges: ReadonlyMap<number, InternedExpression>,
   others: ReadonlyMap<number, InternedExpression>,
@@ -102,13 +102,13 @@ function continueRun(
   return same === others.size ? next : "other";
 }
 
-/** Joins an edge with the nodes after it that have no other way in and one way out. */
+/** Joins an edge with the following nodes that have one incoming and one outgoing edge. */
 function foldChain(graph: StateGraph, builder: ExpressionBuilder, first: number): void {
   for (const [second, step] of graph.getEdges(first)) {
     const others = new Map(graph.getEdges(first));
     others.delete(second);
     const parts = [step];
-    const taken: number[] = [];
+    const removedNodes: number[] = [];
     let node = second;
     while (
       node !== FINAL_NODE &&
@@ -119,18 +119,18 @@ function foldChain(graph: StateGraph, builder: ExpressionBuilder, first: number)
       const edges = new Map(graph.getEdges(node));
       const loop = edges.get(node);
       edges.delete(node);
-      const [way] = edges;
-      if (edges.size !== 1 || way === undefined || taken.includes(node)) break;
-      // The end of a run whose steps are not folded yet: `foldRuns` makes better of it.
-      if (loop === undefined && others.get(way[0]) === way[1] && others.size === 1) break;
+      const [edge] = edges;
+      if (edges.size !== 1 || edge === undefined || removedNodes.includes(node)) break;
+      // This is the end of a run that is not folded yet; `foldRuns` gives a better result.
+      if (loop === undefined && others.get(edge[0]) === edge[1] && others.size === 1) break;
       if (loop !== undefined) parts.push(builder.repeat(loop, 0, undefined));
-      parts.push(way[1]);
-      taken.push(node);
-      node = way[0];
+      parts.push(edge[1]);
+      removedNodes.push(node);
+      node = edge[0];
     }
-    if (taken.length === 0) continue;
+    if (removedNodes.length === 0) continue;
     graph.removeEdge(first, second);
-    for (const one of taken) graph.removeNode(one);
+    for (const one of removedNodes) graph.removeNode(one);
     graph.addEdge(first, node, builder.sequence(parts));
   }
 }

@@ -3,9 +3,9 @@ import { Budget, UnsupportedConstructError } from "./budget.ts";
 import { getPatternAutomaton } from "./pattern-automaton.ts";
 
 /**
- * The texts of a format. `produced` is a part of what the standard allows and of what Ajv accepts, that has
- * in it what people write; `accepted` is about what Ajv accepts, and never less: what is not in it is
- * certainly wrong. Throws UnsupportedTextError for a name that is not here.
+ * Returns the automaton of a format. `produced` is a common subset of the standard and of Ajv that contains
+ * the usual spellings. `accepted` contains at least all texts that Ajv accepts, so that all other texts
+ * are certainly invalid. Throws UnsupportedConstructError for an unknown format.
  */
 export function getFormatAutomaton(name: string, breadth: FormatBreadth): Automaton {
   const key = `${breadth} ${name}`;
@@ -14,10 +14,10 @@ export function getFormatAutomaton(name: string, breadth: FormatBreadth): Automa
   const produced = producedPatterns.get(name);
   if (produced === undefined) {
     const names = [...producedPatterns.keys()].join(", ");
-    throw new UnsupportedConstructError(`is not one of the formats that are enforced: ${names}`);
+    throw new UnsupportedConstructError(`is not one of the supported formats: ${names}`);
   }
   const pattern = breadth === "produced" ? produced : (acceptedPatterns.get(name) ?? produced);
-  // The same every time, and kept: it is not part of what one schema may cost.
+  // The automaton is cached for all schemas, so it does not count towards the budget of one.
   const automaton = getPatternAutomaton(`^(?:${pattern})$`, new Budget());
   automatonCache.set(key, automaton);
   return automaton;
@@ -27,7 +27,7 @@ export type FormatBreadth = "produced" | "accepted";
 
 const automatonCache = new Map<string, Automaton>();
 
-/** A year that ends in 00 is a leap year where the digits before it are a multiple of four. */
+/** A year that ends in 00 is a leap year if its first two digits are a multiple of four. */
 const multipleOfFour = "(?:[02468][048]|[13579][26])";
 const leapYear = `(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|${multipleOfFour}00)`;
 const date =
@@ -35,28 +35,28 @@ const date =
   "(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))|" +
   `${leapYear}-02-29)`;
 
-/** Fractions of up to nine digits: more than any clock has. Leap seconds where it is midnight in UTC. */
+/** Fractions of up to nine digits, more than clocks provide. Leap seconds only at midnight in UTC. */
 const fraction = "(?:\\.\\d{1,9})?";
 const hour = "(?:[01]\\d|2[0-3])";
 const time =
   `(?:${hour}:[0-5]\\d:[0-5]\\d${fraction}(?:Z|[+-]${hour}:[0-5]\\d)|` +
   `23:59:60${fraction}(?:Z|[+-]00:00))`;
 
-/** As RFC 3339's grammar has it: no unit between two others is left out. */
+/** Durations as in RFC 3339's grammar, which does not allow leaving out a unit between two others. */
 const count = "\\d{1,9}";
 const durationTime = `T(?:${count}H(?:${count}M(?:${count}S)?)?|${count}M(?:${count}S)?|${count}S)`;
 const durationDate = `(?:${count}Y(?:${count}M(?:${count}D)?)?|${count}M(?:${count}D)?|${count}D)`;
 const duration = `P(?:${count}W|${durationDate}(?:${durationTime})?|${durationTime})`;
 
 /**
- * Labels without two hyphens in a row. At most 61 characters each, and four of them are at most 247: both
- * below the limits of DNS, without counting either.
+ * Labels without two consecutive hyphens. A label has at most 61 characters and four labels at most 247,
+ * both below DNS limits, so that neither has to be counted.
  */
 const label = "[A-Za-z0-9](?:-?[A-Za-z0-9]){0,30}";
 const atext = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]";
 const email = `${atext}(?:\\.?${atext}){0,39}@(?:${label}\\.){1,3}${label}`;
 
-/** At most 63 characters as a whole, so that no label can be longer than that. */
+/** At most 63 characters in total, so that no label can be longer. */
 const hostname = "(?=.{1,63}$)[A-Za-z0-9](?:[-.]?[A-Za-z0-9])*";
 
 const octet = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
@@ -68,7 +68,7 @@ const hexGroups = (most: number): string =>
   most === 0 ? "" : `(?:${hexGroup}(?::${hexGroup}){0,${most - 1}})?`;
 const leadingHexGroups = (many: number): string =>
   many === 0 ? "" : `${hexGroup}(?::${hexGroup}){${many - 1}}`;
-/** Eight groups, or up to seven with `::` for the rest, or an IPv4 address in IPv6's clothes. */
+/** Eight groups, up to seven groups with `::` for the rest, or an IPv4-mapped address. */
 const ipv6 = [
   `${hexGroup}(?::${hexGroup}){7}`,
   ...[0, 1, 2, 3, 4, 5, 6, 7].map(
@@ -78,7 +78,7 @@ const ipv6 = [
 ].join("|");
 
 const uuid = `${hex}{8}-(?:${hex}{4}-){3}${hex}{12}`;
-/** Of one version, as Pydantic names them. */
+/** Returns the format name and the pattern of one UUID version, named like Pydantic's formats. */
 const uuidPattern = (version: number): [string, string] => [
   `uuid${version}`,
   `${hex}{8}-${hex}{4}-${version}${hex}{3}-[89ABab]${hex}{3}-${hex}{12}`,
@@ -116,7 +116,7 @@ const acceptedTime = `${hour}:[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?(?:[Zz]|[+-]${
 const acceptedLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const endlessLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?";
 
-/** Where Ajv accepts more than is produced. */
+/** The formats for which Ajv accepts more texts than Berth generates. */
 const acceptedPatterns: ReadonlyMap<string, string> = new Map(
   Object.entries({
     time: acceptedTime,

@@ -6,14 +6,14 @@ import {
 } from "./code-points.ts";
 import type { ExpressionBuilder, InternedExpression } from "./expression-builder.ts";
 
-/** What a JSON string cannot hold as it is. */
+/** The code points that must be escaped in a JSON string. */
 const escapedCodePoints: CodePoints = [
   [0x00, 0x1f],
   [0x22, 0x22],
   [0x5c, 0x5c],
 ];
 
-/** Those of them that JSON.stringify writes as a backslash and one character. */
+/** The escapes that JSON.stringify writes as a backslash and one character. */
 const shortEscapes: readonly (readonly [character: string, letter: string])[] = [
   ["\b", "b"],
   ["\t", "t"],
@@ -30,8 +30,8 @@ const unicodeEscapes = subtractCodePoints(
 );
 
 /**
- * One character out of a set as it stands in a JSON string, in one spelling for each, the one that
- * JSON.stringify writes. Heavy sets become a rule.
+ * Compiles one character of a set as written in a JSON string, only in the spelling of JSON.stringify.
+ * Large sets become a rule.
  */
 export function compileJsonCharacter(
   points: CodePoints,

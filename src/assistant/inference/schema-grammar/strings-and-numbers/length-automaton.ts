@@ -3,13 +3,13 @@ import { type Automaton, combineAutomata, exploreStates } from "./automaton.ts";
 import type { Budget } from "./budget.ts";
 import { minimise } from "./minimise.ts";
 
-/** In code points, both ends included. */
+/** A range of lengths in code points, inclusive. */
 export interface LengthRange {
   readonly min: number;
   readonly max: number | undefined;
 }
 
-/** About what a grammar of one rule a state may come to. */
+/** The approximate number of states that a grammar with a rule for each state may have. */
 const PRODUCT_STATES_MAX = 8_000;
 
 function buildLengthAutomaton({ min, max }: LengthRange, budget: Budget): Automaton {
@@ -28,9 +28,9 @@ function buildLengthAutomaton({ min, max }: LengthRange, budget: Budget): Automa
 }
 
 /**
- * The texts of the language that have such a length. From one of them that is longer than `min` by the
- * number of states or more, a loop can be cut out that leaves it long enough: so the shortest is below
- * that, and a smaller maximum, above that, loses no language as a whole.
+ * Restricts the language to texts of these lengths. If a maximum needs too many states, a smaller one is
+ * used. That never makes the language empty: a text that is longer than `min` by at least the number of
+ * states contains a loop that can be removed, so a shorter text exists.
  */
 export function restrictLength(language: Automaton, range: LengthRange, budget: Budget): Automaton {
   if (range.min === 0 && range.max === undefined) return language;
@@ -47,13 +47,13 @@ export function restrictLength(language: Automaton, range: LengthRange, budget: 
   );
 }
 
-/** Lengths of the shortest and the longest text; `longest` is infinite where there is a loop. */
+/** Returns the lengths of the shortest and the longest text; `longest` is infinite if there is a loop. */
 function measureLengths(automaton: Automaton): { shortest: number; longest: number } {
   const symbols = automaton.alphabet.length;
   let layer = new Set([0]);
   let shortest = Number.POSITIVE_INFINITY;
   let longest = 0;
-  // A minimal automaton has no states that lead nowhere, so a walk as long as there are states has looped.
+  // A minimal automaton has no dead states, so a walk with as many steps as states contains a loop.
   for (let length = 0; layer.size > 0; length += 1) {
     if (length >= automaton.size) return { shortest, longest: Number.POSITIVE_INFINITY };
     const next = new Set<number>();

@@ -4,7 +4,7 @@ import type { Budget } from "./budget.ts";
 import { toCodePoints } from "./code-points.ts";
 import { minimise } from "./minimise.ts";
 
-/** Exactly these texts. One that holds a lone surrogate is none that a JSON text can hold, and is left out. */
+/** Builds an automaton of exactly these texts, except those with a lone surrogate, which JSON cannot contain. */
 export function buildLiteralAutomaton(texts: readonly string[], budget: Budget): Automaton {
   const root: TrieNode = { ends: false, symbols: new Map(), number: 0 };
   const wanted = texts.filter((text) => !/\p{Surrogate}/u.test(text));

@@ -3,14 +3,14 @@ import { type Automaton, nextState } from "./automaton.ts";
 import { TooLargeError } from "./budget.ts";
 
 /**
- * What lookaheads still ask of the rest of the text: for each that was passed, the state of its automaton.
- * Sets of them are numbered; 0 is the empty set.
+ * The pending lookaheads, each as a state of its automaton, which the rest of the text must satisfy. Sets of
+ * pending lookaheads are numbered; 0 is the empty set.
  */
 export class LookaheadStates {
   private readonly automata: readonly Automaton[];
   private readonly symbols: readonly Int32Array[];
   private readonly limit: number;
-  /** Of each automaton and state, whether every text is accepted from there: nothing more is asked. */
+  /** Flags by automaton and state: 1 if every text is accepted from there, which satisfies the lookahead. */
   private readonly satisfied: readonly Uint8Array[];
   private readonly sets: (readonly LookaheadState[])[] = [[]];
   private readonly numberByKey = new Map<string, number>([["", 0]]);
@@ -23,12 +23,12 @@ export class LookaheadStates {
     this.satisfied = automata.map((automaton) => findSatisfiedStates(automaton));
   }
 
-  /** The set with one obligation more. */
+  /** Returns the set with one more lookahead, at the start of its automaton. */
   add(set: number, automaton: number): number {
     return this.numberOfSet([...(this.sets[set] ?? []), { automaton, state: 0 }]);
   }
 
-  /** The set after a symbol; undefined: the symbol breaks an obligation. */
+  /** Returns the set after a symbol; undefined if the symbol violates a lookahead. */
   advance(set: number, symbol: number): number | undefined {
     if (set === 0) return 0;
     const key = `${set}/${symbol}`;
@@ -42,7 +42,7 @@ export class LookaheadStates {
     return result;
   }
 
-  /** Whether the text may end here. */
+  /** Returns true if the text may end with this set pending. */
   canEnd(set: number): boolean {
     return (this.sets[set] ?? []).every(
       ({ automaton, state }) => this.automata[automaton]?.accepting[state] === 1,
@@ -57,9 +57,9 @@ export class LookaheadStates {
 
   private numberOfSet(states: readonly LookaheadState[]): number {
     const open = new Map<string, LookaheadState>();
-    for (const obligation of states) {
-      const { automaton, state } = obligation;
-      if (this.satisfied[automaton]?.[state] !== 1) open.set(`${automaton}:${state}`, obligation);
+    for (const lookahead of states) {
+      const { automaton, state } = lookahead;
+      if (this.satisfied[automaton]?.[state] !== 1) open.set(`${automaton}:${state}`, lookahead);
     }
     const key = [...open.keys()].toSorted().join();
     let number = this.numberByKey.get(key);

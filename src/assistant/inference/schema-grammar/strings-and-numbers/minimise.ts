@@ -3,9 +3,9 @@ import type { Automaton } from "./automaton.ts";
 import { normalizeCodePoints } from "./code-points.ts";
 
 /**
- * The smallest automaton of the same language: states that lead nowhere are gone, states that cannot be
- * told apart are one (Hopcroft's algorithm), and so are symbols that make no difference. States are
- * numbered in the order in which they are met, so equal languages give equal automata.
+ * Returns the minimal automaton of the same language: without dead states, and with equivalent states
+ * (Hopcroft's algorithm) and equivalent symbols merged. States are numbered in the order of a walk from the
+ * start, so that equal languages give equal automata.
  */
 export function minimise(automaton: Automaton): Automaton {
   const merged = mergeSymbols(automaton);
@@ -13,13 +13,13 @@ export function minimise(automaton: Automaton): Automaton {
   return mergeSymbols(quotient(merged, blocks));
 }
 
-/** Gives each state the number of its block. The state past the last is the one where nothing goes on. */
+/** Returns the block number of each state; the additional last state is the dead state. */
 function equivalentStates(automaton: Automaton): Int32Array {
   const symbols = automaton.alphabet.length;
   const sink = automaton.size;
   const count = sink + 1;
   const before = predecessors(automaton);
-  // Members of a block are neighbours in `order`; `place` is the inverse of `order`.
+  // The members of a block are adjacent in `order`; `place` is the inverse of `order`.
   const order = new Int32Array(count);
   const place = new Int32Array(count);
   const block = new Int32Array(count);
@@ -61,7 +61,7 @@ function equivalentStates(automaton: Automaton): Int32Array {
         const from = first[home] ?? 0;
         const to = end[home] ?? 0;
         if (size === to - from) continue;
-        // The marked members stand in front; the smaller half becomes the new block.
+        // The marked members come first; the smaller half becomes the new block.
         const added = first.length;
         const frontIsSmaller = size <= to - from - size;
         first.push(frontIsSmaller ? from : from + size);
@@ -72,7 +72,7 @@ function equivalentStates(automaton: Automaton): Int32Array {
           block[order[at] ?? 0] = added;
         }
         marked.push(0);
-        // Either half tells apart as much as the other; where the old one still waits, both do now.
+        // One half is enough as a splitter; if the old block is still in the work list, both are now.
         work.push(added);
       }
     }
@@ -89,7 +89,7 @@ function swap(order: Int32Array, place: Int32Array, a: number, b: number): void 
   place[left] = b;
 }
 
-/** For each state and symbol the states that come from there; the sink's row is included. */
+/** Returns the predecessors of each state by symbol, including those of the dead state. */
 function predecessors(automaton: Automaton): { starts: Int32Array; states: Int32Array } {
   const symbols = automaton.alphabet.length;
   const sink = automaton.size;
@@ -120,7 +120,7 @@ function predecessors(automaton: Automaton): { starts: Int32Array; states: Int32
   return { starts, states };
 }
 
-/** One state for each block, in the order in which a walk from the start meets them. */
+/** Builds the automaton with one state for each block, in the order of a walk from the start. */
 function quotient(automaton: Automaton, blocks: Int32Array): Automaton {
   const symbols = automaton.alphabet.length;
   const dead = blocks[automaton.size] ?? -1;
@@ -153,7 +153,7 @@ function quotient(automaton: Automaton, blocks: Int32Array): Automaton {
   };
 }
 
-/** Joins symbols that lead to the same states from everywhere. */
+/** Merges symbols that have the same transitions in all states. */
 function mergeSymbols(automaton: Automaton): Automaton {
   const symbols = automaton.alphabet.length;
   const groups = new Map<string, number[]>();

@@ -11,26 +11,26 @@ import {
 import type { UnitRange } from "./digit-automata.ts";
 
 /**
- * So many digits of one number are kept apart when it is read into a double. Bounds hold beyond that too:
- * reading never turns the smaller of two numbers into the larger.
+ * Numbers with at most this many digits are distinct as doubles. Bounds also hold for longer numbers,
+ * because the conversion to a double is monotonic.
  */
 const EXACT_DIGITS = 15;
-/** Every integer of so many digits is one of 64 bits. */
+/** Every integer with this many digits fits into 64 bits. */
 const INTEGER_DIGITS = 18;
-/** Bounds so far out, such as the largest double, bind nothing that is produced, exponents included. */
+/** Larger bounds, such as the largest double, have no effect on generated numbers, even with exponents. */
 const IGNORED_BOUND_MIN = 1e120;
-/** As many digits before the point are produced to reach up to a bound; without need, none. */
+/** The maximum number of digits before the point that are generated to reach a bound. */
 const BOUND_DIGITS_MAX = 25;
-/** As many as a bound of 10^-40 takes, and some to differ from it. */
+/** Enough places for a bound of 10^-40, and for numbers that differ from it. */
 const PLACES_MAX = 60;
 
-/** How the numbers of a set of constraints are written; the range is one of signed units. */
+/** The syntax of the numbers that meet a set of constraints; the range is in signed units. */
 export interface NumberSyntax extends UnitRange {
-  /** In units; 1 where every number will do. */
+  /** The required divisor in units; 1 if every number is allowed. */
   readonly modulus: bigint;
-  /** The signs in front of which a number with an exponent may stand. */
+  /** The signs with which numbers with an exponent are allowed. */
   readonly exponents: readonly ("" | "-")[];
-  /** Whether all numbers that meet the constraints are in the range, so that none in it is none at all. */
+  /** True if the range contains all numbers that meet the constraints. */
   readonly isComplete: boolean;
 }
 
@@ -40,7 +40,7 @@ interface Bound {
   readonly exclusive: boolean;
 }
 
-/** Undefined where the bounds leave nothing. */
+/** Undefined if the bounds exclude every number. */
 export function deriveNumberSyntax(constraints: NumberConstraints): NumberSyntax | undefined {
   const lowest = tighterBound(constraints.minimum, constraints.exclusiveMinimum, Math.max);
   const highest = tighterBound(constraints.maximum, constraints.exclusiveMaximum, Math.min);
@@ -56,7 +56,7 @@ export function deriveNumberSyntax(constraints: NumberConstraints): NumberSyntax
   const wantedTo = high === undefined ? undefined : findFirstUnit(high, places, "down");
   const largestUnits = (inner: Bound | undefined, outer: Bound | undefined) =>
     computeLargestUnits(constraints, step, places, inner, outer);
-  // What is nearer to zero on each side decides how many digits the numbers beyond it need.
+  // On each side, the bound nearer to zero determines how many digits the numbers beyond it need.
   const least = -largestUnits(high !== undefined && high.value < 0 ? high : undefined, low);
   const greatest = largestUnits(low !== undefined && low.value > 0 ? low : undefined, high);
   const from = wantedFrom === undefined || wantedFrom < least ? least : wantedFrom;
@@ -86,7 +86,7 @@ function tighterBound(
   return { value, decimal: toDecimal(value), exclusive: value === exclusive };
 }
 
-/** An exclusive bound past 2^53 is taken one double further, and what lies between is not looked at. */
+/** Returns true for an exclusive bound above 2^53, which is moved to the next double. */
 function isRounded(bound: Bound | undefined): boolean {
   return bound !== undefined && bound.exclusive && Math.abs(bound.value) >= 2 ** 53;
 }
@@ -99,7 +99,7 @@ function countPlaces(
   if (constraints.integer) return 0;
   if (step !== undefined) {
     if (step.scale <= PLACES_MAX) return step.scale;
-    throw new UnsupportedConstructError(`has more than ${PLACES_MAX} places`);
+    throw new UnsupportedConstructError(`has more than ${PLACES_MAX} decimal places`);
   }
   const decimals = bounds.flatMap((bound) => (bound === undefined ? [] : [bound.decimal]));
   const whole = Math.max(1, ...decimals.map(countWholeDigits));
@@ -108,13 +108,13 @@ function countPlaces(
   return wanted <= usual ? usual : Math.min(PLACES_MAX, wanted + 2);
 }
 
-/** The first unit within a bound. */
+/** Returns the first unit within a bound. */
 function findFirstUnit(bound: Bound, places: number, rounding: "up" | "down"): bigint {
   const { value, decimal, exclusive } = bound;
   if (!exclusive) return scaleDecimal(decimal, places, rounding);
   const isApart = Math.abs(value) < 2 ** 53 && countWholeDigits(decimal) + places <= EXACT_DIGITS;
   if (value !== 0 && places > 0 && !isApart) {
-    // A text this side of the bound could be read as the bound itself; not one as far as the next double.
+    // A text between the bound and the next double could be read as the bound itself.
     return scaleDecimal(toDecimal(nextDouble(value, rounding)), places, rounding);
   }
   if (Math.abs(value) >= 2 ** 53) {
@@ -124,7 +124,7 @@ function findFirstUnit(bound: Bound, places: number, rounding: "up" | "down"): b
   return scaleDecimal(decimal, places, opposite) + (rounding === "up" ? 1n : -1n);
 }
 
-/** How far from zero numbers go on one side. */
+/** Returns the largest absolute value in units on one side of zero. */
 function computeLargestUnits(
   constraints: NumberConstraints,
   step: Decimal | undefined,
@@ -142,11 +142,11 @@ function computeLargestUnits(
     outerDigits <= BOUND_DIGITS_MAX ? outerDigits : 0,
   );
   if (step === undefined) return powerOfTen(digits + places) - 1n;
-  // A multiple is one only if it is read exactly.
+  // A multiple must be exact as a double.
   return powerOfTen(EXACT_DIGITS) - 1n;
 }
 
-/** Of how many units a number is a multiple if it is one of the step. */
+/** Returns the step in units, as the divisor of allowed numbers. */
 function computeModulus(step: Decimal, places: number): bigint {
   const units = step.digits * powerOfTen(places);
   return units / greatestCommonDivisor(units, powerOfTen(step.scale));

@@ -1,41 +1,58 @@
+import { type AST, RegExpParser } from "@eslint-community/regexpp";
 import { UnsupportedConstructError } from "./budget.ts";
-import { toSingleCodePoint } from "./code-points.ts";
-import { parseClass } from "./parse-regex-class.ts";
-import { parseEscape } from "./parse-regex-escape.ts";
-import { PatternReader } from "./pattern-reader.ts";
+import {
+  type CodePoints,
+  complementCodePoints,
+  normalizeCodePoints,
+  supplementaryCodePoints,
+  toSingleCodePoint,
+} from "./code-points.ts";
 import { makeChoice, makeSequence, type RegexNode } from "./regex-syntax.ts";
-import { nonLineTerminators, wordCharacters } from "./unicode-sets.ts";
+import {
+  digits,
+  getPropertyCodePoints,
+  nonLineTerminators,
+  whiteSpace,
+  wordCharacters,
+} from "./unicode-sets.ts";
 
-/** Far longer than patterns that people write; the parser calls itself for each group. */
+/** Far longer than patterns that people write. */
 const LENGTH_MAX = 8_192;
+/** The parser calls itself for each group. */
 const DEPTH_MAX = 100;
+
+const escapedSets = { digit: digits, space: whiteSpace, word: wordCharacters };
+const parser = new RegExpParser();
 
 export interface ParsedRegex {
   readonly root: RegexNode;
-  /** False where the pattern is only valid without the flag `u`: it then counts UTF-16 units. */
+  /** False if the pattern is only valid without the flag `u`: it then reads UTF-16 units. */
   readonly unicode: boolean;
 }
 
 /**
- * Reads an ECMA-262 pattern with the flag `u`, as JSON Schema recommends; where it is only valid without
- * (`\-` outside of a class, as people like to write), without. Throws UnsupportedTextError for what is no
- * pattern, and for what no automaton can do.
+ * Parses an ECMA-262 pattern with the flag `u`, as JSON Schema recommends, or without it if the pattern
+ * is only valid without (`\-` outside of a class). Throws UnsupportedConstructError if the pattern is
+ * invalid, too long, nested too deeply, or has a construct that no automaton can match.
  */
 export function parseRegex(source: string): ParsedRegex {
   if (source.length > LENGTH_MAX) {
     throw new UnsupportedConstructError(`is longer than ${LENGTH_MAX} characters`);
   }
   const unicode = isValidRegex(source, "u");
-  if (!unicode && !isValidRegex(source, "")) {
-    throw new UnsupportedConstructError("is not a valid ECMA-262 regular expression");
+  if (!unicode && !isValidRegex(source, "")) throw invalidRegex();
+  if (measureDepth(source) > DEPTH_MAX) {
+    throw new UnsupportedConstructError(`has groups nested deeper than ${DEPTH_MAX}`);
   }
-  const reader = new PatternReader(source, unicode);
-  const root = parseChoice(reader, 0);
-  if (!reader.isAtEnd())
-    throw new UnsupportedConstructError("is not a valid ECMA-262 regular expression");
-  return { root, unicode };
+  if (!unicode && /[\u{10000}-\u{10FFFF}]/u.test(source)) {
+    throw new UnsupportedConstructError(
+      "has a character past U+FFFF and is only valid without the flag u, where that is two units",
+    );
+  }
+  return { root: convertChoice(parsePattern(source, unicode), unicode), unicode };
 }
 
+/** The JavaScript engine decides what is valid: the same engine validates the answer later. */
 function isValidRegex(source: string, flags: string): boolean {
   try {
     return new RegExp(source, flags).source !== "";
@@ -44,73 +61,121 @@ function isValidRegex(source: string, flags: string): boolean {
   }
 }
 
-function parseChoice(reader: PatternReader, depth: number): RegexNode {
-  if (depth > DEPTH_MAX) {
-    throw new UnsupportedConstructError(`has groups nested deeper than ${DEPTH_MAX}`);
+function parsePattern(source: string, unicode: boolean): AST.Pattern {
+  try {
+    return parser.parsePattern(source, 0, source.length, { unicode });
+  } catch {
+    throw invalidRegex();
   }
-  const options: RegexNode[] = [];
-  do options.push(parseSequence(reader, depth));
-  while (reader.skip("|"));
+}
+
+function invalidRegex(): UnsupportedConstructError {
+  return new UnsupportedConstructError("is not a valid ECMA-262 regular expression");
+}
+
+/** Returns how deep groups are nested in a valid pattern; the parser would overflow the stack first. */
+function measureDepth(source: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (const [token] of source.matchAll(/\\.|\[(?:\\.|[^\\\]])*\]|[()]/gs)) {
+    if (token === "(") deepest = Math.max(deepest, ++depth);
+    else if (token === ")") depth--;
+  }
+  return deepest;
+}
+
+function convertChoice(
+  { alternatives }: { readonly alternatives: readonly AST.Alternative[] },
+  unicode: boolean,
+): RegexNode {
+  const options = alternatives.map(({ elements }) =>
+    makeSequence(elements.map((element) => convertElement(element, unicode))),
+  );
   return makeChoice(options);
 }
 
-function parseSequence(reader: PatternReader, depth: number): RegexNode {
-  const items: RegexNode[] = [];
-  while (!reader.isAtEnd() && !reader.startsWith("|") && !reader.startsWith(")")) {
-    items.push(parseQuantified(reader, depth));
+function convertElement(element: AST.Element, unicode: boolean): RegexNode {
+  switch (element.type) {
+    case "Character":
+      return { kind: "class", points: toSingleCodePoint(getValue(element)) };
+    case "CharacterSet":
+      return { kind: "class", points: toSet(element) };
+    case "CharacterClass":
+      return { kind: "class", points: toClass(element, unicode) };
+    case "Quantifier": {
+      const item = convertElement(element.element, unicode);
+      const max = element.max === Number.POSITIVE_INFINITY ? undefined : element.max;
+      return { kind: "repeat", item, min: element.min, max };
+    }
+    case "Group":
+      if (element.modifiers === null) return convertChoice(element, unicode);
+      throw new UnsupportedConstructError("has a group with modifiers, which is not supported");
+    case "CapturingGroup":
+      return convertChoice(element, unicode);
+    case "Assertion":
+      if ("alternatives" in element) {
+        const kind = element.kind === "lookahead" ? "ahead" : "behind";
+        return { kind, item: convertChoice(element, unicode), negated: element.negate };
+      }
+      return element.kind === "word" ? makeWordBoundary(element.negate) : { kind: element.kind };
+    case "Backreference":
+      if (typeof element.ref === "number") throw numberedEscape();
+      throw new UnsupportedConstructError("has a backreference, which is not supported");
+    case "ExpressionCharacterClass":
+      // The syntax of the flag `v` only.
+      throw invalidRegex();
   }
-  return makeSequence(items);
 }
 
-function parseQuantified(reader: PatternReader, depth: number): RegexNode {
-  const item = parseAtom(reader, depth);
-  const quantifier = parseQuantifier(reader);
-  if (quantifier === undefined) return item;
-  reader.skip("?");
-  return { kind: "repeat", item, ...quantifier };
-}
-
-function parseQuantifier(
-  reader: PatternReader,
-): { min: number; max: number | undefined } | undefined {
-  if (reader.skip("*")) return { min: 0, max: undefined };
-  if (reader.skip("+")) return { min: 1, max: undefined };
-  if (reader.skip("?")) return { min: 0, max: 1 };
-  // `{` that begins no quantifier is a character, without the flag `u`.
-  const counted = reader.match(/\{(\d+)(,?)(\d*)\}/y);
-  if (counted === undefined) return undefined;
-  const [, from = "", comma = "", to = ""] = counted;
-  const min = Number(from);
-  if (comma === "") return { min, max: min };
-  return { min, max: to === "" ? undefined : Number(to) };
-}
-
-function parseAtom(reader: PatternReader, depth: number): RegexNode {
-  if (reader.skip("^")) return { kind: "start" };
-  if (reader.skip("$")) return { kind: "end" };
-  if (reader.skip(".")) return { kind: "class", points: nonLineTerminators };
-  if (reader.skip("(")) return parseGroup(reader, depth);
-  if (reader.skip("[")) return { kind: "class", points: parseClass(reader) };
-  if (reader.skip("\\b")) return makeWordBoundary(false);
-  if (reader.skip("\\B")) return makeWordBoundary(true);
-  if (reader.skip("\\")) return { kind: "class", points: parseEscape(reader, "outside") };
-  return { kind: "class", points: toSingleCodePoint(reader.next()) };
-}
-
-function parseGroup(reader: PatternReader, depth: number): RegexNode {
-  const lookaround = reader.match(/\?(<?)([=!])/y);
-  const isPlain =
-    lookaround !== undefined || reader.skip("?:") || reader.match(/\?<[^>]*>/y) !== undefined;
-  if (!isPlain && reader.startsWith("?")) {
-    throw new UnsupportedConstructError("has a group with modifiers, which is not supported");
+function getValue({ raw, value }: AST.Character): number {
+  if (/^\\(?:[1-9]|0\d)/.test(raw)) throw numberedEscape();
+  // The parser reads the backslash of such an escape as a character.
+  if (/^\\(?:c[^A-Za-z])?$/.test(raw)) {
+    throw new UnsupportedConstructError("has \\c without a letter");
   }
-  const item = parseChoice(reader, depth + 1);
-  reader.skip(")");
-  if (lookaround === undefined) return item;
-  return { kind: lookaround[1] === "<" ? "behind" : "ahead", item, negated: lookaround[2] === "!" };
+  return value;
 }
 
-/** Between a word character and something else, in either order; negated: between two alike. */
+function numberedEscape(): UnsupportedConstructError {
+  return new UnsupportedConstructError(
+    "has a backreference or an octal escape, which is not supported",
+  );
+}
+
+function toSet(set: AST.CharacterSet): CodePoints {
+  if (set.kind === "any") return nonLineTerminators;
+  const points =
+    set.kind === "property"
+      ? getPropertyCodePoints(set.value === null ? set.key : `${set.key}=${set.value}`)
+      : escapedSets[set.kind];
+  return set.negate ? complementCodePoints(points) : points;
+}
+
+function toClass({ elements, negate }: AST.CharacterClass, unicode: boolean): CodePoints {
+  const ranges = elements.flatMap((element) => {
+    if (element.type === "Character") return toSingleCodePoint(getValue(element));
+    if (element.type === "CharacterSet") return toSet(element);
+    if (element.type !== "CharacterClassRange") throw invalidRegex();
+    const from = getValue(element.min);
+    const to = getValue(element.max);
+    return unicode ? [[from, to] as const] : [[from, to] as const, ...mapSurrogateRange(from, to)];
+  });
+  const points = normalizeCodePoints(ranges);
+  return negate ? complementCodePoints(points) : points;
+}
+
+/**
+ * Without the flag `u` a character past U+FFFF is two units, and in the automaton those characters
+ * together represent one such unit (see `pattern-automaton.ts`): a range includes all surrogates or
+ * none, or is refused.
+ */
+function mapSurrogateRange(from: number, to: number): CodePoints {
+  if (from <= 0xd800 && to >= 0xdfff) return supplementaryCodePoints;
+  if (to < 0xd800 || from > 0xdfff) return [];
+  throw new UnsupportedConstructError("has a range that ends within the surrogates");
+}
+
+/** Builds `\b` from lookarounds: a word character on exactly one side; `\B`: on both sides or none. */
 function makeWordBoundary(negated: boolean): RegexNode {
   const word: RegexNode = { kind: "class", points: wordCharacters };
   const side = (before: boolean, after: boolean): RegexNode => ({

@@ -1,30 +1,33 @@
+import { LRUCache } from "lru-cache";
 import { buildAlphabet, mapSymbols } from "./alphabet.ts";
 import { type Automaton, exploreStates, nextState } from "./automaton.ts";
 import type { Budget } from "./budget.ts";
 import { supplementaryCodePoints } from "./code-points.ts";
 import { minimise } from "./minimise.ts";
 import { parseRegex } from "./parse-regex.ts";
-import { Recent } from "./recent.ts";
 import { buildRegexAutomaton } from "./regex-automaton.ts";
 
 /**
- * The texts in which an ECMA-262 pattern is found somewhere. Throws UnsupportedTextError and
- * TooLargeError.
+ * Returns the automaton of the texts in which an ECMA-262 pattern matches somewhere. Throws
+ * UnsupportedConstructError and TooLargeError.
  */
 export function getPatternAutomaton(source: string, budget: Budget): Automaton {
-  return automatonCache.get(source, () => {
-    const { root, unicode } = parseRegex(source);
-    const found = buildRegexAutomaton(root, budget);
-    return unicode ? found : readSurrogatePairs(found, budget);
-  });
+  return automatonCache.memo(source, { context: budget });
 }
 
-const automatonCache = new Recent<Automaton>(200);
+const automatonCache = new LRUCache<string, Automaton, Budget>({
+  max: 200,
+  memoMethod: (source, _previous, { context: budget }) => {
+    const { root, unicode } = parseRegex(source);
+    const automaton = buildRegexAutomaton(root, budget);
+    return unicode ? automaton : readSurrogatePairs(automaton, budget);
+  },
+});
 
 /**
- * Without the flag `u`, a pattern reads units of UTF-16. No set of such a pattern tells surrogates apart
- * (the parser sees to it), so in its automaton the characters past U+FFFF stand for one surrogate, and a
- * real character of that kind is read in two steps.
+ * Without the flag `u`, a pattern reads UTF-16 units. The parser ensures that no set of such a pattern
+ * distinguishes surrogates, so in its automaton the characters past U+FFFF represent one surrogate. This
+ * function makes such a character two steps.
  */
 function readSurrogatePairs(units: Automaton, budget: Budget): Automaton {
   const alphabet = buildAlphabet([...units.alphabet, supplementaryCodePoints]);

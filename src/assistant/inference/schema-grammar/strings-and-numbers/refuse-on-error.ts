@@ -4,7 +4,7 @@ import { TooLargeError, UnsupportedConstructError } from "./budget.ts";
 
 type RefusalSource = StringPattern | StringConstraints | NumberConstraints;
 
-/** Runs `work`, and turns what it cannot do into a refusal that names the keyword and where it stands. */
+/** Runs `work` and turns its errors into a refusal with the keyword and its pointer. */
 export function refuseOnError<Result>(source: RefusalSource, work: () => Result): Result {
   try {
     return work();
@@ -26,6 +26,6 @@ function refuseSource(source: RefusalSource, why: string): never {
   return refuseKeyword(
     first.keyword,
     first.pointer,
-    `${why}, together with what else is asked of it`,
+    `${why}, together with the other constraints of the string`,
   );
 }

@@ -13,23 +13,23 @@ import { compileRegex, type Guard, type RegexProgram } from "./regex-program.ts"
 import type { RegexNode } from "./regex-syntax.ts";
 import { removeRepeatedStart } from "./repeated-start.ts";
 
-/** Where in a text a pattern may stand, and what may stand in it. */
+/** The position of a pattern in the text, which determines the constructs that it may contain. */
 type PatternPosition = "anywhere" | "ahead" | "behind";
 
 /**
- * The texts in which the pattern is found, as an automaton, by following all ways through the program at
- * once. A lookahead becomes an obligation of the way that passed it: an automaton that runs along on the
- * rest of the text. A lookbehind is an automaton that has run along on all of the text before.
- * Throws UnsupportedTextError and TooLargeError.
+ * Builds the automaton of the texts in which the pattern matches, by the subset construction. A path that
+ * passes a lookahead carries the state of the lookahead's automaton, which reads the rest of the text. A
+ * lookbehind's automaton reads all of the text from the start. Throws UnsupportedConstructError and
+ * TooLargeError.
  */
 export function buildRegexAutomaton(root: RegexNode, budget: Budget): Automaton {
   return minimise(new SubsetConstruction(removeRepeatedStart(root), "anywhere", budget).build());
 }
 
-/** One set of ways: where each is, as `state * OBLIGATIONS_MAX + obligations`, sorted. */
+/** A set of paths, each as `state * LOOKAHEAD_SETS_MAX + set of pending lookaheads`, sorted. */
 interface Subset {
-  readonly ways: readonly number[];
-  /** The state of each lookbehind's automaton. */
+  readonly paths: readonly number[];
+  /** The states of the automata of all lookbehinds. */
   readonly behind: readonly number[];
 }
 
@@ -42,10 +42,10 @@ class SubsetConstruction {
   private readonly lookaheads: LookaheadStates;
   private readonly lookbehinds: readonly Automaton[];
   private readonly lookbehindSymbols: readonly Int32Array[];
-  /** Of each guard that is a lookaround, the number of its automaton. */
+  /** The number of the automaton of each guard that is a lookaround. */
   private readonly automatonNumbers = new Map<Guard, number>();
   private readonly alphabet: Alphabet;
-  /** Of each set of characters that a state reads, whether each symbol is in it. */
+  /** Flags by program state and symbol: 1 if the state reads the symbol. */
   private readonly readable: (Uint8Array | undefined)[];
 
   constructor(root: RegexNode, position: PatternPosition, budget: Budget) {
@@ -90,29 +90,29 @@ class SubsetConstruction {
       alphabet,
       budget,
       start: {
-        ways: this.closeOverEpsilon([this.program.start * LOOKAHEAD_SETS_MAX], behind, true),
+        paths: this.closeOverEpsilon([this.program.start * LOOKAHEAD_SETS_MAX], behind, true),
         behind,
       },
-      key: (subset) => `${subset.ways.join()}/${subset.behind.join()}`,
+      key: (subset) => `${subset.paths.join()}/${subset.behind.join()}`,
       step: (subset, symbol) => this.step(subset, symbol),
       accepts: (subset) =>
-        subset.ways.some(
-          (way) =>
-            Math.floor(way / LOOKAHEAD_SETS_MAX) === this.program.matched &&
-            this.lookaheads.canEnd(way % LOOKAHEAD_SETS_MAX),
+        subset.paths.some(
+          (path) =>
+            Math.floor(path / LOOKAHEAD_SETS_MAX) === this.program.matched &&
+            this.lookaheads.canEnd(path % LOOKAHEAD_SETS_MAX),
         ),
     });
   }
 
   private prepareGuard(guard: Guard, ahead: Automaton[], behind: Automaton[]): void {
     if (guard.kind === "start" && this.position === "ahead") {
-      throw new UnsupportedConstructError("has ^ inside of a lookahead, which is not supported");
+      throw new UnsupportedConstructError("has ^ inside a lookahead, which is not supported");
     }
     if (guard.kind === "start" || this.automatonNumbers.has(guard)) return;
     if (guard.kind === "behind") {
       if (this.position !== "anywhere") {
         throw new UnsupportedConstructError(
-          "has a lookbehind or a word boundary inside of a lookaround, which is not supported",
+          "has a lookbehind or a word boundary inside a lookaround, which is not supported",
         );
       }
       this.automatonNumbers.set(guard, behind.length);
@@ -120,7 +120,9 @@ class SubsetConstruction {
       return;
     }
     if (this.position === "behind") {
-      throw new UnsupportedConstructError("has a lookahead or $ inside of a lookbehind");
+      throw new UnsupportedConstructError(
+        "has a lookahead or $ inside a lookbehind, which is not supported",
+      );
     }
     this.automatonNumbers.set(guard, ahead.length);
     ahead.push(this.buildLookahead(guard));
@@ -138,26 +140,26 @@ class SubsetConstruction {
   private step(subset: Subset, symbol: number): Subset | undefined {
     const { matched, start, states } = this.program;
     const moved: number[] = [];
-    // A pattern is searched for: it may begin at any character, and anything may follow it.
+    // The pattern may match anywhere: it may begin at any character, and any text may follow.
     if (this.position !== "ahead") moved.push(start * LOOKAHEAD_SETS_MAX);
-    this.budget.spend(subset.ways.length);
-    for (const way of subset.ways) {
-      const state = Math.floor(way / LOOKAHEAD_SETS_MAX);
+    this.budget.spend(subset.paths.length);
+    for (const path of subset.paths) {
+      const state = Math.floor(path / LOOKAHEAD_SETS_MAX);
       const stays = state === matched && this.position !== "behind";
       if (!stays && this.readable[state]?.[symbol] !== 1) continue;
-      const left = this.lookaheads.advance(way % LOOKAHEAD_SETS_MAX, symbol);
+      const left = this.lookaheads.advance(path % LOOKAHEAD_SETS_MAX, symbol);
       if (left === undefined) continue;
       moved.push((stays ? matched : (states[state]?.reads?.to ?? 0)) * LOOKAHEAD_SETS_MAX + left);
     }
     const behind = this.lookbehinds.map((one, index) =>
       nextState(one, subset.behind[index] ?? -1, this.lookbehindSymbols[index]?.[symbol] ?? -1),
     );
-    const ways = this.closeOverEpsilon(moved, behind, false);
-    // Where a pattern may begin anew at each character, no way at all is not the end.
-    return ways.length === 0 && this.position === "ahead" ? undefined : { ways, behind };
+    const paths = this.closeOverEpsilon(moved, behind, false);
+    // If the pattern may begin at every character, an empty set of paths is not a dead state.
+    return paths.length === 0 && this.position === "ahead" ? undefined : { paths, behind };
   }
 
-  /** Adds all that is reached without reading, and keeps the ways that read or have matched. */
+  /** Adds all states that are reachable without reading; keeps paths that read or have matched. */
   private closeOverEpsilon(
     from: readonly number[],
     behind: readonly number[],
@@ -166,27 +168,27 @@ class SubsetConstruction {
     const { matched, states } = this.program;
     const seen = new Set(from);
     const kept: number[] = [];
-    // A set is walked in the order of insertion, and what is added meanwhile is walked too.
-    for (const way of seen) {
-      const number = Math.floor(way / LOOKAHEAD_SETS_MAX);
+    // The iteration over the set also visits elements that are added meanwhile.
+    for (const path of seen) {
+      const number = Math.floor(path / LOOKAHEAD_SETS_MAX);
       const state = states[number];
       if (number === matched) {
-        // Matched, and nothing is asked of the rest: every text that begins like this is found.
-        if (way % LOOKAHEAD_SETS_MAX === 0 && this.position !== "behind") return [way];
-        kept.push(way);
+        // The pattern has matched without pending lookaheads, so every continuation is accepted.
+        if (path % LOOKAHEAD_SETS_MAX === 0 && this.position !== "behind") return [path];
+        kept.push(path);
       } else if (state?.reads !== undefined) {
-        kept.push(way);
+        kept.push(path);
       }
       for (const { to, guard } of state?.epsilonMoves ?? []) {
         this.budget.spend(1);
-        const left = this.passGuard(guard, way % LOOKAHEAD_SETS_MAX, behind, atStart);
+        const left = this.passGuard(guard, path % LOOKAHEAD_SETS_MAX, behind, atStart);
         if (left !== undefined) seen.add(to * LOOKAHEAD_SETS_MAX + left);
       }
     }
     return kept.toSorted((left, right) => left - right);
   }
 
-  /** The obligations of a way after it has passed a guard; undefined: it does not pass. */
+  /** Returns the pending lookaheads of a path after a guard; undefined if the guard fails. */
   private passGuard(
     guard: Guard | undefined,
     lookaheadSet: number,

@@ -2,11 +2,11 @@ import { TooLargeError } from "./budget.ts";
 import type { CodePoints } from "./code-points.ts";
 import type { RegexNode } from "./regex-syntax.ts";
 
-/** A nondeterministic automaton: each state reads one set of characters, or goes on without reading. */
+/** A nondeterministic automaton: each state reads one set of characters or has epsilon moves. */
 export interface RegexProgram {
   readonly states: readonly ProgramState[];
   readonly start: number;
-  /** The state in which the pattern is matched; what follows it is up to `regex-automaton.ts`. */
+  /** The state in which the pattern has matched. */
   readonly matched: number;
 }
 
@@ -15,7 +15,7 @@ export interface ProgramState {
   readonly epsilonMoves: EpsilonMove[];
 }
 
-/** A move that reads nothing, and may ask something of where it is made. */
+/** A move that reads nothing; a guard, if any, must hold at the position. */
 export interface EpsilonMove {
   readonly to: number;
   readonly guard: Guard | undefined;
@@ -29,7 +29,7 @@ export type Guard =
 
 const STATES_MAX = 30_000;
 
-/** Throws TooLargeError before it builds what would be too large: `(x{1,1000}){1,1000}`. */
+/** Throws TooLargeError before it builds a program that is too large, as for `(x{1,1000}){1,1000}`. */
 export function compileRegex(root: RegexNode): RegexProgram {
   if (countStates(root) > STATES_MAX) throw new TooLargeError();
   const builder = new ProgramBuilder();
@@ -38,7 +38,7 @@ export function compileRegex(root: RegexNode): RegexProgram {
   return { states: builder.states, start, matched };
 }
 
-/** How many states a tree comes to, without building them. */
+/** Counts the states of a tree without building them. */
 function countStates(node: RegexNode): number {
   if (node.kind === "sequence") return 1 + sumStates(node.items);
   if (node.kind === "choice") return 1 + sumStates(node.options);
@@ -57,7 +57,7 @@ class ProgramBuilder {
     return this.states.push(state) - 1;
   }
 
-  /** Adds what reads `node` and goes on to `next`; answers where that begins. */
+  /** Adds states that read `node` and continue at `next`; returns the first of them. */
   build(node: RegexNode, next: number): number {
     switch (node.kind) {
       case "class":
@@ -84,7 +84,7 @@ class ProgramBuilder {
       );
       at = loop;
     } else {
-      // From the last copy to the first: each may be left out together with all that follow it.
+      // From the last copy to the first; each may be left out together with all later ones.
       for (let copy = min; copy < max; copy += 1) at = this.fork([this.build(item, at), next]);
     }
     for (let copy = 0; copy < min; copy += 1) at = this.build(item, at);

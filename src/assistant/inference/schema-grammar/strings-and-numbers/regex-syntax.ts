@@ -1,13 +1,13 @@
 import type { CodePoints } from "./code-points.ts";
 
-/** An ECMA-262 pattern as a tree. Groups are gone: what they capture does not change what is matched. */
+/** An ECMA-262 pattern as a tree without groups, because captures do not change what matches. */
 export type RegexNode =
-  /** One code point out of a set; an empty set matches nothing. */
+  /** One code point of a set; an empty set matches nothing. */
   | { readonly kind: "class"; readonly points: CodePoints }
-  /** No items: the empty text. */
+  /** Without items, the empty text. */
   | { readonly kind: "sequence"; readonly items: readonly RegexNode[] }
   | { readonly kind: "choice"; readonly options: readonly RegexNode[] }
-  /** Greedy or lazy, which is the same language. `max` undefined: without end. */
+  /** Greedy and lazy repetitions match the same texts. `max` undefined: no limit. */
   | {
       readonly kind: "repeat";
       readonly item: RegexNode;
@@ -16,9 +16,9 @@ export type RegexNode =
     }
   | { readonly kind: "start" }
   | { readonly kind: "end" }
-  /** Lookahead. */
+  /** A lookahead. */
   | { readonly kind: "ahead"; readonly item: RegexNode; readonly negated: boolean }
-  /** Lookbehind. */
+  /** A lookbehind. */
   | { readonly kind: "behind"; readonly item: RegexNode; readonly negated: boolean };
 
 export function makeSequence(items: readonly RegexNode[]): RegexNode {

@@ -1,8 +1,8 @@
 import type { RegexNode } from "./regex-syntax.ts";
 
 /**
- * Takes out what `^` says once more where the text is known to begin, so that it does not stand inside of a
- * lookahead: `^(?!^x)y` is `^(?!x)y`. Pydantic writes so for decimal numbers.
+ * Removes a redundant `^` directly after another `^`, so that lookaheads do not contain it: `^(?!^x)y`
+ * becomes `^(?!x)y`. Pydantic writes such patterns for decimal numbers.
  */
 export function removeRepeatedStart(root: RegexNode): RegexNode {
   if (root.kind === "choice") {
@@ -15,7 +15,7 @@ export function removeRepeatedStart(root: RegexNode): RegexNode {
     : root;
 }
 
-/** What follows the beginning of a text, up to the first item that may read something. */
+/** Removes `^` from the items after a start, up to the first item that may read a character. */
 function removeLeadingStarts(items: readonly RegexNode[]): readonly RegexNode[] {
   const [first, ...others] = items;
   if (first === undefined) return [];

@@ -3,15 +3,15 @@ import type { CodePoints } from "./code-points.ts";
 import { normalizeCodePoints } from "./code-points.ts";
 import type { ExpressionBuilder, InternedExpression } from "./expression-builder.ts";
 
-/** The node in which a text has ended. */
+/** The node at the end of a text. */
 export const FINAL_NODE = -1;
 
 /**
- * An automaton whose edges carry terms instead of symbols. Between two nodes there is one edge at most;
- * whatever takes steps out of the graph keeps its language.
+ * An automaton whose edges are expressions instead of symbols, with at most one edge from a node to
+ * another. Functions that simplify the graph must keep its language.
  */
 export class StateGraph {
-  /** Where each node's edges lead, and what they read. */
+  /** The edges of each node: target node and expression. */
   readonly edgesByNode = new Map<number, Map<number, InternedExpression>>();
   private readonly sources = new Map<number, Set<number>>();
   private readonly builder: ExpressionBuilder;
@@ -21,7 +21,7 @@ export class StateGraph {
     this.builder = builder;
   }
 
-  /** `character` says how a set of characters is written, `end` what is read where a text may end. */
+  /** `character` writes a set of characters; `end` is read after an accepting state. */
   static fromAutomaton(
     automaton: Automaton,
     builder: ExpressionBuilder,
@@ -69,7 +69,7 @@ export class StateGraph {
     sources.add(from);
   }
 
-  /** A node without edges. */
+  /** Adds a node without edges. */
   addNode(): number {
     const node = this.nextNode;
     this.nextNode += 1;
@@ -82,7 +82,7 @@ export class StateGraph {
     this.sources.get(to)?.delete(from);
   }
 
-  /** Takes out a node and all edges from it; nothing may lead to it any more. */
+  /** Removes a node and its outgoing edges; it must not have incoming edges. */
   removeNode(node: number): void {
     for (const to of this.getEdges(node).keys()) this.sources.get(to)?.delete(node);
     this.edgesByNode.delete(node);
@@ -98,7 +98,7 @@ export class StateGraph {
     return edges;
   }
 
-  /** The nodes from which edges lead here, itself left out. */
+  /** Returns the other nodes with an edge to this one. */
   getSources(node: number): number[] {
     return [...(this.sources.get(node) ?? [])].filter((source) => source !== node);
   }

@@ -15,9 +15,9 @@ import { minimise } from "./minimise.ts";
 import { getPatternAutomaton } from "./pattern-automaton.ts";
 
 /**
- * A set of texts that can be asked, combined and written as a grammar: a minimal automaton over code
- * points. Whatever makes one throws UnsupportedTextError for what cannot be enforced and TooLargeError
- * where an automaton outgrows its bound; each call has a budget of its own.
+ * A set of texts as a minimal automaton over code points. It can be queried, combined and compiled to a
+ * grammar. Methods that create one throw UnsupportedConstructError and TooLargeError; each call has its own
+ * budget.
  */
 export class TextLanguage {
   readonly automaton: Automaton;
@@ -30,17 +30,17 @@ export class TextLanguage {
     return new TextLanguage(createUniversalAutomaton());
   }
 
-  /** The texts in which an ECMA-262 pattern is found somewhere. */
+  /** Returns the texts in which an ECMA-262 pattern matches somewhere. */
   static fromPattern(source: string): TextLanguage {
     return new TextLanguage(getPatternAutomaton(source, new Budget()));
   }
 
-  /** Texts of one of JSON Schema's formats: those that are produced, or about those that are valid. */
+  /** Returns the texts of a JSON Schema format: those to generate, or all that Ajv accepts. */
   static fromFormat(name: string, breadth: FormatBreadth): TextLanguage {
     return new TextLanguage(getFormatAutomaton(name, breadth));
   }
 
-  /** Exactly these; one that holds a lone surrogate is left out, since no JSON text can hold it. */
+  /** Returns exactly these texts, except those with a lone surrogate, which JSON cannot contain. */
   static fromTexts(texts: readonly string[]): TextLanguage {
     return new TextLanguage(buildLiteralAutomaton(texts, new Budget()));
   }
@@ -62,8 +62,8 @@ export class TextLanguage {
   }
 
   /**
-   * Those of so many code points. Where a large maximum would take too many states, only those up to a
-   * smaller one; whether there are any at all is not changed by that.
+   * Returns the texts with these lengths. If a large maximum would need too many states, uses a smaller one,
+   * which never makes the result empty.
    */
   restrictLength(range: LengthRange): TextLanguage {
     return new TextLanguage(restrictLength(this.automaton, range, new Budget()));
@@ -77,7 +77,7 @@ export class TextLanguage {
     return accepts(this.automaton, text);
   }
 
-  /** JSON strings, quotes included, that decode to these texts, one spelling for each. Not for none. */
+  /** Compiles the JSON strings of these texts with quotes, one spelling for each. Must not be empty. */
   compileJsonString(sink: RuleSink): Expression {
     return compileJsonString(this.automaton, sink);
   }

@@ -8,7 +8,7 @@ import {
 
 export const digits: CodePoints = [[0x30, 0x39]];
 
-/** `\w` without the flag `i`. */
+/** The characters of `\w` without the flag `i`. */
 export const wordCharacters: CodePoints = normalizeCodePoints([
   [0x30, 0x39],
   [0x41, 0x5a],
@@ -16,7 +16,7 @@ export const wordCharacters: CodePoints = normalizeCodePoints([
   [0x61, 0x7a],
 ]);
 
-/** `\s`: ECMA-262's WhiteSpace and LineTerminator. */
+/** The characters of `\s`: ECMA-262's WhiteSpace and LineTerminator. */
 export const whiteSpace: CodePoints = normalizeCodePoints([
   [0x09, 0x0d],
   [0x20, 0x20],
@@ -30,7 +30,7 @@ export const whiteSpace: CodePoints = normalizeCodePoints([
   [0xfeff, 0xfeff],
 ]);
 
-/** What `.` matches without the flag `s`. */
+/** The characters of `.` without the flag `s`. */
 export const nonLineTerminators: CodePoints = complementCodePoints(
   toCodePoints("\n\r\u2028\u2029"),
 );
@@ -38,8 +38,8 @@ export const nonLineTerminators: CodePoints = complementCodePoints(
 const propertyCache = new Map<string, CodePoints>();
 
 /**
- * The code points that `\p{expression}` matches, as this JavaScript engine knows Unicode: the same engine
- * judges the text later. Throws SyntaxError for a property that it does not know.
+ * Returns the code points of `\p{expression}` in this JavaScript engine's version of Unicode, because the
+ * same engine validates the text later. Throws SyntaxError for an unknown property.
  */
 export function getPropertyCodePoints(expression: string): CodePoints {
   const cached = propertyCache.get(expression);
@@ -60,9 +60,9 @@ export function getPropertyCodePoints(expression: string): CodePoints {
 }
 
 /**
- * All code points but surrogates, as texts with the code point that each begins with; in one text all
- * take the same number of units. The planes without assigned characters are alike from end to end but for
- * their last two code points, so two of each stand for all.
+ * Returns all code points except surrogates as texts; the code points of one text have the same number of
+ * UTF-16 units. Planes without assigned characters are uniform except for their last two code points, so
+ * one code point represents the others.
  */
 function getTextBlocks(): readonly TextBlock[] {
   if (blocks.length > 0) return blocks;
@@ -83,7 +83,7 @@ function getTextBlocks(): readonly TextBlock[] {
 interface TextBlock {
   readonly from: number;
   readonly text: string;
-  /** The last code point that the text stands for. */
+  /** The last code point that the text represents. */
   readonly to: number;
 }
 

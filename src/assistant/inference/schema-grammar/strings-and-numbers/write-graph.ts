@@ -3,14 +3,14 @@ import type { ExpressionBuilder, InternedExpression } from "./expression-builder
 import { foldGraph } from "./fold-graph.ts";
 import { FINAL_NODE, type StateGraph } from "./state-graph.ts";
 
-/** How deep brackets may stand in brackets before what is inside becomes a rule. */
+/** The maximum depth of nested brackets in a rule. */
 const DEPTH_MAX = 8;
-/** What is as light as that is written again rather than given a name. */
+/** An ending with at most this weight is copied instead of becoming a rule. */
 const COPY_WEIGHT_MAX = 8;
 
 /**
- * What is read from node 0 to the end, with a rule for each node that more than one way leads to. Rules
- * refer to themselves only at their end, which costs llama.cpp no stack.
+ * Writes the texts from node 0 to the end, with a rule for each node that several edges lead to. Rules refer
+ * to themselves only at their end, so that llama.cpp's stack does not grow.
  */
 export function writeGraph(
   graph: StateGraph,
@@ -50,10 +50,10 @@ class GraphWriter {
     const edges = new Map(this.graph.getEdges(node));
     const loop = edges.get(node);
     edges.delete(node);
-    const ways = [...edges].map(([to, term]) =>
+    const paths = [...edges].map(([to, term]) =>
       this.builder.sequence([term, this.writeTarget(to, depth + 1)]),
     );
-    const after = this.builder.choice(ways);
+    const after = this.builder.choice(paths);
     if (loop === undefined) return after;
     return this.builder.sequence([this.builder.repeat(loop, 0, undefined), after]);
   }
@@ -66,7 +66,7 @@ class GraphWriter {
     return isShared || depth > DEPTH_MAX ? this.getRule(node) : this.writeNode(node, depth);
   }
 
-  /** The only way out of a node, where that ends the text and is short. */
+  /** Returns a node's only edge if it ends the text and is short; otherwise undefined. */
   private findShortEnd(node: number): InternedExpression | undefined {
     const edges = this.graph.getEdges(node);
     const end = edges.get(FINAL_NODE);

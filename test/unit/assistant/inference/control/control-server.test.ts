@@ -64,17 +64,17 @@ function call(
 ): Promise<{ status: number | undefined; text: string }> {
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json" };
-    const asked = request({ socketPath, path, method: "POST", headers, agent }, (answer) => {
+    const outgoing = request({ socketPath, path, method: "POST", headers, agent }, (answer) => {
       let text = "";
       answer.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
       answer.once("end", () => resolve({ status: answer.statusCode, text }));
     });
-    asked.once("error", reject);
-    asked.end(JSON.stringify(body));
+    outgoing.once("error", reject);
+    outgoing.end(JSON.stringify(body));
   });
 }
 
-test("a path that is too long for a socket is refused, and no socket is made elsewhere", async () => {
+test("a path that is too long for a socket is refused, and no socket is created elsewhere", async () => {
   const long = join(folder, "x".repeat(60), "y".repeat(60));
   await mkdir(long, { recursive: true });
   await expect(control.listen(join(long, "control.sock"))).rejects.toMatchObject({
@@ -87,13 +87,13 @@ test("a path that is too long for a socket is refused, and no socket is made els
   ]);
 });
 
-test("the socket is for its user alone", async () => {
+test("only the daemon's user can open the socket", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   expect((await stat(file)).mode & 0o777).toBe(0o600);
 });
 
-test("many loads over one connection leave nothing behind on it", async () => {
+test("many loads over one connection leave no listeners on it", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -103,7 +103,7 @@ test("many loads over one connection leave nothing behind on it", async () => {
   try {
     for (let at = 0; at < 15; at++)
       expect((await call(file, "/models/load", { id: "a" }, agent)).status).toBe(200);
-    // Warnings are told in a later turn.
+    // Node emits warnings in a later turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
   } finally {
     process.off("warning", onWarning);
@@ -112,7 +112,7 @@ test("many loads over one connection leave nothing behind on it", async () => {
   expect(warnings).toEqual([]);
 });
 
-test("a file has to be named by its whole path, since the daemon stands somewhere else", async () => {
+test("a file needs an absolute path, because the daemon has another working directory", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   const { status, text } = await call(file, "/models/load", { id: "b", path: "./b.gguf" });
@@ -123,7 +123,7 @@ test("a file has to be named by its whole path, since the daemon stands somewher
   });
 });
 
-test("what is asked for is told as it was asked for, beside what became of it", async () => {
+test("the state shows the registered values in addition to the actual ones", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   const path = join(folder, "chat.gguf");
@@ -146,7 +146,7 @@ test("what is asked for is told as it was asked for, beside what became of it", 
   expect(models.find(({ id }) => id === "a")).toMatchObject({ path: null, size_bytes: null });
 });
 
-test("a file is looked into without becoming a model", async () => {
+test("inspecting a file does not register a model", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   const body = { id: "chat", path: "/chat.gguf", sequences: 2 };
@@ -170,10 +170,10 @@ test("a file is looked into without becoming a model", async () => {
 });
 
 test.each([
-  ["/models/load", { id: "a", sequences: 2 }, 400, "sequences needs the path of the file"],
-  ["/models/load", { id: "a", aliases: ["b"] }, 400, "aliases needs the path of the file"],
-  ["/models/load", { id: "b", path: "/b", gpu: true }, 409, "computes on the processor only"],
-  ["/models/load", { id: "b", path: "/b", aliases: ["a"] }, 400, "the name of a model itself"],
+  ["/models/load", { id: "a", sequences: 2 }, 400, "sequences requires the path of the file"],
+  ["/models/load", { id: "a", aliases: ["b"] }, 400, "aliases requires the path of the file"],
+  ["/models/load", { id: "b", path: "/b", gpu: true }, 409, "uses only the processor"],
+  ["/models/load", { id: "b", path: "/b", aliases: ["a"] }, 400, "the id of another model"],
   ["/models/load", { id: "b", path: "/b", aliases: ["a b"] }, 400, "body/aliases/0"],
   ["/models/load", { id: "b", path: "/b", sequences: "2" }, 400, "body/sequences"],
   ["/models/load", { id: "b", path: "/b", threads: 2 }, 400, "additional properties"],

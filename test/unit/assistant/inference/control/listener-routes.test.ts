@@ -17,14 +17,14 @@ async function put(body: object) {
   return { status: answer.statusCode, text: answer.body, opened };
 }
 
-test("the doors are opened as they were given", async () => {
+test("the listeners are opened as requested", async () => {
   const { status, opened, text } = await put({ listeners: [listener] });
   expect(status).toBe(200);
   expect(opened).toEqual([[listener]]);
   expect(JSON.parse(text)).toEqual({ listeners: [listener] });
 });
 
-test("none closes all", async () => {
+test("an empty list closes all listeners", async () => {
   expect((await put({ listeners: [] })).opened).toEqual([[]]);
 });
 

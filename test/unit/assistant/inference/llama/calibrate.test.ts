@@ -3,7 +3,7 @@ import { calibrate } from "../../../../../src/assistant/inference/llama/threads/
 
 type Kind = "decode" | "prefill";
 
-/** Measures by a formula, on a clock that only measuring moves. */
+/** Measures by a formula, on a clock that only measurements advance. */
 function machine(times: (kind: Kind, threads: number, call: number) => number) {
   const calls: { kind: Kind; threads: number }[] = [];
   let nowMs = 0;
@@ -25,7 +25,7 @@ function machine(times: (kind: Kind, threads: number, call: number) => number) {
 }
 
 describe("calibration", () => {
-  it("takes what is fastest, for tokens and for prompts on their own", async () => {
+  it("chooses the fastest number of threads, separately for tokens and prompts", async () => {
     const { run } = machine((kind, threads) => (kind === "decode" ? 4 + threads : 40 / threads));
     expect(await run(8)).toEqual({
       calibration: { decodeThreads: 1, prefillThreads: 8, decodeMs: 5 },
@@ -33,35 +33,35 @@ describe("calibration", () => {
     });
   });
 
-  it("measures nothing where there is one core", async () => {
+  it("measures nothing on one core", async () => {
     const { run, calls } = machine(() => 1);
     expect((await run(1)).calibration.decodeThreads).toBe(1);
     expect(calls).toEqual([]);
   });
 
-  it("takes fewer threads where more are hardly faster", async () => {
+  it("chooses fewer threads if more are hardly faster", async () => {
     const { run } = machine((_, threads) => 10 - threads * 0.1);
     expect((await run(4)).calibration).toMatchObject({ decodeThreads: 1, prefillThreads: 1 });
   });
 
-  it("goes no further up once more threads are much slower", async () => {
+  it("tries no more threads once more are much slower", async () => {
     const { run, calls } = machine((_, threads) => (threads > 2 ? 5_000 : 10 / threads));
     expect((await run(4)).calibration).toMatchObject({ decodeThreads: 2, prefillThreads: 2 });
     expect(calls.filter(({ threads }) => threads === 3)).toHaveLength(2);
     expect(calls.some(({ threads }) => threads === 4)).toBe(false);
   });
 
-  it("is not misled by a machine that is busy for a while", async () => {
+  it("gives the same result if the machine is busy for a while", async () => {
     const { run } = machine((_, threads, call) => (8 / threads) * (call < 7 ? 30 : 1));
     expect((await run(4)).calibration).toMatchObject({ decodeThreads: 4, decodeMs: 2 });
   });
 
-  it("says when its measurements do not agree, so that they are not kept", async () => {
+  it("is not steady if its measurements differ, so that they are not kept", async () => {
     const { run } = machine((_, threads, call) => (10 / threads) * (1 + call));
     expect((await run(2)).steady).toBe(false);
   });
 
-  it("is over soon", async () => {
+  it("ends within its time limit", async () => {
     const { run, calls } = machine((_, threads) => 20 / threads);
     await run(4);
     expect(calls.length * 20).toBeLessThan(1_500);

@@ -7,7 +7,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const never = new AbortController().signal;
 
-/** Both ends of a model's process, with a channel between them that counts. */
+/** Both ends of the lease, with a channel that counts messages. */
 function modelProcess(arbiter: CoreArbiter) {
   const sent: FromChild["type"][] = [];
   const lent = new CoreLeaseParent(arbiter.createCores(), (message) =>
@@ -29,8 +29,8 @@ function modelProcess(arbiter: CoreArbiter) {
 
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-describe("cores that are lent to a process", () => {
-  it("cost one message, as long as nobody else wants them", async () => {
+describe("cores leased to a model's process", () => {
+  it("need one message as long as no other model requests them", async () => {
     const { leased, sent } = modelProcess(new CoreArbiter({ clock: new VirtualClock() }));
     for (let step = 0; step < 100; step++) {
       await leased.hold("interactive", never);
@@ -39,7 +39,7 @@ describe("cores that are lent to a process", () => {
     expect(sent).toEqual(["hold"]);
   });
 
-  it("come back at once from a model that is idle", async () => {
+  it("are returned at once by an idle model", async () => {
     const arbiter = new CoreArbiter({ clock: new VirtualClock() });
     const [idle, busy] = [modelProcess(arbiter), modelProcess(arbiter)];
     await idle.leased.hold("interactive", never);
@@ -48,7 +48,7 @@ describe("cores that are lent to a process", () => {
     expect(idle.sent).toEqual(["hold", "release"]);
   });
 
-  it("go to interactive work between two steps of background work, and come back", async () => {
+  it("are lent to interactive work between two steps of background work, and return", async () => {
     const arbiter = new CoreArbiter({ clock: new VirtualClock() });
     const [background, interactive] = [modelProcess(arbiter), modelProcess(arbiter)];
     await background.leased.hold("background", never);
@@ -63,7 +63,7 @@ describe("cores that are lent to a process", () => {
     expect(granted).toHaveBeenCalledOnce();
   });
 
-  it("go from one to the other for ever, and none of them starves", async () => {
+  it("alternate between two models, and neither starves", async () => {
     const clock = new VirtualClock();
     const arbiter = new CoreArbiter({ clock });
     const models = [modelProcess(arbiter), modelProcess(arbiter), modelProcess(arbiter)];
@@ -81,7 +81,7 @@ describe("cores that are lent to a process", () => {
     expect(steps).toEqual([60, 60, 60]);
   });
 
-  it("are free again when the process is gone", async () => {
+  it("are released when the process ends", async () => {
     const arbiter = new CoreArbiter({ clock: new VirtualClock() });
     const [dying, other] = [modelProcess(arbiter), modelProcess(arbiter)];
     await dying.leased.hold("interactive", never);
@@ -91,7 +91,7 @@ describe("cores that are lent to a process", () => {
     expect(other.sent).toEqual(["hold"]);
   });
 
-  it("are not kept by a wait that was ended", async () => {
+  it("are not kept by a cancelled request", async () => {
     const arbiter = new CoreArbiter({ clock: new VirtualClock() });
     const [holder, leaving, other] = [
       modelProcess(arbiter),
@@ -104,7 +104,7 @@ describe("cores that are lent to a process", () => {
     await settle();
     ending.abort(new Error("no more"));
     await expect(wanted).rejects.toThrow("no more");
-    // Also where the answer is on its way.
+    // Also when the answer is already being sent.
     const late = new AbortController();
     const crossing = leaving.leased.hold("interactive", late.signal);
     holder.leased.release();

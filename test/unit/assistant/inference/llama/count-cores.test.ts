@@ -5,7 +5,7 @@ function count(parallelism: number, files: Record<string, string>): number {
   return countCores({ parallelism, read: (path) => files[path] });
 }
 
-/** The CPUs that share a core with one. */
+/** Returns the CPUs that share a core with this one. */
 function siblings(cpu: number, list: string): Record<string, string> {
   return { [`/sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`]: list };
 }
@@ -17,17 +17,17 @@ function allowed(list: string): Record<string, string> {
 const unified = { "/proc/self/cgroup": "0::/machine/berth.service\n" };
 
 describe("the number of cores", () => {
-  it("is what the process may run on, where nothing else is known", () => {
+  it("is the process's number of CPUs if nothing else is known", () => {
     expect(count(6, {})).toBe(6);
   });
 
-  it("is no more than the quota of its cgroup, rounded down", () => {
+  it("is at most the quota of its cgroup, rounded down", () => {
     const path = "/sys/fs/cgroup/machine/berth.service/cpu.max";
     expect(count(8, { ...unified, [path]: "250000 100000\n" })).toBe(2);
     expect(count(8, { ...unified, [path]: "max 100000\n" })).toBe(8);
   });
 
-  it("is no more than the quota of a cgroup around its own", () => {
+  it("is at most the quota of an enclosing cgroup", () => {
     const files = {
       ...unified,
       "/sys/fs/cgroup/machine/berth.service/cpu.max": "max 100000",
@@ -36,7 +36,7 @@ describe("the number of cores", () => {
     expect(count(8, files)).toBe(3);
   });
 
-  it("follows cgroups of the first version too", () => {
+  it("respects quotas of cgroups v1 too", () => {
     const files = {
       "/proc/self/cgroup": "4:memory:/x\n3:cpu,cpuacct:/docker/abc\n",
       "/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "200000",
@@ -48,12 +48,12 @@ describe("the number of cores", () => {
     ).toBe(8);
   });
 
-  it("is at least one, however small the quota", () => {
+  it("is at least one, even with a smaller quota", () => {
     const path = "/sys/fs/cgroup/machine/berth.service/cpu.max";
     expect(count(8, { ...unified, [path]: "50000 100000" })).toBe(1);
   });
 
-  it("counts both halves of a core once, and only those that it may run on", () => {
+  it("counts hyper-threads of one core once, and only the CPUs that the process may use", () => {
     const machine = {
       ...siblings(0, "0,4\n"),
       ...siblings(1, "1,5\n"),
@@ -63,7 +63,7 @@ describe("the number of cores", () => {
     };
     expect(count(4, { ...machine, ...allowed("0-1,4-5") })).toBe(2);
     expect(count(3, { ...machine, ...allowed("0-2") })).toBe(3);
-    // One of them is not described: nothing is known.
+    // One CPU has no topology file, so the number of physical cores is unknown.
     expect(count(2, { ...machine, ...allowed("0,7") })).toBe(2);
   });
 });

@@ -17,8 +17,8 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 const never = new AbortController().signal;
 const inspect = (path: string) => inspectModel({ id: "acme/tiny", path }, never);
 
-describe("what a model's file says of itself", () => {
-  it("is read without loading the model", async () => {
+describe("inspecting a model's file", () => {
+  it("reads the facts without loading the model", async () => {
     const { facts } = await inspect(await getModelFile("tiny"));
     expect(facts).toMatchObject({
       architecture: "llama",
@@ -32,13 +32,13 @@ describe("what a model's file says of itself", () => {
     expect(facts.parameters).toBeGreaterThan(50_000);
   });
 
-  it("tells models that embed and models without a template apart", async () => {
+  it("distinguishes chat models, embedding models and models without a template", async () => {
     expect((await inspect(await getModelFile("embedding"))).facts.kind).toBe("embedding");
     const plain = await getModelFile("tiny", { template: null });
     expect((await inspect(plain)).facts.kind).toBe("completion");
   });
 
-  it("changes its digest with the file", async () => {
+  it("gives another digest after the file has changed", async () => {
     const path = join(folder, "changes.gguf");
     await copyFile(await getModelFile("tiny"), path);
     const before = (await inspect(path)).digest;
@@ -47,7 +47,7 @@ describe("what a model's file says of itself", () => {
     expect((await inspect(path)).digest).not.toBe(before);
   });
 
-  it("needs more memory with more context and more sequences", async () => {
+  it("estimates more memory for more context and more sequences", async () => {
     const { facts } = await inspect(await getModelFile("wide-context"));
     const one = facts.memoryBytes({ contextTokens: 8192, sequences: 1 });
     const two = facts.memoryBytes({ contextTokens: 8192, sequences: 2 });
@@ -57,7 +57,7 @@ describe("what a model's file says of itself", () => {
   });
 });
 
-describe("a file that is no usable model", () => {
+describe("a file that cannot be used as a model", () => {
   const readable = new Set(["nan-weights", "missing-tensor"]);
   it.each(modelDamages.filter((damage) => !readable.has(damage)))(
     "is refused: %s",
@@ -72,7 +72,7 @@ describe("a file that is no usable model", () => {
     },
   );
 
-  it("is refused wherever the header is cut off", async () => {
+  it("is refused if its header is truncated at any byte", async () => {
     const whole = await readFile(await getModelFile("tiny"));
     const path = join(folder, "cut.gguf");
     await writeFile(path, whole);
@@ -82,7 +82,7 @@ describe("a file that is no usable model", () => {
     }
   });
 
-  it("is refused, or read, whatever byte of the header is wrong", async () => {
+  it("is refused or read, without a crash, if any byte of the header is wrong", async () => {
     const whole = await readFile(await getModelFile("tiny"));
     const path = join(folder, "flipped.gguf");
     for (let at = 0; at < 2000; at += 7) {
@@ -95,13 +95,13 @@ describe("a file that is no usable model", () => {
     }
   });
 
-  it("is named as missing", async () => {
+  it("is reported as missing if it does not exist", async () => {
     await expect(inspect(join(folder, "nowhere.gguf"))).rejects.toThrow(
-      'model "acme/tiny" has no file',
+      'the file of model "acme/tiny" does not exist',
     );
   });
 
-  it("ends with the abort", async () => {
+  it("rejects with the signal's reason when the inspection is aborted", async () => {
     const path = await getModelFile("tiny");
     const reason = new Error("enough");
     await expect(inspectModel({ id: "m", path }, AbortSignal.abort(reason))).rejects.toBe(reason);

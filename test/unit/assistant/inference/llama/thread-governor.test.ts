@@ -30,7 +30,7 @@ function step(stepMs: number, { spinning = true, streams = 1 } = {}): void {
 }
 
 describe("the number of threads", () => {
-  it("is what was measured, for each kind of work", () => {
+  it("is the measured one for each kind of work", () => {
     governor.prepare("decode");
     governor.prepare("prefill");
     governor.prepare("prefill");
@@ -38,7 +38,7 @@ describe("the number of threads", () => {
     expect(set).toEqual([4, 2, 4]);
   });
 
-  it("goes down when threads wait for each other spinning, and comes back later", () => {
+  it("decreases while threads spin for each other, and increases again later", () => {
     for (let count = 0; count < 3; count++) step(500);
     expect(changes).toEqual([3]);
     step(5);
@@ -48,12 +48,12 @@ describe("the number of threads", () => {
     expect(set).toEqual([4, 3, 4]);
   });
 
-  it("stays where a step is slow for another reason", () => {
+  it("stays the same if a step is slow for another reason", () => {
     for (let count = 0; count < 10; count++) step(500, { spinning: false });
     expect(changes).toEqual([]);
   });
 
-  it("stays where slow steps are few, or as slow as so many streams make them", () => {
+  it("stays the same if slow steps are few, or the number of streams explains them", () => {
     for (let count = 0; count < 10; count++) {
       step(500);
       step(500);
@@ -63,13 +63,13 @@ describe("the number of threads", () => {
     expect(changes).toEqual([]);
   });
 
-  it("never goes below one", () => {
+  it("is never below one", () => {
     for (let count = 0; count < 40; count++) step(500);
     expect(changes).toEqual([3, 2, 1]);
     expect(set.at(-1)).toBe(1);
   });
 
-  it("is what a measurement asks for while it lasts", () => {
+  it("is forced to a measurement's value while it runs", () => {
     governor.force(3);
     governor.prepare("prefill");
     governor.force(undefined);

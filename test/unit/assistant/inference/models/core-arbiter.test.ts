@@ -9,7 +9,7 @@ import type { Clock } from "../../../../../src/base/clock.ts";
 
 const never = new AbortController().signal;
 
-/** Whether the promise has been settled by now. */
+/** Returns true if the promise is settled. */
 async function settled(promise: Promise<unknown>): Promise<boolean> {
   let isSettled = false;
   promise.then(
@@ -30,14 +30,14 @@ function arbiter() {
 }
 
 describe("the cores", () => {
-  test("one model alone never waits", async () => {
+  test("a single model never waits", async () => {
     const cores = arbiter().arbiter.createCores();
     for (let step = 0; step < 10; step++) await cores.hold("background", never);
     cores.release();
     expect(await settled(cores.hold("interactive", never))).toBe(true);
   });
 
-  test("interactive work takes them from background work at its next step", async () => {
+  test("interactive work gets the cores at the next step of background work", async () => {
     const { arbiter: shared } = arbiter();
     const [slow, quick] = [shared.createCores(), shared.createCores()];
     await slow.hold("background", never);
@@ -50,7 +50,7 @@ describe("the cores", () => {
     await back;
   });
 
-  test("background work waits while interactive work goes on, and gets one step in two seconds", async () => {
+  test("background work waits for interactive work, but gets one step in two seconds", async () => {
     const { advance, arbiter: shared } = arbiter();
     const [quick, slow] = [shared.createCores(), shared.createCores()];
     await quick.hold("interactive", never);
@@ -69,7 +69,7 @@ describe("the cores", () => {
     await more;
   });
 
-  test("two of one class take turns, a tenth of a second each", async () => {
+  test("two models of one class alternate, a tenth of a second each", async () => {
     const { advance, arbiter: shared } = arbiter();
     const [one, other] = [shared.createCores(), shared.createCores()];
     await one.hold("interactive", never);
@@ -83,20 +83,20 @@ describe("the cores", () => {
     expect(await settled(again)).toBe(false);
   });
 
-  test("whoever stops waiting is not given them", async () => {
+  test("a cancelled request does not get the cores", async () => {
     const { arbiter: shared } = arbiter();
     const [one, other, third] = [shared.createCores(), shared.createCores(), shared.createCores()];
     await one.hold("interactive", never);
     const leaving = new AbortController();
     const left = other.hold("interactive", leaving.signal);
     const waiting = third.hold("background", never);
-    leaving.abort(new Error("gone"));
-    await expect(left).rejects.toThrow("gone");
+    leaving.abort(new Error("cancelled"));
+    await expect(left).rejects.toThrow("cancelled");
     one.release();
     await waiting;
   });
 
-  test("the holder hears when others come and when they have gone", async () => {
+  test("the holder is notified when others begin and stop waiting", async () => {
     const { arbiter: shared } = arbiter();
     const [one, other] = [shared.createCores(), shared.createCores()];
     const heard: boolean[] = [];
@@ -104,12 +104,12 @@ describe("the cores", () => {
     await one.hold("interactive", never);
     const leaving = new AbortController();
     const waiting = other.hold("interactive", leaving.signal);
-    leaving.abort(new Error("gone"));
-    await expect(waiting).rejects.toThrow("gone");
+    leaving.abort(new Error("cancelled"));
+    await expect(waiting).rejects.toThrow("cancelled");
     expect(heard).toEqual([true, false]);
   });
 
-  test("never two at a time, and nobody waits for ever", async () => {
+  test("two models never hold them at the same time, and none waits forever", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(

@@ -15,40 +15,40 @@ function model(name: string, memoryBytes: number, more: Partial<Occupant> = {}):
 const pinned = { isPinned: true };
 const busy = { isIdle: false };
 
-/** With ten bytes in all. */
+/** Chooses with a budget of ten bytes. */
 function next(others: readonly Named[], need: MemoryNeed, isLate = false): string {
   const freeBytes = 10 - others.reduce((total, { memoryBytes }) => total + memoryBytes, 0);
   const answer = chooseEviction(others, need, { freeBytes, isLate });
   return typeof answer === "string" ? answer : answer.name;
 }
 
-describe("models that are there on demand", () => {
+describe("unpinned models", () => {
   const large = { wanted: 10, least: 1 };
 
-  test("go for all that the newcomer wants, the longest unused first", () => {
+  test("are evicted for all that the newcomer wants, least recently used first", () => {
     expect(next([model("a", 1, { lastUsed: 2 }), model("b", 1, { lastUsed: 1 })], large)).toBe("b");
     expect(next([model("a", 1)], { wanted: 9, least: 1 })).toBe("none");
     expect(next([], large)).toBe("none");
   });
 
-  test("are waited for while they are used, but not for ever", () => {
+  test("are waited for while they are in use, but not forever", () => {
     expect(next([model("a", 1, busy)], large)).toBe("wait");
     expect(next([model("a", 1, busy)], large, true)).toBe("none");
     expect(next([model("a", 8, busy)], { wanted: 5, least: 5 }, true)).toBe("none");
   });
 
-  test("go before pinned ones, also when they were used later", () => {
+  test("are evicted before pinned ones, even if they were used later", () => {
     expect(next([model("p", 1, pinned), model("a", 1, { lastUsed: 9 })], large)).toBe("a");
   });
 });
 
 describe("pinned models", () => {
-  test("stay where the newcomer fits with its least", () => {
+  test("are kept if the newcomer fits with its minimum", () => {
     expect(next([model("p", 8, pinned)], { wanted: 10, least: 2 })).toBe("none");
     expect(next([model("p", 8, { ...pinned, ...busy })], { wanted: 10, least: 2 })).toBe("none");
   });
 
-  test("go where it does not, the longest unused first", () => {
+  test("are evicted if it does not fit, least recently used first", () => {
     const others = [
       model("p", 4, { ...pinned, lastUsed: 2 }),
       model("q", 4, { ...pinned, lastUsed: 1 }),
@@ -57,24 +57,24 @@ describe("pinned models", () => {
     expect(next([model("p", 4, pinned)], { wanted: 10, least: 6 })).toBe("none");
   });
 
-  test("do not go in vain: all that would go have to be enough", () => {
+  test("are kept if evicting all of them would not be enough", () => {
     const others = [model("p", 4, pinned), model("q", 5, { ...pinned, ...busy })];
     expect(next(others, { wanted: 8, least: 8 })).toBe("wait");
     expect(next(others, { wanted: 8, least: 8 }, true)).toBe("none");
   });
 
-  test("wait for those on demand that would be enough, and go once that takes too long", () => {
+  test("are kept while unpinned models in use would be enough, and evicted if that takes too long", () => {
     const others = [model("p", 4, pinned), model("a", 5, busy)];
     const need = { wanted: 5, least: 5 };
     expect(next(others, need)).toBe("wait");
     expect(next(others, need, true)).toBe("p");
   });
 
-  test("go at once where waiting for the others would not be enough", () => {
+  test("are evicted at once if waiting for the others would not be enough", () => {
     expect(next([model("p", 8, pinned), model("a", 1, busy)], { wanted: 9, least: 5 })).toBe("p");
   });
 
-  test("that are leaving anyway are waited for", () => {
+  test("that are being unloaded are waited for", () => {
     const leaving = { ...pinned, ...busy, isUnloading: true };
     expect(next([model("p", 8, leaving), model("q", 2, pinned)], { wanted: 5, least: 5 })).toBe(
       "wait",
@@ -82,7 +82,7 @@ describe("pinned models", () => {
   });
 });
 
-test("whatever there is: a pinned model goes only for the newcomer's least, and only if that is enough", () => {
+test("in any situation, a pinned model is evicted only for the newcomer's minimum, and only if that is enough", () => {
   const occupants = fc.array(
     fc
       .record({

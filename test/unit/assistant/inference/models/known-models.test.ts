@@ -18,7 +18,7 @@ function known(aliases: Record<string, string> = {}) {
   return new KnownModels({ folder, aliases: new Map(Object.entries(aliases)), sequences: 3 });
 }
 
-test("every model file of the folder is known by its name, a split one once", async () => {
+test("every model file of the folder is listed by its name, a split model once", async () => {
   await files("b.gguf", "a.Q4_K_M.gguf", "big-00001-of-00003.gguf", "big-00002-of-00003.gguf");
   await files("notes.txt", "c.gguf.part", ".hidden.gguf");
   const models = await known().list();
@@ -27,7 +27,7 @@ test("every model file of the folder is known by its name, a split one once", as
   expect(models[0]).toMatchObject({ isPinned: false, sequences: 3, contextTokens: undefined });
 });
 
-test("a file that comes later is known at once, and one that goes is not", async () => {
+test("added and removed files are noticed at once", async () => {
   const models = known();
   expect(await models.list()).toEqual([]);
   await files("late.gguf");
@@ -36,12 +36,12 @@ test("a file that comes later is known at once, and one that goes is not", async
   await expect(models.find("late")).rejects.toMatchObject({ code: "model_not_found" });
 });
 
-test("a folder that is not there is an empty one", async () => {
+test("a missing folder is treated as empty", async () => {
   const models = new KnownModels({ folder: join(folder, "none"), aliases: new Map() });
   expect(await models.list()).toEqual([]);
 });
 
-test("registered models come first, in their order, and stand for a file of the same name", async () => {
+test("registered models come first, in their order, and replace a file of the same name", async () => {
   await files("a.gguf", "z.gguf");
   const models = known();
   await models.register({ id: "z", path: join(folder, "a.gguf"), isPinned: true, sequences: 1 });
@@ -56,20 +56,20 @@ test("registered models come first, in their order, and stand for a file of the 
   expect(await models.find("z")).toMatchObject({ path: join(folder, "z.gguf"), isPinned: false });
 });
 
-test("an alias leads to its model; the model tells its aliases", async () => {
+test("an alias finds its model, and the model lists its aliases", async () => {
   await files("a.gguf");
   const models = known({ "gpt-4o": "a", other: "nowhere" });
   expect(await models.find("gpt-4o")).toMatchObject({ id: "a", aliases: ["gpt-4o"] });
   await expect(models.find("other")).rejects.toMatchObject({ code: "model_not_found" });
 });
 
-test("a name that is not there is answered with those that are", async () => {
+test("the error for an unknown name lists the available models", async () => {
   await files(...Array.from({ length: 12 }, (_, index) => `m${index + 10}.gguf`));
   await expect(known().find("gpt-5")).rejects.toMatchObject({
     code: "model_not_found",
     param: "model",
     message:
-      'there is no model "gpt-5". There is: m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 2 more',
+      'there is no model "gpt-5". Available models: m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 2 more',
   });
 });
 
@@ -82,15 +82,15 @@ test.each(["", "../x", "/x", "x/", "a//b", "a b", "a:b:c", "x".repeat(256)])(
   },
 );
 
-test("an alias that leads nowhere says where it leads", async () => {
+test("the error for an alias without a model names the missing model", async () => {
   await files("a.gguf");
   await expect(known({ "gpt-4o": "b" }).find("gpt-4o")).rejects.toMatchObject({
     code: "model_not_found",
-    message: '"gpt-4o" is another name for the model "b", which is not there. There is: a',
+    message: '"gpt-4o" is an alias of the model "b", which does not exist. Available models: a',
   });
 });
 
-test("a registered file that is replaced is another one", async () => {
+test("a replaced file has another modification time", async () => {
   await files("a.gguf");
   const models = known();
   await models.register({ id: "a", path: join(folder, "a.gguf"), isPinned: true });
@@ -100,7 +100,7 @@ test("a registered file that is replaced is another one", async () => {
   expect((await models.find("a")).modifiedMs).toBe(2_000_000);
 });
 
-test("the size is that of all parts; what was asked for is told apart from the daemon's settings", async () => {
+test("the size includes all parts, and registered values are separate from the daemon's settings", async () => {
   await writeFile(join(folder, "big-00001-of-00002.gguf"), "12345");
   await writeFile(join(folder, "big-00002-of-00002.gguf"), "678");
   const models = known();
@@ -111,7 +111,7 @@ test("the size is that of all parts; what was asked for is told apart from the d
   });
   await models.register({
     id: "own",
-    path: join(folder, "gone.gguf"),
+    path: join(folder, "missing.gguf"),
     isPinned: true,
     sequences: 2,
   });
@@ -122,7 +122,7 @@ test("the size is that of all parts; what was asked for is told apart from the d
   });
 });
 
-test("aliases come and go with the registration", async () => {
+test("aliases exist as long as the registration", async () => {
   await files("a.gguf");
   const models = known({ "gpt-4o": "a" });
   const a = { id: "a", path: join(folder, "a.gguf"), isPinned: true };
@@ -136,16 +136,16 @@ test("aliases come and go with the registration", async () => {
   expect((await models.find("gpt-4o")).id).toBe("a");
 });
 
-describe("a name leads to one model only", () => {
+describe("a name belongs to one model only", () => {
   const file = { path: "/nowhere.gguf", isPinned: true };
 
   test.each([
-    [{ id: "b", aliases: ["org/a"] }, '"org/a" is a name of the model "a"'],
-    [{ id: "b", aliases: ["a"] }, '"a" is the name of a model itself'],
-    [{ id: "b", aliases: ["there"] }, '"there" is the name of a model itself'],
-    [{ id: "b", aliases: ["gpt-4o"] }, '"gpt-4o" is a name of the model "a"'],
-    [{ id: "org/a" }, '"org/a" is a name of the model "a"'],
-    [{ id: "gpt-4o" }, '"gpt-4o" is a name of the model "a"'],
+    [{ id: "b", aliases: ["org/a"] }, '"org/a" is an alias of the model "a"'],
+    [{ id: "b", aliases: ["a"] }, '"a" is the id of another model'],
+    [{ id: "b", aliases: ["there"] }, '"there" is the id of another model'],
+    [{ id: "b", aliases: ["gpt-4o"] }, '"gpt-4o" is an alias of the model "a"'],
+    [{ id: "org/a" }, '"org/a" is an alias of the model "a"'],
+    [{ id: "gpt-4o" }, '"gpt-4o" is an alias of the model "a"'],
     [{ id: "b", aliases: ["../x"] }, '"../x" is not a model id'],
   ])("%j is refused, and changes nothing", async (model, message) => {
     await files("there.gguf");

@@ -23,7 +23,7 @@ async function createResidency(...models: (string | { id: string; isPinned: bool
   const facts = new ModelFactsCache({ engine });
   for (const model of models) {
     const { id, isPinned } = typeof model === "string" ? { id: model, isPinned: false } : model;
-    // Without a file nothing waits for the disk, which keeps no time that a test could move.
+    // Without a file nothing waits for the disk, whose time a test cannot control.
     await known.register({ id, isPinned, path: "" });
   }
   const made = new Residency({
@@ -44,7 +44,7 @@ async function createResidency(...models: (string | { id: string; isPinned: bool
 }
 
 describe("a model on demand", () => {
-  test("is loaded once for all who ask at a time", async () => {
+  test("is loaded once for concurrent requests", async () => {
     const { acquire, engine, stateOf } = await createResidency("a");
     const open = engine.holdLoads();
     const leases = [acquire("a"), acquire("a"), acquire("a")];
@@ -57,7 +57,7 @@ describe("a model on demand", () => {
     expect((await stateOf("a")).state).toBe("resident");
   });
 
-  test("goes when it has been idle long enough, and not before", async () => {
+  test("is unloaded after its idle time, and not before", async () => {
     const { acquire, clock, stateOf } = await createResidency("a");
     const [one, other] = [await acquire("a"), await acquire("a")];
     await clock.advance(2 * KEEP_ALIVE_MS);
@@ -73,7 +73,7 @@ describe("a model on demand", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("stays as long as the last request said", async () => {
+  test("is kept as long as the last request set", async () => {
     const { acquire, clock, stateOf } = await createResidency("a");
     (await acquire("a", Number.POSITIVE_INFINITY)).release();
     await clock.advance(100 * KEEP_ALIVE_MS);
@@ -83,7 +83,7 @@ describe("a model on demand", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("a time that no timer can hold is for ever", async () => {
+  test("is kept forever if its time is longer than any timer", async () => {
     const { acquire, clock, stateOf } = await createResidency("a");
     (await acquire("a", 1e16)).release();
     expect(await stateOf("a")).toMatchObject({ state: "resident", expiresAt: undefined });
@@ -91,22 +91,22 @@ describe("a model on demand", () => {
     expect((await stateOf("a")).state).toBe("resident");
   });
 
-  test("whoever leaves while it loads leaves the others", async () => {
+  test("continues to load for others when one caller aborts", async () => {
     const { acquire, engine } = await createResidency("a");
     const open = engine.holdLoads();
     const leaving = new AbortController();
     const left = acquire("a", undefined, leaving.signal);
     const stays = acquire("a");
     await expect.poll(() => engine.loads.length).toBe(1);
-    leaving.abort(new Error("gone"));
-    await expect(left).rejects.toThrow("gone");
+    leaving.abort(new Error("cancelled"));
+    await expect(left).rejects.toThrow("cancelled");
     open();
     expect((await stays).model.id).toBe("a");
   });
 });
 
 describe("memory", () => {
-  test("the model that was used longest ago makes room; a pinned one last", async () => {
+  test("the least recently used model is evicted, and a pinned one last", async () => {
     const { acquire, clock, engine, stateOf } = await createResidency(
       { id: "pinned", isPinned: true },
       "a",
@@ -142,7 +142,7 @@ describe("memory", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("a load does not wait for room behind one that has not begun", async () => {
+  test("a load does not wait for a later load to free memory", async () => {
     const { acquire, engine, stateOf } = await createResidency("large", "next");
     engine.memoryBytes.set("large", 11);
     const open = engine.holdLoads();
@@ -155,7 +155,7 @@ describe("memory", () => {
     expect((await next).model.id).toBe("next");
   });
 
-  test("a model takes no more than it may, and one that takes more is loaded anew", async () => {
+  test("a model respects its own limit, and is reloaded if it uses more", async () => {
     const { engine, known, residency: made, stateOf } = await createResidency();
     engine.memoryBytes.set("a", 8);
     await known.register({ id: "a", path: "", isPinned: true });
@@ -170,7 +170,7 @@ describe("memory", () => {
     expect((await stateOf("a")).state).toBe("failed");
   });
 
-  test("nothing goes for a model that does not fit even alone", async () => {
+  test("nothing is evicted for a model that does not fit even alone", async () => {
     const { acquire, engine, stateOf } = await createResidency(
       { id: "kept", isPinned: true },
       "a",
@@ -186,7 +186,7 @@ describe("memory", () => {
     expect((await stateOf("a")).state).toBe("resident");
   });
 
-  test("what is free is told to the engine, which says what does not fit", async () => {
+  test("the engine receives the free memory and reports what does not fit", async () => {
     const { acquire, engine, stateOf } = await createResidency("huge");
     engine.memoryBytes.set("huge", 11);
     engine.failures.set("huge", new AssistantError("insufficient_memory", "11 of 10"));
@@ -199,8 +199,8 @@ describe("memory", () => {
   });
 });
 
-describe("what fails", () => {
-  test("a file that does not load is not tried again at once, and its error is repeated", async () => {
+describe("failures", () => {
+  test("a file that fails to load is not retried at once, and its error is repeated", async () => {
     const { acquire, clock, engine } = await createResidency("a");
     engine.failures.set("a", new AssistantError("model_unusable", "it is damaged"));
     await expect(acquire("a")).rejects.toMatchObject({ code: "model_unusable" });
@@ -218,7 +218,7 @@ describe("what fails", () => {
     expect((await acquire("a")).model.id).toBe("a");
   });
 
-  test("a pinned model that crashes comes back, later each time", async () => {
+  test("a pinned model that crashes is reloaded with growing delays", async () => {
     const {
       clock,
       engine,
@@ -246,7 +246,7 @@ describe("what fails", () => {
     await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
   });
 
-  test("a pinned model comes back although a load by hand fails meanwhile", async () => {
+  test("a pinned model is reloaded although an explicit load fails meanwhile", async () => {
     const {
       clock,
       engine,
@@ -265,7 +265,7 @@ describe("what fails", () => {
     await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
   });
 
-  test("a pinned model that was taken away after a crash stays away", async () => {
+  test("a pinned model that is unloaded after a crash is not reloaded", async () => {
     const {
       clock,
       engine,
@@ -281,7 +281,7 @@ describe("what fails", () => {
     expect(engine.loads).toHaveLength(1);
   });
 
-  test("a crash that is over is not told of a model that went by itself later", async () => {
+  test("an earlier crash is not reported for a model that was unloaded when idle", async () => {
     const { acquire, clock, engine, stateOf } = await createResidency("a");
     (await acquire("a")).release();
     engine.crash("a");
@@ -292,7 +292,7 @@ describe("what fails", () => {
     expect(await stateOf("a")).toMatchObject({ state: "unloaded", error: undefined });
   });
 
-  test("a request that comes just after a crash waits for the next load", async () => {
+  test("a request shortly after a crash waits for the next load", async () => {
     const { acquire, clock, engine } = await createResidency("a");
     (await acquire("a")).release();
     engine.crash("a");
@@ -304,8 +304,8 @@ describe("what fails", () => {
   });
 });
 
-describe("by hand", () => {
-  test("a model that was there on demand stays once it is pinned", async () => {
+describe("explicit loads and unloads", () => {
+  test("a resident model is kept once it is pinned", async () => {
     const {
       acquire,
       clock,
@@ -325,7 +325,7 @@ describe("by hand", () => {
     await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
   });
 
-  test("an unload waits for what is under way", async () => {
+  test("an unload waits for requests in progress", async () => {
     const { acquire, residency: models, stateOf } = await createResidency("a");
     const lease = await acquire("a");
     const unloading = models.unload("a");
@@ -335,7 +335,7 @@ describe("by hand", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("an unload ends a load", async () => {
+  test("an unload aborts a load", async () => {
     const { acquire, engine, residency: models, stateOf } = await createResidency("a");
     engine.holdLoads();
     const waiting = acquire("a");
@@ -346,7 +346,7 @@ describe("by hand", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("a load of what was registered anew takes the place of what is there", async () => {
+  test("a load with a changed registration replaces the resident model", async () => {
     const { acquire, engine, known, residency: models, stateOf } = await createResidency("a");
     const busy = await acquire("a");
     await known.register({ id: "a", path: "/elsewhere/a", isPinned: true });
@@ -359,7 +359,7 @@ describe("by hand", () => {
     expect(engine.loads).toHaveLength(2);
   });
 
-  test("nothing is begun any more once it ends", async () => {
+  test("no load starts after the disposal began", async () => {
     const { engine, residency: models } = await createResidency(
       { id: "a", isPinned: true },
       { id: "b", isPinned: true },
@@ -373,7 +373,7 @@ describe("by hand", () => {
     expect((await models.states()).map(({ state }) => state)).toEqual(["unloaded", "unloaded"]);
   });
 
-  test("everything ends with the residency", async () => {
+  test("the disposal ends loads and unloads all models", async () => {
     const { acquire, engine, residency: models } = await createResidency("a", "b");
     await acquire("a");
     engine.holdLoads();
@@ -386,7 +386,7 @@ describe("by hand", () => {
   });
 });
 
-test("what is known of a model in memory is what it was loaded with", async () => {
+test("the facts of a model in memory are those that it was loaded with", async () => {
   const { acquire, engine, known, residency: models } = await createResidency("a");
   const file = await known.find("a");
   (await acquire("a")).release();
@@ -397,8 +397,8 @@ test("what is known of a model in memory is what it was loaded with", async () =
   expect((await models.facts(replaced)).kind).toBe("embedding");
 });
 
-describe("without a name", () => {
-  test("a resident model answers, then a pinned one, then the first; embeddings have their own", async () => {
+describe("a request without a model's name", () => {
+  test("a resident model is chosen, then a pinned one, then the first; embedding models only for embeddings", async () => {
     const {
       acquire,
       engine,
@@ -416,7 +416,7 @@ describe("without a name", () => {
     expect((await models.resolve(undefined, "generate")).id).toBe("p");
   });
 
-  test("where there is none, it says how to get one", async () => {
+  test("if there is no model, the error explains how to get one", async () => {
     const { engine, known, residency: models } = await createResidency();
     await expect(models.resolve(undefined, "generate")).rejects.toMatchObject({
       code: "no_model",

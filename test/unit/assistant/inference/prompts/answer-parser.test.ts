@@ -31,7 +31,7 @@ const llama = planFor(getFamily("llama3").template);
 const named = planFor(getFamily("devstral").template);
 const thinker = planFor(getFamily("qwen").template);
 
-/** Every way to cut a text in two, and all letters apart. */
+/** Every split of a text into two pieces, and the split into single letters. */
 function cuts(text: string): readonly (readonly string[])[] {
   return [
     ...Array.from(text, (_, at) => [text.slice(0, at), text.slice(at)]),
@@ -40,7 +40,7 @@ function cuts(text: string): readonly (readonly string[])[] {
   ];
 }
 
-describe("calls are found however the text is cut", () => {
+describe("calls are found however the text is split", () => {
   test.each([
     ["hermes", hermes, '<tool_call>\n{"name": "weather", "arguments": {"a": "}]"}}\n</tool_call>'],
     [
@@ -71,7 +71,7 @@ describe("calls are found however the text is cut", () => {
     }
   });
 
-  test("several, after text", () => {
+  test("finds several calls after text", () => {
     const text =
       'Let me see.\n\n<tool_call>\n{"name": "weather", "arguments": {"a": 1}}\n</tool_call>\n<tool_call>\n{"name": "weather"}\n</tool_call>';
     for (const pieces of cuts(text)) {
@@ -87,7 +87,7 @@ describe("calls are found however the text is cut", () => {
     expect(readAnswer(named, twice.split("")).calls).toHaveLength(2);
   });
 
-  test("arguments are streamed as they come, after a start of their own", () => {
+  test("streams arguments as they arrive, after the call's start", () => {
     const reader = hermes.createParser();
     expect(reader.push('<tool_call>\n{"name": "weather", "arguments": {"a', undefined)).toEqual([
       {
@@ -108,7 +108,7 @@ describe("calls are found however the text is cut", () => {
     });
   });
 
-  test("arguments that a limit cut off are handed on as far as they came", () => {
+  test("passes on arguments that a limit cut off", () => {
     const answer = readAnswer(hermes, ['<tool_call>\n{"name": "weather", "arguments": {"a": "b']);
     expect(answer.calls).toMatchObject([{ arguments: '{"a": "b' }]);
     expect(answer.text).toBe("");
@@ -135,7 +135,7 @@ describe("text stays text", () => {
     }
   });
 
-  test("any text comes out as it went in", () => {
+  test("any text is emitted unchanged", () => {
     const part = fc.constantFrom(...'<tool_call> {}[]":,\n\\'.split(""), "<tool_call", "name", "x");
     fc.assert(
       fc.property(
@@ -152,7 +152,7 @@ describe("text stays text", () => {
   });
 });
 
-describe("thoughts", () => {
+describe("reasoning", () => {
   test.each([
     ["\n<think>\nIt may rain.\n\n</think>\n\nTake a coat.", "It may rain.", "Take a coat."],
     ["<think>\n\n</think>\n\nYes.", "", "Yes."],
@@ -167,7 +167,7 @@ describe("thoughts", () => {
     }
   });
 
-  test("calls come after them, not in them", () => {
+  test("calls are found after it, not inside it", () => {
     const call = '<tool_call>\n{"name": "weather", "arguments": {"a": 1}}\n</tool_call>';
     for (const pieces of cuts(`<think>${call}?</think>\n${call}`)) {
       const answer = readAnswer(thinker, pieces);
@@ -179,14 +179,14 @@ describe("thoughts", () => {
 });
 
 describe("logprobs", () => {
-  test("go with the text, one for each token of it", () => {
+  test("are emitted with the text, one for each token", () => {
     const pieces = ["It", " rains", " <", " now", "."];
     const answer = readAnswerWithLogprobs(hermes, pieces);
     expect(answer.text).toBe("It rains < now.");
     expect(answer.logprobs.map(({ text }) => text)).toEqual(pieces);
   });
 
-  test("are not told of thoughts and calls", () => {
+  test("are not emitted for reasoning and calls", () => {
     const pieces = [
       "<think>",
       "hm",
@@ -202,7 +202,7 @@ describe("logprobs", () => {
     expect(answer.logprobs.map(({ text }) => text)).toEqual(["It", " rains", "."]);
   });
 
-  test("of a last token that is held back are told at the end", () => {
+  test("of a last token that is held back are emitted at the end", () => {
     expect(readAnswerWithLogprobs(hermes, ["a", " <"]).logprobs).toHaveLength(2);
     expect(readAnswerWithLogprobs(hermes, [""]).logprobs).toHaveLength(1);
   });

@@ -23,18 +23,18 @@ const turns: readonly ChatMessage[] = [
   { role: "tool", toolCallId: "call_0123456789", content: "sunny" },
 ];
 
-describe("what each family makes of a conversation", () => {
+describe("the rendering of a conversation by each family's template", () => {
   test("chatML", () => {
     expect(text("chatMl", [{ role: "system", content: "Be brief." }, question])).toBe(
       "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhat is the weather?<|im_end|>\n<|im_start|>assistant\n",
     );
   });
 
-  test("the date of today, where a template tells it", () => {
+  test("contains the current date if the template renders it", () => {
     expect(text("llama3", [question])).toContain("Today Date: 24 Dec 2025\n");
   });
 
-  test("tools and calls of earlier turns, arguments as objects", () => {
+  test("contains tools and earlier calls, with arguments as objects", () => {
     const rendered = text("chatMl", turns, [weather]);
     expect(rendered).toContain(
       '{"type": "function", "function": {"name": "weather", "description": "Tells the weather"',
@@ -43,14 +43,14 @@ describe("what each family makes of a conversation", () => {
     expect(rendered).toContain("<tool_response>\nsunny\n</tool_response>");
   });
 
-  test("ids of calls that a template refuses get its length, in the call and in its result", () => {
+  test("shortens call ids to the template's length, in the call and in its result", () => {
     const ids = [...text("mistral", turns).matchAll(/id": "([^"]*)"/g)].map(([, id]) => id);
     expect(ids).toHaveLength(2);
     expect(ids[0]).toMatch(/^[a-z0-9]{9}$/);
     expect(ids[1]).toBe(ids[0]);
   });
 
-  test("developer is system where a template does not know it", () => {
+  test("maps developer to system if the template has no developer role", () => {
     expect(text("chatMl", [{ role: "developer", content: "Be brief." }, question])).toBe(
       text("chatMl", [{ role: "system", content: "Be brief." }, question]),
     );
@@ -61,13 +61,13 @@ describe("what each family makes of a conversation", () => {
     expect(render(own, [{ role: "developer", content: "Be brief." }])).toBe("[dev]Be brief.");
   });
 
-  test("rules open the first question where a template has no system role", () => {
+  test("puts system text before the first question if the template has no system role", () => {
     expect(text("gemma", [{ role: "system", content: "Be brief." }, question])).toBe(
       "<bos><start_of_turn>user\nBe brief.\n\nWhat is the weather?<end_of_turn>\n<start_of_turn>model\n",
     );
   });
 
-  test("an empty list of tools, where a template goes through it unasked", () => {
+  test("passes an empty list of tools if the template always iterates over it", () => {
     const unasked: TemplateFamily = {
       ...getFamily("phi"),
       template: `{% for tool in tools %}{{ tool }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}`,
@@ -75,7 +75,7 @@ describe("what each family makes of a conversation", () => {
     expect(render(unasked, [question])).toBe(question.content);
   });
 
-  test("content as parts, where a template takes nothing else", () => {
+  test("passes content as parts if the template requires that", () => {
     const parts: TemplateFamily = {
       ...getFamily("phi"),
       template: `{% for m in messages %}{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}{% endfor %}`,
@@ -83,7 +83,7 @@ describe("what each family makes of a conversation", () => {
     expect(render(parts, [question])).toBe(question.content);
   });
 
-  test("variables of the request reach the template", () => {
+  test("passes variables of the request to the template", () => {
     const thinking = text("qwen", [question], [], { enable_thinking: false });
     expect(thinking.endsWith("<think>\n\n</think>\n\n")).toBe(true);
     expect(text("qwen", [question])).not.toContain("<think>");
@@ -91,7 +91,7 @@ describe("what each family makes of a conversation", () => {
 });
 
 describe("refusals", () => {
-  test("have the template's own words", () => {
+  test("contain the template's own message", () => {
     const error = refusal(() => text("gemma", [question, question]));
     expect(error).toBeInstanceOf(AssistantError);
     expect(error).toMatchObject({
@@ -105,14 +105,14 @@ describe("refusals", () => {
     ).toMatchObject({ message: expect.stringContaining("the system message comes first") });
   });
 
-  test("of a template that nobody can read name the template", () => {
+  test("of an invalid template name the template", () => {
     const broken: TemplateFamily = { ...getFamily("phi"), template: "{% for m in messages %}" };
     expect(refusal(() => render(broken, [question]))).toMatchObject({
       code: "model_unusable",
     });
   });
 
-  test("of a template that fails whatever it is given are no client's fault", () => {
+  test("of a template that always fails blame the model, not the request", () => {
     const failing: TemplateFamily = {
       ...getFamily("phi"),
       template: "{{ messages[0].content + nothing.at.all }}",
@@ -128,7 +128,7 @@ describe("refusals", () => {
     });
   });
 
-  test("of a template that fails on the way are one line without private-use characters", () => {
+  test("of a template that fails for a message are one line without private-use characters", () => {
     const failing: TemplateFamily = {
       ...getFamily("phi"),
       template: `{{ raise_exception('no:\\n' + messages[0].content) }}`,
@@ -137,7 +137,7 @@ describe("refusals", () => {
     expect(error).toMatchObject({ message: expect.stringMatching(/no: x$/) });
   });
 
-  test("a template that does not end is ended", { timeout: 30_000 }, () => {
+  test("a template that loops forever is stopped", { timeout: 30_000 }, () => {
     const endless: TemplateFamily = {
       ...getFamily("phi"),
       template: `{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}`,
@@ -148,7 +148,7 @@ describe("refusals", () => {
     });
   });
 
-  test("a variable cannot take the place of a helper", () => {
+  test("a variable cannot replace a helper", () => {
     const error = refusal(() => text("chatMl", [question], [], { raise_exception: "mine" }));
     expect(error).toMatchObject({ code: "invalid_request" });
   });

@@ -10,7 +10,7 @@ import { families, getFamily, type TemplateFamily } from "./template-families.ts
 
 const now = (): number => 0;
 
-/** Where a tokenizer would find control tokens: the longest names first, in special text only. */
+/** Finds control tokens like a tokenizer: the longest names first, only in text that allows them. */
 function controls(
   pieces: readonly PromptPiece[],
   { vocabulary }: TemplateFamily,
@@ -33,7 +33,7 @@ function textOf(pieces: readonly PromptPiece[]): string {
   return pieces.map(({ text }) => text).join("");
 }
 
-/** Names of control tokens, whole, in pieces, within each other, and whatever else breaks things. */
+/** Texts with names of control tokens: whole, split, nested, and with other special characters. */
 function hostileText(of: TemplateFamily): fc.Arbitrary<string> {
   const names = of.vocabulary.controlTokens;
   const part = fc
@@ -87,7 +87,7 @@ describe.each(Object.entries(families))("%s", (name, of) => {
   const template = new ChatTemplate({ source: of.template, vocabulary: of.vocabulary, now });
   const hasTools = !["gemma", "phi", "r1"].includes(name);
 
-  test("what clients write has no control token, and stays what it was", () => {
+  test("clients' text contains no control token and is otherwise unchanged", () => {
     const value = hostileText(of);
     fc.assert(
       fc.property(value, value, value, value, value, (rules, question, answer, city, result) => {

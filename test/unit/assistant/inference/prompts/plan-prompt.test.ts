@@ -43,7 +43,7 @@ const auto: PlanRequest = {
 };
 const required: PlanRequest = { ...auto, toolChoice: { kind: "required" } };
 
-/** As each family writes a call, and two. */
+/** One call and two calls in the syntax of each family. */
 const written = {
   chatMl: {
     one: '<tool_call>\n{"name": "weather", "arguments": {"city":"Graz"}}\n</tool_call>',
@@ -64,7 +64,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name)
   const { one, two } = written[name];
   const { template } = getFamily(name);
 
-  test("a required call is a call, one or several, and nothing else", () => {
+  test("a required call allows one or several calls, and nothing else", () => {
     const plan = planned(required, template);
     const accepts = acceptorOf(plan);
     expect(accepts(one)).toBe(true);
@@ -77,13 +77,13 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name)
     expect(accepts(one.replace("weather", "weather_tomorrow"))).toBe(false);
   });
 
-  test("one call at most, where several are not wanted", () => {
+  test("at most one call is allowed without parallel calls", () => {
     const plan = planned({ ...required, parallelToolCalls: false }, template);
     expect(acceptorOf(plan)(one)).toBe(true);
     if (two !== undefined) expect(acceptorOf(plan)(two)).toBe(false);
   });
 
-  test("a named tool is the only one", () => {
+  test("a named tool is the only one that may be called", () => {
     const plan = planned(
       { ...auto, toolChoice: { kind: "function", name: "weather_now" } },
       template,
@@ -94,7 +94,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name)
     ).toBe(true);
   });
 
-  test("left to the model, it may answer in any text or call", () => {
+  test("an optional call allows any text or calls", () => {
     const accepts = acceptorOf(planned(auto, template));
     for (const text of [
       "",
@@ -120,7 +120,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name)
     );
   });
 
-  test("whatever the grammar allows is read as calls with valid arguments", () => {
+  test("every text that the grammar allows is parsed as calls with valid arguments", () => {
     const plan = planned(required, template);
     const sampler = samplerOf(plan);
     const ajv = new Ajv();
@@ -138,7 +138,7 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name)
     }
   });
 
-  test("none: no grammar, and the model is not told of tools", () => {
+  test("tool choice none gives no grammar and a prompt without tools", () => {
     const plan = planned({ ...auto, toolChoice: { kind: "none" } }, template);
     expect(plan.layout).toBeUndefined();
     expect(plan.prompt).toMatchObject({ tools: [] });
@@ -149,14 +149,14 @@ describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name)
 describe("with a document", () => {
   const document = { schema: { type: "object", properties: { rain: { type: "boolean" } } } };
 
-  test("an answer is the document or a call", () => {
+  test("an answer is either the document or a call", () => {
     const accepts = acceptorOf(planned({ ...auto, document }, getFamily("chatMl").template));
     expect(accepts('{"rain":true}')).toBe(true);
     expect(accepts(written.chatMl.one)).toBe(true);
     expect(accepts("It rains.")).toBe(false);
   });
 
-  test("a model that thinks may do so first, and has to where its template opens the thoughts", () => {
+  test("reasoning may come first, and must if the template opens it", () => {
     const request = { ...auto, prompt: { ...chat, tools: [] }, document };
     const qwen = acceptorOf(planned(request, getFamily("qwen").template));
     expect(qwen('{"rain":true}')).toBe(true);
@@ -172,14 +172,14 @@ describe("with a document", () => {
     });
   });
 
-  test("thoughts that the request turns off are not expected", () => {
+  test("reasoning that the request turns off is not expected", () => {
     const prompt = { ...chat, tools: [], variables: { enable_thinking: false } };
     const plan = planned({ ...auto, prompt, document }, getFamily("qwen").template);
     expect(acceptorOf(plan)('{"rain":true}')).toBe(true);
   });
 });
 
-describe("a template that knows no tools", () => {
+describe("a template without tools", () => {
   const turns: readonly ChatMessage[] = [
     question,
     {
@@ -191,7 +191,7 @@ describe("a template that knows no tools", () => {
     { role: "tool", toolCallId: "call_2", content: "warm" },
   ];
 
-  test("is told of them in its rules, and of calls in text", () => {
+  test("gets tools in the system message, and calls as text", () => {
     const plan = planned(
       { ...auto, prompt: { ...chat, messages: turns } },
       getFamily("phi").template,
@@ -217,7 +217,7 @@ describe("a template that knows no tools", () => {
     expect(acceptorOf(planned(required, getFamily("phi").template))(written.chatMl.one)).toBe(true);
   });
 
-  test("rules that are there already are kept", () => {
+  test("keeps an existing system message", () => {
     const messages: readonly ChatMessage[] = [
       { role: "developer", content: "Be brief." },
       question,
@@ -228,7 +228,7 @@ describe("a template that knows no tools", () => {
     });
   });
 
-  test("a format that is not known here is replaced by one that is", () => {
+  test("an unknown format is replaced by a known one", () => {
     const { template } = getFamily("chatMl");
     const other = template.replaceAll('<tool_call>\\n{"name": "', "<tool_call>\\n<function=");
     expect(other).not.toBe(template);
@@ -237,14 +237,14 @@ describe("a template that knows no tools", () => {
   });
 });
 
-test("without a template roles are words, and the user's next turn ends the answer", () => {
+test("without a template, roles are words and the user's next message ends the answer", () => {
   const messages: readonly ChatMessage[] = [{ role: "system", content: "Be brief." }, question];
   const plan = planned({ ...auto, prompt: { ...chat, messages, tools: [] } }, undefined);
   expect(plan.prompt).toEqual({ kind: "text", text: "Be brief.\n\nUser: Rain?\nAssistant:" });
   expect(plan.stops).toEqual(["\nUser:"]);
 });
 
-test("a prompt that is no chat stays what it is", () => {
+test("a prompt that is not a chat stays unchanged", () => {
   const prompt = { kind: "text", text: "<think> and [TOOL_CALLS]" } as const;
   const plan = planned({ ...auto, prompt }, getFamily("qwen").template);
   expect(plan.prompt).toBe(prompt);
@@ -252,7 +252,7 @@ test("a prompt that is no chat stays what it is", () => {
   expect(readAnswer(plan, [prompt.text]).text).toBe(prompt.text);
 });
 
-describe("refusals say where", () => {
+describe("refusals name the parameter", () => {
   test.each([
     [{ ...auto, toolChoice: { kind: "function", name: "none" } }, "toolChoice"],
     [{ ...required, prompt: { ...chat, tools: [] } }, "toolChoice"],
@@ -264,7 +264,7 @@ describe("refusals say where", () => {
       { ...auto, prompt: { ...chat, tools: [{ name: "a", parameters: { type: "string" } }] } },
       "tools[0].parameters",
     ],
-  ] as const)("%#", (request, param) => {
+  ] as const)("request %#", (request, param) => {
     expect(() => planned(request, getFamily("chatMl").template)).toThrow(
       expect.objectContaining({ code: "invalid_request", param }),
     );
@@ -290,7 +290,7 @@ function samplerOf(plan: PromptPlan): GbnfSampler {
   return new GbnfSampler(parseGbnf(gbnfOf(plan)));
 }
 
-/** Text in pieces as tokens come. */
+/** Splits a text into pieces like tokens. */
 function pieces(text: string, random: () => number): readonly string[] {
   const found: string[] = [];
   for (let at = 0; at < text.length; ) {

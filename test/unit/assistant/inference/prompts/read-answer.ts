@@ -15,7 +15,7 @@ export interface ReadAnswer {
   readonly logprobs: readonly TokenLogprob[];
 }
 
-/** Reads an answer as a client would put it together from what it is streamed. */
+/** Assembles an answer from its deltas like a client. */
 export function readAnswer(
   plan: { createParser(): AnswerStreamParser },
   pieces: readonly string[],
@@ -27,7 +27,7 @@ export function readAnswer(
   );
 }
 
-/** The same with a logprob for each piece. */
+/** Assembles an answer whose pieces have one logprob each. */
 export function readAnswerWithLogprobs(
   plan: { createParser(): AnswerStreamParser },
   pieces: readonly string[],

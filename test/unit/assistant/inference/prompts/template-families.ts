@@ -6,14 +6,14 @@ export interface TemplateFamily {
   readonly vocabulary: ChatVocabulary;
 }
 
-/** Chat templates in the manner of the common families, each with its quirks. */
+/** Chat templates like those of common model families, each with their peculiarities. */
 export const families: Readonly<Record<string, TemplateFamily>> = {
-  /** Tools, no refusals but for a late system message. */
+  /** Supports tools; refuses only a system message that is not the first. */
   chatMl: {
     template: chatTemplate,
     vocabulary: vocabulary("<s>", "</s>", ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]),
   },
-  /** Thinks first, and splits what it thought off earlier answers. */
+  /** Reasons first, and removes the reasoning from earlier answers. */
   qwen: {
     template: `{%- if tools %}<|im_start|>system
 {%- if messages[0].role == 'system' %}{{ '\\n' + messages[0].content + '\\n' }}{%- endif %}
@@ -50,7 +50,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
 {% endif %}{%- endif %}`,
     vocabulary: vocabulary("", "<|im_end|>", ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]),
   },
-  /** Trims, dates, and one call at a time as bare JSON. */
+  /** Trims text, renders the date, and has one call at a time as bare JSON. */
   llama3: {
     template: `{{- bos_token }}
 {%- if messages[0]['role'] == 'system' %}
@@ -85,7 +85,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "<|python_tag|>",
     ]),
   },
-  /** Roles have to alternate, ids of calls have nine characters, tools stand before the last question. */
+  /** Requires alternating roles and call ids of nine characters, and puts tools before the last question. */
   mistral: {
     template: `{{ bos_token }}
 {%- if messages[0].role == 'system' %}{%- set rules = messages[0].content %}{%- set turns = messages[1:] %}
@@ -128,7 +128,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "[/TOOL_RESULTS]",
     ]),
   },
-  /** Each call after a marker of its own, the name outside of JSON. */
+  /** Puts a marker before each call, and the name outside the JSON. */
   devstral: {
     template: `{{ bos_token }}{% for message in messages %}
 {%- if message.role == 'system' %}{{- '[SYSTEM_PROMPT]' + message.content + '[/SYSTEM_PROMPT]' }}
@@ -156,7 +156,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "[/TOOL_RESULTS]",
     ]),
   },
-  /** No system role, no tools; the assistant is called the model. */
+  /** Has no system role and no tools, and calls the assistant "model". */
   gemma: {
     template: `{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '
 ' + message['content'] | trim + '<end_of_turn>
@@ -170,7 +170,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "<end_of_turn>",
     ]),
   },
-  /** Makes the names of its control tokens from the names of roles. */
+  /** Builds the names of its control tokens from the names of roles. */
   phi: {
     template: `{% for message in messages %}{{ '<|' + message['role'] + '|>\\n' + message['content'] + '<|end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% else %}{{ eos_token }}{% endif %}`,
     vocabulary: vocabulary("<s>", "<|endoftext|>", [
@@ -182,7 +182,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "<|placeholder1|>",
     ]),
   },
-  /** Opens the model's thoughts itself. */
+  /** Writes the opening tag of the reasoning itself. */
   r1: {
     template: `{{ bos_token }}{% for message in messages %}{% if message.role == 'system' %}{{ message.content }}{% elif message.role == 'user' %}{{ '<｜User｜>' + message.content }}{% elif message.role == 'assistant' %}{{ '<｜Assistant｜>' + message.content.split('</think>')[-1] + '<｜end▁of▁sentence｜>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<｜Assistant｜><think>\\n' }}{% endif %}`,
     vocabulary: vocabulary("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", [

@@ -3,96 +3,98 @@ import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 import { plainSampling } from "../../../../support/scripted-engine.ts";
 
 describe("an answer", () => {
-  let world = new SchedulerHarness();
+  let harness = new SchedulerHarness();
   afterEach(async () => {
-    await world.assertNoLeftovers();
+    await harness.assertNoLeftovers();
   });
 
-  it("is what the model says, after the start and before the end", async () => {
-    world = new SchedulerHarness({ script: () => ({ tokens: ["Yes", ",", " indeed", "."] }) });
-    const reader = world.ask("Really?");
-    await world.untilOver(reader);
+  it("consists of a start, the model's text and an end", async () => {
+    harness = new SchedulerHarness({ script: () => ({ tokens: ["Yes", ",", " indeed", "."] }) });
+    const reader = harness.ask("Really?");
+    await harness.untilOver(reader);
     expect(reader.started).toEqual({ type: "started", promptTokens: 7, cachedTokens: 0 });
     expect(reader.text).toBe("Yes, indeed.");
     expect(reader.end).toEqual({ type: "end", reason: "stop", completionTokens: 4 });
   });
 
   it("ends with `length` at its limit, and at the end of the context", async () => {
-    world = new SchedulerHarness({
+    harness = new SchedulerHarness({
       contextTokens: 20,
       script: () => ({ tokens: Array.from({ length: 100 }, () => "a") }),
     });
-    const limited = world.ask("one", { maxTokens: 5 });
-    const unlimited = world.ask("two", { maxTokens: 500 });
-    await world.untilOver(limited, unlimited);
+    const limited = harness.ask("one", { maxTokens: 5 });
+    const unlimited = harness.ask("two", { maxTokens: 500 });
+    await harness.untilOver(limited, unlimited);
     expect(limited.text).toBe("aaaaa");
     expect(limited.end).toMatchObject({ reason: "length", completionTokens: 5 });
     expect(unlimited.end).toMatchObject({ reason: "length", completionTokens: 17 });
   });
 
-  it("is empty where no token is asked for", async () => {
-    world = new SchedulerHarness();
-    const reader = world.ask("hello", { maxTokens: 0 });
-    await world.untilOver(reader);
+  it("is empty if no token is requested", async () => {
+    harness = new SchedulerHarness();
+    const reader = harness.ask("hello", { maxTokens: 0 });
+    await harness.untilOver(reader);
     expect(reader.started?.promptTokens).toBe(5);
     expect(reader.end).toEqual({ type: "end", reason: "length", completionTokens: 0 });
-    expect(world.runner.calls).toEqual([]);
+    expect(harness.runner.calls).toEqual([]);
   });
 
-  it("is refused with both counts where the prompt leaves no room for it", async () => {
-    world = new SchedulerHarness({ contextTokens: 10 });
-    const reader = world.ask("0123456789");
-    await world.untilOver(reader);
+  it("is refused with both token counts if the prompt fills the context", async () => {
+    harness = new SchedulerHarness({ contextTokens: 10 });
+    const reader = harness.ask("0123456789");
+    await harness.untilOver(reader);
     expect(reader.error).toMatchObject({ code: "context_length_exceeded", param: "prompt" });
     expect(String(reader.error)).toMatch(/10 tokens.* 10[;,]/);
-    const fitting = world.ask("012345678");
-    await world.untilOver(fitting);
+    const fitting = harness.ask("012345678");
+    await harness.untilOver(fitting);
     expect(fitting.end).toMatchObject({ reason: "length", completionTokens: 1 });
   });
 
-  it("is refused where the prompt is empty, or cannot be encoded, and others are not", async () => {
-    world = new SchedulerHarness();
-    const empty = world.ask("");
-    await world.untilOver(empty);
+  it("is refused if its prompt is empty or cannot be encoded, without affecting others", async () => {
+    harness = new SchedulerHarness();
+    const empty = harness.ask("");
+    await harness.untilOver(empty);
     expect(empty.error).toMatchObject({ code: "invalid_request", param: "prompt" });
-    world.runner.breakNext("encode", new Error("/models/file.gguf: template"));
-    const unfit = world.ask("x");
-    await world.untilOver(unfit);
+    harness.runner.breakNext("encode", new Error("/models/file.gguf: template"));
+    const unfit = harness.ask("x");
+    await harness.untilOver(unfit);
     expect(unfit.error).toMatchObject({ code: "engine_failed" });
     expect(String(unfit.error)).not.toContain("gguf");
-    const other = world.ask("y");
-    await world.untilOver(other);
+    const other = harness.ask("y");
+    await harness.untilOver(other);
     expect(other.end?.reason).toBe("stop");
   });
 
-  it("ends before a stop text that comes in pieces", async () => {
-    world = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN", "D", " two"] }) });
-    const reader = world.ask("count", { stop: ["END"] });
-    await world.untilOver(reader);
+  it("ends before a stop text that arrives in pieces", async () => {
+    harness = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN", "D", " two"] }) });
+    const reader = harness.ask("count", { stop: ["END"] });
+    await harness.untilOver(reader);
     expect(reader.text).toBe("one ");
     expect(reader.end).toMatchObject({ reason: "stop", completionTokens: 3 });
-    expect(world.steps).toHaveLength(3);
+    expect(harness.steps).toHaveLength(3);
   });
 
-  it("tells at the end what might have become a stop text", async () => {
-    world = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN"] }) });
+  it("emits the text at its end that could have become a stop text", async () => {
+    harness = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN"] }) });
     const readers = [
-      world.ask("by itself", { stop: ["END"] }),
-      world.ask("limit", { stop: ["END"], maxTokens: 2 }),
+      harness.ask("by itself", { stop: ["END"] }),
+      harness.ask("limit", { stop: ["END"], maxTokens: 2 }),
     ];
-    await world.untilOver(...readers);
+    await harness.untilOver(...readers);
     expect(readers.map(({ text, end }) => [text, end?.reason])).toEqual([
       ["one EN", "stop"],
       ["one EN", "length"],
     ]);
   });
 
-  it("carries the logprobs of exactly the tokens whose text is told", async () => {
-    world = new SchedulerHarness({ script: () => ({ tokens: ["a", "", "b S", "T", "OP", "c"] }) });
+  it("has logprobs of exactly the tokens whose text is emitted", async () => {
+    harness = new SchedulerHarness({
+      script: () => ({ tokens: ["a", "", "b S", "T", "OP", "c"] }),
+    });
     const sampling = { ...plainSampling, logprobs: 2 };
-    const stopped = world.ask("x", { sampling, stop: ["STOP"] });
-    const whole = world.ask("y", { sampling, stop: ["STILL"] });
-    await world.untilOver(stopped, whole);
+    const stopped = harness.ask("x", { sampling, stop: ["STOP"] });
+    const whole = harness.ask("y", { sampling, stop: ["STILL"] });
+    await harness.untilOver(stopped, whole);
     expect(stopped.text).toBe("ab ");
     expect(stopped.logprobs.map(({ text }) => text)).toEqual(["a", "", "b S"]);
     expect(whole.text).toBe("ab STOPc");
@@ -100,9 +102,9 @@ describe("an answer", () => {
     expect(whole.logprobs[0]?.top).toHaveLength(2);
   });
 
-  it("begins when it is first asked for, and costs nothing before", async () => {
-    world = new SchedulerHarness();
-    const never = world.scheduler.generate(
+  it("starts with the first read, and calls nothing before", async () => {
+    harness = new SchedulerHarness();
+    const never = harness.scheduler.generate(
       {
         prompt: { kind: "text", text: "x" },
         priority: "interactive",
@@ -112,46 +114,46 @@ describe("an answer", () => {
       },
       new AbortController().signal,
     );
-    await world.clock.settle();
-    expect(world.runner.calls).toEqual([]);
-    expect(world.scheduler.load).toEqual({ active: 0, queued: 0 });
+    await harness.clock.settle();
+    expect(harness.runner.calls).toEqual([]);
+    expect(harness.scheduler.load).toEqual({ active: 0, queued: 0 });
     const iterator = never[Symbol.asyncIterator]();
     await iterator.return?.();
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
-    expect(world.runner.calls).toEqual([]);
+    expect(harness.runner.calls).toEqual([]);
   });
 
-  it("fails alone where its stream fails, and its sequence is not trusted any more", async () => {
-    world = new SchedulerHarness({
+  it("fails alone if its stream fails, and its sequence is not reused as it is", async () => {
+    harness = new SchedulerHarness({
       sequences: 2,
       script: (prompt) => ({
         tokens: ["a", "b", "c", "d"],
         failAt: prompt === "bad" ? 2 : undefined,
       }),
     });
-    const bad = world.ask("bad");
-    const good = world.ask("good");
-    await world.untilOver(bad, good);
+    const bad = harness.ask("bad");
+    const good = harness.ask("good");
+    await harness.untilOver(bad, good);
     expect(bad.text).toBe("ab");
     expect(bad.error).toMatchObject({ code: "engine_failed" });
     expect(good.text).toBe("abcd");
-    const again = world.ask("good");
-    const other = world.ask("bad, again");
-    await world.untilOver(again, other);
-    const cuts = world.runner.calls.filter(({ kind }) => kind === "truncate");
+    const again = harness.ask("good");
+    const other = harness.ask("bad, again");
+    await harness.untilOver(again, other);
+    const cuts = harness.runner.calls.filter(({ kind }) => kind === "truncate");
     expect(cuts.map(({ sequences }) => sequences)).toContainEqual([0]);
     expect(other.started?.cachedTokens).toBe(0);
   });
 
-  it("tells its text as far as it came when the reader reads later than the failure", async () => {
-    world = new SchedulerHarness({
+  it("delivers the text before a failure to a reader that reads later", async () => {
+    harness = new SchedulerHarness({
       script: () => ({ tokens: ["a", "b", "c"], failAt: 2 }),
     });
-    const reader = world.ask("x");
+    const reader = harness.ask("x");
     const goOn = reader.pause();
-    await world.until(() => world.scheduler.load.active === 0, "it is over");
+    await harness.until(() => harness.scheduler.load.active === 0, "it is over");
     goOn();
-    await world.untilOver(reader);
+    await harness.untilOver(reader);
     expect(reader.text).toBe("ab");
     expect(reader.error).toMatchObject({ code: "engine_failed" });
   });

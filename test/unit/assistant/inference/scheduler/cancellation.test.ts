@@ -3,182 +3,182 @@ import { GenerationReader } from "../../../../support/generation-reader.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 import { createTextJob } from "../../../../support/scripted-engine.ts";
 
-const gone = new Error("the client went away");
+const disconnected = new Error("the client disconnected");
 
-/** Ever so long answers. */
+/** Answers that are longer than any test. */
 function endless() {
   return { tokens: Array.from({ length: 200 }, () => "word ") };
 }
 
-describe("a client that goes away", () => {
-  let world = new SchedulerHarness();
-  const abort = () => abortion.abort(gone);
+describe("a cancellation", () => {
+  let harness = new SchedulerHarness();
+  const abort = () => abortion.abort(disconnected);
   let abortion = new AbortController();
   afterEach(async () => {
-    await world.assertNoLeftovers();
+    await harness.assertNoLeftovers();
   });
 
   function begin(options: ConstructorParameters<typeof SchedulerHarness>[0] = {}): void {
-    world = new SchedulerHarness({ script: endless, ...options });
+    harness = new SchedulerHarness({ script: endless, ...options });
     abortion = new AbortController();
   }
 
-  it("before anything began", async () => {
+  it("causes no runner calls if the job has not started", async () => {
     begin();
     abort();
-    const reader = world.ask("x", {}, abortion);
+    const reader = harness.ask("x", {}, abortion);
     await reader.done;
-    expect(reader.error).toBe(gone);
-    expect(world.runner.calls).toEqual([]);
+    expect(reader.error).toBe(disconnected);
+    expect(harness.runner.calls).toEqual([]);
   });
 
-  it("while its prompt is encoded", async () => {
+  it("leaves nothing queued if the prompt is being encoded", async () => {
     begin();
-    const open = world.runner.gate("encode");
-    const reader = world.ask("x", {}, abortion);
-    await world.clock.settle();
-    expect(world.scheduler.load).toEqual({ active: 0, queued: 1 });
+    const open = harness.runner.gate("encode");
+    const reader = harness.ask("x", {}, abortion);
+    await harness.clock.settle();
+    expect(harness.scheduler.load).toEqual({ active: 0, queued: 1 });
     abort();
     await reader.done;
-    expect(reader.error).toBe(gone);
+    expect(reader.error).toBe(disconnected);
     open();
-    await world.clock.settle();
-    expect(world.runner.calls).toEqual([]);
+    await harness.clock.settle();
+    expect(harness.runner.calls).toEqual([]);
   });
 
-  it("while it waits for a sequence", async () => {
+  it("removes a job that waits for a sequence from the queue", async () => {
     begin({ sequences: 1 });
-    const first = world.ask("first", { maxTokens: 10 });
-    const reader = world.ask("second", {}, abortion);
-    await world.until(() => first.started !== undefined, "the first has begun");
-    expect(world.scheduler.load).toEqual({ active: 1, queued: 1 });
+    const first = harness.ask("first", { maxTokens: 10 });
+    const reader = harness.ask("second", {}, abortion);
+    await harness.until(() => first.started !== undefined, "the first has begun");
+    expect(harness.scheduler.load).toEqual({ active: 1, queued: 1 });
     abort();
     await reader.done;
-    expect(world.scheduler.load).toEqual({ active: 1, queued: 0 });
-    await world.untilOver(first);
+    expect(harness.scheduler.load).toEqual({ active: 1, queued: 0 });
+    await harness.untilOver(first);
   });
 
-  it("while its prompt is read: after the piece that is under way", async () => {
+  it("frees the sequence after the current piece of the prompt", async () => {
     begin({ prefillTokensMax: 4 });
-    const reader = world.ask("x".repeat(100), {}, abortion);
-    await world.until(() => world.runner.calls.length === 3, "it is being read");
+    const reader = harness.ask("x".repeat(100), {}, abortion);
+    await harness.until(() => harness.runner.calls.length === 3, "it is being read");
     abort();
     await reader.done;
-    await world.until(() => world.scheduler.load.active === 0, "its sequence is free", 10);
-    expect(world.runner.calls).toHaveLength(3);
+    await harness.until(() => harness.scheduler.load.active === 0, "its sequence is free", 10);
+    expect(harness.runner.calls).toHaveLength(3);
   });
 
-  it("while it answers: after the step that is under way", async () => {
+  it("frees the sequence after the current step of the answer", async () => {
     begin();
-    const reader = world.ask("x", {}, abortion);
-    await world.until(() => reader.text.length > 0, "it answers");
+    const reader = harness.ask("x", {}, abortion);
+    await harness.until(() => reader.text.length > 0, "it answers");
     const text = reader.text;
-    const steps = world.steps.length;
+    const steps = harness.steps.length;
     abort();
     await reader.done;
-    await world.until(() => world.scheduler.load.active === 0, "its sequence is free", 10);
+    await harness.until(() => harness.scheduler.load.active === 0, "its sequence is free", 10);
     expect(reader.text).toBe(text);
-    expect(world.steps).toHaveLength(steps);
+    expect(harness.steps).toHaveLength(steps);
   });
 
-  it("by leaving its loop", async () => {
+  it("frees the sequence when the client leaves its loop", async () => {
     begin();
     const signal = new AbortController().signal;
     let text = "";
     const left = (async () => {
-      for await (const event of world.scheduler.generate(createTextJob("x"), signal)) {
+      for await (const event of harness.scheduler.generate(createTextJob("x"), signal)) {
         if (event.type === "text") text += event.text;
         if (text.length > 8) break;
       }
     })();
-    await world.until(() => text.length > 8, "it has read enough");
+    await harness.until(() => text.length > 8, "it has read enough");
     await left;
-    const steps = world.steps.length;
-    await world.until(() => world.scheduler.load.active === 0, "its sequence is free", 10);
-    expect(world.steps).toHaveLength(steps);
+    const steps = harness.steps.length;
+    await harness.until(() => harness.scheduler.load.active === 0, "its sequence is free", 10);
+    expect(harness.steps).toHaveLength(steps);
   });
 
-  it("while it is paused for somebody", async () => {
+  it("frees the sequence of a job that is paused for interactive work", async () => {
     begin();
-    const reader = world.askInBackground("bg", {}, abortion);
-    await world.until(() => reader.text.length > 0, "it answers");
-    const other = world.ask("i", { maxTokens: 10 });
-    await world.until(() => other.text.length > 0, "the other answers");
+    const reader = harness.askInBackground("bg", {}, abortion);
+    await harness.until(() => reader.text.length > 0, "it answers");
+    const other = harness.ask("i", { maxTokens: 10 });
+    await harness.until(() => other.text.length > 0, "the other answers");
     abort();
-    await world.until(() => world.scheduler.load.active === 1, "its sequence is free", 10);
-    await world.untilOver(other, reader);
-    expect(world.steps.at(-1)).toEqual(["i"]);
+    await harness.until(() => harness.scheduler.load.active === 1, "its sequence is free", 10);
+    await harness.untilOver(other, reader);
+    expect(harness.steps.at(-1)).toEqual(["i"]);
   });
 
-  it("after it was evicted", async () => {
+  it("removes an evicted job from the queue", async () => {
     begin({ sequences: 1 });
-    const reader = world.askInBackground("bg", {}, abortion);
-    await world.until(() => reader.text.length > 0, "it answers");
-    const other = world.ask("i", { maxTokens: 10 });
-    await world.until(() => other.text.length > 0, "the other answers");
-    expect(world.scheduler.load).toEqual({ active: 1, queued: 1 });
+    const reader = harness.askInBackground("bg", {}, abortion);
+    await harness.until(() => reader.text.length > 0, "it answers");
+    const other = harness.ask("i", { maxTokens: 10 });
+    await harness.until(() => other.text.length > 0, "the other answers");
+    expect(harness.scheduler.load).toEqual({ active: 1, queued: 1 });
     abort();
-    await world.until(() => world.runner.openStreams === 1, "its stream is closed", 10);
-    await world.untilOver(other, reader);
+    await harness.until(() => harness.runner.openStreams === 1, "its stream is closed", 10);
+    await harness.untilOver(other, reader);
   });
 
-  it("while it does not read", async () => {
+  it("frees the sequence of a job whose client does not read", async () => {
     begin({
       contextTokens: 1_000,
       script: () => ({ tokens: Array.from({ length: 900 }, () => "a") }),
     });
-    const reader = world.ask("x", {}, abortion);
+    const reader = harness.ask("x", {}, abortion);
     const goOn = reader.pause();
-    await world.until(() => world.steps.length >= 256, "its buffer is full");
-    await world.clock.advance(1_000);
-    expect(world.steps.length).toBeLessThan(260);
+    await harness.until(() => harness.steps.length >= 256, "its buffer is full");
+    await harness.clock.advance(1_000);
+    expect(harness.steps.length).toBeLessThan(260);
     abort();
     const { text } = reader;
     goOn();
     await reader.done;
-    expect(reader.error).toBe(gone);
+    expect(reader.error).toBe(disconnected);
     expect(reader.text).toBe(text);
-    await world.until(() => world.scheduler.load.active === 0, "its sequence is free", 10);
+    await harness.until(() => harness.scheduler.load.active === 0, "its sequence is free", 10);
   });
 
-  it("while its sequence is being taken away, or given", async () => {
+  it("leaves a consistent state during an eviction or an assignment", async () => {
     for (const kind of ["suspend", "truncate", "prefill"] as const) {
       begin({ sequences: 1 });
-      const evicted = world.askInBackground("bg", {}, abortion);
-      await world.until(() => evicted.text.length > 0, "it answers");
-      const open = world.runner.gate(kind);
+      const evicted = harness.askInBackground("bg", {}, abortion);
+      await harness.until(() => evicted.text.length > 0, "it answers");
+      const open = harness.runner.gate(kind);
       const leaving = new AbortController();
-      const other = world.ask("interactive", { maxTokens: 3 }, leaving);
-      await world.until(() => world.runner.busy === kind, `${kind} is under way`);
-      leaving.abort(gone);
+      const other = harness.ask("interactive", { maxTokens: 3 }, leaving);
+      await harness.until(() => harness.runner.busy === kind, `${kind} is under way`);
+      leaving.abort(disconnected);
       abort();
-      await world.clock.settle();
+      await harness.clock.settle();
       open();
-      await world.untilOver(evicted, other);
-      await world.until(() => world.scheduler.load.active === 0, "the sequence is free", 10);
-      const last = world.ask("last", { maxTokens: 3 });
-      await world.untilOver(last);
+      await harness.untilOver(evicted, other);
+      await harness.until(() => harness.scheduler.load.active === 0, "the sequence is free", 10);
+      const last = harness.ask("last", { maxTokens: 3 });
+      await harness.untilOver(last);
       expect(last.text).toBe("word word word ");
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     }
   });
 
-  it("a thousand times leaves nothing behind", async () => {
+  it("leaves no state behind after a thousand jobs", async () => {
     begin({ sequences: 8, stepMs: 1, prefillMs: 1 });
     const readers: GenerationReader[] = [];
     for (let number = 0; number < 1_000; number += 1) {
       const leaving = new AbortController();
       const priority = number % 3 === 0 ? "background" : "interactive";
-      readers.push(world.ask(`prompt ${number}`, { priority }, leaving));
-      if (number % 4 === 0) await world.clock.advance(number % 7);
+      readers.push(harness.ask(`prompt ${number}`, { priority }, leaving));
+      if (number % 4 === 0) await harness.clock.advance(number % 7);
       const reader = readers[Math.floor(number / 2)];
-      if (number % 2 === 0) leaving.abort(gone);
+      if (number % 2 === 0) leaving.abort(disconnected);
       else void reader?.cancel();
     }
-    await world.clock.advance(20);
+    await harness.clock.advance(20);
     for (const reader of readers) void reader.cancel();
-    await world.untilOver(...readers);
-    await world.until(() => world.scheduler.load.active === 0, "all sequences are free", 10);
-    expect(world.scheduler.load).toEqual({ active: 0, queued: 0 });
+    await harness.untilOver(...readers);
+    await harness.until(() => harness.scheduler.load.active === 0, "all sequences are free", 10);
+    expect(harness.scheduler.load).toEqual({ active: 0, queued: 0 });
   });
 });

@@ -6,15 +6,15 @@ import type {
 import { CoreArbiter } from "../../../../../src/assistant/inference/models/core-arbiter.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** Cores that somebody else has until the test gives them. */
+/** Cores that another model holds until the test grants them. */
 class HeldCores implements CoreLease {
-  readonly asked: RequestPriority[] = [];
+  readonly requested: RequestPriority[] = [];
   waiting: RequestPriority | undefined;
   held = false;
   #grant: (() => void) | undefined;
 
   hold(priority: RequestPriority, signal: AbortSignal): Promise<void> {
-    this.asked.push(priority);
+    this.requested.push(priority);
     if (this.held) return Promise.resolve();
     this.waiting = priority;
     return new Promise((resolve, reject) => {
@@ -44,55 +44,55 @@ class HeldCores implements CoreLease {
 const endless = () => ({ tokens: Array.from({ length: 200 }, () => "word ") });
 
 describe("the cores", () => {
-  it("are asked for before each call, and given back when there is nothing to do", async () => {
+  it("are requested before each call, and released when the scheduler is idle", async () => {
     const cores = new HeldCores();
-    const world = new SchedulerHarness({ script: endless }, cores);
-    const reader = world.askInBackground("x", { maxTokens: 5 });
-    await world.clock.advance(1_000);
-    expect(world.steps).toEqual([]);
+    const harness = new SchedulerHarness({ script: endless }, cores);
+    const reader = harness.askInBackground("x", { maxTokens: 5 });
+    await harness.clock.advance(1_000);
+    expect(harness.steps).toEqual([]);
     expect(cores.waiting).toBe("background");
     cores.give();
-    await world.untilOver(reader);
-    expect(cores.asked).toEqual(Array.from({ length: 5 }, () => "background"));
+    await harness.untilOver(reader);
+    expect(cores.requested).toEqual(Array.from({ length: 5 }, () => "background"));
     expect(cores.held).toBe(false);
-    expect(await world.findLeftovers()).toEqual(noLeftovers);
+    expect(await harness.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("are asked for anew when somebody more urgent comes", async () => {
+  it("are requested again when a job with a higher priority arrives", async () => {
     const cores = new HeldCores();
-    const world = new SchedulerHarness({ sequences: 1, script: endless }, cores);
-    const background = world.askInBackground("b", { maxTokens: 5 });
-    await world.clock.settle();
+    const harness = new SchedulerHarness({ sequences: 1, script: endless }, cores);
+    const background = harness.askInBackground("b", { maxTokens: 5 });
+    await harness.clock.settle();
     expect(cores.waiting).toBe("background");
-    const reader = world.ask("i", { maxTokens: 5 });
-    await world.clock.settle();
+    const reader = harness.ask("i", { maxTokens: 5 });
+    await harness.clock.settle();
     expect(cores.waiting).toBe("interactive");
-    expect(cores.asked).toEqual(["background", "interactive"]);
+    expect(cores.requested).toEqual(["background", "interactive"]);
     cores.give();
-    await world.untilOver(reader, background);
-    expect(world.steps[0]).toEqual(["i"]);
-    expect(await world.findLeftovers()).toEqual(noLeftovers);
+    await harness.untilOver(reader, background);
+    expect(harness.steps[0]).toEqual(["i"]);
+    expect(await harness.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("are not waited for any more by those who went away or are told to end", async () => {
+  it("are not requested any more after the job was cancelled or the scheduler is disposed", async () => {
     const cores = new HeldCores();
-    const world = new SchedulerHarness({ script: endless }, cores);
+    const harness = new SchedulerHarness({ script: endless }, cores);
     const leaving = new AbortController();
-    const reader = world.ask("x", {}, leaving);
-    await world.clock.settle();
-    leaving.abort(new Error("gone"));
-    await world.clock.settle();
+    const reader = harness.ask("x", {}, leaving);
+    await harness.clock.settle();
+    leaving.abort(new Error("cancelled"));
+    await harness.clock.settle();
     expect(reader.isOver).toBe(true);
     expect(cores.waiting).toBeUndefined();
-    expect(world.scheduler.load).toEqual({ active: 0, queued: 0 });
-    const last = world.ask("y");
-    await world.clock.settle();
-    await world.scheduler[Symbol.asyncDispose]();
+    expect(harness.scheduler.load).toEqual({ active: 0, queued: 0 });
+    const last = harness.ask("y");
+    await harness.clock.settle();
+    await harness.scheduler[Symbol.asyncDispose]();
     expect(last.error).toMatchObject({ code: "shutting_down" });
-    expect(await world.findLeftovers()).toEqual(noLeftovers);
+    expect(await harness.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("go from one model to another between two steps, the urgent first", async () => {
+  it("pass from one model to another between two steps, interactive work first", async () => {
     const probe = new SchedulerHarness();
     const arbiter = new CoreArbiter({ clock: probe.clock });
     const one = new SchedulerHarness({ script: endless }, arbiter.createCores());

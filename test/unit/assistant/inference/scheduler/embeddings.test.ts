@@ -5,20 +5,20 @@ import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-har
 const endless = () => ({ tokens: Array.from({ length: 200 }, () => "word ") });
 
 describe("embeddings", () => {
-  let world = new SchedulerHarness();
+  let harness = new SchedulerHarness();
   const { signal } = new AbortController();
   afterEach(async () => {
-    await world.assertNoLeftovers();
+    await harness.assertNoLeftovers();
   });
 
-  /** As a settled promise, so that the clock can be moved meanwhile. */
+  /** Returns a promise of the settled result, so that the test can advance the clock meanwhile. */
   function embed(
     texts: readonly string[],
     priority: "interactive" | "background" = "interactive",
     until: AbortSignal = signal,
   ) {
     const result: { value?: EmbeddingResult; error?: unknown; over: boolean } = { over: false };
-    world.scheduler
+    harness.scheduler
       .embed(texts, priority, until)
       .then(
         (value) => {
@@ -35,14 +35,14 @@ describe("embeddings", () => {
   }
 
   function embedCalls(): number[] {
-    return world.runner.calls.flatMap(({ kind, count }) => (kind === "embed" ? [count] : []));
+    return harness.runner.calls.flatMap(({ kind, count }) => (kind === "embed" ? [count] : []));
   }
 
-  it("come in the order of the texts, however they are divided", async () => {
-    world = new SchedulerHarness({ embedMs: 5 });
+  it("are in the order of the texts, however these are split into pieces", async () => {
+    harness = new SchedulerHarness({ embedMs: 5 });
     const texts = Array.from({ length: 300 }, (_, at) => "x".repeat(1 + (at % 90)));
     const result = embed(texts);
-    await world.until(() => result.over, "it is over");
+    await harness.until(() => result.over, "it is over");
     expect(result.value?.tokens).toEqual(texts.map((text) => text.length));
     const alone = new SchedulerHarness({ embedMs: 0 });
     const { vectors } = await alone.runner.embed(texts, signal);
@@ -50,108 +50,108 @@ describe("embeddings", () => {
     expect(embedCalls().length).toBeGreaterThan(5);
   });
 
-  it("come of no texts at once", async () => {
-    world = new SchedulerHarness();
-    expect(await world.scheduler.embed([], "interactive", signal)).toEqual({
+  it("are returned at once for an empty list", async () => {
+    harness = new SchedulerHarness();
+    expect(await harness.scheduler.embed([], "interactive", signal)).toEqual({
       vectors: [],
       tokens: [],
     });
-    expect(world.runner.calls).toEqual([]);
+    expect(harness.runner.calls).toEqual([]);
   });
 
-  it("take pieces of a good size, be the model fast or slow", async () => {
+  it("adapt the size of pieces to a fast or a slow model", async () => {
     for (const [embedMs, count] of [
       [0.01, 20_000],
       [1, 5_000],
       [30, 500],
     ] as const) {
-      world = new SchedulerHarness({ embedMs });
+      harness = new SchedulerHarness({ embedMs });
       const result = embed(Array.from({ length: count }, () => "a short text"));
-      await world.until(() => result.over, "it is over");
+      await harness.until(() => result.over, "it is over");
       const sizes = embedCalls()
         .slice(6, -1)
         .map((size) => size * embedMs);
       expect(sizes.length).toBeGreaterThan(3);
       expect(Math.min(...sizes)).toBeGreaterThanOrEqual(12);
       expect(Math.max(...sizes)).toBeLessThanOrEqual(300);
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     }
   });
 
-  it("name the text that is too long by its place among all", async () => {
-    world = new SchedulerHarness({ contextTokens: 100, embedMs: 5 });
+  it("reject a text that is too long with its index in the request", async () => {
+    harness = new SchedulerHarness({ contextTokens: 100, embedMs: 5 });
     const texts = Array.from({ length: 200 }, () => "fits well enough");
     texts[170] = "x".repeat(101);
     const result = embed(texts);
-    await world.until(() => result.over, "it is over");
+    await harness.until(() => result.over, "it is over");
     expect(result.error).toMatchObject({ code: "context_length_exceeded", param: "input[170]" });
     expect(String(result.error)).toMatch(/101 tokens.* 100 /);
     const other = embed(["still works"]);
-    await world.until(() => other.over, "it is over");
+    await harness.until(() => other.over, "it is over");
     expect(other.value?.tokens).toEqual([11]);
   });
 
-  it("end with their client, in the middle and before", async () => {
-    world = new SchedulerHarness({ embedMs: 5 });
+  it("end when the client aborts, before the start or during a piece", async () => {
+    harness = new SchedulerHarness({ embedMs: 5 });
     const texts = Array.from({ length: 1_000 }, () => "a short text");
     const leaving = new AbortController();
     const first = embed(texts, "interactive", leaving.signal);
     const second = embed(texts, "interactive", leaving.signal);
-    await world.until(() => embedCalls().length === 2, "the second piece is under way");
-    const reason = new Error("gone");
+    await harness.until(() => embedCalls().length === 2, "the second piece is under way");
+    const reason = new Error("cancelled");
     leaving.abort(reason);
-    await world.clock.settle();
+    await harness.clock.settle();
     expect([first.error, second.error]).toEqual([reason, reason]);
-    // The runner hears of it in the middle of its texts.
-    await world.clock.advance(5);
-    expect(world.runner.busy).toBeUndefined();
-    await world.clock.advance(10_000);
+    // The runner receives the abort while it embeds texts.
+    await harness.clock.advance(5);
+    expect(harness.runner.busy).toBeUndefined();
+    await harness.clock.advance(10_000);
     expect(embedCalls()).toHaveLength(2);
     const late = embed(["x"], "interactive", leaving.signal);
-    await world.until(() => late.over, "it is over");
+    await harness.until(() => late.over, "it is over");
     expect(late.error).toBe(reason);
   });
 
-  it("let an answer go on: one piece between two steps", async () => {
-    world = new SchedulerHarness({ embedMs: 5, script: endless });
-    const reader = world.ask("x", { maxTokens: 50 });
-    await world.until(() => reader.text.length > 0, "it answers");
+  it("do not stop an answer: only one piece runs between two steps", async () => {
+    harness = new SchedulerHarness({ embedMs: 5, script: endless });
+    const reader = harness.ask("x", { maxTokens: 50 });
+    await harness.until(() => reader.text.length > 0, "it answers");
     const result = embed(Array.from({ length: 1_000 }, () => "a short text"));
-    await world.untilOver(reader);
+    await harness.untilOver(reader);
     expect(result.over).toBe(false);
-    const kinds = world.runner.calls.map(({ kind }) => kind).join(" ");
+    const kinds = harness.runner.calls.map(({ kind }) => kind).join(" ");
     expect(kinds.slice(0, kinds.lastIndexOf("step"))).not.toContain("embed embed");
-    await world.until(() => result.over, "it is over");
+    await harness.until(() => result.over, "it is over");
   });
 
-  it("in the background wait for whoever is interactive, but for one text now and then", async () => {
-    world = new SchedulerHarness({ embedMs: 5, script: endless });
+  it("wait for interactive work if they are background, except for one text from time to time", async () => {
+    harness = new SchedulerHarness({ embedMs: 5, script: endless });
     const result = embed(
       Array.from({ length: 400 }, () => "a short text"),
       "background",
     );
-    await world.until(() => embedCalls().length === 2, "a piece is under way");
-    const reader = world.ask("x", { maxTokens: 100 });
-    await world.until(() => reader.started !== undefined, "it has begun");
+    await harness.until(() => embedCalls().length === 2, "a piece is under way");
+    const reader = harness.ask("x", { maxTokens: 100 });
+    await harness.until(() => reader.started !== undefined, "it has begun");
     const before = embedCalls().length;
-    await world.untilOver(reader);
+    await harness.untilOver(reader);
     const during = embedCalls().slice(before);
     expect(during.filter((count) => count === 1)).toHaveLength(3);
     expect(during.filter((count) => count > 1).length).toBeLessThanOrEqual(1);
-    await world.until(() => result.over, "it is over");
+    await harness.until(() => result.over, "it is over");
     expect(result.value?.tokens).toHaveLength(400);
   });
 
-  it("that somebody waits for pause answers in the background", async () => {
-    world = new SchedulerHarness({ embedMs: 5, script: endless });
-    const reader = world.askInBackground("x", { maxTokens: 50 });
-    await world.until(() => reader.text.length > 0, "it answers");
-    const before = world.runner.calls.length;
+  it("pause background answers if their request is interactive", async () => {
+    harness = new SchedulerHarness({ embedMs: 5, script: endless });
+    const reader = harness.askInBackground("x", { maxTokens: 50 });
+    await harness.until(() => reader.text.length > 0, "it answers");
+    const before = harness.runner.calls.length;
     const result = embed(Array.from({ length: 300 }, () => "a short text"));
-    await world.until(() => result.over, "it is over");
-    const last = world.runner.calls.findLastIndex(({ kind }) => kind === "embed");
-    const during = world.runner.calls.slice(before, last + 1);
+    await harness.until(() => result.over, "it is over");
+    const last = harness.runner.calls.findLastIndex(({ kind }) => kind === "embed");
+    const during = harness.runner.calls.slice(before, last + 1);
     expect(during.filter(({ kind }) => kind === "step").length).toBeLessThanOrEqual(1);
-    await world.untilOver(reader);
+    await harness.untilOver(reader);
   });
 });

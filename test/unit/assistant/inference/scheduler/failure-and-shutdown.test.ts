@@ -10,62 +10,66 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const endless = () => ({ tokens: Array.from({ length: 600 }, () => "word ") });
 
-/** One job in each state that there is. */
+/** Starts one job for each state. */
 async function everyState() {
-  const world = new SchedulerHarness({ sequences: 2, contextTokens: 1_000, script: endless });
-  const silent = world.ask("does not read");
+  const harness = new SchedulerHarness({ sequences: 2, contextTokens: 1_000, script: endless });
+  const silent = harness.ask("does not read");
   silent.pause();
-  await world.until(() => world.steps.length >= 256, "its buffer is full");
-  const evicted = world.askInBackground("evicted");
-  await world.until(() => evicted.text.length > 0, "it answers");
-  const stepped = world.ask("is stepped");
-  await world.until(() => stepped.text.length > 0, "it answers");
-  const queued = world.ask("is queued");
-  const embedding = world.scheduler.embed(["a", "b"], "background", new AbortController().signal);
+  await harness.until(() => harness.steps.length >= 256, "its buffer is full");
+  const evicted = harness.askInBackground("evicted");
+  await harness.until(() => evicted.text.length > 0, "it answers");
+  const stepped = harness.ask("is stepped");
+  await harness.until(() => stepped.text.length > 0, "it answers");
+  const queued = harness.ask("is queued");
+  const embedding = harness.scheduler.embed(["a", "b"], "background", new AbortController().signal);
   const embedded = embedding.catch((error: unknown) => error);
-  await world.clock.settle();
-  world.runner.gate("encode");
-  const encoding = world.scheduler
+  await harness.clock.settle();
+  harness.runner.gate("encode");
+  const encoding = harness.scheduler
     .encode({ kind: "text", text: "x" }, new AbortController().signal)
     .catch((error: unknown) => error);
   const readers = [evicted, silent, stepped, queued];
-  expect(world.scheduler.load).toEqual({ active: 2, queued: 3 });
-  return { world, readers, promises: [embedded, encoding] };
+  expect(harness.scheduler.load).toEqual({ active: 2, queued: 3 });
+  return { harness, readers, promises: [embedded, encoding] };
 }
 
 describe("when a call of the engine is rejected", () => {
   it.each(["step", "prefill", "truncate", "suspend", "close"] as const)(
-    "every job is told, and the model has ended: %s",
+    "every job fails, and the model has ended: %s",
     async (kind) => {
-      const world = new SchedulerHarness({ sequences: 1, script: endless });
-      const background = world.askInBackground("background");
-      await world.until(() => background.text.length > 0, "it answers");
-      world.runner.breakNext(kind, new Error("/models/secret.gguf: illegal instruction"));
-      const other = world.ask("other", { maxTokens: 2 });
-      const third = world.ask("third");
-      await world.untilOver(background, other, third);
-      expect(await world.scheduler.ended).toEqual({ reason: "the engine failed in a step" });
+      const harness = new SchedulerHarness({ sequences: 1, script: endless });
+      const background = harness.askInBackground("background");
+      await harness.until(() => background.text.length > 0, "it answers");
+      harness.runner.breakNext(kind, new Error("/models/secret.gguf: illegal instruction"));
+      const other = harness.ask("other", { maxTokens: 2 });
+      const third = harness.ask("third");
+      await harness.untilOver(background, other, third);
+      expect(await harness.scheduler.ended).toEqual({ reason: "a call of the engine failed" });
       for (const { error } of kind === "close" ? [background, third] : [background, other, third]) {
         expect(error).toMatchObject({ code: "engine_failed" });
         expect(String(error)).not.toContain("gguf");
       }
-      const calls = world.runner.calls.length;
-      const late = world.ask("late");
+      const calls = harness.runner.calls.length;
+      const late = harness.ask("late");
       await late.done;
       expect(late.error).toMatchObject({ code: "engine_failed" });
       await expect(
-        world.scheduler.embed(["x"], "interactive", new AbortController().signal),
+        harness.scheduler.embed(["x"], "interactive", new AbortController().signal),
       ).rejects.toMatchObject({ code: "engine_failed" });
-      expect(await world.findLeftovers()).toMatchObject({ problems: [], timers: 0, listeners: 0 });
-      expect(world.runner.calls).toHaveLength(calls);
+      expect(await harness.findLeftovers()).toMatchObject({
+        problems: [],
+        timers: 0,
+        listeners: 0,
+      });
+      expect(harness.runner.calls).toHaveLength(calls);
     },
   );
 
-  it("jobs in every state are told", async () => {
-    const { world, readers, promises } = await everyState();
-    world.runner.crash();
+  it("jobs in every state fail", async () => {
+    const { harness, readers, promises } = await everyState();
+    harness.runner.crash();
     await readers[1]?.cancel();
-    await world.untilOver(...readers.filter((_, at) => at !== 1));
+    await harness.untilOver(...readers.filter((_, at) => at !== 1));
     for (const { error } of readers.filter((_, at) => at !== 1))
       expect(error).toMatchObject({ code: "engine_failed" });
     for (const promise of promises) expect(await promise).toMatchObject({ code: "engine_failed" });
@@ -73,39 +77,39 @@ describe("when a call of the engine is rejected", () => {
 });
 
 describe("when the model is unloaded", () => {
-  it("jobs in every state are told, and nothing is called after that", async () => {
-    const { world, readers, promises } = await everyState();
-    const disposed = world.scheduler[Symbol.asyncDispose]();
+  it("jobs in every state fail, and the runner is not called after that", async () => {
+    const { harness, readers, promises } = await everyState();
+    const disposed = harness.scheduler[Symbol.asyncDispose]();
     for (const promise of promises) expect(await promise).toMatchObject({ code: "shutting_down" });
     const [evicted, silent, ...others] = readers;
     if (!evicted || !silent) throw new Error("two more were begun");
     await Promise.all([evicted, ...others].map((reader) => reader.done));
     for (const { error } of [evicted, ...others])
       expect(error).toMatchObject({ code: "shutting_down" });
-    expect(world.runner.busy).toBe("step");
-    await world.clock.advance(10);
-    // What was being encoded still is: only its gate keeps it.
-    expect(world.runner.openStreams).toBe(0);
-    expect(world.runner.problems).toEqual([]);
+    expect(harness.runner.busy).toBe("step");
+    await harness.clock.advance(10);
+    // The encoding continues until the test opens its gate.
+    expect(harness.runner.openStreams).toBe(0);
+    expect(harness.runner.problems).toEqual([]);
     await silent.cancel();
-    expect(world.scheduler.load).toEqual({ active: 0, queued: 0 });
-    world.runner.crash();
+    expect(harness.scheduler.load).toEqual({ active: 0, queued: 0 });
+    harness.runner.crash();
     await disposed;
   });
 
-  it("who comes later is told too", async () => {
-    const world = new SchedulerHarness();
-    await world.scheduler[Symbol.asyncDispose]();
-    const late = world.ask("late");
+  it("later jobs fail too", async () => {
+    const harness = new SchedulerHarness();
+    await harness.scheduler[Symbol.asyncDispose]();
+    const late = harness.ask("late");
     await late.done;
     expect(late.error).toMatchObject({ code: "shutting_down" });
     await expect(
-      world.scheduler.encode({ kind: "text", text: "x" }, new AbortController().signal),
+      harness.scheduler.encode({ kind: "text", text: "x" }, new AbortController().signal),
     ).rejects.toMatchObject({ code: "shutting_down" });
-    expect(await world.findLeftovers()).toEqual(noLeftovers);
+    expect(await harness.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("the runner ends after its last call", async () => {
+  it("the runner can be disposed after its last call", async () => {
     const clock = new VirtualClock();
     const engine = new ScriptedEngine({ clock, stepMs: 10, script: endless });
     const signal = new AbortController().signal;
@@ -128,11 +132,11 @@ describe("when the model is unloaded", () => {
 });
 
 describe("a model that only embeds", () => {
-  it("refuses to answer", async () => {
-    const world = new SchedulerHarness({ sequences: 0 });
-    const reader = world.ask("x");
+  it("refuses to generate", async () => {
+    const harness = new SchedulerHarness({ sequences: 0 });
+    const reader = harness.ask("x");
     await reader.done;
     expect(reader.error).toMatchObject({ code: "model_unsuitable" });
-    expect(await world.findLeftovers()).toEqual(noLeftovers);
+    expect(await harness.findLeftovers()).toEqual(noLeftovers);
   });
 });

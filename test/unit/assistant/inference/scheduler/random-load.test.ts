@@ -3,21 +3,21 @@ import { describe, expect, it } from "vitest";
 import type { GenerationReader } from "../../../../support/generation-reader.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** More than this is held back from a reader that does not read: four tokens of a slow one. */
+/** The text that a stalled reader may have unread, in addition to its queue: four tokens. */
 const SLOW_TEXT = ".".repeat(20_000);
 const SHARED = "This is what all of the prompts begin with. ";
 
 interface JobPlan {
   readonly atMs: number;
   readonly background: boolean;
-  /** How much of the prompt it shares with others. */
+  /** How many of the prompt's tokens it has in common with other jobs. */
   readonly shared: number;
   readonly answer: number;
   readonly maxTokens: number | undefined;
   readonly stopAt: number | undefined;
   readonly failAt: number | undefined;
   readonly leavesAfterMs: number | undefined;
-  /** Reads nothing for so long, from so long after its beginning on. */
+  /** When its reader stalls after the start, and for how long. */
   readonly silence: { readonly fromMs: number; readonly forMs: number } | undefined;
 }
 
@@ -63,31 +63,31 @@ function getScriptedTokens(plan: JobPlan, number: number): string[] {
   return Array.from({ length: plan.answer }, (_, at) => `<${number}:${at}>${rest}`);
 }
 
-/** What a job has to end with when nobody disturbs it. */
+/** Returns the expected end of a job without a cancellation. */
 function getExpected(plan: JobPlan, number: number) {
   const tokens = getScriptedTokens(plan, number);
   const max = plan.maxTokens ?? Number.POSITIVE_INFINITY;
-  const said = tokens.slice(0, Math.min(max, plan.failAt ?? max)).join("");
-  const cut = plan.stopAt === undefined ? -1 : said.indexOf(getStopText(plan, number));
-  if (cut !== -1) return { text: said.slice(0, cut), end: "stop" };
-  if (max <= Math.min(tokens.length, plan.failAt ?? max)) return { text: said, end: "length" };
+  const answer = tokens.slice(0, Math.min(max, plan.failAt ?? max)).join("");
+  const cut = plan.stopAt === undefined ? -1 : answer.indexOf(getStopText(plan, number));
+  if (cut !== -1) return { text: answer.slice(0, cut), end: "stop" };
+  if (max <= Math.min(tokens.length, plan.failAt ?? max)) return { text: answer, end: "length" };
   if (plan.failAt !== undefined && plan.failAt <= tokens.length) {
-    // What might have become a stop text when it failed is not told.
+    // Text that was held back when the job failed is not emitted.
     const held =
-      plan.stopAt === undefined ? 0 : getPartialStopLength(said, getStopText(plan, number));
-    return { text: said.slice(0, said.length - held), end: "failed" };
+      plan.stopAt === undefined ? 0 : getPartialStopLength(answer, getStopText(plan, number));
+    return { text: answer.slice(0, answer.length - held), end: "failed" };
   }
-  return { text: said, end: "stop" };
+  return { text: answer, end: "stop" };
 }
 
-/** How much of the beginning of the stop text is at the end of the text. */
+/** Returns the length of the stop text's prefix at the end of the text. */
 function getPartialStopLength(text: string, stop: string): number {
   let length = stop.length - 1;
   while (!text.endsWith(stop.slice(0, length))) length -= 1;
   return length;
 }
 
-/** Begins in one token and ends in the next. */
+/** A stop text that begins in one token and ends in the next. */
 function getStopText(plan: JobPlan, number: number): string {
   const at = plan.stopAt ?? 0;
   return plan.silence ? `${at}>.` : `${at}><${number}:`;
@@ -97,20 +97,20 @@ interface LoadRun {
   readonly harness: SchedulerHarness;
   readonly readers: readonly GenerationReader[];
   readonly cancelled: readonly boolean[];
-  /** How many calls the runner had seen when the job came. */
+  /** The number of runner calls when the job arrived. */
   readonly arrivals: readonly number[];
 }
 
 async function runLoad(plan: LoadPlan): Promise<LoadRun> {
   const byPrompt = new Map(plan.jobs.map((one, number) => [getPrompt(one, number), number]));
-  const world = new SchedulerHarness({
+  const harness = new SchedulerHarness({
     sequences: plan.sequences,
     prefillTokensMax: plan.prefillTokensMax,
     contextTokens: 128,
     script: (prompt) => {
       const number = byPrompt.get(prompt) ?? -1;
       const one = plan.jobs[number];
-      if (!one) throw new Error(`nobody asked for ${prompt}`);
+      if (!one) throw new Error(`no job has the prompt ${prompt}`);
       return { tokens: getScriptedTokens(one, number), failAt: one.failAt };
     },
   });
@@ -118,10 +118,10 @@ async function runLoad(plan: LoadPlan): Promise<LoadRun> {
   const left: boolean[] = [];
   const arrivals: number[] = [];
   for (const [number, one] of plan.jobs.entries()) {
-    world.clock.setTimer(one.atMs, () => {
+    harness.clock.setTimer(one.atMs, () => {
       const leaving = new AbortController();
-      arrivals[number] = world.runner.calls.length;
-      const reader = world.ask(
+      arrivals[number] = harness.runner.calls.length;
+      const reader = harness.ask(
         getPrompt(one, number),
         {
           priority: one.background ? "background" : "interactive",
@@ -133,35 +133,35 @@ async function runLoad(plan: LoadPlan): Promise<LoadRun> {
       readers[number] = reader;
       if (one.silence) {
         const { fromMs, forMs } = one.silence;
-        world.clock.setTimer(fromMs, () => {
-          const goOn = reader.pause();
-          world.clock.setTimer(forMs, goOn);
+        harness.clock.setTimer(fromMs, () => {
+          const resumeReading = reader.pause();
+          harness.clock.setTimer(forMs, resumeReading);
         });
       }
       if (one.leavesAfterMs === undefined) return;
-      world.clock.setTimer(one.leavesAfterMs, () => {
+      harness.clock.setTimer(one.leavesAfterMs, () => {
         left[number] = !reader.isOver;
-        leaving.abort(new Error("gone"));
+        leaving.abort(new Error("cancelled"));
       });
     });
   }
-  await world.until(
+  await harness.until(
     () => readers.filter((reader) => reader?.isOver).length === plan.jobs.length,
-    "all jobs are over",
+    "all jobs have ended",
     200_000,
   );
-  return { harness: world, readers, cancelled: left, arrivals };
+  return { harness, readers, cancelled: left, arrivals };
 }
 
-describe("under any load", () => {
-  it("each answer is whole, and nothing is left", async () => {
+describe("under random load", () => {
+  it("each answer is complete, and no state is left", async () => {
     const property = fc.asyncProperty(load, async (plan) => {
-      const { harness: world, readers, cancelled: left } = await runLoad(plan);
+      const { harness, readers, cancelled: left } = await runLoad(plan);
       for (const [number, one] of plan.jobs.entries()) {
         const reader = readers[number];
         const expected = getExpected(one, number);
-        // Who leaves when all has been said, and only not been read, still reads it.
-        if (left[number] && String(reader?.error) === "Error: gone") {
+        // A client that cancels after the end of generation may still read the whole answer.
+        if (left[number] && String(reader?.error) === "Error: cancelled") {
           expect(expected.text.startsWith(reader?.text ?? "?")).toBe(true);
           continue;
         }
@@ -170,12 +170,12 @@ describe("under any load", () => {
           expect(reader?.error).toMatchObject({ code: "engine_failed" });
         else expect(reader?.end?.reason).toBe(expected.end);
       }
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 80 });
   }, 60_000);
 
-  it("whoever is interactive and reads is in every step from its first to its last", async () => {
+  it("an interactive job whose client reads takes part in every step from its first to its last", async () => {
     const quick = job.map((one) => ({ ...one, silence: one.background ? one.silence : undefined }));
     const plans = load.chain((plan) =>
       fc.record({
@@ -185,8 +185,10 @@ describe("under any load", () => {
       }),
     );
     const property = fc.asyncProperty(plans, async (plan) => {
-      const { harness: world } = await runLoad(plan);
-      const calls = world.runner.calls.filter(({ kind }) => kind === "step" || kind === "prefill");
+      const { harness } = await runLoad(plan);
+      const calls = harness.runner.calls.filter(
+        ({ kind }) => kind === "step" || kind === "prefill",
+      );
       for (const [number, one] of plan.jobs.entries()) {
         if (one.background) continue;
         const prompt = getPrompt(one, number);
@@ -197,16 +199,16 @@ describe("under any load", () => {
         expect(steps.every(({ prompts }) => prompts.includes(prompt))).toBe(true);
         const reading = during.map(({ kind }) => kind).join(" ");
         expect(reading).not.toContain("prefill prefill");
-        // Ageing alone lets background in, in one turn of 32.
+        // Only ageing lets background work run, in one call of 32.
         const mixed = steps.filter(({ prompts }) => prompts.some((who) => isBackground(plan, who)));
         expect(mixed.length).toBeLessThanOrEqual(1 + Math.floor(during.length / 32));
       }
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
 
-  it("whoever comes waits for one step of background at most, where sequences can be freed", async () => {
+  it("an interactive job waits for at most one background step if a sequence can be freed", async () => {
     const few = fc.record({
       sequences: fc.constant(3),
       prefillTokensMax: fc.integer({ min: 3, max: 20 }),
@@ -224,14 +226,14 @@ describe("under any load", () => {
         .map(([background, interactive]) => [...background, ...interactive]),
     });
     const property = fc.asyncProperty(few, async (plan) => {
-      const { harness: world, arrivals } = await runLoad(plan);
+      const { harness, arrivals } = await runLoad(plan);
       for (const [number, one] of plan.jobs.entries()) {
         if (one.background) continue;
         const prompt = getPrompt(one, number);
-        const last = world.runner.calls.findLastIndex(
+        const last = harness.runner.calls.findLastIndex(
           ({ kind, prompts }) => kind === "step" && prompts.includes(prompt),
         );
-        const during = world.runner.calls.slice(arrivals[number], Math.max(0, last));
+        const during = harness.runner.calls.slice(arrivals[number], Math.max(0, last));
         const turns = during.filter(({ kind }) => kind === "step" || kind === "prefill").length;
         const inverted = during.filter(
           ({ kind, prompts }) => kind === "step" && prompts.some((who) => isBackground(plan, who)),
@@ -242,12 +244,12 @@ describe("under any load", () => {
         );
         expect(alone.length).toBeLessThanOrEqual(1 + Math.floor(turns / 32));
       }
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
 
-  it("nobody starves while interactive requests never end", async () => {
+  it("no background job starves under endless interactive requests", async () => {
     const plans = fc.record({
       sequences: fc.integer({ min: 1, max: 3 }),
       clients: fc.integer({ min: 1, max: 5 }),
@@ -262,7 +264,7 @@ describe("under any load", () => {
       ),
     });
     const property = fc.asyncProperty(plans, async (plan) => {
-      const world = new SchedulerHarness({
+      const harness = new SchedulerHarness({
         sequences: plan.sequences,
         contextTokens: 128,
         script: (prompt) => {
@@ -273,34 +275,34 @@ describe("under any load", () => {
         },
       });
       const background = plan.background.map(({ prompt }, number) =>
-        world.askInBackground(`|${number}|${"b".repeat(prompt)}`),
+        harness.askInBackground(`|${number}|${"b".repeat(prompt)}`),
       );
-      const clients = Array.from({ length: plan.clients }, () => world.ask("first"));
-      let asked = 0;
+      const clients = Array.from({ length: plan.clients }, () => harness.ask("first"));
+      let requestCount = 0;
       const done = () => background.every(({ isOver: over }) => over);
-      // Each overtaking lasts an answer; each turn in its own right is followed by 31 of others.
+      // An interactive job that overtakes lasts one answer; each aged call is followed by 31 others.
       const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
       const limitMs = plan.background.reduce((sum, { prompt, answer }) => {
         const shares = Math.ceil(answer / 32) + 1;
         const ownTurns = Math.ceil((prompt + answer) / 8) + 34;
         return sum + shares * (34 * answerMs * plan.clients + ownTurns * 33 * 10);
       }, 0);
-      await world.until(
+      await harness.until(
         () => {
           for (const [at, client] of clients.entries()) {
             if (!client.isOver || done()) continue;
-            asked += 1;
-            clients[at] = world.ask(`${asked}`.padStart(plan.prompt, "i"));
+            requestCount += 1;
+            clients[at] = harness.ask(`${requestCount}`.padStart(plan.prompt, "i"));
           }
           return done();
         },
-        "background is over",
+        "the background jobs have ended",
         limitMs,
       );
       for (const [number, reader] of background.entries())
         expect(reader.end?.completionTokens).toBe(plan.background[number]?.answer);
-      await world.untilOver(...clients);
-      expect(await world.findLeftovers()).toEqual(noLeftovers);
+      await harness.untilOver(...clients);
+      expect(await harness.findLeftovers()).toEqual(noLeftovers);
     });
     await fc.assert(property, { numRuns: 25 });
   }, 60_000);

@@ -1,30 +1,30 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-describe("which sequence a prompt gets", () => {
-  let world = new SchedulerHarness();
+describe("a prompt", () => {
+  let harness = new SchedulerHarness();
   afterEach(async () => {
-    await world.assertNoLeftovers();
+    await harness.assertNoLeftovers();
   });
 
-  /** Asks, and tells how much of the prompt was there already. */
+  /** Sends a prompt and returns how many of its tokens were cached. */
   async function cached(prompt: string): Promise<number | undefined> {
-    const reader = world.ask(prompt);
-    await world.untilOver(reader);
+    const reader = harness.ask(prompt);
+    await harness.untilOver(reader);
     return reader.started?.cachedTokens;
   }
 
-  /** Which sequence was stepped last. */
+  /** Returns the sequence of the last step. */
   function sequence(): number | undefined {
-    return world.runner.calls.findLast(({ kind }) => kind === "step")?.sequences[0];
+    return harness.runner.calls.findLast(({ kind }) => kind === "step")?.sequences[0];
   }
 
-  it("the one that holds the longest beginning of it", async () => {
-    world = new SchedulerHarness({ sequences: 3, script: () => ({ tokens: ["O", "K"] }) });
+  it("gets the sequence with the longest common prefix", async () => {
+    harness = new SchedulerHarness({ sequences: 3, script: () => ({ tokens: ["O", "K"] }) });
     const system = "You are of few words. ";
     expect(await cached(`${system}First question.`)).toBe(0);
     expect(await cached("Another conversation.")).toBe(0);
-    // The answer's last token was evaluated by the step that told its end.
+    // The step that returned the end evaluated the answer's last token.
     const first = `${system}First question.OK`;
     expect(await cached(`${first} Second question.`)).toBe(first.length);
     expect(sequence()).toBe(0);
@@ -32,15 +32,15 @@ describe("which sequence a prompt gets", () => {
     expect(sequence()).toBe(1);
   });
 
-  it("all but the last token where the whole prompt is there", async () => {
-    world = new SchedulerHarness();
+  it("reuses all tokens but the last if a sequence holds all of it", async () => {
+    harness = new SchedulerHarness();
     expect(await cached("the same")).toBe(0);
     expect(await cached("the same")).toBe("the same".length - 1);
-    expect(world.runner.calls.filter(({ kind }) => kind === "prefill")).toHaveLength(1);
+    expect(harness.runner.calls.filter(({ kind }) => kind === "prefill")).toHaveLength(1);
   });
 
-  it("the one that was not used for longest, where nothing is worth keeping", async () => {
-    world = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
+  it("gets the least recently used sequence if no prefix is long enough", async () => {
+    harness = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
     for (const prompt of ["alpha alpha alpha", "beta beta beta", "alpha alpha alpha"])
       await cached(prompt);
     expect(sequence()).toBe(0);
@@ -48,8 +48,8 @@ describe("which sequence a prompt gets", () => {
     expect(sequence()).toBe(1);
   });
 
-  it("an empty one rather than a conversation of which it shares the first words", async () => {
-    world = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
+  it("gets an empty sequence rather than a conversation with a short common prefix", async () => {
+    harness = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
     const one = `Hello. ${"This is one long conversation. ".repeat(3)}`;
     const other = `Hello. ${"Here are other things to speak of. ".repeat(3)}`;
     await cached(one);
@@ -58,11 +58,11 @@ describe("which sequence a prompt gets", () => {
     expect(await cached(other)).toBe(other.length - 1);
   });
 
-  it("is read again where the state could not be cut as it should", async () => {
-    world = new SchedulerHarness({ sequences: 1, keeps: () => 0 });
+  it("is evaluated again if the state could not be truncated exactly", async () => {
+    harness = new SchedulerHarness({ sequences: 1, keeps: () => 0 });
     for (const prompt of ["the same words", "the same words", "the same"]) {
-      const reader = world.ask(prompt);
-      await world.untilOver(reader);
+      const reader = harness.ask(prompt);
+      await harness.untilOver(reader);
       expect(reader.started?.cachedTokens).toBe(0);
       expect(reader.text).toBe(`You said: ${prompt}`);
     }

@@ -4,96 +4,96 @@ import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
 const answer = Array.from({ length: 600 }, (_, at) => `${at} `);
 
-describe("a reader that does not take its events", () => {
-  let world = new SchedulerHarness();
+describe("a reader that does not read its events", () => {
+  let harness = new SchedulerHarness();
   afterEach(async () => {
-    await world.assertNoLeftovers();
+    await harness.assertNoLeftovers();
   });
 
   function begin(sequences: number): void {
-    world = new SchedulerHarness({
+    harness = new SchedulerHarness({
       sequences,
       contextTokens: 1_000,
       script: (prompt) => ({ tokens: prompt.startsWith("slow") ? answer : ["so ", "it ", "is"] }),
     });
   }
 
-  it("stalls nobody, and goes on where it was", async () => {
+  it("delays no other answer, and continues at its position", async () => {
     begin(2);
-    const slow = world.ask("slow");
+    const slow = harness.ask("slow");
     const goOn = slow.pause();
-    await world.until(() => world.steps.length >= 256, "its buffer is full");
-    await world.clock.advance(1_000);
-    const steps = world.steps.length;
+    await harness.until(() => harness.steps.length >= 256, "its buffer is full");
+    await harness.clock.advance(1_000);
+    const steps = harness.steps.length;
     expect(steps).toBeLessThan(260);
-    const other = world.ask("other");
-    await world.untilOver(other);
+    const other = harness.ask("other");
+    await harness.untilOver(other);
     expect(other.text).toBe("so it is");
-    expect(world.steps.slice(steps).every((members) => !members.includes("slow"))).toBe(true);
+    expect(harness.steps.slice(steps).every((members) => !members.includes("slow"))).toBe(true);
     goOn();
-    await world.untilOver(slow);
+    await harness.untilOver(slow);
     expect(slow.text).toBe(answer.join(""));
   });
 
-  it("is like any other again when it reads", async () => {
+  it("takes part in every step again when it reads", async () => {
     const long = Array.from({ length: 1_500 }, () => "a ");
-    world = new SchedulerHarness({
+    harness = new SchedulerHarness({
       sequences: 1,
       contextTokens: 2_000,
       script: (prompt) => ({ tokens: prompt === "slow" ? long : ["so"] }),
     });
-    const slow = world.ask("slow");
+    const slow = harness.ask("slow");
     const goOn = slow.pause();
-    await world.until(() => world.steps.length >= 256, "its buffer is full");
-    await world.clock.advance(1_000);
+    await harness.until(() => harness.steps.length >= 256, "its buffer is full");
+    await harness.clock.advance(1_000);
     goOn();
-    const other = world.askInBackground("other");
-    await world.untilOver(slow, other);
-    expect(world.runner.calls.filter(({ kind }) => kind === "suspend")).toEqual([]);
+    const other = harness.askInBackground("other");
+    await harness.untilOver(slow, other);
+    expect(harness.runner.calls.filter(({ kind }) => kind === "suspend")).toEqual([]);
   });
 
-  it("is waited for by its characters too", async () => {
-    world = new SchedulerHarness({
+  it("pauses its answer at a number of characters too", async () => {
+    harness = new SchedulerHarness({
       script: () => ({ tokens: answer.map(() => "x".repeat(10_000)) }),
     });
-    const slow = world.ask("x", { maxTokens: 20 });
+    const slow = harness.ask("x", { maxTokens: 20 });
     const goOn = slow.pause();
-    await world.clock.advance(1_000);
-    expect(world.steps.length).toBeLessThan(10);
+    await harness.clock.advance(1_000);
+    expect(harness.steps.length).toBeLessThan(10);
     goOn();
-    await world.untilOver(slow);
+    await harness.untilOver(slow);
     expect(slow.text).toHaveLength(200_000);
   });
 
-  it("loses its sequence at once to somebody interactive where it is background", async () => {
+  it("loses its sequence at once to an interactive job if its own is background", async () => {
     begin(1);
-    const slow = world.askInBackground("slow");
+    const slow = harness.askInBackground("slow");
     const goOn = slow.pause();
-    await world.until(() => world.steps.length >= 256, "its buffer is full");
-    await world.clock.settle();
-    const other = world.ask("other");
-    await world.until(() => other.isOver, "the other is over", 100);
-    // It wants no sequence before it reads.
-    const background = world.askInBackground("background");
-    await world.until(() => background.isOver, "another one is over", 100);
+    await harness.until(() => harness.steps.length >= 256, "its buffer is full");
+    await harness.clock.settle();
+    const other = harness.ask("other");
+    await harness.until(() => other.isOver, "the other is over", 100);
+    // It does not queue for a sequence before it reads.
+    const background = harness.askInBackground("background");
+    await harness.until(() => background.isOver, "another one is over", 100);
     goOn();
-    await world.untilOver(slow);
+    await harness.untilOver(slow);
     expect(slow.text).toBe(answer.join(""));
   });
 
-  it("loses its sequence to anybody after a time where it is interactive", async () => {
+  it("loses its sequence to any job after some time, even if its own is interactive", async () => {
     begin(1);
-    const slow = world.ask("slow");
+    const slow = harness.ask("slow");
     const goOn = slow.pause();
-    await world.until(() => world.steps.length >= 256, "its buffer is full");
-    const fullAt = world.clock.now();
-    const other = world.askInBackground("other");
-    await world.until(() => other.started !== undefined, "the other has begun");
-    expect(world.clock.now() - fullAt).toBeGreaterThanOrEqual(STALLED_READER_MAX_MS - 100);
-    expect(world.clock.now() - fullAt).toBeLessThan(STALLED_READER_MAX_MS + 200);
-    await world.untilOver(other);
+    await harness.until(() => harness.steps.length >= 256, "its buffer is full");
+    const fullAt = harness.clock.now();
+    const other = harness.askInBackground("other");
+    await harness.until(() => other.started !== undefined, "the other has begun");
+    expect(harness.clock.now() - fullAt).toBeGreaterThanOrEqual(STALLED_READER_MAX_MS - 100);
+    expect(harness.clock.now() - fullAt).toBeLessThan(STALLED_READER_MAX_MS + 200);
+    await harness.untilOver(other);
     goOn();
-    await world.untilOver(slow);
+    await harness.untilOver(slow);
     expect(slow.text).toBe(answer.join(""));
   });
 });

@@ -3,48 +3,49 @@ import { describe, expect, it } from "vitest";
 import { StopTexts } from "../../../../../src/assistant/inference/scheduler/stop-texts.ts";
 
 describe("stop texts", () => {
-  it("lets everything through at once where there are none", () => {
+  it("emits everything at once if there are none", () => {
     const stops = new StopTexts([]);
     expect(stops.push("any text")).toEqual({ text: "any text", stopped: false });
     expect(stops.flush()).toBe("");
   });
 
-  it("holds back what could become one, and tells it when it does not", () => {
+  it("holds back text that could become one, and emits it when it does not", () => {
     const stops = new StopTexts(["\n\nUser:"]);
     expect(stops.push("Yes.\n")).toEqual({ text: "Yes.", stopped: false });
     expect(stops.push("\nUs")).toEqual({ text: "", stopped: false });
     expect(stops.push("ually")).toEqual({ text: "\n\nUsually", stopped: false });
   });
 
-  it("cuts before one that comes in three pieces", () => {
+  it("cuts the answer before one that arrives in three pieces", () => {
     const stops = new StopTexts(["</end>"]);
-    const told = ["text </", "en", "d> more"].map((piece) => stops.push(piece));
-    expect(told.map(({ text }) => text).join("")).toBe("text ");
-    expect(told.at(-1)?.stopped).toBe(true);
+    const emitted = ["text </", "en", "d> more"].map((piece) => stops.push(piece));
+    expect(emitted.map(({ text }) => text).join("")).toBe("text ");
+    expect(emitted.at(-1)?.stopped).toBe(true);
   });
 
-  it("tells what was held back when the answer ends by itself", () => {
+  it("emits the held text when the answer ends without one", () => {
     const stops = new StopTexts(["stop"]);
     expect(stops.push("do not sto").text).toBe("do not ");
     expect(stops.flush()).toBe("sto");
   });
 
-  it("finds one that begins again inside of itself", () => {
+  it("finds one whose prefix occurs again inside it", () => {
     expect(new StopTexts(["aab"]).push("xaaab")).toEqual({ text: "xa", stopped: true });
   });
 
-  it("never parts a code point because of half a stop text", () => {
+  it("never splits a code point because of an incomplete stop text", () => {
     expect(new StopTexts(["\ude00"]).push("a😀b")).toEqual({ text: "a😀b", stopped: false });
   });
 
-  it("costs the same for each character, however long the stop text is", () => {
+  it("has a constant cost per character for stop texts of any length", () => {
     const stops = new StopTexts([`${"a".repeat(100_000)}b`]);
-    let told = 0;
-    for (let piece = 0; piece < 2_000; piece += 1) told += stops.push("a".repeat(100)).text.length;
-    expect(told).toBe(100_000);
+    let emitted = 0;
+    for (let piece = 0; piece < 2_000; piece += 1)
+      emitted += stops.push("a".repeat(100)).text.length;
+    expect(emitted).toBe(100_000);
   });
 
-  it("gives the same, however the text is divided", () => {
+  it("gives the same result however the text is split", () => {
     const letters = fc.string({ unit: fc.constantFrom("a", "b", "c"), maxLength: 40 });
     const stop = fc.string({ unit: fc.constantFrom("a", "b", "c"), minLength: 1, maxLength: 5 });
     fc.assert(
@@ -54,18 +55,18 @@ describe("stop texts", () => {
         fc.array(fc.nat(6)),
         (text, list, cuts) => {
           const stops = new StopTexts(list);
-          let told = "";
+          let emitted = "";
           let stopped = false;
           for (const piece of divided(text, cuts)) {
             const next = stops.push(piece);
-            told += next.text;
+            emitted += next.text;
             stopped = next.stopped;
-            // Nothing may be told that a stop text takes back later.
-            expect(expected(text, list).text.startsWith(told)).toBe(true);
+            // No text may be emitted that becomes part of a stop text later.
+            expect(expected(text, list).text.startsWith(emitted)).toBe(true);
             if (stopped) break;
           }
-          if (!stopped) told += stops.flush();
-          expect({ text: told, stopped }).toEqual(expected(text, list));
+          if (!stopped) emitted += stops.flush();
+          expect({ text: emitted, stopped }).toEqual(expected(text, list));
         },
       ),
       { numRuns: 2_000 },
@@ -73,7 +74,7 @@ describe("stop texts", () => {
   });
 });
 
-/** Character by character, in the plainest way. */
+/** A reference implementation that compares character by character. */
 function expected(text: string, stops: readonly string[]): { text: string; stopped: boolean } {
   for (let end = 1; end <= text.length; end += 1) {
     const before = text.slice(0, end);

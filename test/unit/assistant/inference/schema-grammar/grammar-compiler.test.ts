@@ -17,7 +17,7 @@ const person = {
 };
 
 describe("compile", () => {
-  test("gives a grammar, a shortest document, and the judge of documents", async () => {
+  test("returns a grammar, the shortest document and a validator", async () => {
     const compiled = await compiler.compile(person, signal);
     const acceptor = new GbnfAcceptor(parseGbnf(compiled.gbnf));
     expect(acceptor.accepts('{"name":"Ada","age":36}')).toBe(true);
@@ -29,7 +29,7 @@ describe("compile", () => {
     ]);
   });
 
-  test("the same schema is compiled once, also while it is under way", async () => {
+  test("the same schema is compiled once, also for concurrent requests", async () => {
     const schema = { type: "array", items: { enum: ["only", "here"] } };
     const [one, other] = await Promise.all([
       compiler.compile(schema, signal),
@@ -40,7 +40,7 @@ describe("compile", () => {
     expect(compiler.compilations).toBe(2);
   });
 
-  test("the order of keys makes another schema", async () => {
+  test("another order of properties is another schema", async () => {
     const swapped = {
       ...person,
       properties: { age: { type: "integer" }, name: { type: "string" } },
@@ -49,7 +49,7 @@ describe("compile", () => {
     expect(new GbnfAcceptor(parseGbnf(gbnf)).accepts('{"age":36,"name":"Ada"}')).toBe(true);
   });
 
-  test("what is refused names keyword and place", async () => {
+  test("a refusal names the keyword and its pointer", async () => {
     await expect(
       compiler.compile({ properties: { a: { $dynamicRef: "#x" } } }, signal),
     ).rejects.toMatchObject({
@@ -58,7 +58,7 @@ describe("compile", () => {
     });
   });
 
-  test("a signal that aborts ends the wait", async () => {
+  test("an abort rejects the request", async () => {
     const controller = new AbortController();
     const compiling = compiler.compile(
       { type: "string", pattern: "^unheard of$" },
@@ -68,7 +68,7 @@ describe("compile", () => {
     await expect(compiling).rejects.toThrow("the client left");
   });
 
-  test("a cache that is full forgets what was not asked for lately", async () => {
+  test("a full cache drops the least recently used grammar", async () => {
     await using small = new GrammarCompiler({ logger: silentLogger, cacheBytesMax: 900 });
     const schemas = [
       { const: "a" },
@@ -85,7 +85,7 @@ describe("compile", () => {
   });
 });
 
-test("any JSON object", async () => {
+test("the grammar of json_object accepts any JSON object", async () => {
   const anyObject = compiler.jsonObject();
   const { gbnf, example } = anyObject;
   const acceptor = new GbnfAcceptor(parseGbnf(gbnf));
@@ -100,7 +100,7 @@ function text(value: string): Expression {
   return { kind: "literal", text: value };
 }
 
-test("a layout holds the languages of several schemas", async () => {
+test("a layout combines the grammars of several schemas", async () => {
   const { gbnf, example } = await compiler.compileLayout(
     {
       root: {
@@ -124,16 +124,16 @@ test("a layout holds the languages of several schemas", async () => {
   expect(example).toBe("<two>true");
 });
 
-test("a document that would take for ever to judge is not taken for valid, and others go on", async () => {
+test("a document that takes too long to validate is invalid, and later ones are validated", async () => {
   await using impatient = new GrammarCompiler({ logger: silentLogger, validateMs: 100 });
   const compiled = await impatient.compile({ type: "string", pattern: "^(a+)+$" }, signal);
   expect(await compiled.validate(`${"a".repeat(60)}b`)).toEqual([
-    "the document cannot be checked against the schema in time",
+    "the document could not be validated against the schema in time",
   ]);
   expect(await compiled.validate("aaa")).toEqual([]);
 });
 
-test("after it is closed, nothing hangs", async () => {
+test("requests after the disposal are rejected", async () => {
   const closed = new GrammarCompiler({ logger: silentLogger });
   const compiling = closed.compile({ const: 1 }, signal);
   await Promise.all([

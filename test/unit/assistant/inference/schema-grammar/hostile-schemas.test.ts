@@ -24,12 +24,12 @@ describe.each(hostileSchemas)("$name", ({ schema, outcome }) => {
     }
     expect(outcome).not.toBe("refused");
     expect(Buffer.byteLength(gbnf)).toBeLessThanOrEqual(schemaLimits.grammarBytes);
-    // As llama.cpp reads it: no left recursion, no repetition that would be refused or dropped.
+    // The parser checks like llama.cpp: no left recursion, no repetition that is refused or dropped.
     expect(parseGbnf(gbnf).rules.length).toBeGreaterThan(0);
   });
 });
 
-test("after all of that, an ordinary schema compiles", async () => {
+test("an ordinary schema compiles after the hostile ones", async () => {
   const { example } = await compiler.compile({ type: "array", items: { const: 1 } }, signal);
   expect(example).toBe("[]");
 });

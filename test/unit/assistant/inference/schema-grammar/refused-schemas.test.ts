@@ -10,10 +10,10 @@ function compileRefused(schema: unknown): AssistantError {
     if (error instanceof AssistantError) return error;
     throw error;
   }
-  throw new Error("it was compiled");
+  throw new Error("the schema was not refused");
 }
 
-/** Schema, keyword and JSON Pointer that the message names. */
+/** Each schema with the keyword and the JSON Pointer in its refusal. */
 const refused: readonly (readonly [unknown, string, string])[] = [
   [{ type: "array", uniqueItems: true }, "uniqueItems", "#"],
   [

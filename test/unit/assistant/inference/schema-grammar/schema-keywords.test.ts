@@ -28,12 +28,12 @@ describe.each([...valueCases, ...containerCases, ...applicatorCases, ...clientCa
       expect(outside.filter(accepts)).toEqual([]);
     });
 
-    test("the cases say what Ajv says", () => {
+    test("Ajv agrees with the cases", () => {
       expect([...valid, ...outside].flatMap(problems)).toEqual([]);
       expect(invalid.filter((document) => problems(document).length === 0)).toEqual([]);
     });
 
-    test("whatever is sampled is valid, and so is the example", () => {
+    test("all samples and the example are valid", () => {
       const sampler = new GbnfSampler(grammar);
       const random = seededRandom(1);
       const texts = [example, ...Array.from({ length: SAMPLES }, () => sampler.sample(random))];

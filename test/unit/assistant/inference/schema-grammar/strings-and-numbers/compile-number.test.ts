@@ -14,7 +14,7 @@ interface Bounds {
   readonly multipleOf?: number;
 }
 
-/** Ajv on the same bounds, with multiples of decimals instead of doubles. */
+/** Validates the same bounds with Ajv, with multiples of decimals instead of doubles. */
 function judge({ integer, ...keywords }: Bounds): (value: unknown) => boolean {
   const ajv = new Ajv2020({ strict: false });
   ajv.removeKeyword("multipleOf").addKeyword({
@@ -25,7 +25,7 @@ function judge({ integer, ...keywords }: Bounds): (value: unknown) => boolean {
   return (value) => validate(value);
 }
 
-/** With few digits, so that bounds and numbers meet. */
+/** Numbers with few digits, so that bounds and numbers often coincide. */
 const small = fc
   .tuple(fc.integer({ min: -2_000, max: 2_000 }), fc.constantFrom(0, 0, 1, 2, 3))
   .map(([digits, places]) => Number(`${digits}e-${places}`));
@@ -52,7 +52,7 @@ const bounds: fc.Arbitrary<Bounds> = fc
   });
 
 describe("any bounds", () => {
-  test("all that is produced is valid, and what is not valid is not accepted", () => {
+  test("all generated numbers are valid, and no invalid number is accepted", () => {
     let produced = 0;
     const check = (all: Bounds, values: number[], seed: number) => {
       const isValid = judge(all);
@@ -64,15 +64,15 @@ describe("any bounds", () => {
       }
       for (const text of language.samples(12, seed)) {
         produced += 1;
-        const told = `${text} for ${JSON.stringify(all)}`;
-        expect(`${told}: ${isValid(JSON.parse(text))}`).toBe(`${told}: true`);
+        const label = `${text} for ${JSON.stringify(all)}`;
+        expect(`${label}: ${isValid(JSON.parse(text))}`).toBe(`${label}: true`);
         expect(scalarGrammar.allowsNumber({ ...all, pointer: "#" }, JSON.parse(text))).toBe(true);
         expect(text).not.toMatch(/^-?0[0-9]/);
       }
       for (const value of values) {
-        const told = `${value} for ${JSON.stringify(all)}`;
+        const label = `${value} for ${JSON.stringify(all)}`;
         if (language.accepts(JSON.stringify(value)))
-          expect(`${told}: ${isValid(value)}`).toBe(`${told}: true`);
+          expect(`${label}: ${isValid(value)}`).toBe(`${label}: true`);
       }
     };
     const values = fc.array(number, { minLength: 10, maxLength: 10 });
@@ -80,7 +80,7 @@ describe("any bounds", () => {
     expect(produced).toBeGreaterThan(200);
   }, 60_000);
 
-  test("valid numbers of few digits are accepted as they are printed", () => {
+  test("valid numbers with few digits are accepted as JavaScript prints them", () => {
     let accepted = 0;
     const check = (all: Bounds, values: number[]) => {
       const isValid = judge(all);
@@ -88,11 +88,11 @@ describe("any bounds", () => {
       if (language === "refused") return;
       for (const value of values.filter((one) => isValid(one))) {
         accepted += 1;
-        const told = `${value} for ${JSON.stringify(all)}`;
-        expect(`${told}: ${language?.accepts(String(value))}`).toBe(`${told}: true`);
+        const label = `${value} for ${JSON.stringify(all)}`;
+        expect(`${label}: ${language?.accepts(String(value))}`).toBe(`${label}: true`);
       }
     };
-    // Next to the bounds, where mistakes are made.
+    // Numbers next to the bounds, where mistakes are likely.
     const near = bounds.chain((all) => {
       const ends = [all.minimum, all.maximum, all.exclusiveMinimum, all.exclusiveMaximum];
       const set = ends.filter((end) => end !== undefined && Math.abs(end) < 1e4);
@@ -165,7 +165,7 @@ describe("numbers", () => {
     [{ multipleOf: 5, minimum: 1, maximum: 4 }],
     [{ multipleOf: 0.3, minimum: 0.1, maximum: 0.2 }],
     [{ multipleOf: 7, exclusiveMinimum: 0, exclusiveMaximum: 7 }],
-  ])("%j leaves no number", (constraints) => {
+  ])("%j allows no number", (constraints) => {
     expect(numberLanguage(constraints)).toBeUndefined();
   });
 
@@ -174,11 +174,11 @@ describe("numbers", () => {
     [{ integer: true, multipleOf: 2 ** 40 + 1, minimum: 1 }, /"multipleOf"/],
     [{ exclusiveMinimum: 1, exclusiveMaximum: 1 + 2 ** -52 }, /more digits than are produced/],
     [{ multipleOf: 1e-100 }, /places/],
-  ])("%j is refused by name", (constraints, message) => {
+  ])("%j is refused with the reason", (constraints, message) => {
     expect(() => numberLanguage(constraints)).toThrowError(message);
   });
 
-  test("numbers are allowed as the keywords say", () => {
+  test("allowsNumber follows the keywords", () => {
     expect(allows({ multipleOf: 0.01 }, 0.07)).toBe(true);
     expect(allows({ multipleOf: 0.01 }, 0.075)).toBe(false);
     expect(allows({ multipleOf: 3 }, 1e21)).toBe(false);

@@ -7,7 +7,7 @@ const none = { patterns: [], forbiddenPatterns: [], formats: [], excluded: [] };
 const lengthOf = (text: string) => Array.from(text).length;
 
 describe("plain strings", () => {
-  test("whatever JSON.stringify writes is accepted, but lone surrogates", () => {
+  test("all output of JSON.stringify is accepted, except lone surrogates", () => {
     const language = stringLanguage({});
     const check = (text: string) => {
       expect(language?.accepts(JSON.stringify(text))).toBe(true);
@@ -55,14 +55,14 @@ describe("plain strings", () => {
     expect(language?.gbnf.length).toBeLessThan(500);
   });
 
-  test("bounds that contradict each other leave nothing", () => {
+  test("contradictory bounds allow no string", () => {
     expect(stringLanguage({ minLength: 3, maxLength: 2 })).toBeUndefined();
     expect(scalarGrammar.matchesNoString({ ...none, minLength: 3, maxLength: 2 })).toBe(true);
     expect(scalarGrammar.matchesNoString({ ...none, minLength: 3, maxLength: 3 })).toBe(false);
   });
 });
 
-/** In other words what `together` asks for. */
+/** A reference implementation of the combined constraints. */
 function isRight(text: string): boolean {
   return (
     /^[a-z0-9-]*[0-9][a-z0-9-]*$/.test(text) &&
@@ -74,7 +74,7 @@ function isRight(text: string): boolean {
   );
 }
 
-describe("constraints together", () => {
+describe("combined constraints", () => {
   const together = {
     patterns: [toStringPattern("pattern", "^[a-z0-9-]+$"), toStringPattern("pattern", "[0-9]")],
     forbiddenPatterns: [
@@ -85,7 +85,7 @@ describe("constraints together", () => {
     minLength: 2,
     maxLength: 6,
   };
-  test("all hold", () => {
+  test("all apply", () => {
     const language = stringLanguage(together);
     const check = (text: string) => {
       expect(language?.accepts(JSON.stringify(text))).toBe(isRight(text));
@@ -97,7 +97,7 @@ describe("constraints together", () => {
       expect(isRight(JSON.parse(text))).toBe(true);
   });
 
-  test("a name that is excluded is the only one left out", () => {
+  test("an excluded name is the only string that is not allowed", () => {
     const language = stringLanguage({ excluded: ["name", "na", "é😀", "\ud800", '"'] });
     for (const text of ["name", "na", "é😀", '"']) {
       expect(language?.accepts(JSON.stringify(text))).toBe(false);
@@ -107,7 +107,7 @@ describe("constraints together", () => {
     }
   });
 
-  test("languages that exclude each other are told apart", () => {
+  test("disjoint languages are recognised", () => {
     const no = (first: string, second: string) =>
       scalarGrammar.matchesNoString({
         ...none,
@@ -122,7 +122,7 @@ describe("constraints together", () => {
         formats: [toStringPattern("format", "date"), toStringPattern("format", "uuid")],
       }),
     ).toBe(true);
-    // What is produced of a hostname is less than what is one.
+    // The generated host names are a subset of the valid ones.
     const hyphens = {
       ...none,
       formats: [toStringPattern("format", "hostname")],
@@ -144,7 +144,7 @@ describe("grammars stay small", () => {
     ["^\\d+(\\.\\d+)?$", 60],
     ["^[A-Za-z](?:[_-]?[A-Za-z0-9]){0,62}$", 150],
     ["^[^<>]{0,5000}$", 400],
-  ] as const)("%s takes at most %s bytes", (source, bytes) => {
+  ] as const)("the grammar of %s has at most %s bytes", (source, bytes) => {
     const language = stringLanguage({ patterns: [toStringPattern("pattern", source)] });
     expect(language?.gbnf.length).toBeLessThan(bytes);
     for (const text of language?.samples(20, 5) ?? []) {
@@ -152,7 +152,7 @@ describe("grammars stay small", () => {
     }
   });
 
-  test("a pattern with a length takes a rule for each character", () => {
+  test("a pattern with a length needs a rule for each character", () => {
     const language = stringLanguage({
       patterns: [toStringPattern("pattern", "^[a-z0-9]+(-[a-z0-9]+)*$")],
       maxLength: 63,
@@ -163,7 +163,7 @@ describe("grammars stay small", () => {
     expect(language?.accepts(JSON.stringify("a".repeat(64)))).toBe(false);
   });
 
-  test("one way at a time is followed", () => {
+  test("a sampler follows one stack at a time", () => {
     for (const source of ["foo", "^(a|ab)(c|bcd)$", "(a|b)*abb", "\\d{3,}x"]) {
       const language = stringLanguage({ patterns: [toStringPattern("pattern", source)] });
       for (const text of language?.samples(20, 9) ?? []) language?.accepts(text);

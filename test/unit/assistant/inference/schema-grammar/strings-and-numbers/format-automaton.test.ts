@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { TextLanguage } from "../../../../../../src/assistant/inference/schema-grammar/strings-and-numbers/text-language.ts";
 import { stringLanguage, toStringPattern } from "../../../../../support/scalar-language.ts";
 
-/** What is a text of the format, what is none, and what Ajv takes for one although it is not produced. */
+/** Valid texts of each format, invalid ones, and texts that Ajv accepts although they are not generated. */
 const cases = {
   date: {
     yes: ["2024-02-29", "2000-02-29", "1999-12-31", "0000-02-29", "2023-04-30"],
@@ -88,7 +88,7 @@ describe.each(names.filter(isFormatName))("%s", (name) => {
   const isValid = ajv.compile({ type: "string", format: name });
   const { yes, no, narrower } = cases[name];
 
-  test("what people write is accepted, what is none is not", () => {
+  test("usual texts of a format are accepted, and invalid ones are not", () => {
     expect([...yes, ...narrower].filter((text) => !isValid(text))).toEqual([]);
     expect(no.filter((text) => isValid(text))).toEqual([]);
     expect(yes.filter((text) => language?.accepts(JSON.stringify(text)) !== true)).toEqual([]);
@@ -97,13 +97,13 @@ describe.each(names.filter(isFormatName))("%s", (name) => {
     );
   });
 
-  test("Ajv accepts whatever is produced", () => {
+  test("Ajv accepts all generated texts", () => {
     for (const text of language?.samples(1_500, 11) ?? []) {
       expect(`${text} ${isValid(JSON.parse(text))}`).toBe(`${text} true`);
     }
   });
 
-  test("what Ajv accepts is in the wide reading, which holds all of the narrow one", () => {
+  test("the accepted texts contain all that Ajv accepts and all generated ones", () => {
     const wide = TextLanguage.fromFormat(name, "accepted");
     const narrow = TextLanguage.fromFormat(name, "produced");
     expect([...yes, ...narrower].filter((text) => !wide.accepts(text))).toEqual([]);
@@ -115,7 +115,7 @@ describe.each(names.filter(isFormatName))("%s", (name) => {
   });
 });
 
-test("29 February is there in leap years, and in those only", () => {
+test("29 February exists only in leap years", () => {
   const dates = TextLanguage.fromFormat("date", "produced");
   const wrong: string[] = [];
   for (let year = 0; year < 10_000; year += 1) {
@@ -127,13 +127,13 @@ test("29 February is there in leap years, and in those only", () => {
   expect(wrong).toEqual([]);
 });
 
-test("a format that is not enforced is refused by name", () => {
+test("an unsupported format is refused by name", () => {
   expect(() => stringLanguage({ formats: [toStringPattern("format", "iri")] })).toThrowError(
     /"format" at #\/format .*date-time/,
   );
 });
 
-/** A text with one character changed, added or taken out. */
+/** Changes, adds or removes one character of a text. */
 function changed(text: string): fc.Arbitrary<string> {
   const characters = Array.from("0123456789abcdefABCDEFxyzZTt:-+./@%#? _~[]");
   return fc

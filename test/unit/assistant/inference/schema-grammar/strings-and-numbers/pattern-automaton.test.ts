@@ -10,21 +10,21 @@ import { UNBOUNDED_AFTER_MS } from "../../../../../support/wait-limits.ts";
 const pattern = (source: string) =>
   stringLanguage({ patterns: [toStringPattern("pattern", source)] });
 
-/** As Ajv is told to read patterns: with the flag `u`, and without where that is no pattern. */
+/** Compiles a pattern like Ajv here: with the flag `u`, or without it if it is invalid with the flag. */
 function toRegExp(source: string): RegExp | undefined {
   for (const flags of ["u", ""]) {
     try {
       return new RegExp(source, flags);
     } catch {
-      // The next flags.
+      // Try the next flags.
     }
   }
   return undefined;
 }
 
 /**
- * Whether the pattern is found where a character begins. V8 also looks between the halves of one, where
- * `\\B` holds, although the flag `u` says that there is no such place.
+ * Returns true if the pattern matches at the start of a character. V8 also tries positions between the two
+ * surrogates of a character, where `\\B` matches, although the flag `u` excludes such positions.
  */
 function isFound(regExp: RegExp, text: string): boolean {
   if (!regExp.unicode) return regExp.test(text);
@@ -48,8 +48,8 @@ function compiled<Result>(work: () => Result): Result | "refused" {
 }
 
 describe("any pattern", () => {
-  test("random patterns accept what JavaScript finds them in, and nothing else", () => {
-    let judged = 0;
+  test("random patterns accept exactly the texts in which JavaScript finds them", () => {
+    let checked = 0;
     let found = 0;
     const check = (seed: number) => {
       const dice = new Dice(seed);
@@ -64,7 +64,7 @@ describe("any pattern", () => {
       for (let index = 0; index < 12; index += 1) {
         const text = randomText(dice);
         const wanted = isFound(regExp, text);
-        judged += 1;
+        checked += 1;
         found += Number(wanted);
         const where = `${source} on ${JSON.stringify(text)}`;
         expect(`${where}: ${language?.accepts(JSON.stringify(text)) ?? false}`).toBe(
@@ -78,7 +78,7 @@ describe("any pattern", () => {
       }
     };
     fc.assert(fc.property(fc.integer(), check), { numRuns: 400 });
-    expect(judged).toBeGreaterThan(2_000);
+    expect(checked).toBeGreaterThan(2_000);
     expect(found).toBeGreaterThan(300);
   }, 60_000);
 
@@ -99,7 +99,7 @@ describe("any pattern", () => {
     ["^$", [""], ["a"]],
     ["(?!)|^x", ["xy"], ["yx"]],
     ["^(?:a{2}){2,3}$", ["aaaa", "aaaaaa"], ["aaa", "aaaaa"]],
-    // Only without the flag u, where a character past U+FFFF is two.
+    // Valid only without the flag u, where a character past U+FFFF is two units.
     ["^[\\w\\-.]+\\@\\w+$", ["a-b@c"], ["@c", "a b@c"]],
     ["^\\-.$", ["-a"], ["-😀", "-"]],
     ["^\\-[^a]{2}$", ["-😀", "-bc"], ["-a😀", "-😀😀"]],
@@ -123,7 +123,7 @@ describe("any pattern", () => {
     ["(((((x{1,50}){1,50}){1,50}){1,50}){1,50}){1,50}", "more states"],
     [`${"(".repeat(300)}a${")".repeat(300)}`, "nested deeper"],
     [`^${"a".repeat(9_000)}$`, "longer than"],
-  ])("%.40s is refused, at once and by name", (source, why) => {
+  ])("%.40s is refused without delay, with the reason", (source, why) => {
     const before = performance.now();
     expect(() => pattern(source)).toThrowError(
       expect.objectContaining({
@@ -135,14 +135,14 @@ describe("any pattern", () => {
   });
 
   test.each(["^(a|a)*$", "^(a*)*b$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*a){12}"])(
-    "%s, which makes others backtrack, is small",
+    "%s, which makes backtracking engines slow, has a small grammar",
     (source) => {
       const language = pattern(source);
       expect(language?.gbnf.length).toBeLessThan(5_000);
     },
   );
 
-  test("what no string meets is told, not refused", () => {
+  test("constraints that no string meets give undefined, not a refusal", () => {
     expect(pattern("a^")).toBeUndefined();
     expect(pattern("^(?=a)b")).toBeUndefined();
     expect(
@@ -166,7 +166,7 @@ describe("languages of texts", () => {
     fc.assert(fc.property(fc.integer(), checkLaws), { numRuns: 60 });
   }, 60_000);
 
-  test("lengths are cut down only where that leaves something", () => {
+  test("a reduced maximum length never makes a language empty", () => {
     const words = TextLanguage.fromPattern("^[a-z]+( [a-z]+)*$");
     const few = words.restrictLength({ min: 3_000, max: 100_000 });
     expect(few.isEmpty()).toBe(false);

@@ -1,0 +1,37 @@
+import { AssistantError } from "../../assistant-error.ts";
+import type { ModelFacts } from "../inference-engine.ts";
+import type { KnownModel } from "./known-models.ts";
+
+export interface DefaultModelCandidate {
+  readonly model: KnownModel;
+  /** Undefined if the file cannot be read. */
+  readonly kind: ModelFacts["kind"] | undefined;
+  /** Epoch milliseconds; 0 if the model is not resident. */
+  readonly lastUsed: number;
+}
+
+/**
+ * Chooses the model for a request that names none. A readable file is better than an unreadable one, a
+ * generating model than an embedding one, a resident model than others, then a pinned one; of equals the
+ * most recently used one. Throws `no_model`.
+ */
+export function chooseDefaultModel(
+  candidates: readonly DefaultModelCandidate[],
+  use: "generate" | "embed",
+): KnownModel {
+  const [best] = candidates
+    .filter(({ kind }) => use === "embed" || kind !== "embedding")
+    .toSorted(
+      (one, other) =>
+        Number(one.kind === undefined) - Number(other.kind === undefined) ||
+        Number(other.kind === "embedding") - Number(one.kind === "embedding") ||
+        Number(other.lastUsed > 0) - Number(one.lastUsed > 0) ||
+        Number(other.model.isPinned) - Number(one.model.isPinned) ||
+        other.lastUsed - one.lastUsed,
+    );
+  if (best) return best.model;
+  throw new AssistantError(
+    "no_model",
+    `there is no model for this request. Start the assistant with one: berth assistant --system --model FILE.gguf; or put a GGUF file into the folder "models" of the data directory`,
+  );
+}
