@@ -34,29 +34,29 @@ import { openLocalInference } from "./local-inference.ts";
 import { AwaitedEmbedder } from "./model-embedder.ts";
 import { serveRemote } from "./remote/remote-bus.ts";
 
-/** What the ready line and `run/assistant.json` say. */
+/** The content of the ready line and of `run/assistant.json`. */
 export interface CompanionReady {
-  /** http://127.0.0.1:port, as bound. */
+  /** http://127.0.0.1:port, with the port that is in use. */
   readonly url: string;
   readonly instance: "user";
   readonly data_dir: string;
   /** The engine's name, or `upstream`. */
   readonly engine: string;
-  /** The system instance that computes; null: this daemon does it itself. */
+  /** URL of the system instance that runs the models; null if this daemon runs them itself. */
   readonly upstream: string | null;
   /** Well-known names on the session bus. */
   readonly bus_names: readonly string[];
-  /** Where the sockets of apps lie. */
+  /** Directory of the apps' sockets. */
   readonly apps_dir: string;
   readonly pid: number;
   readonly version: string;
 }
 
 /**
- * One person's companion: the names `dev.assistant.*` on the session bus, and 127.0.0.1:7778. The ledger is
- * opened first, since nothing may happen without it, and keeps a second daemon off the data directory. The
- * names are taken last: whoever sees one is answered. Without the bus there is no companion, so it ends when
- * the bus does.
+ * Starts one user's companion, which serves the names `dev.assistant.*` on the session bus and 127.0.0.1:7778. The
+ * ledger is opened first, because nothing may happen without it and because its lock excludes a second daemon on the
+ * same data directory. The bus names are requested last, so that every call to them is answered. The companion ends
+ * with the session bus.
  */
 export async function runCompanion(
   config: CompanionConfig,
@@ -110,7 +110,7 @@ export async function runCompanion(
   );
   if (embeddingModel !== undefined) {
     const onFound = (found: ContextEmbedder) => context.setEmbedder(found);
-    // What is indexed is embedded here: an index is no reason for a text to leave.
+    // Indexed texts are embedded by local models only: being indexed does not permit a text to leave the machine.
     const wanted = { service: local.service, model: embeddingModel, clock, logger };
     const awaited = new AwaitedEmbedder({ ...wanted, onFound });
     starting.defer(() => awaited[Symbol.dispose]());
@@ -142,7 +142,7 @@ export async function runCompanion(
   starting.defer(serveContext({ bus, service: context, daemon }));
   starting.defer(serveRemote({ bus, service: remote.service, daemon }));
   starting.use(
-    // Sessions are of models that are here; what may leave goes by way of questions and 7778.
+    // Sessions offer local models only; remote models are available through the overlay and port 7778.
     new InferenceObjects({
       bus,
       service: local.service,
@@ -182,10 +182,10 @@ export async function runCompanion(
     version,
   };
   await writeReadyFile(join(runDir, "assistant.json"), ready);
-  logger.info({ url, names: companionBusNames }, "the companion is up");
+  logger.info({ url, names: companionBusNames }, "the companion is ready");
   const daemonHandle = createRunningDaemon(ready, starting.move(), logger);
   void bus.closed.then(() => {
-    logger.info({}, "the session bus is gone, and the companion goes with it");
+    logger.info({}, "the session bus closed its connection; the companion is shutting down");
     return daemonHandle.close();
   });
   return daemonHandle;
@@ -212,13 +212,13 @@ async function openInference(
   return { service: local.service, engine: local.engine.name };
 }
 
-/** Where Berth listens on this machine unless it is told otherwise, and the system instance where it is. */
+/** Returns Berth's default ports on this machine, and the port of the system instance. */
 function listBerthPorts({ upstream }: CompanionConfig): number[] {
   const system = upstream === undefined ? [] : [Number(new URL(upstream).port)];
   return [...Object.values(defaultPorts), ...system];
 }
 
-/** One connection that serves, and one that asks: what apps are started by is a client's business. */
+/** Opens two connections: one exports the companion's objects, the other acts as a client that starts apps. */
 async function openBuses(
   address: string,
   { clock, logger }: CommonDependencies,
@@ -245,9 +245,9 @@ function requireBusAddress(config: CompanionConfig): string {
   if (address !== undefined) return address;
   throw new BerthError(
     "server_unreachable",
-    "the companion needs a session bus, and there is none",
+    "the companion needs a session bus, and none is available",
     {
-      hint: "log in to a desktop, keep a session with `loginctl enable-linger`, or run it below dbus-run-session",
+      hint: "log in to a desktop, keep a session with `loginctl enable-linger`, or run it under dbus-run-session",
     },
   );
 }

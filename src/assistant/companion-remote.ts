@@ -20,15 +20,15 @@ import { EncryptedVault } from "./remote/vault/encrypted-vault.ts";
 
 export interface CompanionRemoteDependencies {
   readonly ledger: OpenLedger;
-  /** Asks the Secret Service for the key of the vault. */
+  /** Used to request the vault's key from the Secret Service. */
   readonly sessionBus: SessionBus;
-  /** Of this machine, on which no provider is: what Berth itself listens on. */
+  /** Ports of this machine that Berth itself listens on; no provider can be on one of them. */
   readonly ownPorts: () => ReadonlySet<number>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** The egress broker: who the providers are, what may leave, and the one way by which it does. */
+/** The egress broker: the providers, the user's consent, and the only component that sends requests to providers. */
 export interface CompanionRemote {
   readonly service: RemoteManager;
   readonly inference: RemoteInference;

@@ -17,7 +17,7 @@ import { ModelCapacity } from "./inference/service/model-capacity.ts";
 import { StubEngine } from "./inference/stub/stub-engine.ts";
 import type { OpenLedger } from "./ledger/ledger.ts";
 
-/** An engine of this daemon's own, and everything between it and a transport. */
+/** An engine that runs in this daemon, and everything between it and a transport. */
 export interface LocalInference {
   readonly service: LocalInferenceService;
   readonly engine: InferenceEngine;
@@ -27,8 +27,8 @@ export interface LocalInference {
 }
 
 /**
- * Builds it; what has to end again goes to `starting`. Throws `model_unusable` where a model that was named
- * cannot be one, and `engine_failed` where the engine that was named does not run on this system.
+ * Builds the local inference stack and registers its parts with `starting` for disposal. Throws `model_unusable` if a
+ * configured model cannot be loaded, and `engine_failed` if the configured engine does not run on this system.
  */
 export async function openLocalInference(
   config: AssistantConfig,
@@ -85,7 +85,10 @@ function createEngine(config: AssistantConfig, clock: Clock, logger: Logger): In
   });
 }
 
-/** Throws `model_unusable` where a model that was named cannot be one: nobody asked for the others. */
+/**
+ * Throws `model_unusable` if a configured model cannot be loaded. Models that are merely in the folder are not checked
+ * here.
+ */
 async function registerConfiguredModels(
   config: AssistantConfig,
   engine: InferenceEngine,

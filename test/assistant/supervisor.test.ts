@@ -95,7 +95,7 @@ test("a model answers; the assistant is killed, and comes back without it; SIGTE
   expect(second.pid).not.toBe(pid);
   expect((await assistant.state(never)).models).toEqual([]);
   // Its log lines stand among those of whoever looks after it.
-  expect(log.filter((line) => line.includes("the assistant is up"))).toHaveLength(2);
+  expect(log.filter((line) => line.includes("the assistant is ready"))).toHaveLength(2);
 
   expect(await end("SIGTERM")).toBe(0);
   expect(await isRunning(second.pid ?? 0)).toBe(false);

@@ -113,7 +113,7 @@ test("the log has every request and nothing of a prompt; what nobody expected is
     { level: "debug", fields: { ignored: "odd" } },
     {
       level: "info",
-      message: "a request is over",
+      message: "request finished",
       fields: {
         method: "POST",
         route: "/v1/chat/completions",

@@ -128,7 +128,7 @@ test.each(["tiny", remoteModel])("an image is refused for %s, in the same words"
   expect(await response.json()).toEqual({
     error: {
       message:
-        "messages[0].content[1].type is not supported: image_url goes to no model, neither here nor elsewhere; send text",
+        "messages[0].content[1].type is not supported: image_url is not sent to any model, local or remote; send text",
       type: "invalid_request_error",
       param: "messages[0].content[1].type",
       code: "unsupported_parameter",

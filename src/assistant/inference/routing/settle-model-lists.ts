@@ -1,14 +1,14 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { ModelInfo } from "../service-port.ts";
 
-/** A list of models is looked at while somebody waits; a provider that is slow is left out of it. */
+/** A client waits for the list, so slow providers are left out of it. */
 const REMOTE_MS_MAX = 5_000;
 
 type Models = readonly ModelInfo[];
 
 /**
- * Both lists; nothing in place of one that is not there, of the remote one also when it takes too long. Rejects
- * with the local side's error where there is no remote model either.
+ * Resolves to both lists. A list that fails is empty, and so is the remote one if it takes too long. Rejects with the
+ * local error if there is no remote model either.
  */
 export async function settleModelLists(
   lists: { readonly local: Promise<Models>; readonly remote: Promise<Models> },
@@ -24,7 +24,7 @@ export async function settleModelLists(
   return { local: [], remote: remoteModels };
 }
 
-/** None when the time is up. */
+/** Resolves to an empty list when the time is over. */
 function withTimeLimit(models: Promise<Models>, clock: Clock): Promise<Models> {
   return new Promise((resolve, reject) => {
     const stop = clock.setTimer(REMOTE_MS_MAX, () => resolve([]));

@@ -218,7 +218,7 @@ describe("a reader", () => {
     await session.readSome();
     session.closeReader();
     expect(await finishedOnce(session)).toMatchObject([
-      { status: "cancelled", detail: { message: "nobody reads the session's pipe any more" } },
+      { status: "cancelled", detail: { message: "the session's pipe has no reader any more" } },
     ]);
     await until(() => world.service.running === 0);
     expect(world.service.aborted).toBe(1);

@@ -235,7 +235,7 @@ describe("a list that trickles in", () => {
     await world.clock.advance(1);
     await expect(listing).rejects.toMatchObject({
       code: "timeout",
-      message: "the provider acme has not told its models within 30 s",
+      message: "the provider acme has not sent its list of models within 30 s",
     });
     expect(world.http.reading).toBe(0);
     expect(world.book.statuses.at(-1)).toBe("unreachable");

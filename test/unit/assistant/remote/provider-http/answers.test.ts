@@ -161,7 +161,7 @@ describe.each([
     world.provider.next({ type: "hang" });
     expect(await catchAssistantError(world.open({ limits: { headMs: 30 } }))).toMatchObject({
       code: "timeout",
-      message: "the provider acme has said nothing for 0.03 s",
+      message: "the provider acme has sent nothing for 0.03 s",
     });
     raw("HTTP/1.1 103 Early Hints\r\n\r\n");
     expect(await catchAssistantError(world.open({ limits: { headMs: 30 } }))).toMatchObject({

@@ -78,7 +78,7 @@ it("says that nobody listens, and that a name is not known", async () => {
 
   const refused = await catchAssistantError(world.open({ baseUrl }));
   expect(refused).toMatchObject({ code: "unreachable" });
-  expect(refused.message).toMatch(/cannot be reached at http:\/\/127.* nobody listens there/);
+  expect(refused.message).toMatch(/cannot be reached at http:\/\/127.* the connection was refused/);
   const unknown = await catchAssistantError(world.open({ baseUrl: "http://gone.example/v1" }));
   expect(unknown).toMatchObject({ code: "unreachable" });
   expect(unknown.message).toContain("gone.example was not found (ENOTFOUND)");
