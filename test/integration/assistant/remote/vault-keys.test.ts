@@ -296,7 +296,7 @@ describe("the database", () => {
     writeFileSync(join(world.dir, "vault.db"), "no database".repeat(1_000));
     await expect(world.start()).rejects.toMatchObject({
       code: "storage_failed",
-      message: "vault.db is damaged and cannot be read; bring it back from a backup",
+      message: "vault.db is damaged and cannot be read; restore it from a backup",
     });
   });
 });

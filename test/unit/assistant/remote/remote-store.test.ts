@@ -135,7 +135,7 @@ describe("a file that cannot be used", () => {
     expect(() => new RemoteStore({ dir })).toThrow(
       expect.objectContaining({
         code: "storage_failed",
-        message: "remote.db is damaged and cannot be read; bring it back from a backup",
+        message: "remote.db is damaged and cannot be read; restore it from a backup",
       }),
     );
     expect(() => new RemoteStore({ dir: join(dir, "missing") })).toThrow(
