@@ -1,5 +1,5 @@
 import type { Clock } from "../../../base/clock.ts";
-import { settledWithin } from "../../../base/settled-within.ts";
+import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { Ledger } from "../../ledger/port.ts";
@@ -73,7 +73,7 @@ export class LocalInferenceService implements InferenceService {
       const events = this.#answer(request, plan, known, controller);
       try {
         const first = events.next();
-        await settledWithin(first, Math.max(0, acceptedByMs - clock.now()), clock);
+        await waitAtMost(first, Math.max(0, acceptedByMs - clock.now()), clock);
         yield { type: "accepted", model: known.id, ledgerSeq };
         for (let next = await first; next.done !== true; next = await events.next())
           yield next.value;

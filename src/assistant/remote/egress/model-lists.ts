@@ -1,4 +1,4 @@
-import { settledWithin } from "../../../base/settled-within.ts";
+import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { ModelInfo } from "../../inference/service-port.ts";
@@ -61,7 +61,7 @@ export class ModelLists implements AsyncDisposable {
       models ? [] : (looking ?? []),
     );
     if (awaited.length > 0)
-      await settledWithin(Promise.all(awaited), WAIT_MS_MAX, this.#dependencies.clock);
+      await waitAtMost(Promise.all(awaited), WAIT_MS_MAX, this.#dependencies.clock);
     return lists.flatMap(({ models }) => models ?? []);
   }
 

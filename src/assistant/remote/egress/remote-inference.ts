@@ -1,4 +1,4 @@
-import { settledWithin } from "../../../base/settled-within.ts";
+import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { formatRemoteModelName, parseRemoteModelName } from "../../inference/routing/port.ts";
 import { createEmbedEntry, createGenerateEntry } from "../../inference/service/ledger-entries.ts";
@@ -79,7 +79,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
       });
       try {
         const first = events.next();
-        await settledWithin(first, Math.max(0, acceptedByMs - clock.now()), clock);
+        await waitAtMost(first, Math.max(0, acceptedByMs - clock.now()), clock);
         yield { type: "accepted", model: name, ledgerSeq };
         for (let next = await first; next.done !== true; next = await events.next())
           yield next.value;

@@ -162,8 +162,8 @@ describe("keys", () => {
   test.each([
     ["", "empty"],
     [" \n", "empty"],
-    ["a b", "blanks"],
-    ["a\nb", "blanks"],
+    ["a b", "spaces"],
+    ["a\nb", "spaces"],
     ["schlüssel", "outside ASCII"],
     ["x".repeat(16_385), "longer"],
   ])("%j cannot be one", async (key, why) => {

@@ -4,7 +4,7 @@ import { ModelCapacity } from "../../../../../src/assistant/inference/service/mo
 test("as many as there are places and waiting ones come in, for each model", () => {
   const admission = new ModelCapacity({ queueMax: 1 });
   const leave = [admission.acquire("a", 2), admission.acquire("a", 2), admission.acquire("a", 2)];
-  expect(() => admission.acquire("a", 2)).toThrow("3 requests under way or waiting");
+  expect(() => admission.acquire("a", 2)).toThrow("3 requests running or waiting");
   admission.acquire("b", 2);
   expect(admission.total).toBe(4);
   leave[0]?.();

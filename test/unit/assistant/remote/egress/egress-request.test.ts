@@ -443,7 +443,7 @@ describe("consent that is taken back", () => {
           const { error } = await running;
           expect(error).toMatchObject(
             isEnded
-              ? { code: "consent_required", message: expect.stringContaining("taken back") }
+              ? { code: "consent_required", message: expect.stringContaining("revoked") }
               : { message: "gone" },
           );
           expect(world.http.calls).toHaveLength(sent);
