@@ -36,7 +36,7 @@ const locked = (source: Protection["source"], words: string) => ({
   message: expect.stringContaining(words),
 });
 
-/** Refused everywhere with the words of the protection, and nothing is made in the meantime. */
+/** Checks that every method fails with the message of the protection, and that no key is created meanwhile. */
 async function expectLocked(world: VaultHarness, source: Protection["source"], words: string) {
   const { vault } = world;
   expect(vault.protection()).toEqual(locked(source, words));
@@ -55,7 +55,7 @@ async function stored(world = new VaultHarness()) {
   return { world, keyFile: join(world.dir, "vault-key") };
 }
 
-/** As systemd makes it, with the key that `text` stands for. */
+/** Creates a systemd credential with the key that `text` stands for. */
 function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string } {
   const dir = vaultDirectory();
   writeFileSync(join(dir, CREDENTIAL), Buffer.alloc(32, text), { mode: 0o400 });
@@ -63,7 +63,7 @@ function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string }
 }
 
 describe("a key in a file", () => {
-  it("is made by the first credential, for its owner only, and found again", async () => {
+  it("is created with the first credential, is readable by its owner only, and is found again", async () => {
     const world = new VaultHarness();
     await world.start();
     const keyFile = join(world.dir, "vault-key");
@@ -78,7 +78,7 @@ describe("a key in a file", () => {
     expect(readFileSync(keyFile)).toEqual(bytes);
   });
 
-  it("locks the vault while it is missing, and is never made anew", async () => {
+  it("locks the vault while it is missing, and is never created again", async () => {
     const { world, keyFile } = await stored();
     renameSync(keyFile, `${keyFile}.away`);
     await world.start();
@@ -88,7 +88,7 @@ describe("a key in a file", () => {
     expect(world.vault.protection()).toEqual(ready("file"));
   });
 
-  it("is told from another one, which is not the same as a damaged credential", async () => {
+  it("is distinguished from another key, and from a damaged credential", async () => {
     const { world, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     writeFileSync(keyFile, Buffer.alloc(32, "other"));
@@ -119,7 +119,7 @@ describe("a key in a file", () => {
         mkdirSync(file, { mode: 0o600 });
       },
     ],
-  ])("is refused where it is %s, until that is put right", async (_, words, spoil) => {
+  ])("is refused while it is %s", async (_, words, spoil) => {
     const { world, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     spoil(keyFile);
@@ -130,7 +130,7 @@ describe("a key in a file", () => {
     expect(await world.vault.get(openrouter)).toEqual(key);
   });
 
-  it.runIf(process.getuid?.() === 0)("is refused where it is another user's", async () => {
+  it.runIf(process.getuid?.() === 0)("is refused if it belongs to another user", async () => {
     const { world, keyFile } = await stored();
     chownSync(keyFile, 65_534, 65_534);
     await world.start();
@@ -138,14 +138,14 @@ describe("a key in a file", () => {
     expect(readFileSync(keyFile)).toHaveLength(32);
   });
 
-  it("is refused as another user's by whoever is not its owner", async () => {
+  it("is refused if this process runs as another user than its owner", async () => {
     const { world } = await stored();
     const mine = process.geteuid?.() ?? 0;
     expect(await new KeyFile(world.dir, mine + 1).probe()).toMatchObject({ state: "locked" });
     expect(await new KeyFile(world.dir, mine).probe()).toMatchObject({ state: "key" });
   });
 
-  it("is never replaced by one that is made at the same time", async () => {
+  it("is never replaced by one that is created at the same time", async () => {
     const { world, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     const keeping = new KeyFile(world.dir).store(Buffer.alloc(32, "late"));
@@ -154,7 +154,7 @@ describe("a key in a file", () => {
     expect(existsSync(`${keyFile}.new`)).toBe(false);
   });
 
-  it("is one for each vault, and of use to no other", async () => {
+  it("belongs to one vault and cannot decrypt another", async () => {
     const [one, other] = [await stored(), await stored()];
     expect(readFileSync(one.keyFile)).not.toEqual(readFileSync(other.keyFile));
     copyFileSync(one.keyFile, other.keyFile);
@@ -163,8 +163,8 @@ describe("a key in a file", () => {
   });
 });
 
-describe("what a killed daemon leaves", () => {
-  it("half a key is thrown away", async () => {
+describe("files that a killed daemon left", () => {
+  it("an incomplete key file is deleted", async () => {
     const world = new VaultHarness();
     writeFileSync(join(world.dir, "vault-key.new"), Buffer.alloc(7), { mode: 0o600 });
     await stored(world);
@@ -172,7 +172,7 @@ describe("what a killed daemon leaves", () => {
     expect(await (await world.start()).get(openrouter)).toEqual(key);
   });
 
-  it("a key under both names, with nothing sealed, is used", async () => {
+  it("a complete key under both names is used if nothing is encrypted yet", async () => {
     const world = new VaultHarness();
     const keyFile = join(world.dir, "vault-key");
     await world.start();
@@ -186,7 +186,7 @@ describe("what a killed daemon leaves", () => {
 });
 
 describe("a systemd credential", () => {
-  it("is preferred, and needs no file", async () => {
+  it("is preferred, and needs no key file", async () => {
     const world = new VaultHarness({ environment: credentialsOf("systemd") });
     await stored(world);
     expect(world.vault.protection()).toEqual(ready("systemd-credential"));
@@ -194,7 +194,7 @@ describe("a systemd credential", () => {
     expect(await (await world.start()).get(openrouter)).toEqual(key);
   });
 
-  it("is stayed with: the vault is locked without it, and with another one", async () => {
+  it("stays the only source: without it, or with another one, the vault is locked", async () => {
     const environment = credentialsOf("systemd");
     const { world } = await stored(new VaultHarness({ environment }));
     await world.start({ environment: {} });
@@ -205,14 +205,14 @@ describe("a systemd credential", () => {
     expect(await world.vault.get(openrouter)).toEqual(key);
   });
 
-  it("that comes later changes nothing for a vault that has a file", async () => {
+  it("that is added later does not affect a vault with a key file", async () => {
     const { world } = await stored();
     await world.start({ environment: credentialsOf("later") });
     expect(world.vault.protection()).toEqual(ready("file"));
     expect(await world.vault.get(openrouter)).toEqual(key);
   });
 
-  it("of another length is refused, and not passed over", async () => {
+  it("of another length is refused, and no other source is used", async () => {
     const environment = credentialsOf("systemd");
     const file = join(environment.CREDENTIALS_DIRECTORY, CREDENTIAL);
     chmodSync(file, 0o600);
@@ -226,7 +226,7 @@ describe("a systemd credential", () => {
     expect(readdirSync(world.dir)).not.toContain("vault-key");
   });
 
-  it("that two vaults share opens no credential of the other", async () => {
+  it("that two vaults share cannot decrypt the other vault's credentials", async () => {
     const environment = credentialsOf("shared");
     const { world: one } = await stored(new VaultHarness({ environment }));
     const { world: other } = await stored(new VaultHarness({ environment }));
@@ -243,7 +243,7 @@ describe("a systemd credential", () => {
 });
 
 describe("a lost key", () => {
-  it("makes room for a new one when everything is cleared, and not before", async () => {
+  it("is replaced by a new one when all credentials are cleared, and not before", async () => {
     const { world, keyFile } = await stored();
     await world.vault.put(mistral, key);
     rmSync(keyFile);
@@ -256,7 +256,7 @@ describe("a lost key", () => {
     expect(await (await world.start()).get(openrouter)).toEqual(key);
   });
 
-  it("is used for the next credential where it is not lost", async () => {
+  it("is used for the next credential if it is still available", async () => {
     const { world, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     await world.vault.remove("openrouter");
@@ -265,7 +265,7 @@ describe("a lost key", () => {
     expect(await (await world.start()).get(mistral)).toEqual(key);
   });
 
-  it("is not sealed with once its file has gone with the last credential", async () => {
+  it("is no longer used once its file was deleted with the last credential", async () => {
     const { world, keyFile } = await stored();
     await world.vault.remove("openrouter");
     rmSync(keyFile);
@@ -275,7 +275,7 @@ describe("a lost key", () => {
   });
 });
 
-it("another source takes over when everything was cleared", async () => {
+it("another source is used after all credentials were cleared", async () => {
   const { world } = await stored();
   await world.vault.remove("openrouter");
   const environment = credentialsOf("from now on");
@@ -286,7 +286,7 @@ it("another source takes over when everything was cleared", async () => {
 });
 
 describe("the database", () => {
-  it("of a newer version, or a damaged one, is refused by name", async () => {
+  it("of a newer version, or a damaged one, is refused with its name", async () => {
     const { world } = await stored();
     world.sql((db) => db.pragma("user_version = 99"));
     await expect(world.start()).rejects.toMatchObject({

@@ -21,7 +21,7 @@ const tokens: Credential = {
 };
 const damaged = { code: "storage_failed", message: expect.stringContaining("is damaged") };
 
-/** Every 16 bytes of it, in steps of 8: a piece of 24 that is left somewhere is found. */
+/** Returns every 16 bytes at offsets that are multiples of 8, so that any remaining piece of 24 bytes is found. */
 function piecesOf(sealed: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
   for (let at = 0; at + 16 <= sealed.length; at += 8) pieces.push(sealed.subarray(at, at + 16));
@@ -42,7 +42,7 @@ async function started() {
 }
 
 describe("credentials", () => {
-  it("come back as they were, of both kinds, also after a restart", async () => {
+  it("of both kinds are read back unchanged, even after a restart", async () => {
     const { world, vault } = await started();
     const bare: Credential = {
       kind: "oauth",
@@ -64,7 +64,7 @@ describe("credentials", () => {
     }
   });
 
-  it("are told of without their key, and replaced", async () => {
+  it("are described without their secret, and replaced", async () => {
     const { world, vault } = await started();
     const none = { present: false, kind: null, set_at: null, expires_at: null };
     expect(vault.describe("openrouter")).toEqual(none);
@@ -84,7 +84,7 @@ describe("credentials", () => {
     expect(vault.describe("openrouter")).toEqual(none);
   });
 
-  it("are refused where they cannot be any", async () => {
+  it("are refused if they are invalid", async () => {
     const { vault } = await started();
     const refused = async (credential: Credential, param: string) =>
       await expect(vault.put(openrouter, credential)).rejects.toMatchObject({
@@ -103,14 +103,14 @@ describe("credentials", () => {
     expect(await vault.get(openrouter)).toEqual(longest);
   });
 
-  it("are nothing for another origin", async () => {
+  it("cannot be read for another origin", async () => {
     const { vault } = await started();
     await vault.put(openrouter, key);
     expect(await vault.get({ ...openrouter, origin: "https://openrouter.ai:444" })).toBeUndefined();
     expect(await vault.get({ ...openrouter, origin: "http://openrouter.ai" })).toBeUndefined();
   });
 
-  it("stay with what they were written for, whatever is written in the database", async () => {
+  it("stay bound to their provider and origin, even if the database is manipulated", async () => {
     const { world, vault } = await started();
     await vault.put(openrouter, key);
     await vault.put(mistral, tokens);
@@ -145,7 +145,7 @@ describe("credentials", () => {
     await change("UPDATE credential SET sealed = substr(sealed, 1, 12)");
   });
 
-  it("do not open with any of their bits changed, and say which provider's it is", async () => {
+  it("with any bit changed cannot be decrypted, and the error names the provider", async () => {
     const { world, vault } = await started();
     await vault.put(openrouter, key);
     const sealed = world.readSealed("openrouter");
@@ -165,7 +165,7 @@ describe("credentials", () => {
 });
 
 describe("secrecy", () => {
-  it("leaves a key in no file, log, error or inspected object, and each seal is another one", async () => {
+  it("leaves no key in a file, log, error or inspected object, and each encryption differs", async () => {
     const { world, vault } = await started();
     await vault.put(openrouter, key);
     const first = world.readSealed("openrouter");
@@ -193,7 +193,7 @@ describe("secrecy", () => {
     expect(findFilesWith(world.dir, master)).toEqual(["vault-key"]);
   });
 
-  it("keeps its files for their owner, also one that was brought back", async () => {
+  it("keeps its files private to their owner, even one that was restored from a backup", async () => {
     const { world, vault } = await started();
     await vault.put(openrouter, key);
     await vault[Symbol.asyncDispose]();
@@ -204,7 +204,7 @@ describe("secrecy", () => {
     expect(new Set(modes.map((mode) => mode & 0o777))).toEqual(new Set([0o600]));
   });
 
-  it("removes every piece of what it removes, among others that stay", async () => {
+  it("removes every byte of a credential among others that remain", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const dice = new Dice(seed);
     // The same files, without waiting for the disk.
@@ -230,7 +230,7 @@ describe("secrecy", () => {
           expect(remainsOf(world.dir, sealed), `seed ${seed}, step ${step}`).toEqual([]);
     }
     expect(gone.length).toBeGreaterThan(5);
-    // Rewritten: nothing is left of pages that are not in use, overwritten or not.
+    // Rewritten: unused pages leave nothing, overwritten or not.
     expect(world.sql((db) => db.pragma("freelist_count", { simple: true }))).toBe(0);
     for (const [id, text] of stored)
       expect(await vault.get({ id, origin: `https://${id}.example` })).toEqual({
@@ -239,7 +239,7 @@ describe("secrecy", () => {
       });
   });
 
-  it("says so where another program's reading keeps a removed one in a file, and removes it later", async () => {
+  it("reports when another program's read keeps a removed credential in a file, and removes it later", async () => {
     const clock = new VirtualClock();
     const world = new VaultHarness({ clock });
     const vault = await world.start();
@@ -266,7 +266,7 @@ describe("secrecy", () => {
 });
 
 describe("another program that writes to the database", () => {
-  it("is waited for, and after five seconds named", async () => {
+  it("is waited for, and reported after five seconds", async () => {
     const clock = new VirtualClock();
     const world = new VaultHarness({ clock });
     const vault = await world.start();
@@ -289,8 +289,8 @@ describe("another program that writes to the database", () => {
   });
 });
 
-describe("an end", () => {
-  it("answers whoever comes after it, and finishes what was begun", async () => {
+describe("disposing the vault", () => {
+  it("rejects later calls, and completes those in progress", async () => {
     const { world, vault } = await started();
     await vault.put(openrouter, key);
     const sealed = world.readSealed("openrouter");
@@ -303,7 +303,7 @@ describe("an end", () => {
     expect(() => vault.describe("openrouter")).toThrow(/ending/);
   });
 
-  it("does writes in the order in which they were asked for", async () => {
+  it("completes writes in the order of their calls", async () => {
     const { vault } = await started();
     const all = [
       vault.put(openrouter, key),

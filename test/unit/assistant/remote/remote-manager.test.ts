@@ -21,7 +21,7 @@ const session: OAuthSession = {
   clientId: "berth",
 };
 
-/** What requests under way at a provider end with, from now on. */
+/** Collects the errors for requests in progress at a provider, from now on. */
 const endings = (world: RemoteHarness, id: string) => {
   const codes: string[] = [];
   const watch = () =>
@@ -34,7 +34,7 @@ const endings = (world: RemoteHarness, id: string) => {
 };
 
 describe("providers", () => {
-  test("two are built in, without a key; nothing is allowed", async () => {
+  test("two are built in, without a key, and nothing is allowed", async () => {
     await using world = new RemoteHarness();
     const { providers, consent, login, protection } = world.remote.state();
     expect(providers.map(({ id, builtin, auth }) => [id, builtin, auth])).toEqual([
@@ -49,17 +49,17 @@ describe("providers", () => {
     expect(world.providers.usable()).toEqual([]);
   });
 
-  test("one that is added is kept, after the ledger has it", async () => {
+  test("an added one is stored after the ledger entry", async () => {
     await using world = new RemoteHarness();
     await world.remote.addProvider(home, userCaller);
     expect(world.store.providers()).toMatchObject([{ id: "home", addressClass: "loopback" }]);
     expect(world.entries).toEqual(["remote.provider.add"]);
-    // On this machine nobody needs a key.
+    // A provider on this machine needs no key.
     expect(world.providers.usable().map(({ id }) => id)).toEqual(["home"]);
     await expect(world.remote.listModels("home", never)).resolves.toEqual(["home-model"]);
   });
 
-  test("its id, its name and its address are judged, and taken once", async () => {
+  test("an added one has its id, name and address checked, and its id is unique", async () => {
     await using world = new RemoteHarness();
     const refused = (wanted: Partial<typeof home>) =>
       world.remote.addProvider({ ...home, ...wanted }, userCaller);
@@ -80,7 +80,7 @@ describe("providers", () => {
     expect(world.store.providers()).toHaveLength(1);
   });
 
-  test("one that goes takes its key along; those that are built in stay", async () => {
+  test("removing one removes its key, and built-in ones cannot be removed", async () => {
     await using world = new RemoteHarness();
     await world.remote.addProvider(home, userCaller);
     await world.remote.setKey("home", "sk-1", userCaller);
@@ -94,7 +94,7 @@ describe("providers", () => {
       status: "ok",
       last_used: "2030-01-01T00:00:00.000Z",
     });
-    // An answer that was still on its way.
+    // An answer that was still in transit.
     world.providers.noteStatus("home", "unauthorized");
     await world.remote.addProvider(home, userCaller);
     expect(world.remote.state().providers.at(-1)).toMatchObject({
@@ -122,7 +122,7 @@ describe("providers", () => {
     expect(world.remote.state().providers).toHaveLength(64);
   });
 
-  test("nothing is done that the ledger has not", async () => {
+  test("nothing is changed that the ledger has not recorded", async () => {
     await using world = new RemoteHarness();
     world.ledger.mode = "down";
     const down = { code: "ledger_unavailable" };
@@ -136,7 +136,7 @@ describe("providers", () => {
     expect(world.consent.missing(["prompt"])).toEqual(["prompt"]);
   });
 
-  test("a sandboxed app changes nothing, and may look", async () => {
+  test("a sandboxed app may read but change nothing", async () => {
     await using world = new RemoteHarness();
     const { remote } = world;
     const forbidden = { code: "forbidden" };
@@ -166,7 +166,7 @@ describe("keys", () => {
     ["a\nb", "spaces"],
     ["schlüssel", "outside ASCII"],
     ["x".repeat(16_385), "longer"],
-  ])("%j cannot be one", async (key, why) => {
+  ])("%j is refused", async (key, why) => {
     await using world = new RemoteHarness();
     await expect(world.remote.setKey("openrouter", key, userCaller)).rejects.toMatchObject({
       code: "invalid_request",
@@ -176,7 +176,7 @@ describe("keys", () => {
     expect(world.entries).toEqual([]);
   });
 
-  test("one is set without what surrounds it, told of without itself, and cleared", async () => {
+  test("one is trimmed when it is set, described without its text, and cleared", async () => {
     await using world = new RemoteHarness();
     world.providers.noteStatus("openrouter", "unauthorized");
     await world.remote.setKey("openrouter", "  sk-canary\n", userCaller);
@@ -194,7 +194,7 @@ describe("keys", () => {
     expect(world.entries).toEqual(["remote.key.set", "remote.key.clear", "remote.key.clear"]);
   });
 
-  test("one that has yet to be read is read of those only who may set it", async () => {
+  test("a descriptor is read only if the caller may set the key", async () => {
     await using world = new RemoteHarness();
     let times = 0;
     const read = async () => {
@@ -216,17 +216,17 @@ describe("keys", () => {
   });
 });
 
-describe("requests under way", () => {
-  test("end with the key that is cleared, the session that is left and the provider that goes", async () => {
+describe("requests in progress", () => {
+  test("end when their key is cleared, their session is logged out or their provider is removed", async () => {
     await using world = new RemoteHarness();
     await world.remote.addProvider(home, userCaller);
     const [here, there] = [endings(world, "home"), endings(world, "huggingface")];
     await world.remote.setKey("home", "sk-1", userCaller);
-    // Another key is no reason to end what goes by the one before.
+    // Another key does not end requests that use the former one.
     await world.remote.setKey("home", "sk-2", userCaller);
     expect(here).toEqual([]);
     await world.remote.clearKey("home", userCaller);
-    // Now it goes without one, and may.
+    // Without a key the request continues, and may do so.
     await world.remote.clearKey("home", userCaller);
     expect(here).toEqual(["unauthorized"]);
     await world.remote.removeProvider("home", userCaller);
@@ -238,7 +238,7 @@ describe("requests under way", () => {
     expect(there).toEqual(["unauthorized"]);
   });
 
-  test("go on where nothing was taken back, since it could not be written down", async () => {
+  test("continue if the removal failed because it could not be recorded", async () => {
     await using world = new RemoteHarness();
     await world.remote.setKey("openrouter", "sk-1", userCaller);
     const ended = endings(world, "openrouter");
@@ -251,7 +251,7 @@ describe("requests under way", () => {
 });
 
 describe("consent", () => {
-  test.each(dataClasses)("%s is given and taken back", async (scope: DataClass) => {
+  test.each(dataClasses)("%s is granted and revoked", async (scope: DataClass) => {
     await using world = new RemoteHarness();
     let revoked = 0;
     await world.remote.setConsent(scope, true, userCaller);
@@ -267,7 +267,7 @@ describe("consent", () => {
     expect(world.entries).toEqual(["remote.consent", "remote.consent", "remote.consent"]);
   });
 
-  test("taking back counts also where it cannot be written down", async () => {
+  test("is revoked even if that cannot be stored", async () => {
     await using world = new RemoteHarness();
     await world.remote.setConsent("prompt", true, userCaller);
     let revoked = 0;
@@ -278,11 +278,11 @@ describe("consent", () => {
     });
     expect(revoked).toBe(1);
     expect(world.consent.missing(["prompt"])).toEqual(["prompt"]);
-    // The next start does not bring it back either.
+    // The next start does not restore it either.
     expect(world.store.allowed()).toEqual([]);
   });
 
-  test("what was allowed before it was taken back does not come after it", async () => {
+  test("a grant that began before a revocation does not take effect after it", async () => {
     await using world = new RemoteHarness();
     const seen: boolean[] = [];
     world.ledger.onCommit = () => void seen.push(world.consent.isAllowed("prompt"));
@@ -301,7 +301,7 @@ describe("consent", () => {
     expect(seen).toEqual([false, false]);
   });
 
-  test("of what there is not is refused by name", async () => {
+  test("of an unknown scope is refused with its name", async () => {
     await using world = new RemoteHarness();
     await expect(world.remote.setConsent("Prompt", true, userCaller)).rejects.toMatchObject({
       code: "invalid_request",
@@ -312,7 +312,7 @@ describe("consent", () => {
 });
 
 describe("sessions", () => {
-  test("a sign-in is kept as one, and signing out forgets it and tells the provider", async () => {
+  test("a sign-in is stored as a session, and logging out deletes it and revokes it at the provider", async () => {
     await using world = new RemoteHarness();
     await expect(world.remote.beginLogin("openrouter", userCaller)).resolves.toContain(
       "openrouter",
@@ -341,7 +341,7 @@ describe("sessions", () => {
     ]);
   });
 
-  test("one that is being kept while somebody signs out is forgotten too", async () => {
+  test("one that is being stored during a logout is deleted, too", async () => {
     await using world = new RemoteHarness();
     const kept = world.signIns.sink?.keep("openrouter", session);
     await world.remote.logout("openrouter", userCaller);
@@ -349,14 +349,14 @@ describe("sessions", () => {
     expect(world.vault.kept.size).toBe(0);
   });
 
-  test("signing out leaves a key that was written down", async () => {
+  test("logging out keeps a key that was entered", async () => {
     await using world = new RemoteHarness();
     await world.remote.setKey("openrouter", "sk-mine", userCaller);
     await world.remote.logout("openrouter", userCaller);
     expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBe("sk-mine");
   });
 
-  test("one can sign in at the built-in ones only", async () => {
+  test("sign-in exists at the built-in providers only", async () => {
     await using world = new RemoteHarness();
     await world.remote.addProvider(home, userCaller);
     for (const call of [
@@ -369,7 +369,7 @@ describe("sessions", () => {
     });
   });
 
-  test("one that is about to end is renewed once for all who ask", async () => {
+  test("one that is about to expire is renewed once for all callers", async () => {
     await using world = new RemoteHarness();
     const provider = found(world, "huggingface");
     await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() + 30_000 });
@@ -387,7 +387,7 @@ describe("sessions", () => {
     expect(world.signIns.refreshes).toBe(1);
   });
 
-  test("one that cannot be renewed is used to its end", async () => {
+  test("one that cannot be renewed is used until it expires", async () => {
     await using world = new RemoteHarness();
     const provider = found(world, "huggingface");
     const expiresAtMs = world.clock.now() + 30_000;
@@ -399,7 +399,7 @@ describe("sessions", () => {
     expect(world.signIns.refreshes).toBe(1);
   });
 
-  test("one that was forgotten while it was renewed does not come back", async () => {
+  test("one that was deleted while it was renewed is not restored", async () => {
     await using world = new RemoteHarness();
     const provider = found(world, "huggingface");
     await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() });
@@ -409,7 +409,7 @@ describe("sessions", () => {
     await expect.poll(() => world.signIns.refreshes).toBe(1);
     await world.remote.logout("huggingface", userCaller);
     answer({ ...session, accessToken: "second" });
-    // Neither does it go out with the request that has waited for it.
+    // Nor is it used by the request that has waited for it.
     expect(await asked).toBeUndefined();
     expect(world.vault.kept.size).toBe(0);
     expect(world.signIns.revoked.map(({ accessToken }) => accessToken)).toEqual([
@@ -418,7 +418,7 @@ describe("sessions", () => {
     ]);
   });
 
-  test("a key that was written down while a session was renewed is used in its place", async () => {
+  test("a key that was entered while a session was renewed is used in its place", async () => {
     await using world = new RemoteHarness();
     const provider = found(world, "huggingface");
     await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() });

@@ -18,7 +18,7 @@ const code = (wanted: string) => expect.objectContaining({ code: wanted });
 const end: AnswerEvent = { type: "end", choice: 0, reason: "stop", completionTokens: 3 };
 const text = (words: string): AnswerEvent => ({ type: "text", choice: 0, text: words });
 
-/** Opening and closing; the full number takes half a minute. */
+/** The number of sessions that are opened and closed; the full number takes half a minute. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 300);
 
 const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 2 });
@@ -38,13 +38,13 @@ async function closedAfterUse(session: TestSession): Promise<void> {
 async function* endless(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
   yield text("so far");
-  // Pulled when the one before is in the pipe.
+  // The next event is pulled when the pipe has accepted the last one.
   yield text("");
   await forever(signal);
 }
 
 describe("a message", () => {
-  it("comes over the pipe as UTF-8, ends with EOF, and Finished says how", async () => {
+  it("arrives over the pipe as UTF-8 and ends with EOF, and Finished reports the result", async () => {
     const world = new InferenceBusHarness();
     world.service.script = (request) => says(request, ["Grüße ", "", "🌱", "\0.", "世界"]);
     const session = await world.open();
@@ -68,7 +68,7 @@ describe("a message", () => {
     expect(session.state).toBe("open");
   });
 
-  it("is asked of the service as it stands, without a chat's template", async () => {
+  it("is passed to the service unchanged, without a chat template", async () => {
     const world = new InferenceBusHarness();
     const session = await world.open(CLIENT, options({ model_hint: "default" }));
     await session.generate(
@@ -88,7 +88,7 @@ describe("a message", () => {
     ]);
   });
 
-  it("follows another in the same session, as often as wanted", async () => {
+  it("can follow another in the same session any number of times", async () => {
     const world = new InferenceBusHarness();
     const session = await world.open();
     for (let round = 0; round < 20; round += 1) {
@@ -100,7 +100,7 @@ describe("a message", () => {
     expect(session.finished().map(({ status }) => status)).toEqual(Array(20).fill("completed"));
   });
 
-  it("does not run into the one before, where that was not read to its end", async () => {
+  it("is not mixed with unread text of the last message", async () => {
     const world = new InferenceBusHarness();
     const session = await world.open();
     await session.generate();
@@ -110,7 +110,7 @@ describe("a message", () => {
     expect(await session.message()).toBe("second");
   });
 
-  it("a reader that begins before Generate waits for it", async () => {
+  it("reaches a reader that starts before Generate", async () => {
     const world = new InferenceBusHarness();
     const session = await world.open();
     const read = session.message();
@@ -118,7 +118,7 @@ describe("a message", () => {
     expect(await read).toBe("Hello there");
   });
 
-  it("without a word is an EOF, and Finished comes behind the answer of Generate", async () => {
+  it("without text is only an EOF, and Finished is emitted after the reply of Generate", async () => {
     const world = new InferenceBusHarness();
     world.service.script = (request) => says(request, []);
     const session = await world.open();
@@ -132,7 +132,7 @@ describe("a message", () => {
     expect(order).toEqual(["answer", "Finished"]);
   });
 
-  it("that fails in the middle keeps what has come, ends with EOF, and says why", async () => {
+  it("that fails midway keeps its text so far, ends with EOF, and reports the reason", async () => {
     const world = new InferenceBusHarness();
     world.service.script = function* () {
       yield accepted;
@@ -152,7 +152,7 @@ describe("a message", () => {
     expect(session.state).toBe("generating");
   });
 
-  it("that fails as nobody expected tells nothing of the inside", async () => {
+  it("that fails unexpectedly reveals no internal details", async () => {
     const world = new InferenceBusHarness();
     world.service.script = function* () {
       yield accepted;
@@ -165,7 +165,7 @@ describe("a message", () => {
     expect(JSON.stringify(finished)).not.toContain("secret");
   });
 
-  it("that is refused is an error of Generate, and the session stays open", async () => {
+  it("that is refused makes Generate fail, and the session stays open", async () => {
     const world = new InferenceBusHarness();
     world.service.script = () => {
       throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
@@ -180,7 +180,7 @@ describe("a message", () => {
 });
 
 describe("a reader", () => {
-  it("that is slow is not run ahead of, and stalls nobody", async () => {
+  it("that is slow limits the message without delaying other sessions", async () => {
     const world = new InferenceBusHarness();
     const piece = "x".repeat(1_000);
     world.service.script = function* (request) {
@@ -192,7 +192,7 @@ describe("a reader", () => {
     const slow = await world.open();
     await slow.generate("long");
     const pulled = () => world.service.pulled;
-    // A pipe holds 64 KiB: the next piece waits for the reader.
+    // A pipe holds 64 KiB: the next piece must wait for the reader.
     await until(() => pulled() > 60);
     const quick = await world.open(":1.6");
     await quick.generate("short");
@@ -207,7 +207,7 @@ describe("a reader", () => {
     expect((await finishedOnce(slow))[0]?.status).toBe("completed");
   });
 
-  it("that goes away in the middle cancels the generation", async () => {
+  it("that closes its end during a message cancels the generation", async () => {
     const world = new InferenceBusHarness();
     world.service.script = function* () {
       yield accepted;
@@ -225,7 +225,7 @@ describe("a reader", () => {
     await expect(session.generate()).rejects.toEqual(code("not_found"));
   });
 
-  it("that goes away while the model thinks is noticed within a second", async () => {
+  it("that closes its end before the first text is noticed within a second", async () => {
     const world = new InferenceBusHarness();
     world.service.script = async function* (_, signal) {
       yield accepted;
@@ -241,7 +241,7 @@ describe("a reader", () => {
     await until(() => world.service.running === 0);
   });
 
-  it("that was gone before Generate is an error, and nothing is asked of the model", async () => {
+  it("that closed its end before Generate makes Generate fail before the model is called", async () => {
     const world = new InferenceBusHarness();
     const session = await world.open();
     session.closeReader();
@@ -251,9 +251,9 @@ describe("a reader", () => {
 });
 
 describe("Cancel", () => {
-  it("ends the message at once, between two code points, also when the pipe is full", async () => {
+  it("ends the message at once, between two code points, even if the pipe is full", async () => {
     const world = new InferenceBusHarness();
-    // 3 bytes each: neither a page nor a pipe is a multiple of it.
+    // 3 bytes each, of which neither a page nor a pipe is a multiple.
     const piece = "世".repeat(2_001);
     world.service.script = function* () {
       yield accepted;
@@ -270,7 +270,7 @@ describe("Cancel", () => {
     await until(() => world.service.running === 0);
   });
 
-  it("makes room for the next message at once, without what was left of the last", async () => {
+  it("frees the session for the next message at once and discards unread text", async () => {
     const world = new InferenceBusHarness();
     world.service.script = async function* (_, signal) {
       yield accepted;
@@ -289,7 +289,7 @@ describe("Cancel", () => {
     expect(session.finished().map(({ status }) => status)).toEqual(["cancelled", "completed"]);
   });
 
-  it("before the request was accepted: Generate says so, and a reader that waits meets EOF", async () => {
+  it("before acceptance makes Generate fail and sends EOF to a waiting reader", async () => {
     const world = new InferenceBusHarness();
     world.service.script = async function* (_, signal) {
       await forever(signal);
@@ -307,7 +307,7 @@ describe("Cancel", () => {
     await until(() => world.service.running === 0);
   });
 
-  it("is nothing where nothing is being generated", async () => {
+  it("does nothing if nothing is being generated", async () => {
     const world = new InferenceBusHarness();
     const session = await world.open();
     expect(await session.call("Cancel")).toEqual([]);
@@ -318,7 +318,7 @@ describe("Cancel", () => {
 });
 
 describe("the end of a session", () => {
-  it("by Close: EOF, the generation ends, and the object is gone", async () => {
+  it("by Close sends EOF, ends the generation and removes the object", async () => {
     const world = new InferenceBusHarness();
     world.service.script = endless;
     const session = await world.open();
@@ -333,7 +333,7 @@ describe("the end of a session", () => {
     await until(() => world.service.running === 0);
   });
 
-  it("by its owner's leaving: all of its sessions, and nobody else's", async () => {
+  it("by its owner leaving the bus ends all of that owner's sessions, and no others", async () => {
     const world = new InferenceBusHarness();
     world.service.script = endless;
     const sessions = await Promise.all([world.open(), world.open(), world.open(":1.9")]);
@@ -343,7 +343,7 @@ describe("the end of a session", () => {
     expect(sessions.map(({ path }) => world.bus.served.has(path))).toEqual([false, false, true]);
   });
 
-  it("by the daemon's end: all of them, and nothing is left behind", async () => {
+  it("by shutdown ends all sessions and leaves no files behind", async () => {
     const world = new InferenceBusHarness();
     world.service.script = endless;
     const sessions = await Promise.all([world.open(), world.open(":1.9")]);
@@ -370,14 +370,14 @@ describe("the end of a session", () => {
         session.closeReader();
       }
     }
-    // A process that makes FIFOs may be at work, with a pipe or two of its own.
+    // A process that creates FIFOs may be running, with a pipe or two of its own.
     await until(() => openDescriptors() <= before);
     expect(world.objects.sessionCount).toBe(0);
   }, 300_000);
 });
 
 describe("limits", () => {
-  it("one message at a time in a session", async () => {
+  it("a session accepts one message at a time", async () => {
     const world = new InferenceBusHarness();
     const gate = new Gate();
     world.service.script = async function* (request) {
@@ -394,7 +394,7 @@ describe("limits", () => {
     expect(world.service.requests.length).toBe(1);
   });
 
-  it("64 sessions a connection, given back by Close and by a failure to open", async () => {
+  it("a connection has at most 64 sessions, which Close and a failure to open release", async () => {
     const world = new InferenceBusHarness();
     for (let failures = 0; failures < 100; failures += 1)
       await expect(world.open(CLIENT, options({ model_hint: "none" }))).rejects.toEqual(
@@ -407,7 +407,7 @@ describe("limits", () => {
     await world.open();
   });
 
-  it("1,024 sessions in all", async () => {
+  it("there are at most 1,024 sessions in total", async () => {
     const world = new InferenceBusHarness();
     for (let client = 0; client < 16; client += 1)
       for (let session = 0; session < 64; session += 1)
@@ -420,7 +420,7 @@ describe("limits", () => {
   it.each([
     ["model_hint", new Map([["model_hint", { signature: "u", value: 5 }]])],
     ["model", options({ model: "tiny" })],
-  ])("OpenSession refuses a wrong %s", async (param, given) => {
+  ])("OpenSession refuses an invalid %s", async (param, given) => {
     const world = new InferenceBusHarness();
     await expect(world.open(CLIENT, given)).rejects.toMatchObject({
       code: "invalid_request",
@@ -434,7 +434,7 @@ describe("limits", () => {
     ["schema", options({ schema: '{"type":' })],
     ["schema", options({ schema: "[]" })],
     ["temperature", options({ temperature: "0" })],
-  ])("Generate refuses a wrong %s", async (param, given) => {
+  ])("Generate refuses an invalid %s", async (param, given) => {
     const world = new InferenceBusHarness();
     const session = await world.open();
     await expect(session.generate("secret words", given)).rejects.toMatchObject({
@@ -445,7 +445,7 @@ describe("limits", () => {
     expect([session.state, world.service.requests]).toEqual(["open", []]);
   });
 
-  it("a prompt of 4 MiB, and not a byte more", async () => {
+  it("a prompt may have 4 MiB and not a byte more", async () => {
     const world = new InferenceBusHarness();
     const session = await world.open();
     await session.generate("x".repeat(4 * 1024 * 1024));
@@ -455,8 +455,8 @@ describe("limits", () => {
   });
 });
 
-describe("who may", () => {
-  it("only the connection that opened a session calls it; others see its state", async () => {
+describe("access to a session", () => {
+  it("only the connection that opened a session may call it, while others may read its state", async () => {
     const world = new InferenceBusHarness();
     const session = await world.open();
     for (const [method, ...args] of [
@@ -474,7 +474,7 @@ describe("who may", () => {
 });
 
 describe("Embed", () => {
-  it("gives a vector for each text, while a message is under way too", async () => {
+  it("returns a vector for each text, even while a message is in progress", async () => {
     const world = new InferenceBusHarness();
     world.service.script = async function* (_, signal) {
       yield accepted;
@@ -517,13 +517,13 @@ describe("Embed", () => {
   });
 });
 
-it("Ping and Version say who answers", async () => {
+it("Ping and Version return the daemon's name and version", async () => {
   const world = new InferenceBusHarness();
   expect(await world.bus.call(CLIENT, INFERENCE, "Ping")).toEqual(["berth 0.0.0-test"]);
   expect(world.bus.property(INFERENCE, "Version")).toBe(1);
 });
 
-it("pipes are made anew where somebody has tidied up their folder", async () => {
+it("FIFOs are created again if another program has emptied their directory", async () => {
   const world = new InferenceBusHarness();
   await world.open();
   rmSync(join(world.runtimeDir, "pipes"), { recursive: true });

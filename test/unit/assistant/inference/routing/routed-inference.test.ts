@@ -18,7 +18,7 @@ import { silentLogger } from "../../../../../src/base/logger.ts";
 import { forever, ScriptedService } from "../../../../support/scripted-service.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
-/** What sends a request to the next model of a chain, as docs/inference-api.md has it. */
+/** The errors after which the next model of an alias is tried, as docs/inference-api.md lists them. */
 const notNow: ReadonlySet<AssistantErrorCode> = new Set([
   "unreachable",
   "rate_limited",
@@ -92,10 +92,10 @@ describe("a name", () => {
     ["tiny", "local"],
     ["remote", "local"],
     ["remote:a:b", "remote"],
-    // The remote side says what is wrong with it.
+    // An invalid remote name gets the remote side's error.
     ["remote:a", "remote"],
     ["remote:", "remote"],
-  ])("%j goes to the %s side, as it is", async (model, side) => {
+  ])("%j is passed to the %s side unchanged", async (model, side) => {
     const { local, remote, routed } = world();
     await gather(routed.generate(asks(model), never));
     await routed.embed(embeds(model), never);
@@ -106,7 +106,7 @@ describe("a name", () => {
     expect(routed.candidates(model)).toEqual([model]);
   });
 
-  test("that a person gave stands before a local model's, from the next request on", async () => {
+  test("that is an alias takes precedence over a local model, from the next request on", async () => {
     const { local, remote, routed, written } = world({ tiny: ["remote:a:b"] });
     await gather(routed.generate(asks("tiny"), never));
     written.set("tiny", ["other"]);
@@ -117,7 +117,7 @@ describe("a name", () => {
     expect(local.requests.map(({ model }) => model)).toEqual(["other", "tiny"]);
   });
 
-  test("of an object's own members is no alias", () => {
+  test("of a built-in object member is not an alias", () => {
     expect(world().routed.candidates("constructor")).toEqual(["constructor"]);
   });
 });
@@ -130,9 +130,9 @@ function at<T>(items: readonly T[], index: number): T {
 
 interface Outcome {
   readonly isRemote: boolean;
-  /** Events before it ends. */
+  /** Number of events before the end. */
   readonly events: number;
-  /** Undefined: it ends well. */
+  /** Undefined if it succeeds. */
   readonly code: AssistantErrorCode | undefined;
 }
 
@@ -146,8 +146,8 @@ const outcome: fc.Arbitrary<Outcome> = fc.record({
   ),
 });
 
-describe("a chain", () => {
-  test("is tried in its order, shows one model's events only, and ends where it must", async () => {
+describe("an alias with several models", () => {
+  test("tries them in order, yields the events of one model only, and ends at the right error", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(outcome, { minLength: 1, maxLength: 8 }),
@@ -210,7 +210,7 @@ describe("a chain", () => {
     );
   });
 
-  test("goes on after these codes, and after no others", async () => {
+  test("continues after these error codes, and after no others", async () => {
     const went: AssistantErrorCode[] = [];
     for (const code of assistantErrorCodes) {
       const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
@@ -222,7 +222,7 @@ describe("a chain", () => {
     expect(went.toSorted()).toEqual([...notNow].toSorted());
   });
 
-  test("never asks another model after what no code says", async () => {
+  test("never tries another model after an error without a code", async () => {
     const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
     remote.script = () => {
       throw new TypeError("a mistake");
@@ -232,7 +232,7 @@ describe("a chain", () => {
     expect(local.requests).toEqual([]);
   });
 
-  test("takes everything else of a request along to each", async () => {
+  test("passes all other fields of the request to each model", async () => {
     const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
     remote.script = fails("rate_limited");
     const egress = { classes: ["prompt", "files"], allowedOnce: [] } as const;
@@ -242,7 +242,7 @@ describe("a chain", () => {
     expect(local.requests).toEqual([{ ...request, model: "tiny" }]);
   });
 
-  test("is left when its caller goes, and asks nobody else then", async () => {
+  test("stops when its caller aborts, without trying another model", async () => {
     const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
     const caller = new AbortController();
     remote.script = (_, signal) =>
@@ -258,7 +258,7 @@ describe("a chain", () => {
     expect([remote.running, local.requests.length]).toEqual([0, 0]);
   });
 
-  test("frees the model that answers when its reader leaves", async () => {
+  test("frees the answering model when the reader stops", async () => {
     const { remote, routed } = world({ best: ["remote:a:b"] });
     for await (const event of routed.generate(asks("best"), never)) {
       if (event.type === "text") break;
@@ -266,7 +266,7 @@ describe("a chain", () => {
     expect([remote.running, remote.pulled]).toEqual([0, 3]);
   });
 
-  test("begins nothing before it is pulled", async () => {
+  test("starts nothing before the first pull", async () => {
     const { remote, routed } = world({ best: ["remote:a:b"] });
     await routed.generate(asks("best"), never).return();
     expect(remote.requests).toEqual([]);
@@ -288,8 +288,8 @@ const info = (id: string, over: Partial<ModelInfo> = {}): ModelInfo => ({
   ...over,
 });
 
-describe("the models", () => {
-  test("are the local ones, the aliases and the remote ones", async () => {
+describe("the list of models", () => {
+  test("has the local models, the aliases and the remote models", async () => {
     const { local, remote, routed } = world({
       fast: ["default"],
       vectors: ["gone", "hub/org/embedder:q8"],
@@ -324,7 +324,7 @@ describe("the models", () => {
     expect(await routed.model("unheard-of")).toBeUndefined();
   });
 
-  test("that an alias hides are told as the alias, at their place", async () => {
+  test("shows an alias in place of a local model that it hides", async () => {
     const { remote, routed } = world({ tiny: ["remote:a:b"], default: ["remote:a:b"] });
     remote.known = [info("remote:a:b", { contextTokens: 9000 })];
     const models = await routed.models();
@@ -338,7 +338,7 @@ describe("the models", () => {
     expect(await routed.model("tiny")).toMatchObject({ id: "tiny", contextTokens: 9000 });
   });
 
-  test("of one side are there without the other's", async () => {
+  test("has the models of one side if the other fails", async () => {
     const { local, remote, routed } = world({ best: ["tiny", "remote:a:b"] });
     remote.known = [info("remote:a:b")];
     const ids = async () => (await routed.models()).map(({ id }) => id);
@@ -354,7 +354,7 @@ describe("the models", () => {
     expect(await ids()).toEqual(["tiny", "hub/org/embedder:q8", "best"]);
   });
 
-  test("do not wait for a provider that is slow", async () => {
+  test("does not wait for a slow provider", async () => {
     const { clock, remote, routed } = world();
     remote.models = () => new Promise(() => {});
     const models = routed.models();
@@ -363,7 +363,7 @@ describe("the models", () => {
   });
 });
 
-test("health is the local side's", () => {
+test("health is that of the local side", () => {
   const { local, routed } = world();
   local.healthAnswer = { engine: "upstream", ledgerOk: false };
   expect(routed.health()).toEqual({ engine: "upstream", ledgerOk: false });

@@ -7,13 +7,13 @@ import {
 
 const never = new AbortController().signal;
 
-/** Every answer is `"good"`, and none is valid that is not whole. */
+/** Every answer is `"good"`, and only the complete text is valid. */
 const schemas = {
   compileLayout: async () => ({ gbnf: 'root ::= "\\"good\\""', example: '"good"' }),
   validate: async () => [],
 };
 
-test("an answer with a schema that a stop text cut says so", async () => {
+test("an answer with a schema that a stop text cut off fails with that explanation", async () => {
   await using world = await createServiceHarness({ schemas });
   const request = {
     ...plainRequest,

@@ -12,7 +12,7 @@ const never = new AbortController().signal;
 const says = (...tokens: string[]) => ({ script: () => ({ tokens }) });
 
 describe("the ledger comes first", () => {
-  test("the engine sees nothing before the entry is on the disk", async () => {
+  test("the engine receives nothing before the ledger entry is on the disk", async () => {
     await using world = await createServiceHarness(says("a"));
     let modelsThen = -1;
     world.ledger.onAppend = async () => {
@@ -39,7 +39,7 @@ describe("the ledger comes first", () => {
     });
   });
 
-  test("without its entry nothing is generated or embedded, and nothing is loaded", async () => {
+  test("without a ledger entry nothing is generated, embedded or loaded", async () => {
     await using world = await createServiceHarness();
     world.ledger.refuses = true;
     await expect(collect(world.service.generate(plainRequest, never))).rejects.toMatchObject({
@@ -55,7 +55,7 @@ describe("the ledger comes first", () => {
     expect(world.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
   });
 
-  test("what is refused before has no entry; each embedding has one", async () => {
+  test("a refused request has no entry, and each embedding has one", async () => {
     await using world = await createServiceHarness();
     await expect(
       collect(world.service.generate({ ...plainRequest, model: "gone" }, never)),
@@ -74,7 +74,7 @@ describe("the ledger comes first", () => {
 });
 
 describe("an answer", () => {
-  test("comes in order: accepted, started, text, end", async () => {
+  test("has its events in order: accepted, started, text, end", async () => {
     await using world = await createServiceHarness(says("one", " two"));
     expect(await collect(world.service.generate(plainRequest, never))).toEqual([
       { type: "accepted", model: "m", ledgerSeq: 0 },
@@ -85,7 +85,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("several prompts with several choices are numbered prompt by prompt", async () => {
+  test("numbers the choices of several prompts prompt by prompt", async () => {
     await using world = await createServiceHarness({
       script: (prompt) => ({ tokens: [prompt, "!"] }),
     });
@@ -111,7 +111,7 @@ describe("an answer", () => {
     expect(events.filter(({ type }) => type === "end")).toHaveLength(6);
   });
 
-  test("what does not fit the context is refused before anything is accepted", async () => {
+  test("is refused before acceptance if the prompt exceeds the context", async () => {
     await using world = await createServiceHarness({ contextTokens: 16 });
     const prompts = [{ kind: "text" as const, text: "x".repeat(16) }];
     const [first] = await Promise.allSettled([
@@ -124,7 +124,7 @@ describe("an answer", () => {
     });
   });
 
-  test("a load that takes long is announced after five seconds", async () => {
+  test("is accepted after five seconds even if the load takes longer", async () => {
     await using world = await createServiceHarness({ ...says("a"), loadMs: 30_000 });
     const events = world.service.generate(plainRequest, never)[Symbol.asyncIterator]();
     const first = events.next();
@@ -140,7 +140,7 @@ describe("an answer", () => {
     await events.return?.(undefined);
   });
 
-  test("whoever leaves frees everything, in every state", async () => {
+  test("frees everything when its caller stops, in every state", async () => {
     await using world = await createServiceHarness({ ...says("a", "b", "c"), loadMs: 1_000 });
     const leaving = new AbortController();
     const loading = collect(world.service.generate(plainRequest, leaving.signal));
@@ -166,7 +166,7 @@ describe("an answer", () => {
     ).toBeGreaterThan(world.clock.now());
   });
 
-  test("more than the model takes is refused, and there is room again afterwards", async () => {
+  test("is refused if the model's queue is full, and accepted again afterwards", async () => {
     await using world = await createServiceHarness({ ...says("a"), sequences: 4, queueMax: 1 });
     await collect(world.service.generate(plainRequest, never));
     const [model] = world.engine.models;
@@ -185,7 +185,7 @@ describe("an answer", () => {
     await collect(world.service.generate(plainRequest, never));
   });
 
-  test("an engine that ends in the middle ends the answer with an error", async () => {
+  test("ends with an error if the engine exits midway", async () => {
     await using world = await createServiceHarness({ ...says("a", "b", "c", "d"), stepMs: 10 });
     const texts: string[] = [];
     const reading = (async () => {
@@ -199,7 +199,7 @@ describe("an answer", () => {
   });
 });
 
-/** A schema compiler that takes only "good" for valid; each attempt at an answer is the next of these. */
+/** A schema compiler that accepts only "good"; each attempt answers with the next of these texts. */
 function onlyGood(...answers: readonly string[]): SchemaCompiler {
   let asked = 0;
   return {
@@ -217,8 +217,8 @@ const guided = {
   guide: { kind: "json_schema", name: undefined, schema: {}, strict: true } as const,
 };
 
-describe("a guided answer", () => {
-  test("is sampled once more where it is not valid, with another seed", async () => {
+describe("an answer with a schema", () => {
+  test("is sampled once more with another seed if it is invalid", async () => {
     await using world = await createServiceHarness({ schemas: onlyGood('"bad"', '"good"') });
     const events = await collect(
       world.service.generate({ ...guided, isStreamed: false, sampling: { seed: 1 } }, never),
@@ -228,14 +228,14 @@ describe("a guided answer", () => {
     expect(world.ledger.entries).toHaveLength(1);
   });
 
-  test.each(['"bad"', "no JSON"])("is an error after the second attempt (%s)", async (answer) => {
+  test.each(['"bad"', "no JSON"])("fails after the second attempt (%s)", async (answer) => {
     await using world = await createServiceHarness({ schemas: onlyGood(answer, answer, '"good"') });
     await expect(
       collect(world.service.generate({ ...guided, isStreamed: false }, never)),
     ).rejects.toMatchObject({ code: "invalid_output" });
   });
 
-  test("that is streamed ends with an error where it is not valid", async () => {
+  test("fails at the end of a stream if it is invalid", async () => {
     await using world = await createServiceHarness({ schemas: onlyGood('"bad"') });
     const events: string[] = [];
     const stream = async () => {
@@ -245,7 +245,7 @@ describe("a guided answer", () => {
     expect(new Set(events)).toEqual(new Set(["accepted", "started", "text"]));
   });
 
-  test("that was cut off ends with length, and is no error", async () => {
+  test("ends with length and without an error if it was cut off", async () => {
     await using world = await createServiceHarness({ schemas: onlyGood('"bad"') });
     const events = await collect(
       world.service.generate({ ...guided, isStreamed: false, maxTokens: 1 }, never),
@@ -255,8 +255,8 @@ describe("a guided answer", () => {
   });
 });
 
-describe("the models", () => {
-  test("are listed with their state, the one that answers by default first", async () => {
+describe("the list of models", () => {
+  test("has their states, and the default model first", async () => {
     await using world = await createServiceHarness({ ...says("a"), models: ["a", "m"] });
     await collect(world.service.generate({ ...plainRequest, model: "other" }, never));
     const models = await world.service.models();
@@ -268,7 +268,7 @@ describe("the models", () => {
     expect(await world.service.model("nobody")).toBeUndefined();
   });
 
-  test("say why they have failed", async () => {
+  test("has the reason of a failure", async () => {
     await using world = await createServiceHarness({
       ...says("a"),
       models: ["m", "n"],

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ModelCapacity } from "../../../../../src/assistant/inference/service/model-capacity.ts";
 
-test("as many as there are places and waiting ones come in, for each model", () => {
+test("each model admits its concurrent requests and its queue, and no more", () => {
   const admission = new ModelCapacity({ queueMax: 1 });
   const leave = [admission.acquire("a", 2), admission.acquire("a", 2), admission.acquire("a", 2)];
   expect(() => admission.acquire("a", 2)).toThrow("3 requests running or waiting");
@@ -13,7 +13,7 @@ test("as many as there are places and waiting ones come in, for each model", () 
   expect(() => admission.acquire("a", 2)).toThrow("Try again in a moment");
 });
 
-test("who is refused is told when to come back", () => {
+test("a refused caller is told when to try again", () => {
   const admission = new ModelCapacity({ queueMax: 0 });
   admission.acquire("a", 1);
   let refused: unknown;

@@ -28,7 +28,7 @@ const addresses = new ProviderAddresses({
   },
 });
 
-describe("what is taken, and in what form it is kept", () => {
+describe("valid addresses and their normal form", () => {
   it.each([
     ["https://example.com/v1", "https://example.com/v1", "public"],
     ["https://example.com", "https://example.com", "public"],
@@ -88,7 +88,7 @@ describe("what is taken, and in what form it is kept", () => {
     ["http://100.127.255.254", "http://100.127.255.254", "private"],
     ["http://[fd12:3456:789a::1]:8000", "http://[fd12:3456:789a::1]:8000", "private"],
     ["http://[fc00::1]", "http://[fc00::1]", "private"],
-    // The port is Berth's, the machine is not.
+    // The port is one of Berth's, but on another machine.
     ["http://192.168.0.1:7777/v1", "http://192.168.0.1:7777/v1", "private"],
   ])("%s", async (given, baseUrl, addressClass) => {
     expect(await addresses.check(given, waiting)).toEqual({ baseUrl, addressClass });
@@ -157,7 +157,7 @@ describe("addresses that no provider may have", () => {
   });
 });
 
-describe("what is no address", () => {
+describe("texts that are no address", () => {
   const key = "sk-live-0123456789";
   it.each([
     ["", "empty"],

@@ -21,13 +21,13 @@ import {
 } from "../../../../support/egress-harness.ts";
 import { joinText } from "../../../../support/service-harness.ts";
 
-/** Nothing is left of a request that is over. */
+/** Checks that a finished request leaves no listeners, timers or open bodies. */
 function expectNothingLeft({ consent, book, http }: EgressHarness): void {
   expect([consent.watching, book.watching, http.reading]).toEqual([0, 0, 0]);
 }
 
-describe("what has to be so before anything leaves", () => {
-  test("the ledger has it, then it is sent, then something is told", async () => {
+describe("conditions for sending a request", () => {
+  test("the ledger is written before the request is sent and before the first event", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("Hello", " there")];
     const { events, error } = await world.run(chatRequest);
@@ -52,7 +52,7 @@ describe("what has to be so before anything leaves", () => {
     expectNothingLeft(world);
   });
 
-  test("one commit has both entries, and what they tell", async () => {
+  test("one commit contains both entries with their fields", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("a")];
     world.consent.set("mail", true);
@@ -79,7 +79,7 @@ describe("what has to be so before anything leaves", () => {
     });
   });
 
-  test("without consent nothing happens but the refusal, for whatever is in the request", async () => {
+  test("without consent the only effect is the refusal, whatever the request contains", async () => {
     const scopes = fc.uniqueArray(fc.constantFrom(...dataClasses));
     await fc.assert(
       fc.asyncProperty(scopes, scopes, scopes, async (classes, allowed, allowedOnce) => {
@@ -108,7 +108,7 @@ describe("what has to be so before anything leaves", () => {
     );
   });
 
-  test("a ledger that cannot be written: nothing leaves, the first time and the second", async () => {
+  test("without a writable ledger nothing is sent, neither the first nor the second time", async () => {
     const world = createEgressHarness();
     world.ledger.mode = "down";
     const unavailable = { code: "ledger_unavailable" };
@@ -133,7 +133,7 @@ describe("what has to be so before anything leaves", () => {
     ["tiny", "remote:<provider>:<model>"],
     ["remote:acme", "remote:<provider>:<model>"],
     ["remote:other:big", "berth remote"],
-  ])("%s is no model of a provider", async (model, hint) => {
+  ])("%s is not a model of a provider", async (model, hint) => {
     const world = createEgressHarness();
     const { error } = await world.run({ ...chatRequest, model });
     expect(error).toMatchObject({
@@ -144,7 +144,7 @@ describe("what has to be so before anything leaves", () => {
     expect(world.log).toEqual([]);
   });
 
-  test("a provider on the web without a key is not asked, one near by is", async () => {
+  test("a provider on the web needs a key, one nearby does not", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("a")];
     world.book.key = undefined;
@@ -160,14 +160,14 @@ describe("what has to be so before anything leaves", () => {
   });
 });
 
-describe("trying again", () => {
+describe("retries", () => {
   test.each([
     ["nobody there", unreachable],
     ["cut before the head", cut],
     ["502", refused(502)],
     ["503", refused(503)],
     ["504", refused(504)],
-  ])("%s: twice more, each in the ledger before it leaves", async (_, failure) => {
+  ])("%s: retried twice, each attempt in the ledger before it is sent", async (_, failure) => {
     const world = createEgressHarness();
     world.http.scripts = [failure, failure, answerWith("a")];
     const { error, events } = await world.run(chatRequest);
@@ -188,7 +188,7 @@ describe("trying again", () => {
     expect(world.book.statuses.at(-1)).toBe("ok");
   });
 
-  test("not a fourth time", async () => {
+  test("there is no fourth attempt", async () => {
     const world = createEgressHarness();
     world.http.scripts = [refused(503)];
     expect((await world.run(chatRequest)).error).toMatchObject({ status: 503 });
@@ -210,7 +210,7 @@ describe("trying again", () => {
     }
   });
 
-  test("never for what a provider means", async () => {
+  test("an error that the provider intends is not retried", async () => {
     for (const failure of [
       ...[400, 401, 403, 404, 422, 429, 500, 501].map((status) => refused(status)),
       new AssistantError("timeout", "slow"),
@@ -224,7 +224,7 @@ describe("trying again", () => {
     }
   });
 
-  test("a Retry-After of a second is kept", async () => {
+  test("a Retry-After of a second is respected", async () => {
     const world = createEgressHarness();
     const soon = { status: 503, retryAfterSeconds: 1 };
     world.http.scripts = [new ProviderRefusal("provider_failed", "soon", soon), answerWith("a")];
@@ -234,7 +234,7 @@ describe("trying again", () => {
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBe(1000);
   });
 
-  test("never once the answer has begun", async () => {
+  test("a request is not retried once its answer has begun", async () => {
     const world = createEgressHarness();
     for (const pieces of [[cut], [delta({ content: "a" }), cut], [delta({ content: "a" })]]) {
       world.http.scripts = [{ pieces }];
@@ -246,7 +246,7 @@ describe("trying again", () => {
     expectNothingLeft(world);
   });
 
-  test("accepted comes after five seconds at the latest, while it still waits", async () => {
+  test("accepted comes after five seconds at the latest, even between retries", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("a")];
     world.http.head = () => never;
@@ -263,8 +263,8 @@ describe("trying again", () => {
   });
 });
 
-describe("a credential that changes while a request is tried again", () => {
-  test("one that was cleared goes out no more", async () => {
+describe("a credential that changes between two attempts", () => {
+  test("is not sent after it was cleared", async () => {
     const world = createEgressHarness();
     world.http.scripts = [unreachable];
     world.http.onOpen = () => (world.book.key = undefined);
@@ -274,7 +274,7 @@ describe("a credential that changes while a request is tried again", () => {
     expectNothingLeft(world);
   });
 
-  test("nor to a provider that was removed, or is another one by now", async () => {
+  test("is not sent to a provider that was removed or changed its address", async () => {
     for (const now of [
       [],
       [{ ...acme, baseUrl: "https://other.test/v1" }],
@@ -292,7 +292,7 @@ describe("a credential that changes while a request is tried again", () => {
     }
   });
 
-  test("a new one is taken, and is told as little as the first", async () => {
+  test("is replaced by the new one, which is revealed as little as the old one", async () => {
     const world = createEgressHarness();
     const other = "sk-other-9876543210fedcba";
     world.http.scripts = [unreachable, { pieces: [data({ error: { message: `bad ${other}` } })] }];
@@ -303,7 +303,7 @@ describe("a credential that changes while a request is tried again", () => {
     expect(String(error)).not.toContain("9876");
   });
 
-  test("a guided answer is asked for anew with what there is then", async () => {
+  test("is read again for the second attempt of an answer with a schema", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("no JSON")];
     world.http.onOpen = () => (world.book.key = undefined);
@@ -314,7 +314,7 @@ describe("a credential that changes while a request is tried again", () => {
   });
 });
 
-describe("what providers name otherwise", () => {
+describe("parameters that providers name differently", () => {
   const limited: GenerateRequest = {
     ...chatRequest,
     maxTokens: 50,
@@ -325,7 +325,7 @@ describe("what providers name otherwise", () => {
     ["Unsupported parameter: 'max_tokens' ... Use 'max_completion_tokens' instead."],
     ["Unknown parameter: stream_options"],
     ["Extra inputs are not permitted, field: 'repeat_penalty'"],
-  ])("%s: once more, changed, and remembered", async (message) => {
+  ])("%s: sent once more with the adaptation, which is remembered", async (message) => {
     const world = createEgressHarness();
     world.http.scripts = [refused(400, message), answerWith("a")];
     expect((await world.run(limited)).error).toBeUndefined();
@@ -335,13 +335,13 @@ describe("what providers name otherwise", () => {
     expect(first?.includes(`"${name}`)).toBe(!name.startsWith("max"));
     expect(second?.includes(`"${name}`)).toBe(name.startsWith("max"));
     if (name.startsWith("max")) expect(second).not.toContain('"max_tokens"');
-    // The next request begins with it.
+    // The next request starts with the adaptation.
     await world.run(limited);
     expect(world.http.calls).toHaveLength(3);
     expect(JSON.stringify(world.http.calls[2]?.body)).toBe(second);
   });
 
-  test("not twice, and not for what was not said", async () => {
+  test("are not adapted twice, and not if the request does not contain them", async () => {
     const world = createEgressHarness();
     world.http.scripts = [refused(400, "use max_completion_tokens")];
     expect((await world.run(limited)).error).toMatchObject({ status: 400 });
@@ -351,7 +351,7 @@ describe("what providers name otherwise", () => {
   });
 });
 
-describe("a key that is cleared", () => {
+describe("clearing a key", () => {
   const cleared = new Revoked("unauthorized", "the key of acme was cleared", "acme");
 
   test.each([
@@ -359,7 +359,7 @@ describe("a key that is cleared", () => {
     ["before the first byte", { scripts: [{ pieces: [never] }] }],
     ["between pieces", { scripts: [{ pieces: [delta({ content: "a" }), never] }] }],
     ["in a wait", { scripts: [unreachable] }],
-  ])("ends what is under way by it, %s, and nothing more is sent", async (_, http) => {
+  ])("ends the requests that use it, %s, and nothing more is sent", async (_, http) => {
     const world = createEgressHarness();
     Object.assign(world.http, http);
     const running = world.run(chatRequest);
@@ -370,12 +370,12 @@ describe("a key that is cleared", () => {
     world.book.revocations.end("acme", cleared);
     expect((await running).error).toBe(cleared);
     expect(world.http.calls).toHaveLength(1);
-    // What was known of it was forgotten with the key.
+    // The provider's status was reset with the key.
     expect(world.book.statuses).toEqual(http.scripts[0] === unreachable ? ["unreachable"] : []);
     expectNothingLeft(world);
   });
 
-  test("ends lists of models as well, and nothing of them is kept", async () => {
+  test("ends requests for lists of models as well, and nothing of them is kept", async () => {
     const world = createEgressHarness();
     world.http.head = () => never;
     world.http.scripts = [answerWith("a")];
@@ -392,7 +392,7 @@ describe("a key that is cleared", () => {
     expectNothingLeft(world);
   });
 
-  test("while the ledger writes: nothing leaves", async () => {
+  test("while the ledger is being written prevents the request", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("a")];
     world.ledger.onAppend = () => world.book.revocations.end("acme", cleared);
@@ -402,7 +402,7 @@ describe("a key that is cleared", () => {
   });
 });
 
-describe("consent that is taken back", () => {
+describe("revoking consent", () => {
   type Moment = "before the head" | "before the first byte" | "between pieces" | "in a wait";
   const moments: readonly Moment[] = [
     "before the head",
@@ -411,7 +411,7 @@ describe("consent that is taken back", () => {
     "in a wait",
   ];
 
-  test("ends what is under way by it at every moment, and sends nothing more", async () => {
+  test("ends the requests that need it at every moment, and nothing more is sent", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...moments),
@@ -455,7 +455,7 @@ describe("consent that is taken back", () => {
     );
   });
 
-  test("while the ledger writes: nothing leaves", async () => {
+  test("while the ledger is being written prevents the request", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("a")];
     world.ledger.onAppend = () => world.consent.set("prompt", false);
@@ -463,7 +463,7 @@ describe("consent that is taken back", () => {
     expect(world.http.calls).toEqual([]);
   });
 
-  test("is what is told, also where the connection's end is heard of first", async () => {
+  test("is the reported error even if the connection fails first", async () => {
     const world = createEgressHarness();
     const body = async function* () {
       yield Buffer.from(delta({ content: "a" }));
@@ -477,7 +477,7 @@ describe("consent that is taken back", () => {
     expect(world.book.statuses).toEqual(["ok"]);
   });
 
-  test("of an embedding too", async () => {
+  test("ends an embedding, too", async () => {
     const world = createEgressHarness();
     world.http.scripts = [{ pieces: [never] }];
     const embedding = world.service.embed(
@@ -493,8 +493,8 @@ describe("consent that is taken back", () => {
   });
 });
 
-describe("who leaves", () => {
-  test.each(["by an abort", "by leaving the loop"])("%s: the body is left", async (how) => {
+describe("a caller that stops", () => {
+  test.each(["by an abort", "by leaving the loop"])("%s: the body is closed", async (how) => {
     const world = createEgressHarness();
     world.http.scripts = [{ pieces: [delta({ content: "a" }), never] }];
     const leaving = new AbortController();
@@ -513,7 +513,7 @@ describe("who leaves", () => {
   });
 });
 
-test("no key is in an error, an entry or a body", async () => {
+test("no key appears in an error, a ledger entry or a body", async () => {
   const world = createEgressHarness();
   const echo = { error: { message: `Incorrect API key provided: ${CANARY}`, code: 401 } };
   const seen: unknown[] = [];

@@ -23,8 +23,8 @@ const choices = (...texts: readonly string[]) => ({
 
 const text = (name: string) => ({ kind: "text", text: name }) as const;
 
-describe("an answer that is to be JSON", () => {
-  test("is given out once it is known to be", async () => {
+describe("an answer that must be JSON", () => {
+  test("is yielded once it has proved valid", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("{", "}")];
     const { events, error } = await world.run(whole);
@@ -33,7 +33,7 @@ describe("an answer that is to be JSON", () => {
     expect(world.http.calls).toHaveLength(1);
   });
 
-  test("is asked for once more where it is not, with another seed, and in the ledger", async () => {
+  test("is requested once more if it is not, with another seed and a ledger entry", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("oh, {}"), answerWith("{}")];
     const { events, error } = await world.run({ ...whole, sampling: { seed: 1 } });
@@ -54,7 +54,7 @@ describe("an answer that is to be JSON", () => {
     ]);
   });
 
-  test("and not a third time", async () => {
+  test("is not requested a third time", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("no")];
     const { events, error } = await world.run(whole);
@@ -63,7 +63,7 @@ describe("an answer that is to be JSON", () => {
     expect(world.http.calls).toHaveLength(2);
   });
 
-  test("of several only those are asked for again that are not", async () => {
+  test("is requested again without the valid ones if there are several choices", async () => {
     const world = createEgressHarness();
     world.http.scripts = [choices("no", "[1]", "nor"), choices("[0]", "[2]")];
     const { events, error } = await world.run({ ...whole, n: 3 });
@@ -72,7 +72,7 @@ describe("an answer that is to be JSON", () => {
     expect(world.http.calls[1]?.body).toMatchObject({ n: 2 });
   });
 
-  test("of several texts too", async () => {
+  test("is requested again without the valid ones if there are several texts", async () => {
     const world = createEgressHarness();
     world.http.scripts = [choices("[0]", "no", "nor", "[3]"), choices("[1]", "[2]")];
     const prompts = [text("a"), text("b")];
@@ -84,7 +84,7 @@ describe("an answer that is to be JSON", () => {
     expect(events.filter(({ type }) => type === "end")).toHaveLength(4);
   });
 
-  test("streamed, it is passed on, and ends with an error", async () => {
+  test("is forwarded at once when streamed, and ends with an error", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("oh")];
     const { events, error } = await world.run({ ...whole, isStreamed: true });
@@ -93,14 +93,14 @@ describe("an answer that is to be JSON", () => {
     expect(world.http.calls).toHaveLength(1);
   });
 
-  test("an object is no list", async () => {
+  test("must not be a list if an object was requested", async () => {
     const world = createEgressHarness();
     world.http.scripts = [answerWith("[]"), answerWith("{}")];
     const { events } = await world.run({ ...whole, guide: { kind: "json_object" } });
     expect(joinText(events)).toBe("{}");
   });
 
-  test("what a limit has cut, and what calls a tool, is as it is", async () => {
+  test("is not checked if a limit cut it off or it calls a tool", async () => {
     const world = createEgressHarness();
     const call = delta({ tool_calls: [{ index: 0, id: "c", function: { name: "look" } }] });
     for (const pieces of [
@@ -115,7 +115,7 @@ describe("an answer that is to be JSON", () => {
   });
 });
 
-test("consent that is taken back before the second attempt ends it", async () => {
+test("is not requested again after consent was revoked", async () => {
   const world = createEgressHarness();
   world.http.scripts = [answerWith("no")];
   world.book.noteStatus = () => world.consent.set("prompt", false);

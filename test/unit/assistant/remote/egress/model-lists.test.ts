@@ -15,7 +15,7 @@ const list = (...ids: readonly string[]) => ({
   pieces: [JSON.stringify({ data: ids.map((id) => ({ id, created: 5, context_length: 100 })) })],
 });
 
-/** The ids, with the virtual time moved on as far as it is waited for. */
+/** Returns the ids; moves the virtual time as far as the call waits. */
 async function idsOf(world: ReturnType<typeof createEgressHarness>): Promise<string[]> {
   const listing = world.service.models();
   await world.clock.settle();
@@ -25,7 +25,7 @@ async function idsOf(world: ReturnType<typeof createEgressHarness>): Promise<str
 }
 
 describe("lists of models", () => {
-  test("by their full names, asked for once in ten minutes", async () => {
+  test("have full names, and are requested once in ten minutes", async () => {
     const world = createEgressHarness();
     world.http.scripts = [list("big", "text-embedding-3")];
     const listing = world.service.models();
@@ -56,7 +56,7 @@ describe("lists of models", () => {
       bytes: 0,
       attempt: 1,
     });
-    // Then what is known is told at once, and the new list from then on.
+    // The old list is returned at once, and the new one from then on.
     world.http.scripts = [list("new")];
     await world.clock.advance(2 * 60_000);
     expect((await world.service.models()).map(({ id }) => id)).toContain("remote:acme:big");
@@ -64,7 +64,7 @@ describe("lists of models", () => {
     expect(await idsOf(world)).toEqual(["remote:acme:new"]);
   });
 
-  test("a provider that is slow is left out after two seconds, and is in once it has answered", async () => {
+  test("leave out a slow provider after two seconds, and include it once it has answered", async () => {
     const world = createEgressHarness();
     const slow = { ...acme, id: "slow" };
     world.book.providers.push(slow);
@@ -84,7 +84,7 @@ describe("lists of models", () => {
     expect(world.http.calls).toHaveLength(2);
   });
 
-  test("one that fails is left out, noted, and left alone for half a minute", async () => {
+  test("leave out a provider that fails, note its status, and ask it again after half a minute", async () => {
     const world = createEgressHarness();
     world.http.scripts = [refused(401)];
     expect(await idsOf(world)).toEqual([]);
@@ -97,7 +97,7 @@ describe("lists of models", () => {
     expect(await idsOf(world)).toEqual(["remote:acme:big"]);
   });
 
-  test("one that fails later is left out from then on", async () => {
+  test("leave out a provider from its first failure on", async () => {
     const world = createEgressHarness();
     world.http.scripts = [list("big"), refused(500)];
     expect(await idsOf(world)).toEqual(["remote:acme:big"]);
@@ -107,7 +107,7 @@ describe("lists of models", () => {
     expect(await idsOf(world)).toEqual([]);
   });
 
-  test("without a ledger nobody is asked, and the rest of the list is not lost by it", async () => {
+  test("are not requested without a ledger, and the other models stay listed", async () => {
     const world = createEgressHarness();
     world.ledger.mode = "down";
     expect(await idsOf(world)).toEqual([]);
@@ -115,7 +115,7 @@ describe("lists of models", () => {
     expect(world.book.statuses).toEqual([]);
   });
 
-  test("one that was removed is in it no more, nor is one that has another address", async () => {
+  test("forget a provider that was removed or has another address", async () => {
     const world = createEgressHarness();
     world.http.scripts = [list("big"), list("other")];
     expect(await idsOf(world)).toHaveLength(1);
@@ -125,7 +125,7 @@ describe("lists of models", () => {
     expect(await idsOf(world)).toEqual([]);
   });
 
-  test("closing ends a look that is under way", async () => {
+  test("disposal aborts a request in progress", async () => {
     const world = createEgressHarness();
     world.http.scripts = [{ pieces: [never] }];
     const listing = world.service.models();
@@ -140,7 +140,7 @@ describe("lists of models", () => {
   });
 });
 
-describe("one provider's list, now", () => {
+describe("the list of one provider, on request", () => {
   test.each([
     ["the list alone", [{ id: "a" }, { id: "b" }]],
     ["called models", { models: [{ name: "a" }, { name: "b" }] }],
@@ -156,7 +156,7 @@ describe("one provider's list, now", () => {
     expect(await world.service.model("remote:acme:a")).toMatchObject({ kind: "chat" });
   });
 
-  test("errors are those of a request", async () => {
+  test("fails with the errors of a request", async () => {
     const world = createEgressHarness();
     await expect(world.service.listModels("other", signal)).rejects.toMatchObject({
       code: "not_found",
@@ -177,7 +177,7 @@ describe("one provider's list, now", () => {
     expect(world.log.filter((line) => line.startsWith("http"))).toHaveLength(2);
   });
 
-  test("is asked for anew each time, and known to the others", async () => {
+  test("is requested each time, and updates the common list", async () => {
     const world = createEgressHarness();
     world.http.scripts = [list("a"), list("b")];
     await world.service.listModels("acme", signal);
@@ -186,14 +186,14 @@ describe("one provider's list, now", () => {
     expect(world.http.calls).toHaveLength(2);
   });
 
-  test("nobody is asked twice for it", async () => {
+  test("is not requested twice at the same time", async () => {
     const world = createEgressHarness();
     world.http.scripts = [unreachable];
     await expect(world.service.listModels("acme", signal)).rejects.toBe(unreachable);
     expect(world.http.calls).toHaveLength(1);
   });
 
-  test("an abort ends it", async () => {
+  test("is ended by an abort", async () => {
     const world = createEgressHarness();
     world.http.scripts = [{ pieces: [never] }];
     const leaving = new AbortController();
@@ -207,14 +207,14 @@ describe("one provider's list, now", () => {
   });
 });
 
-test("a list has no more than 20,000 models", async () => {
+test("has at most 20,000 models", async () => {
   const world = createEgressHarness();
   world.http.scripts = [list(...Array.from({ length: 20_001 }, (_, number) => `m${number}`))];
   const ids = await world.service.listModels("acme", signal);
   expect([ids.length, ids.at(-1)]).toEqual([20_000, "m19999"]);
 });
 
-test("the list of a provider that was removed is forgotten, also where it comes back", async () => {
+test("of a removed provider is forgotten, even if the provider is added again", async () => {
   const world = createEgressHarness();
   world.http.scripts = [list("big"), list("other")];
   expect(await idsOf(world)).toEqual(["remote:acme:big"]);
@@ -224,8 +224,8 @@ test("the list of a provider that was removed is forgotten, also where it comes 
   expect(await idsOf(world)).toEqual(["remote:acme:other"]);
 });
 
-describe("a list that trickles in", () => {
-  test("is waited for no longer than half a minute in all", async () => {
+describe("a list that arrives slowly", () => {
+  test("is waited for half a minute at most", async () => {
     const world = createEgressHarness();
     world.http.scripts = [{ pieces: ['{"data":[', never] }];
     const listing = world.service.listModels("acme", signal);
@@ -241,7 +241,7 @@ describe("a list that trickles in", () => {
     expect(world.book.statuses.at(-1)).toBe("unreachable");
   });
 
-  test("and then the provider is left alone for a while, and nobody waits for it", async () => {
+  test("is then not requested for a while, and no caller waits for it", async () => {
     const world = createEgressHarness();
     world.http.scripts = [{ pieces: [never] }];
     expect(await idsOf(world)).toEqual([]);
@@ -254,7 +254,7 @@ describe("a list that trickles in", () => {
   });
 });
 
-test("a model is told without asking anybody", async () => {
+test("a model is described without a request", async () => {
   const world = createEgressHarness();
   expect(await world.service.model("remote:acme:big")).toMatchObject({
     id: "remote:acme:big",

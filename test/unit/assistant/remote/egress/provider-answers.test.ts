@@ -35,7 +35,7 @@ const document = (message: unknown, more: Record<string, unknown> = {}) =>
 const half = (escape: string) =>
   `data: {"choices":[{"index":0,"delta":{"content":"${escape}"}}]}\n\n`;
 
-describe("answers as providers give them", () => {
+describe("answers in the variants of different providers", () => {
   const wanted = { text: "a", reason: "stop", tokens: 4 };
   const cases: Readonly<Record<string, readonly [AttemptScript, Partial<typeof wanted>?]>> = {
     "as the convention has it": [streamed(a, stop, counted, done)],
@@ -140,7 +140,7 @@ describe("answers as providers give them", () => {
     expect(statuses).toEqual(["ok"]);
   });
 
-  test.each(["reasoning_content", "reasoning"])("thoughts in %s", async (name) => {
+  test.each(["reasoning_content", "reasoning"])("reasoning in %s", async (name) => {
     const details = { completion_tokens_details: { reasoning_tokens: 3 } };
     const { events } = await answerTo(
       streamed(
@@ -154,7 +154,7 @@ describe("answers as providers give them", () => {
     expect(events.at(-1)).toMatchObject({ reasoningTokens: 3 });
   });
 
-  test("the halves of a surrogate pair in two chunks are one text", async () => {
+  test("a surrogate pair that is split over two chunks is joined", async () => {
     const { events } = await answerTo(
       streamed(half("x\\ud83d"), half("\\ude00y"), half("\\ud83d"), stop, done),
     );
@@ -221,7 +221,7 @@ describe("tool calls", () => {
     }
   });
 
-  test("in one document", async () => {
+  test("as one document", async () => {
     const tool_calls = [{ id: "c1", type: "function", ...named("one", "{}") }];
     const { events } = await answerTo(streamed(document({ content: null, tool_calls })));
     expectWellFormed(events);
@@ -229,7 +229,7 @@ describe("tool calls", () => {
   });
 });
 
-describe("answers that are none", () => {
+describe("invalid answers", () => {
   const cases: Readonly<Record<string, readonly [AttemptScript, string]>> = {
     "a stream that ends too soon": [streamed(a), "cut_off"],
     "a connection that does": [{ pieces: [a, cut] }, "cut_off"],
@@ -272,7 +272,7 @@ describe("answers that are none", () => {
     if (error instanceof Error) expect(error.message).not.toMatch(/[\n\r]/);
   });
 
-  test("what the provider says is told, in one line", async () => {
+  test("a provider's error message is passed on, on one line", async () => {
     const error = { message: `bo\nom ${"x".repeat(1000)}`, code: 500 };
     const { error: thrown } = await answerTo(streamed(data({ error })));
     const { message } = thrown instanceof Error ? thrown : new Error("none");
@@ -284,7 +284,7 @@ describe("answers that are none", () => {
 const chunk = (index: number, said: Record<string, unknown>, reason: string | null) =>
   data({ choices: [{ index, delta: said, finish_reason: reason }] });
 
-test("an answer is the same in whatever pieces it comes, and well formed", async () => {
+test("an answer is the same however it is cut into pieces, and is well formed", async () => {
   const word = fc.string({ unit: "grapheme", minLength: 1, maxLength: 6 });
   const noise = fc.constantFrom(": OPENROUTER PROCESSING\n\n", data({}), delta({}), "\n", "");
   const step = fc.record({
@@ -348,7 +348,7 @@ function cutUp(bytes: Buffer, sizes: readonly number[]): Uint8Array[] {
   return pieces;
 }
 
-/** What the port says of the order of events. */
+/** Checks the order of events that InferenceService documents. */
 function expectWellFormed(events: readonly AnswerEvent[]): void {
   expect(events[0]?.type).toBe("accepted");
   expect(events.filter(({ type }) => type === "accepted")).toHaveLength(1);
@@ -381,7 +381,7 @@ function callsOf(events: readonly AnswerEvent[]) {
   return calls;
 }
 
-test("one document may have 4 MiB, since nothing else goes on while it is taken apart", async () => {
+test("a single document may have 4 MiB, because parsing it blocks other work", async () => {
   const filled = (bytes: number) => ({
     content: "x".repeat(bytes - document({ content: "" }).length),
   });
@@ -395,7 +395,7 @@ test("one document may have 4 MiB, since nothing else goes on while it is taken 
   expect(statuses).toEqual(["failed"]);
 });
 
-test("embeddings may have as many bytes as their texts can need", async () => {
+test("an answer with embeddings may have as many bytes as its texts can need", async () => {
   const world = createEgressHarness();
   world.http.scripts = [cut];
   for (const texts of [["a"], Array.from({ length: 2_048 }, () => "a")]) {

@@ -26,7 +26,7 @@ describe.each([
   const raw = (bytes: string, afterwards: "end" | "cut" | "hang" = "hang") =>
     world.provider.next({ type: "raw", bytes, afterwards });
 
-  it("asks as the convention says, and gives the answer piece by piece", async () => {
+  it("sends a request of the convention, and yields the answer piece by piece", async () => {
     const answer = await world.open({ body: createChatBody("two words", { stream: true }) });
     const text = await readText(answer);
 
@@ -43,7 +43,7 @@ describe.each([
     });
   });
 
-  it("sends neither a key nor a body where there is none", async () => {
+  it("sends neither key nor body if there is none", async () => {
     const answer = await world.open({ method: "GET", path: "/models", bearer: undefined });
 
     expect(answer.contentType).toBe("application/json");
@@ -54,7 +54,7 @@ describe.each([
     expect(asked?.headers["content-type"]).toBeUndefined();
   });
 
-  it("keeps whole characters whole however the body is cut into chunks", async () => {
+  it("keeps characters whole however the body is cut into chunks", async () => {
     const body = Buffer.from("data: ä€😀\n\n");
     const chunks = [...body].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join("");
     const head = "HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked";
@@ -67,7 +67,7 @@ describe.each([
     expect(await world.text()).toBe("data: ä€😀\n\n");
   });
 
-  it("takes an answer without a body", async () => {
+  it("accepts an answer without a body", async () => {
     world.provider.next({ type: "status", status: 204 });
     const answer = await world.open();
 
@@ -75,7 +75,7 @@ describe.each([
     expect(await readText(answer)).toBe("");
   });
 
-  it("goes past what is said before the answer", async () => {
+  it("skips informational responses before the answer", async () => {
     raw(
       "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" +
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi",
@@ -119,7 +119,7 @@ describe.each([
     ["endless headers", `HTTP/1.1 200 OK\r\n${"x: 1234567\r\n".repeat(10_000)}`, "hang"],
     ["status 600", "HTTP/1.1 600 What\r\nconnection: close\r\ncontent-length: 0\r\n\r\n", "hang"],
     ["status 304", "HTTP/1.1 304 Not Modified\r\nconnection: close\r\n\r\n", "hang"],
-  ] as const)("%s is no answer", async (_name, bytes, afterwards) => {
+  ] as const)("%s is not a valid answer", async (_name, bytes, afterwards) => {
     raw(bytes, afterwards);
 
     expect(await catchAssistantError(world.text())).toMatchObject({ code: "bad_response" });
@@ -153,11 +153,11 @@ describe.each([
     );
 
     expect(error.code).toBe(code);
-    // What came before is not lost.
+    // The data before it is not lost.
     expect(seen).toMatch(/^hi/);
   });
 
-  it("gives up on a head that does not come, and on one that comes for ever", async () => {
+  it("stops waiting for a head that does not arrive, or that never ends", async () => {
     world.provider.next({ type: "hang" });
     expect(await catchAssistantError(world.open({ limits: { headMs: 30 } }))).toMatchObject({
       code: "timeout",
@@ -171,7 +171,7 @@ describe.each([
     expect(world.clock.pending).toBe(0);
   });
 
-  it("gives up on a body that falls silent, after what came", async () => {
+  it("fails when a body falls silent, after yielding its data", async () => {
     world.provider.next({
       type: "chat",
       text: ["one", "two"],
@@ -191,7 +191,7 @@ describe.each([
     expect(world.clock.pending).toBe(0);
   });
 
-  it("is patient with a body that comes slowly, and with one who reads it slowly", async () => {
+  it("waits for a body that arrives slowly, and for a caller that reads slowly", async () => {
     world.provider.next({ type: "chat", text: ["a", "b", "c", "d"], before: shortWhile });
     const slow = await world.text({ limits: { silentMs: 1_000, headMs: 1_000 } });
     const answer = await world.open({ limits: { silentMs: 20 } });
@@ -201,7 +201,7 @@ describe.each([
     expect(await readText(answer)).toContain("[DONE]");
   });
 
-  it("ends with a body that is too long, and reads no further", async () => {
+  it("fails for a body that is too long, and stops reading", async () => {
     world.provider.next({
       type: "chat",
       text: Array.from({ length: 100_000 }, () => "x".repeat(1_000)),
@@ -213,7 +213,7 @@ describe.each([
     await world.provider.until(({ requests }) => requests.at(-1)?.state === "left");
   });
 
-  it("reads only so far ahead of who reads", async () => {
+  it("reads only a limited amount ahead of the caller", async () => {
     let sent = 0;
     world.provider.next({
       type: "chat",
@@ -231,13 +231,13 @@ describe.each([
       await shortWhile();
     }
 
-    // What the system's own buffers hold, at most; whoever read on would be at 4,000.
+    // At most what the system's buffers hold; unlimited reading would reach 4,000.
     expect(sent).toBeLessThan(2_000);
     left.abort(new Error("enough"));
     await expect(readText(answer)).rejects.toThrow("enough");
   });
 
-  it("does not unpack anything", async () => {
+  it("refuses compressed answers", async () => {
     const packed = await buffer(Readable.from(zeros(BOMB_BYTES)).pipe(createGzip({ level: 1 })));
     const bomb = {
       type: "status",
@@ -255,7 +255,7 @@ describe.each([
     expect(process.memoryUsage().rss - before).toBeLessThan(BOMB_BYTES / 2);
   });
 
-  it("takes an encoding that is none", async () => {
+  it("accepts the encoding identity", async () => {
     raw(
       "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-encoding: Identity\r\ncontent-length: 2\r\n\r\nhi",
     );
@@ -263,7 +263,7 @@ describe.each([
     expect(await world.text()).toBe("hi");
   });
 
-  it.each([301, 302, 303, 307, 308])("follows no %i, and asks nobody else", async (status) => {
+  it.each([301, 302, 303, 307, 308])("does not follow a redirect with %i", async (status) => {
     await using elsewhere = await ProviderHarness.start();
     const sofar = world.provider.requests.length;
     world.provider.next(
@@ -278,7 +278,7 @@ describe.each([
     expect(world.provider.requests.length - sofar).toBe(1);
   });
 
-  it("makes no type of a header that is none", async () => {
+  it("returns no media type for an invalid header", async () => {
     for (const type of [`text/${KEY}`, "nonsense", "text/<b>", `x; ${KEY}`]) {
       world.provider.next({ type: "status", status: 200, headers: { "content-type": type } });
       expect((await world.open()).contentType).toBe("");

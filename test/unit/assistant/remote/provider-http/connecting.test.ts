@@ -15,7 +15,7 @@ it.each([
     { validFrom: new Date(Date.now() + DAY_MS), validUntil: new Date(Date.now() + 2 * DAY_MS) },
     "not valid yet",
   ],
-])("a certificate that %s is no way to a provider", async (_, options, why) => {
+])("a certificate that %s makes the provider unreachable", async (_, options, why) => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue(options);
   await using world = await ProviderHarness.start({ certificate, trusted: [authority.ca] });
@@ -26,7 +26,7 @@ it.each([
   expect(world.provider.requests).toHaveLength(0);
 });
 
-it("nobody trusts whom only a certificate itself vouches for, whatever the environment says", async () => {
+it("refuses a self-signed certificate, whatever the environment says", async () => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue();
   await using world = await ProviderHarness.start({ certificate });
@@ -39,7 +39,7 @@ it("nobody trusts whom only a certificate itself vouches for, whatever the envir
   expect(world.provider.requests).toHaveLength(0);
 });
 
-it("asks for the name that the certificate has to be for", async () => {
+it("sends the name that the certificate must have", async () => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue({ names: ["api.acme.example"] });
   const options = { certificate, trusted: [authority.ca] };
@@ -50,7 +50,7 @@ it("asks for the name that the certificate has to be for", async () => {
   expect((await catchAssistantError(other.open())).message).toContain("for another name");
 });
 
-it("does not speak TLS with who does not, nor without TLS with who does", async () => {
+it("does not use TLS with a plain server, nor plain text with a TLS server", async () => {
   await using plain = await ProviderHarness.start();
   await using secure = await ProviderHarness.start({ tls: true });
   const toPlain = await catchAssistantError(
@@ -66,7 +66,7 @@ it("does not speak TLS with who does not, nor without TLS with who does", async 
   expect(plain.provider.requests).toHaveLength(0);
 });
 
-it("says that nobody listens, and that a name is not known", async () => {
+it("reports a refused connection, and an unknown name", async () => {
   await using world = await ProviderHarness.start({
     resolve: (host) =>
       host === "gone.example"
@@ -84,7 +84,7 @@ it("says that nobody listens, and that a name is not known", async () => {
   expect(unknown.message).toContain("gone.example was not found (ENOTFOUND)");
 });
 
-it("tries the next address where one does not listen", async () => {
+it("tries the next address if one refuses the connection", async () => {
   await using world = await ProviderHarness.start({
     host: "both.example",
     resolve: async () => ["127.0.0.2", "127.0.0.1"],
@@ -93,7 +93,7 @@ it("tries the next address where one does not listen", async () => {
   expect(await world.text()).toContain("[DONE]");
 });
 
-it("says so when a connection ends before there is an answer", async () => {
+it("reports a connection that ends before the answer", async () => {
   await using world = await ProviderHarness.start();
   world.provider.next({ type: "reset" });
   const error = await catchAssistantError(world.open());
@@ -103,17 +103,17 @@ it("says so when a connection ends before there is an answer", async () => {
   expect(world.provider.requests).toHaveLength(1);
 });
 
-it("makes no connection where a name has come to mean another place", async () => {
+it("does not connect if the name resolves to another class of address", async () => {
   let means = ["127.0.0.1"];
   await using world = await ProviderHarness.start({
     host: "moving.example",
     resolve: async () => means,
   });
-  // Public when it was added; loopback now, where a server is waiting.
+  // Public when it was added; now loopback, where a server listens.
   const error = await catchAssistantError(world.open({ addressClass: "public" }));
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("is now an address of this machine");
-  // One of several is enough.
+  // One address of several is enough.
   means = ["8.8.8.8", "127.0.0.1"];
   expect((await catchAssistantError(world.open({ addressClass: "public" }))).message).toContain(
     "both",
@@ -124,7 +124,7 @@ it("makes no connection where a name has come to mean another place", async () =
   expect(world.provider.connectionsTotal).toBe(0);
 });
 
-it("connects to the address that was looked at, not to what another look-up says", async () => {
+it("connects to the address that was checked, not to the result of another lookup", async () => {
   const answers = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.2"]];
   let asked = 0;
   await using world = await ProviderHarness.start({
@@ -132,12 +132,12 @@ it("connects to the address that was looked at, not to what another look-up says
     resolve: async () => answers[asked++] ?? ["127.0.0.2"],
   });
 
-  // A second look-up within the attempt would find an address on which nobody listens.
+  // A second lookup within the attempt would return an address that refuses connections.
   expect(await world.text()).toContain("[DONE]");
   expect(asked).toBe(1);
 });
 
-it("looks an address up again for each new connection, and refuses it by then", async () => {
+it("resolves the name for each new connection, and then refuses another class", async () => {
   let means = ["127.0.0.1"];
   await using world = await ProviderHarness.start({
     host: "moving.example",
@@ -157,7 +157,7 @@ it.each([
   ["http://[::ffff:169.254.169.254]/v1", "link-local"],
   ["http://[fd00:ec2::254]/v1", "metadata"],
   ["http://10.0.0.1/v1", "private network"],
-])("looks at an address that is written as one too: %s", async (baseUrl, why) => {
+])("checks a literal address, too: %s", async (baseUrl, why) => {
   await using world = await ProviderHarness.start();
   const error = await catchAssistantError(world.open({ baseUrl }));
 
@@ -165,7 +165,7 @@ it.each([
   expect(error.message).toContain(why);
 });
 
-it("never asks Berth itself", async () => {
+it("never connects to Berth itself", async () => {
   const ports = new Set<number>();
   await using world = await ProviderHarness.start({ ownPorts: () => ports });
   ports.add(world.provider.port);
@@ -174,7 +174,7 @@ it("never asks Berth itself", async () => {
   expect(world.provider.connectionsTotal).toBe(0);
 });
 
-it("gives up where TLS never begins", async () => {
+it("stops waiting for a TLS handshake that never begins", async () => {
   const server = createServer(() => {}).listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
@@ -190,7 +190,7 @@ it("gives up where TLS never begins", async () => {
   const [socket] = await once(server, "connection");
   left.abort(new Error("gone"));
   await expect(waiting).rejects.toThrow("gone");
-  // Both ends of it.
+  // Both ends of the connection.
   if (!socket.destroyed) await once(socket.resume(), "close");
   server.close();
   expect(world.clock.pending).toBe(0);

@@ -9,14 +9,14 @@ import {
 import type { ScriptedResponse } from "../../../../support/provider/scripted-response.ts";
 
 const never = () => new Promise<never>(() => {});
-/** One piece, and then nothing until it is left. */
+/** Sends one piece, and then nothing until the connection is closed. */
 const endless: ScriptedResponse = {
   type: "chat",
   text: ["a", "b"],
   before: (piece) => (piece ? never() : undefined),
 };
 
-it("keeps a connection for the next request to the same provider", async () => {
+it("reuses a connection for the next request to the same provider", async () => {
   await using world = await ProviderHarness.start({ tls: true });
   for (let turn = 0; turn < 5; turn++) await world.text();
 
@@ -27,10 +27,10 @@ it("keeps a connection for the next request to the same provider", async () => {
   await world.provider.until(({ connections }) => connections === 0);
 });
 
-it("asks once more where a kept connection was closed, and only there", async () => {
+it("repeats a request if a reused connection was closed, and only then", async () => {
   await using world = await ProviderHarness.start();
   await world.text();
-  // Read and not answered: nobody can tell that from a connection that was just closed.
+  // Read but not answered, which looks like a connection that was just closed.
   world.provider.next({ type: "reset" });
   expect(await world.text()).toContain("[DONE]");
   expect(world.provider.requests).toHaveLength(3);
@@ -40,7 +40,7 @@ it("asks once more where a kept connection was closed, and only there", async ()
   expect(world.provider.requests).toHaveLength(5);
 });
 
-it("asks once more where every kept connection was closed", async () => {
+it("repeats a request once even if every idle connection was closed", async () => {
   await using world = await ProviderHarness.start();
   await Promise.all(Array.from({ length: 4 }, () => world.text()));
   world.provider.dropConnections();
@@ -48,7 +48,7 @@ it("asks once more where every kept connection was closed", async () => {
   expect(await world.text()).toContain("[DONE]");
 });
 
-it("asks nothing again once a byte of an answer has come, or after a while", async () => {
+it("does not repeat a request after a byte of an answer, or after a second", async () => {
   await using world = await ProviderHarness.start();
   await world.text();
   world.provider.next({ type: "raw", bytes: "HTTP/1.1 2", afterwards: "cut" });
@@ -60,7 +60,7 @@ it("asks nothing again once a byte of an answer has come, or after a while", asy
   expect(world.provider.requests).toHaveLength(4);
 });
 
-it("does not keep more connections than it needs", async () => {
+it("does not keep more idle connections than its limit", async () => {
   await using world = await ProviderHarness.start();
   await Promise.all(Array.from({ length: 30 }, () => world.text()));
 
@@ -69,7 +69,7 @@ it("does not keep more connections than it needs", async () => {
   expect(await world.text()).toContain("[DONE]");
 });
 
-it("keeps no connection that the provider wants to end", async () => {
+it("does not keep a connection that the provider wants to close", async () => {
   await using world = await ProviderHarness.start();
   world.provider.next({
     type: "status",
@@ -83,7 +83,7 @@ it("keeps no connection that the provider wants to end", async () => {
   expect(await world.text()).toContain("[DONE]");
 });
 
-it("frees the connection of a caller who leaves, whenever that is", async () => {
+it("frees the connection of a caller that aborts, at every moment", async () => {
   await using world = await ProviderHarness.start();
   const whoLeaves = async (when: (left: AbortController) => Promise<unknown>) => {
     const left = new AbortController();
@@ -126,7 +126,7 @@ it("frees the connection of a caller who leaves, whenever that is", async () => 
   });
 });
 
-it("frees the connection of who leaves the body, begun or not", async () => {
+it("frees the connection when the caller ends the body, begun or not", async () => {
   await using world = await ProviderHarness.start();
   world.provider.next(endless, endless);
   const begun = await world.open();
@@ -140,7 +140,7 @@ it("frees the connection of who leaves the body, begun or not", async () => {
   await world.provider.until(({ connections }) => connections === 0);
 });
 
-it("ends everything that is under way when it is disposed", async () => {
+it("ends all requests in progress when it is disposed", async () => {
   const world = await ProviderHarness.start({ tls: true });
   await world.text();
   world.provider.next(endless, { type: "hang" });
@@ -160,7 +160,7 @@ it("ends everything that is under way when it is disposed", async () => {
   await world[Symbol.asyncDispose]();
 });
 
-it("streams a hundred answers at a time, each to its own caller", async () => {
+it("streams a hundred answers at the same time, each to its own caller", async () => {
   await using world = await ProviderHarness.start({ tls: true });
   const asked = Array.from({ length: 100 }, (_, number) => `number ${number} please`);
   let here = 0;

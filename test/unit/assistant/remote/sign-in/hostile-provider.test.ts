@@ -9,7 +9,7 @@ import {
 import { TestProvider } from "../../../../support/provider/test-provider.ts";
 import { SignInHarness } from "../../../../support/sign-in-harness.ts";
 
-/** Long enough for an answer of the same machine when that is busy. */
+/** Long enough for an answer of the same machine under load. */
 const IMPATIENT_MS = 800;
 
 let provider: FakeOpenIdProvider;
@@ -26,7 +26,7 @@ afterEach(async () => {
 
 const tokens = () => provider.asked.get("/token") ?? 0;
 
-/** A sign-in whose callback has these changes; how it ends. */
+/** Runs a sign-in whose callback has these changes; returns its result. */
 async function ends(changes: Readonly<Record<string, string | undefined>> = {}) {
   const back = await provider.authorize(await world.signIns.begin("huggingface"), changes);
   const page = await fetch(back);
@@ -40,7 +40,7 @@ async function ends(changes: Readonly<Record<string, string | undefined>> = {}) 
   return end;
 }
 
-it("signs in where nothing is wrong", async () => {
+it("a correct callback signs in", async () => {
   expect(await ends()).toBe("ok");
 });
 
@@ -63,7 +63,7 @@ describe("a callback that does not belong to the sign-in", () => {
     ["another error", { error: "server_error", code: undefined }, "exchange_failed"],
     ["an answer as a token", { response: "eyJ.e30." }, "exchange_failed"],
     ["tokens at once", { id_token: "eyJ.e30." }, "exchange_failed"],
-  ])("with %s gets no token asked for", async (_what, changes, detail) => {
+  ])("with %s leads to no token request", async (_what, changes, detail) => {
     expect(await ends(changes)).toBe(detail);
     expect(tokens()).toBe(0);
   });
@@ -72,7 +72,7 @@ describe("a callback that does not belong to the sign-in", () => {
     ["state", "state_mismatch"],
     ["iss", "issuer_mismatch"],
     ["code", "exchange_failed"],
-  ] as const)("with its %s twice gets no token asked for", async (name, detail) => {
+  ] as const)("with a duplicate %s leads to no token request", async (name, detail) => {
     const back = await provider.authorize(await world.signIns.begin("huggingface"));
     back.searchParams.append(name, back.searchParams.get(name) ?? "");
     await fetch(back);
@@ -80,17 +80,17 @@ describe("a callback that does not belong to the sign-in", () => {
     expect(tokens()).toBe(0);
   });
 
-  it("is refused for a wrong issuer also where the server does not promise to tell it", async () => {
+  it("is refused for a wrong issuer even if the server does not promise to send one", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: "https://evil.example" })).toBe("issuer_mismatch");
   });
 
-  it("may lack the issuer where the server does not tell it", async () => {
+  it("may lack the issuer if the server does not send it", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: undefined })).toBe("ok");
   });
 
-  it("is refused when it is one of another server's sign-in (mix-up)", async () => {
+  it("is refused if it belongs to another server's sign-in (mix-up)", async () => {
     await using other = await FakeOpenIdProvider.start();
     await using elsewhere = new SignInHarness({ huggingface: other });
     const theirs = await other.authorize(await elsewhere.signIns.begin("huggingface"));
@@ -110,22 +110,22 @@ describe("an id token", () => {
     ["of tomorrow", (usual) => ({ ...usual, nbf: now() + 86_400 }), "exchange_failed"],
     ["of another issuer", (usual) => ({ ...usual, iss: "https://e.example" }), "issuer_mismatch"],
     ["of nobody", without("sub"), "exchange_failed"],
-  ])("%s is no sign-in", async (_what, claims, detail) => {
+  ])("%s is refused", async (_what, claims, detail) => {
     provider.claims = claims;
     expect(await ends()).toBe(detail);
   });
 
-  it("with another's signature is no sign-in", async () => {
+  it("with another key's signature is refused", async () => {
     provider.signing = keyPair().privateKey;
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that is missing is no sign-in", async () => {
+  it("that is missing is refused", async () => {
     provider.tokens = without("id_token");
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that is signed by nobody is no sign-in", async () => {
+  it("without a signature is refused", async () => {
     provider.tokens = (usual) => {
       const [, claims = ""] = String(usual["id_token"]).split(".");
       const head = Buffer.from('{"alg":"none"}').toString("base64url");
@@ -147,7 +147,7 @@ describe("a token endpoint", () => {
     ["that answers without end", (response) => flood(response)],
     ["that hangs up", (response) => void response.destroy()],
     ["that answers null", (response) => response.writeHead(200, json).end("null")],
-  ])("%s ends the sign-in, and is asked once", async (_what, answer) => {
+  ])("%s ends the sign-in after one request", async (_what, answer) => {
     provider.instead.set("/token", answer);
     expect(await ends()).toBe("exchange_failed");
     expect(tokens()).toBe(1);
@@ -157,7 +157,7 @@ describe("a token endpoint", () => {
   it.each<[string, (response: ServerResponse) => void]>([
     ["that never answers", () => {}],
     ["that never ends its answer", (response) => void response.writeHead(200, json).write("{")],
-  ])("%s is not waited for without end", async (_what, answer) => {
+  ])("%s is not waited for without limit", async (_what, answer) => {
     await world[Symbol.asyncDispose]();
     world = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/token", answer);
@@ -170,12 +170,12 @@ describe("a token endpoint", () => {
     ["that is empty", ""],
     ["that is too long", "a".repeat(9000)],
     ["that is a number", 7],
-  ])("cannot give a token %s", async (_what, token) => {
+  ])("must not return a token %s", async (_what, token) => {
     provider.tokens = (usual) => ({ ...usual, access_token: token });
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that promises a session for ever is not believed", async () => {
+  it("that promises an endless session is given a limit", async () => {
     provider.tokens = (usual) => ({ ...usual, expires_in: 1e300 });
     expect(await ends()).toBe("ok");
     expect(new Date(world.session.expiresAtMs ?? 0).getFullYear()).toBeLessThan(2100);
@@ -188,7 +188,7 @@ describe("a token endpoint", () => {
     [503, "", "provider_failed"],
     [200, '{"token_type":"bearer"}', "bad_response"],
     [302, "", "bad_response"],
-  ])("that renews with %i is %s: %s", async (status, body, code) => {
+  ])("that answers a renewal with %i is %s: %s", async (status, body, code) => {
     expect(await ends()).toBe("ok");
     provider.instead.set("/token", (response) => response.writeHead(status, json).end(body));
     const signal = AbortSignal.timeout(5000);
@@ -217,7 +217,7 @@ describe("metadata", () => {
       (usual) => ({ ...usual, registration_endpoint: "http://example.org/register" }),
     ],
     ["without a registration", without("registration_endpoint")],
-  ])("%s begins no sign-in", async (_what, metadata) => {
+  ])("%s starts no sign-in", async (_what, metadata) => {
     provider.metadata = metadata;
     await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({
       code: "bad_response",
@@ -232,7 +232,7 @@ describe("metadata", () => {
     expect(world.log).toContain('"reason":"bad_response"');
   });
 
-  it("is not waited for without end, nor read without end", async () => {
+  it("is not waited for, nor read, without limit", async () => {
     await world[Symbol.asyncDispose]();
     world = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/.well-known/openid-configuration", () => {});
@@ -244,7 +244,7 @@ describe("metadata", () => {
     expect(world.ends).toEqual([]);
   });
 
-  it("of a client with a secret is not what was asked for", async () => {
+  it("that registers a client with a secret is refused", async () => {
     provider.instead.set("/register", (response) =>
       response.writeHead(201, { "content-type": "application/json" }).end(
         JSON.stringify({
@@ -259,14 +259,14 @@ describe("metadata", () => {
   });
 });
 
-describe("revoking", () => {
-  it("is nothing where the provider has no place for it", async () => {
+describe("revoking a session", () => {
+  it("does nothing if the provider has no revocation endpoint", async () => {
     expect(await ends()).toBe("ok");
     await world.signIns.revoke("huggingface", world.session);
     expect(world.log).not.toContain("was not told");
   });
 
-  it("is given up where the provider fails", async () => {
+  it("stops after a failure of the provider", async () => {
     provider.metadata = (usual) => ({ ...usual, revocation_endpoint: `${provider.issuer}/gone` });
     expect(await ends()).toBe("ok");
     await world.signIns.revoke("huggingface", world.session);
@@ -275,7 +275,7 @@ describe("revoking", () => {
   });
 });
 
-it("ends at once when somebody cancels it in the exchange", async () => {
+it("a sign-in ends at once when it is cancelled during the exchange", async () => {
   const waiting: ServerResponse[] = [];
   provider.instead.set("/token", (response) => void waiting.push(response));
   const back = await provider.authorize(await world.signIns.begin("huggingface"));
@@ -287,7 +287,7 @@ it("ends at once when somebody cancels it in the exchange", async () => {
   expect(world.kept).toEqual([]);
 });
 
-it("trusts nobody for whom only a certificate itself vouches, whatever the environment says", async () => {
+it("a self-signed certificate is refused, whatever the environment says", async () => {
   await using impostor = await TestProvider.start({ tls: true });
   vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
   onTestFinished(() => void vi.unstubAllEnvs());
@@ -306,7 +306,7 @@ function without(name: string): (usual: Claims) => Claims {
   return (usual) => Object.fromEntries(Object.entries(usual).filter(([key]) => key !== name));
 }
 
-/** More than anybody reads. */
+/** More than any client reads. */
 function flood(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "application/json" });
   const part = Buffer.alloc(65_536, " ");

@@ -17,8 +17,8 @@ async function signedIn(world: SignInHarness) {
   return world.session;
 }
 
-describe("signing in at an authorization server that is one", () => {
-  it("registers, has the person consent, and keeps a session of theirs", async () => {
+describe("signing in at a correct authorization server", () => {
+  it("registers, asks the user for consent, and stores the session", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const begun = Date.now();
     const url = new URL(await world.signIns.begin("huggingface"));
@@ -41,7 +41,7 @@ describe("signing in at an authorization server that is one", () => {
     expect((world.session.expiresAtMs ?? 0) - begun).toBeLessThan(3_700_000);
   });
 
-  it("signs in as a client that was registered by hand", async () => {
+  it("works with a manually registered client", async () => {
     await using world = new SignInHarness({
       huggingface: { issuer: server.issuer, clientId: KNOWN_CLIENT },
     });
@@ -51,7 +51,7 @@ describe("signing in at an authorization server that is one", () => {
     expect(server.requests.slice(asked)).not.toContain("POST /reg");
   });
 
-  it("ends as the person decides", async () => {
+  it("ends with the user's decision", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const url = await world.signIns.begin("huggingface");
     const page = await server.signIn(url, "abort");
@@ -60,7 +60,7 @@ describe("signing in at an authorization server that is one", () => {
     expect(world.kept).toEqual([]);
   });
 
-  it("takes no code twice, and the first outcome stands", async () => {
+  it("exchanges one code only, and the first result is final", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const back = await server.authorize(await world.signIns.begin("huggingface"));
     expect((await fetch(back)).status).toBe(200);
@@ -72,7 +72,7 @@ describe("signing in at an authorization server that is one", () => {
     expect(await server.accountOf(world.session.accessToken)).toBe("alice");
   });
 
-  it("takes one of many that come at once", async () => {
+  it("accepts one of many simultaneous callbacks", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const back = await server.authorize(await world.signIns.begin("huggingface"));
     const pages = await Promise.all(Array.from({ length: 8 }, () => fetch(back)));
@@ -96,7 +96,7 @@ describe("signing in at an authorization server that is one", () => {
     expect(world.kept).toEqual([]);
   });
 
-  it("shows and logs how it ended, and nothing that it ended with", async () => {
+  it("shows and logs the result without any secret", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const back = await server.authorize(await world.signIns.begin("huggingface"));
     const page = await (await fetch(back)).text();
@@ -113,7 +113,7 @@ describe("signing in at an authorization server that is one", () => {
 });
 
 describe("a session", () => {
-  it("is renewed, once for all who ask at once", async () => {
+  it("is renewed once for all simultaneous callers", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const session = await signedIn(world);
     const asked = server.requests.length;
@@ -129,7 +129,7 @@ describe("a session", () => {
     expect(await server.accountOf(one.accessToken)).toBe("alice");
   });
 
-  it("is renewed though the first who asked has left", async () => {
+  it("is renewed even if the first caller has aborted", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const session = await signedIn(world);
     const leaving = new AbortController();
@@ -140,7 +140,7 @@ describe("a session", () => {
     expect(await server.accountOf((await stayed).accessToken)).toBe("alice");
   });
 
-  it("is at its end where its refresh token was used before", async () => {
+  it("has ended if its refresh token was used before", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const session = await signedIn(world);
     await world.signIns.refresh("huggingface", session, soon());
@@ -152,7 +152,7 @@ describe("a session", () => {
     expect(error).not.toContain(session.refreshToken);
   });
 
-  it("is at its end where it cannot be renewed", async () => {
+  it("has ended if it cannot be renewed", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const session = { ...(await signedIn(world)), refreshToken: undefined };
     await expect(world.signIns.refresh("huggingface", session, soon())).rejects.toMatchObject({
@@ -160,7 +160,7 @@ describe("a session", () => {
     });
   });
 
-  it("is revoked, both tokens of it", async () => {
+  it("is revoked with both of its tokens", async () => {
     await using world = new SignInHarness({ huggingface: server });
     const session = await signedIn(world);
     expect(await server.hasRefreshToken(String(session.refreshToken))).toBe(true);
@@ -169,7 +169,7 @@ describe("a session", () => {
     expect(await server.hasRefreshToken(String(session.refreshToken))).toBe(false);
   });
 
-  it("that could not be kept is revoked, and told as that", async () => {
+  it("that could not be stored is revoked and reported as such", async () => {
     await using world = new SignInHarness({ huggingface: server });
     world.beforeKeeping = () => Promise.reject(new Error("disk full"));
     const asked = server.requests.length;

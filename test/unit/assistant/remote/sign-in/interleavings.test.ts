@@ -25,17 +25,17 @@ const steps = fc.array(
   fc.record({
     act: fc.constantFrom<(typeof acts)[number]>(...acts, "begin", "begin", "return"),
     provider: fc.constantFrom<BuiltInProvider>("openrouter", "huggingface"),
-    /** Of the URLs so far, from the newest. */
+    /** One of the URLs so far, counted from the newest. */
     which: fc.nat(2),
-    /** Turns until the next step. */
+    /** Turns of the event loop until the next step. */
     turns: fc.nat(6),
-    /** Whether the next step waits for this one. */
+    /** True if the next step waits for this one. */
     waits: fc.boolean(),
   }),
   { minLength: 1, maxLength: 14 },
 );
 
-it("completes each sign-in that began exactly once, in whatever order things happen", async () => {
+it("completes each started sign-in exactly once, in whatever order things happen", async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (script) => {
       const clock = new VirtualClock(Date.now());
@@ -64,7 +64,7 @@ it("completes each sign-in that began exactly once, in whatever order things hap
       };
 
       for (const step of script) {
-        // A begin that was superseded, and a listener that is gone, are ends like others.
+        // A superseded sign-in, and one whose listener is closed, count as ended.
         const running = run(step).catch(() => {});
         underway.push(running);
         if (step.waits) await running;

@@ -21,7 +21,7 @@ function newWorld(clock?: VirtualClock): SignInHarness {
 }
 
 describe("signing in at OpenRouter", () => {
-  it("exchanges a code for a key that lasts", async () => {
+  it("exchanges a code for a key that does not expire", async () => {
     await using world = newWorld();
     const page = await server.signIn(await world.signIns.begin("openrouter"));
     expect(await page.text()).toContain("You are signed in");
@@ -38,7 +38,7 @@ describe("signing in at OpenRouter", () => {
     expect(world.log).not.toContain(server.keys.at(-1));
   });
 
-  it("asks for it with a verifier that belongs to the challenge", async () => {
+  it("sends a verifier that matches the challenge", async () => {
     await using world = newWorld();
     const url = new URL(await world.signIns.begin("openrouter"));
     expect(url.searchParams.get("code_challenge_method")).toBe("S256");
@@ -48,7 +48,7 @@ describe("signing in at OpenRouter", () => {
     expect(world.log).toContain('"reason":"status_403"');
   });
 
-  it("takes no callback with another state, whatever code it has", async () => {
+  it("refuses a callback with another state, whatever its code", async () => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
     const exchanges = server.exchanges;
@@ -65,7 +65,7 @@ describe("signing in at OpenRouter", () => {
     ["a key with a line end", '{"key":"a\\nb"}'],
     ["no JSON", "<p>"],
     ["null", "null"],
-  ])("keeps nothing of an answer with %s", async (_what, body) => {
+  ])("stores nothing of an answer with %s", async (_what, body) => {
     await using world = newWorld();
     server.intercept = (_request, response) => {
       response.writeHead(200, { "content-type": "application/json" }).end(body);
@@ -76,7 +76,7 @@ describe("signing in at OpenRouter", () => {
     expect(world.kept).toEqual([]);
   });
 
-  it("has no session to renew, and nobody to tell that it is over", async () => {
+  it("has no session to renew and no revocation endpoint", async () => {
     await using world = newWorld();
     await server.signIn(await world.signIns.begin("openrouter"));
     const signal = AbortSignal.timeout(5000);
@@ -88,7 +88,7 @@ describe("signing in at OpenRouter", () => {
 });
 
 describe("the listener", () => {
-  it("shows pages that run nothing, are not kept and tell nobody where they came from", async () => {
+  it("serves pages without scripts that are neither cached nor reveal their address", async () => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
     const { headers, text } = await sendRawRequest(back);
@@ -100,7 +100,7 @@ describe("the listener", () => {
     expect(text).not.toMatch(/<script|https?:|style=/);
   });
 
-  it.each(["POST", "HEAD", "PUT", "OPTIONS"])("takes no %s, and waits on", async (method) => {
+  it.each(["POST", "HEAD", "PUT", "OPTIONS"])("refuses a %s, and keeps waiting", async (method) => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
     const refused = await sendRawRequest(back, { method });
@@ -110,7 +110,7 @@ describe("the listener", () => {
     expect(world.details).toEqual(["ok"]);
   });
 
-  it.each(["/", "/favicon.ico", "/callback", "//x/y"])("has nothing at %s", async (path) => {
+  it.each(["/", "/favicon.ico", "/callback", "//x/y"])("serves nothing at %s", async (path) => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
     expect((await sendRawRequest(`${back.origin}${path}`)).status).toBe(404);
@@ -131,7 +131,7 @@ describe("the listener", () => {
     },
   );
 
-  it("refuses another name elsewhere too, and waits on", async () => {
+  it("refuses another host name on other paths too, and keeps waiting", async () => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
     expect((await sendRawRequest(back.origin, { host: "evil.example" })).status).toBe(400);
@@ -139,7 +139,7 @@ describe("the listener", () => {
     expect((await sendRawRequest(back)).status).toBe(200);
   });
 
-  it("refuses two names in one request, and a whole address for a path", async () => {
+  it("refuses two host names in one request, and an absolute URL as the path", async () => {
     await using world = newWorld();
     const back = await server.authorize(await world.signIns.begin("openrouter"));
     const path = back.pathname + back.search;
@@ -152,7 +152,7 @@ describe("the listener", () => {
     expect(world.ends).toEqual([]);
   });
 
-  it("answers on 127.0.0.1 and nowhere else", async () => {
+  it("listens on 127.0.0.1 only", async () => {
     await using world = newWorld();
     const url = new URL(await world.signIns.begin("openrouter"));
     const callback = new URL(url.searchParams.get("callback_url") ?? "");
@@ -164,7 +164,7 @@ describe("the listener", () => {
 });
 
 describe("the end of a sign-in", () => {
-  it("comes by itself after five minutes", async () => {
+  it("comes after five minutes at the latest", async () => {
     const clock = new VirtualClock();
     await using world = newWorld(clock);
     const url = await world.signIns.begin("openrouter");
@@ -177,7 +177,7 @@ describe("the end of a sign-in", () => {
     await expect(sendRawRequest(back)).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("is that a newer one has begun", async () => {
+  it("comes when a newer one is started", async () => {
     await using world = newWorld();
     const old = await server.authorize(await world.signIns.begin("openrouter"));
     const back = await server.authorize(await world.signIns.begin("openrouter"));
@@ -187,7 +187,7 @@ describe("the end of a sign-in", () => {
     expect(world.details).toEqual(["superseded", "ok"]);
   });
 
-  it("is that somebody cancels it, once", async () => {
+  it("comes once when it is cancelled", async () => {
     await using world = newWorld();
     await world.signIns.begin("openrouter");
     world.signIns.cancel("openrouter");
@@ -197,7 +197,7 @@ describe("the end of a sign-in", () => {
     expect(world.details).toEqual(["cancelled"]);
   });
 
-  it("is an error for whoever asked, where there was no URL yet", async () => {
+  it("is an error of BeginLogin if there was no URL yet", async () => {
     await using world = newWorld();
     const first = world.signIns.begin("openrouter");
     const second = world.signIns.begin("openrouter");
@@ -206,7 +206,7 @@ describe("the end of a sign-in", () => {
     expect(world.ends).toEqual([]);
   });
 
-  it("is not taken back while it is being kept", async () => {
+  it("comes only after the session that is being stored", async () => {
     await using world = newWorld();
     world.beforeKeeping = async () => {
       world.signIns.cancel("openrouter");
@@ -217,7 +217,7 @@ describe("the end of a sign-in", () => {
     expect(world.kept).toHaveLength(1);
   });
 
-  it("comes with the end of everything", async () => {
+  it("comes with the shutdown", async () => {
     const world = newWorld();
     await world.signIns.begin("openrouter");
     await world[Symbol.asyncDispose]();
@@ -228,7 +228,7 @@ describe("the end of a sign-in", () => {
   });
 });
 
-it("leaves nothing open after 200 sign-ins that came to nothing", async () => {
+it("leaves nothing open after 200 failed sign-ins", async () => {
   await using world = newWorld();
   await world.signIns.begin("openrouter");
   const before = openDescriptors();
@@ -241,7 +241,7 @@ it("leaves nothing open after 200 sign-ins that came to nothing", async () => {
   expect(openDescriptors()).toBeLessThan(before + 10);
 });
 
-/** The first bytes of what is answered to these. */
+/** Returns the first bytes of the answers to these requests. */
 function raw(to: { readonly hostname: string; readonly port: string }, text: string) {
   return new Promise<string>((resolve, reject) => {
     const socket = connect(Number(to.port), to.hostname, () => socket.write(text));
