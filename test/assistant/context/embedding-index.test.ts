@@ -18,7 +18,7 @@ const topics = [
   ["guitar", "chord", "melody", "song", "drum", "tune"],
 ];
 
-/** Files of four words of one topic each, so that words of a topic are met together. */
+/** Creates files of four words of one topic each, so that words of a topic occur together. */
 function topicFiles(count: number): Record<string, string> {
   const dice = new Dice(5);
   return Object.fromEntries(
@@ -42,7 +42,7 @@ const untilHybrid = (world: ContextHarness, query: string) =>
     { timeout: 20_000, interval: 50 },
   );
 
-it("learns from the corpus what belongs together, keeps it, and forgets what is gone", async () => {
+it("learns related words from the corpus, keeps them, and forgets deleted files", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const canary = "zyxwvqcanary";
   const marked = Array.from({ length: 5 }, (_, at) => [`m${at}.txt`, `${canary} flour oven`]);
@@ -68,7 +68,7 @@ it("learns from the corpus what belongs together, keeps it, and forgets what is 
   await untilHybrid(second, "anchor");
   expect(second.context.embedder.id).toBe(id);
 
-  // A file that is new is found by its meaning too, without learning anew.
+  // A new file is found by its meaning without learning again.
   writeFiles(folder, { "new.md": "# New\n\nzebra ship harbour" });
   await vi.waitFor(async () => {
     const found = await second.find("zebra quay", { isHybrid: true, limit: 50 });

@@ -13,7 +13,7 @@ import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 const until = (check: () => Promise<void> | void) =>
   vi.waitFor(check, { ...WAIT_OPTIONS, interval: 30 });
 
-it("follows files that are made, changed, renamed and deleted", async () => {
+it("follows files that are created, changed, renamed and deleted", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, {
     "a.md": "# First\n\nmarmalade is sticky\n\n## Second part\n\ncucumber",
@@ -25,7 +25,7 @@ it("follows files that are made, changed, renamed and deleted", async () => {
   writeFiles(folder, { "sub/deep/c.md": "# New\n\nmarmalade again" });
   await waitUntilFound(world, "marmalade", ["First", "New"]);
 
-  // An editor's save: what did not change keeps its id.
+  // An editor's save: unchanged passages keep their ids.
   writeFileSync(
     join(folder, "a.md~"),
     "# First\n\nmarmalade is sticky\n\n## Second part\n\nradish",
@@ -55,7 +55,7 @@ it("follows files that are made, changed, renamed and deleted", async () => {
   expect(world.context.indexState()).toMatchObject({ state: "ready" });
 });
 
-it("leaves no byte of a deleted text behind", async () => {
+it("leaves no byte of a deleted text on the disk", async () => {
   const folder = temporaryFolder();
   const canary = "zyxwvqcanary";
   const many = Array.from({ length: 40 }, (_, at) => [
@@ -83,7 +83,7 @@ it("keeps up with a burst", async () => {
   expect(await world.find("399")).toHaveLength(1);
 });
 
-it("leaves out what ignore files say, hidden things, secrets, links and what is no text", async () => {
+it("ignores files by ignore rules, hidden files, secrets, links and binary files", async () => {
   const [folder, outside] = [temporaryFolder(), temporaryFolder()];
   writeFiles(outside, { "far.txt": "findme outside" });
   writeFiles(folder, {
@@ -126,7 +126,7 @@ it("leaves out what ignore files say, hidden things, secrets, links and what is 
   );
 });
 
-it("reads nothing again after a restart that has not changed", async () => {
+it("reads nothing again after a restart without changes", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "a.md": "# One\n\nalpha", "b.md": "# Two\n\nbeta" });
   const first = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
@@ -150,7 +150,7 @@ it("reads nothing again after a restart that has not changed", async () => {
   expect(containsBytes(dir, "gamma")).toBe(false);
 });
 
-it("makes a damaged index anew", async () => {
+it("rebuilds a damaged index", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "a.md": "# One\n\nalpha" });
   writeFileSync(
@@ -161,7 +161,7 @@ it("makes a damaged index anew", async () => {
   expect(await world.find("alpha")).toHaveLength(1);
 });
 
-it("says what is wrong with a source, and finds it when it comes", async () => {
+it("reports a missing source, and indexes it once it appears", async () => {
   const parent = temporaryFolder();
   const path = join(parent, "later");
   const world = await openContext({

@@ -13,7 +13,7 @@ function descriptors(): number {
   return readdirSync("/proc/self/fd").length;
 }
 
-test("1,000 streams that are given up leave no descriptor, timer or listener", async () => {
+test("1,000 cancelled streams leave no descriptor, timer or listener", async () => {
   const clock = new CountingClock();
   await using world = await startInferenceHttp({ clock });
   world.service.script = async function* (_request, signal) {
@@ -42,7 +42,7 @@ test("1,000 streams that are given up leave no descriptor, timer or listener", a
   await expect.poll(descriptors, SHORT_WAIT).toBeLessThanOrEqual(before);
   expect(clock.pending).toBe(0);
   expect(await world.metrics.metrics()).toMatch(/connections_open 0\n[^]*requests_underway 0\n/);
-  // On one connection that stays, as the openai client keeps it, nothing piles up either.
+  // A single connection that is kept, as the openai client does, accumulates nothing either.
   using client = new RawClient(world.port);
   world.service.script = function* () {
     yield accepted;

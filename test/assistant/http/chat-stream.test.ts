@@ -34,7 +34,7 @@ async function chunksOf(body: object): Promise<Chunk[]> {
 }
 
 describe("a streamed chat", () => {
-  test("is a role preamble, the text, the reason for its end, and [DONE]", async () => {
+  test("consists of a chunk with the role, the text, the finish reason, and [DONE]", async () => {
     const chunks = await chunksOf({});
     expect(chunks.map((chunk) => chunk.choices)).toEqual(
       [
@@ -53,7 +53,7 @@ describe("a streamed chat", () => {
     expect(chunks.every((chunk) => !("usage" in chunk))).toBe(true);
   });
 
-  test("tells usage in a chunk of its own, with choices that are an empty array", async () => {
+  test("has its usage in a separate chunk with an empty choices array", async () => {
     const chunks = await chunksOf({ stream_options: { include_usage: true } });
     expect(chunks.slice(0, -1).map((chunk) => chunk.usage)).toEqual([null, null, null, null, null]);
     expect(chunks.at(-1)).toMatchObject({
@@ -67,7 +67,7 @@ describe("a streamed chat", () => {
     });
   });
 
-  test("is read by the openai client as it was said, characters of all sizes included", async () => {
+  test("is read by the openai client unchanged, with characters of all sizes", async () => {
     const words = ['"quoted"', "\n\n", "data: [DONE]", "ümläut 🦜", "\u2028", "</s>"];
     world.service.script = (request) => says(request, words, "length");
     const stream = await world.openai.chat.completions.create({
@@ -87,7 +87,7 @@ describe("a streamed chat", () => {
     expect([text, reason, usage]).toEqual([words.join(""), "length", 11]);
   });
 
-  test("has a preamble for each of n choices", async () => {
+  test("has a chunk with the role for each of n choices", async () => {
     const chunks = await chunksOf({ n: 3 });
     const roles = chunks.slice(0, 3).flatMap((chunk) => chunk.choices);
     expect(roles).toMatchObject(
@@ -95,7 +95,7 @@ describe("a streamed chat", () => {
     );
   });
 
-  test("tells logprobs with the text that they are of; what is impossible is a number", async () => {
+  test("has logprobs with their text, and represents minus infinity as a number", async () => {
     const chunks = await chunksOf({ logprobs: true, top_logprobs: 2 });
     expect(chunks[1]?.choices).toMatchObject([
       {
@@ -114,7 +114,7 @@ describe("a streamed chat", () => {
     ]);
   });
 
-  test("tells tool calls in pieces that the openai client puts together", async () => {
+  test("has tool calls in pieces that the openai client joins", async () => {
     world.service.script = function* () {
       yield accepted;
       yield started();
@@ -163,7 +163,7 @@ describe("a streamed chat", () => {
 });
 
 describe("an error of a stream", () => {
-  test("before the first piece is a status", async () => {
+  test("before the first delta is an HTTP status", async () => {
     // oxlint-disable-next-line require-yield
     world.service.script = function* () {
       throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
@@ -181,7 +181,7 @@ describe("an error of a stream", () => {
     });
   });
 
-  test("after the request was accepted is a status still, while nothing was sent", async () => {
+  test("after acceptance is still an HTTP status if nothing was sent", async () => {
     world.service.script = function* () {
       yield accepted;
       throw new AssistantError("context_length_exceeded", "9 tokens are more than 8", {
@@ -195,7 +195,7 @@ describe("an error of a stream", () => {
     ]);
   });
 
-  test("in the middle is an event, and the end; the openai client throws it", async () => {
+  test("midway is the last event, which the openai client throws", async () => {
     world.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
@@ -224,7 +224,7 @@ describe("an error of a stream", () => {
     expect(seen.join("")).toBe("Hel");
   });
 
-  test("that nobody expected says nothing of itself", async () => {
+  test("that is unexpected reveals no details", async () => {
     world.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
@@ -238,7 +238,7 @@ describe("an error of a stream", () => {
 });
 
 describe("a stream that waits", () => {
-  test("is open, and hears a comment now and then, which the openai client passes over", async () => {
+  test("opens and sends comments, which the openai client ignores", async () => {
     const gate = new Gate();
     world.service.script = async function* (request) {
       yield accepted;
@@ -259,10 +259,10 @@ describe("a stream that waits", () => {
     expect(await stream.finalContent()).toBe("late");
   });
 
-  test("a refusal that takes longer than the wait is a status", async () => {
+  test("is refused with an HTTP status even after the wait", async () => {
     // oxlint-disable-next-line require-yield
     world.service.script = async function* () {
-      // Longer than a stream that was accepted would be kept without an answer.
+      // Longer than an accepted stream would stay without headers.
       await new Promise((resolve) => setTimeout(resolve, 60));
       throw new AssistantError("queue_full", "there are 64 before you", { retryAfterSeconds: 3 });
     };

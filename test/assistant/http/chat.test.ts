@@ -14,8 +14,8 @@ afterEach(() => world[Symbol.asyncDispose]());
 
 const messages = [{ role: "user" as const, content: "hi" }];
 
-describe("a chat in one piece", () => {
-  test("has what the contract says", async () => {
+describe("a chat as one document", () => {
+  test("has the documented members", async () => {
     const response = await world.post("/v1/chat/completions", { messages });
     expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
     expect(await response.json()).toEqual({
@@ -41,7 +41,7 @@ describe("a chat in one piece", () => {
     });
   });
 
-  test("passes on all that the openai client sends", async () => {
+  test("passes on all parameters of the openai client", async () => {
     await world.openai.chat.completions.create({
       model: "default",
       messages: [
@@ -128,7 +128,7 @@ describe("a chat in one piece", () => {
     ]);
   });
 
-  test("passes on what other clients send, and takes null for absent", async () => {
+  test("passes on the parameters of other clients, and treats null as absent", async () => {
     const response = await world.post("/v1/chat/completions", {
       messages,
       model: null,
@@ -158,7 +158,7 @@ describe("a chat in one piece", () => {
     });
   });
 
-  test("tells tool calls, reasoning and logprobs", async () => {
+  test("has tool calls, reasoning and logprobs", async () => {
     world.service.script = function* () {
       yield accepted;
       yield started();
@@ -203,7 +203,7 @@ describe("a chat in one piece", () => {
     });
   });
 
-  test("keeps the choices of n apart, in whatever order they come", async () => {
+  test("keeps n choices apart, whatever their order", async () => {
     world.service.script = function* () {
       yield accepted;
       yield started();
@@ -226,8 +226,8 @@ describe("a chat in one piece", () => {
   });
 });
 
-describe("what is not honoured", () => {
-  test("is accepted in silence where it changes nothing", async () => {
+describe("an unsupported parameter", () => {
+  test("is accepted silently if it has no effect", async () => {
     const response = await world.post("/v1/chat/completions", {
       messages,
       user: "ann",
@@ -243,7 +243,7 @@ describe("what is not honoured", () => {
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
   });
 
-  test("is named in a header where nobody knows it", async () => {
+  test("is named in a header if it is unknown", async () => {
     const response = await world.post("/v1/chat/completions", {
       messages: [{ ...messages[0], mood: 3 }],
       colour: "red",
@@ -278,7 +278,7 @@ describe("what is not honoured", () => {
       },
       "messages[0].content[0].type",
     ],
-  ])("is refused by name where it would change the answer: %j", async (body, param) => {
+  ])("is refused by name if it would change the answer: %j", async (body, param) => {
     const response = await world.post("/v1/chat/completions", { messages, ...body });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({
@@ -312,12 +312,12 @@ test.each<[object, string | null, string]>([
   [{ temperature: "hot" }, "temperature", "temperature has to be a number, and is a string"],
   [{ max_tokens: 0 }, "max_tokens", "max_tokens has to be 1 or more"],
   [{ max_tokens: 1.5 }, "max_tokens", "max_tokens has to be an integer, and is 1.5"],
-  [{ max_tokens: 1, max_completion_tokens: 2 }, "max_completion_tokens", "send one of them"],
+  [{ max_tokens: 1, max_completion_tokens: 2 }, "max_completion_tokens", "send only one of them"],
   [{ n: 9 }, "n", "n has to be <= 8, and is 9"],
   [{ stop: ["a", "b", "c", "d", "e"] }, "stop", "stop may have at most 4 texts"],
   [{ stop: ["a", ""] }, "stop[1]", "stop[1] is empty"],
   [{ stop: 7 }, "stop", "stop has to be a string or an array of strings, and is a number"],
-  [{ logit_bias: { the: 1 } }, "logit_bias", "ids of tokens"],
+  [{ logit_bias: { the: 1 } }, "logit_bias", "token ids"],
   [{ logit_bias: { "5": 101 } }, "logit_bias[5]", "has to be <= 100"],
   [{ top_logprobs: 2 }, "top_logprobs", "top_logprobs needs logprobs: true"],
   [{ svc_priority: "high" }, "svc_priority", 'has to be one of "interactive", "background"'],
@@ -360,8 +360,8 @@ test.each<[object, string | null, string]>([
     "tool_choice.function.name",
     "is not the name of one of the tools",
   ],
-  [{ chat_template_kwargs: { messages: [] } }, "chat_template_kwargs.messages", "is given"],
-  [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send one of them"],
+  [{ chat_template_kwargs: { messages: [] } }, "chat_template_kwargs.messages", "is set by the request"],
+  [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send only one of them"],
 ])("%j is refused", async (body, param, message) => {
   const response = await world.post("/v1/chat/completions", { messages, ...body });
   expect(response.status).toBe(400);
@@ -385,7 +385,7 @@ test.each<[AssistantErrorCode, number, string | null]>([
   ["invalid_output", 500, "false"],
   ["engine_failed", 500, null],
   ["ledger_unavailable", 503, "false"],
-])("%s of the service is %i", async (code, status, shouldRetry) => {
+])("the service's error %s has status %i", async (code, status, shouldRetry) => {
   // oxlint-disable-next-line require-yield
   world.service.script = function* () {
     throw new AssistantError(code, "this and that", { param: "guide.schema" });
@@ -398,7 +398,7 @@ test.each<[AssistantErrorCode, number, string | null]>([
   });
 });
 
-test("the openai client does not repeat what the ledger refused", async () => {
+test("the openai client does not repeat a request that the ledger refused", async () => {
   let count = 0;
   // oxlint-disable-next-line require-yield
   world.service.script = function* () {

@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => world[Symbol.asyncDispose]());
 
-test("a completion of one text", async () => {
+test("completes one text", async () => {
   const answer = await world.openai.completions.create({
     model: "tiny",
     prompt: "Once",
@@ -32,7 +32,7 @@ test("a completion of one text", async () => {
   });
 });
 
-test("several prompts have their choices one after the other", async () => {
+test("returns the choices of several prompts one after the other", async () => {
   world.service.script = (request) =>
     says(
       request,
@@ -54,7 +54,7 @@ test("several prompts have their choices one after the other", async () => {
   expect(answer.usage?.prompt_tokens).toBe(10);
 });
 
-test("prompts may be ids of tokens", async () => {
+test("accepts token ids as prompts", async () => {
   for (const prompt of [
     [1, 2, 3],
     [[1, 2], [3]],
@@ -70,7 +70,7 @@ test("prompts may be ids of tokens", async () => {
   ]);
 });
 
-test("a stream has the texts, the reason, the usage and [DONE]", async () => {
+test("streams the text, the finish reason, the usage and [DONE]", async () => {
   const stream = await world.openai.completions.create({
     model: "tiny",
     prompt: "Once",
@@ -96,7 +96,7 @@ test("a stream has the texts, the reason, the usage and [DONE]", async () => {
   expect(readDataLines(await raw.text()).at(-1)).toBe("[DONE]");
 });
 
-test("logprobs say where each token stands, streamed or not", async () => {
+test("has each token's offset in logprobs, streamed or not", async () => {
   const options = { model: "tiny", prompt: "x", logprobs: 1 };
   const logprobs = {
     tokens: ["Hello", " ", "there"],

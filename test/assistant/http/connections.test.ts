@@ -40,7 +40,7 @@ describe("a client that closes its sending half", () => {
     whole.socket.end();
     streamed.socket.end();
     await expect.poll(() => world.service.running, SHORT_WAIT).toBe(2);
-    // Some looks at the other end of the connection later, both are still there.
+    // After a few checks of the other end, both are still there.
     const timers = clock.everSet;
     await expect.poll(() => clock.everSet, SHORT_WAIT).toBeGreaterThan(timers + 3);
     expect([world.service.running, world.service.aborted]).toEqual([2, 0]);
@@ -49,7 +49,7 @@ describe("a client that closes its sending half", () => {
     expect(readDataLines(await streamed.all()).at(-1)).toBe("[DONE]");
   });
 
-  test("and then goes away altogether ends its request, though nothing is written", async () => {
+  test("and then disconnects ends its request, even if nothing is being written", async () => {
     world.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
@@ -65,11 +65,11 @@ describe("a client that closes its sending half", () => {
   });
 });
 
-describe("a client that goes away", () => {
+describe("a client that disconnects", () => {
   test.each([
     ["a whole answer", ask],
     ["a stream", askStream],
-  ])("ends the work on %s, in the queue and in the middle", async (_, body) => {
+  ])("ends its work on %s, in the queue and midway", async (_, body) => {
     for (const events of [
       [],
       [accepted],
@@ -86,7 +86,7 @@ describe("a client that goes away", () => {
     }
   });
 
-  test("is seen by an abort of the openai client too, and by the metrics", async () => {
+  test("includes an abort of the openai client, and is counted in the metrics", async () => {
     world.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
@@ -107,7 +107,7 @@ describe("a client that goes away", () => {
 });
 
 describe("a slow reader", () => {
-  test("stops the pull of its events, and gets all of them when it reads on", async () => {
+  test("stops the pull of events, and gets all of them when it continues", async () => {
     const word = "x".repeat(4_000);
     const count = 4_000;
     world.service.script = async function* () {
@@ -130,7 +130,7 @@ describe("a slow reader", () => {
       )
       .toBe(true);
     expect(world.service.pulled).toBeLessThan(count);
-    // Others do not notice.
+    // Other clients are not affected.
     expect((await fetch(`${world.url}/health`)).status).toBe(200);
     client.socket.resume();
     const all = readDataLines((await client.all(60_000)).replaceAll(/\r\n[0-9a-f]+\r\n/g, ""));
@@ -138,7 +138,7 @@ describe("a slow reader", () => {
     expect(world.service.pulled).toBe(count + 2);
   });
 
-  test("that never reads on is cut off", async () => {
+  test("that never continues is disconnected", async () => {
     await using strict = await startInferenceHttp({ limits: { stalledMs: 50 } });
     const count = 5_000;
     strict.service.script = async function* () {
@@ -157,7 +157,7 @@ describe("a slow reader", () => {
 });
 
 describe("a connection", () => {
-  test("serves on after a stream", async () => {
+  test("can be used again after a stream", async () => {
     using client = new RawClient(world.port).write(rawPost(path, askStream));
     await client.until((text) => text.endsWith("0\r\n\r\n"));
     client.write(rawPost(path, ask));
@@ -167,7 +167,7 @@ describe("a connection", () => {
     expect(all.split("HTTP/1.1 200 OK")).toHaveLength(4);
   });
 
-  test("serves on after a stream that ended with an error", async () => {
+  test("can be used again after a stream that ended with an error", async () => {
     world.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "a" };
@@ -180,7 +180,7 @@ describe("a connection", () => {
     expect(all.split("HTTP/1.1 200 OK")).toHaveLength(3);
   });
 
-  test("answers pipelined requests in their order, whichever is done first", async () => {
+  test("answers pipelined requests in order, whichever is finished first", async () => {
     const gate = new Gate();
     world.service.script = async function* (request) {
       yield accepted;
@@ -198,7 +198,7 @@ describe("a connection", () => {
     expect(places[0]).toBeGreaterThan(0);
   });
 
-  test("whose client goes away ends all that was pipelined on it", async () => {
+  test("whose client disconnects ends all its pipelined requests", async () => {
     world.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
@@ -210,7 +210,7 @@ describe("a connection", () => {
     await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
   });
 
-  test("may send its body in chunks, byte by byte", async () => {
+  test("accepts a body in chunks, byte by byte", async () => {
     using client = new RawClient(world.port);
     client.write(
       `POST ${path} HTTP/1.1\r\nhost: [::1]:7777\r\ncontent-type: application/json; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n`,
@@ -223,7 +223,7 @@ describe("a connection", () => {
     expect(world.service.requests[0]?.prompts).toMatchObject([{ messages: [{ content: "hü" }] }]);
   });
 
-  test("is told to go on with a body that it announces", async () => {
+  test("answers an announced body with 100 Continue", async () => {
     using client = new RawClient(world.port);
     const [head = "", body = ""] = rawPost(path, ask, { expect: "100-continue" })
       .toString()
@@ -234,7 +234,7 @@ describe("a connection", () => {
     expect(await client.until((text) => text.endsWith("}"))).toContain('"content":"Hello there"');
   });
 
-  test("that sends something else than HTTP hears so, in the usual form", async () => {
+  test("with invalid HTTP gets an error in the usual format", async () => {
     using client = new RawClient(world.port).write("EHLO mail\r\n\r\n");
     const text = await client.all();
     expect(text).toMatch(/^HTTP\/1\.1 400 /);
@@ -243,7 +243,7 @@ describe("a connection", () => {
     });
   });
 
-  test("that sends its headers or its body too slowly is ended", async () => {
+  test("that sends its headers or body too slowly is closed", async () => {
     await using strict = await startInferenceHttp({ limits: { headersMs: 200, requestMs: 200 } });
     using headers = new RawClient(strict.port).write("POST /v1/completions HTTP/1.1\r\nhost: loc");
     using body = new RawClient(strict.port).write(rawPost(path, ask).subarray(0, -5));

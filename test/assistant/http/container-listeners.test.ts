@@ -14,7 +14,7 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted, forever, type Script } from "../../support/scripted-service.ts";
 
-/** Every address of 127.0.0.0/8 is this machine's: they stand for a bridge, containers and strangers. */
+/** All addresses of 127.0.0.0/8 belong to this machine: here they stand for a bridge, containers and strangers. */
 const BRIDGE = "127.0.0.2";
 const CONTAINER = "127.0.1.17";
 const STRANGER = "127.0.2.17";
@@ -44,13 +44,13 @@ interface Call {
   readonly from?: string;
   readonly to?: string;
   readonly port?: number;
-  /** Raw, so that there can be two. */
+  /** Written by hand, so that there can be two Host headers. */
   readonly headers?: readonly string[];
   readonly path?: string;
   readonly body?: unknown;
 }
 
-/** The status and the body; rejects where the connection ends without an answer. */
+/** Resolves to the status and the body; rejects if the connection ends without an answer. */
 function call(options: Call = {}): Promise<{ status: number | undefined; text: string }> {
   return new Promise((resolve, reject) => {
     const { body } = options;
@@ -80,8 +80,8 @@ function call(options: Call = {}): Promise<{ status: number | undefined; text: s
   });
 }
 
-describe("who comes in", () => {
-  test("a client of the door's networks is answered", async () => {
+describe("access to a container listener", () => {
+  test("is granted to clients in its networks", async () => {
     await doors.replace([door]);
     expect(await call()).toMatchObject({ status: 200 });
     const body = { messages: [{ role: "user", content: "hi" }] };
@@ -90,28 +90,28 @@ describe("who comes in", () => {
     expect(JSON.parse(answer.text)).toMatchObject({ object: "chat.completion" });
   });
 
-  test.each([STRANGER, "127.0.0.1", BRIDGE])("%s is closed unread", async (from) => {
+  test.each([STRANGER, "127.0.0.1", BRIDGE])("is denied for %s, whose connection is closed unread", async (from) => {
     await doors.replace([door]);
     await expect(call({ from })).rejects.toMatchObject({ code: "ECONNRESET" });
     expect(world.service.requests).toEqual([]);
   });
 
-  test("nobody does before a door is open, nor after it is closed", async () => {
+  test("is not possible before it is opened or after it is closed", async () => {
     await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
     await doors.replace([door]);
     await doors.replace([]);
     await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
 
-  test("the door is at its own address only", async () => {
+  test("is possible at its own address only", async () => {
     await doors.replace([door]);
     for (const to of ["127.0.0.1", "127.0.0.3", CONTAINER])
       await expect(call({ to })).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
 });
 
-describe("the name that a client has to use", () => {
-  test.each([[NAME], [`${NAME}:7777`], ["Models.Berth.Internal"]])("%s will do", async (host) => {
+describe("the Host header of a client", () => {
+  test.each([[NAME], [`${NAME}:7777`], ["Models.Berth.Internal"]])("may be %s", async (host) => {
     await doors.replace([door]);
     expect((await call({ headers: ["host", host] })).status).toBe(200);
   });
@@ -124,15 +124,15 @@ describe("the name that a client has to use", () => {
     ["two", ["host", NAME, "host", NAME]],
     ["a page's origin", ["host", NAME, "origin", `http://${NAME}`]],
     ["a stranger's origin", ["host", NAME, "origin", "https://example.org"]],
-  ])("%s is refused", async (_, headers) => {
+  ])("must not be %s", async (_, headers) => {
     await doors.replace([door]);
     const { status, text } = await call({ headers });
-    // Two are none of HTTP, for Node already.
+    // Node itself refuses two Host headers.
     expect([400, 403]).toContain(status);
     expect(text).not.toContain('"status":"ok"');
   });
 
-  test("is told where it is another one", async () => {
+  test("has the required name in the error", async () => {
     await doors.replace([door]);
     const { text } = await call({ headers: ["host", "localhost"] });
     expect(JSON.parse(text)).toMatchObject({
@@ -143,7 +143,7 @@ describe("the name that a client has to use", () => {
     });
   });
 
-  test("is none for the endpoint's own address", async () => {
+  test("must not be the listener's name at the endpoint's own address", async () => {
     await doors.replace([door]);
     expect((await call(own())).status).toBe(403);
     expect((await call({ ...own(), headers: ["host", "localhost"] })).status).toBe(200);
@@ -158,8 +158,8 @@ const ownDoor = (): ContainerListener => ({
   subnets: ["127.0.0.0/24"],
 });
 
-describe("a door on the endpoint's own address", () => {
-  test("adds its name to those of loopback, until it is closed", async () => {
+describe("a listener on the endpoint's own address", () => {
+  test("adds its name to those of loopback until it is closed", async () => {
     await doors.replace([ownDoor()]);
     expect((await call(own())).status).toBe(200);
     expect((await call({ ...own(), headers: ["host", "127.0.0.1"] })).status).toBe(200);
@@ -170,14 +170,14 @@ describe("a door on the endpoint's own address", () => {
     expect((await call(own())).status).toBe(403);
   });
 
-  test("is for the clients of its networks", async () => {
+  test("is open to the clients of its networks only", async () => {
     await doors.replace([ownDoor()]);
     expect((await call({ ...own(), from: CONTAINER })).status).toBe(403);
   });
 });
 
-describe("an exchange of doors", () => {
-  test("leaves connections of clients that may stay, and ends the others", async () => {
+describe("replacing the listeners", () => {
+  test("keeps connections of clients that are still allowed, and closes the others", async () => {
     world.service.script = neverEnding;
     const body = { messages: [{ role: "user", content: "hi" }], stream: true };
     const ended: string[] = [];
@@ -197,7 +197,7 @@ describe("an exchange of doors", () => {
     await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
   });
 
-  test("with an address that is refused changes nothing", async () => {
+  test("changes nothing if an address is refused", async () => {
     await doors.replace([door]);
     const wrong = { ...door, address: "0.0.0.0" };
     await expect(doors.replace([wrong])).rejects.toMatchObject({ code: "invalid_request" });
@@ -208,7 +208,7 @@ describe("an exchange of doors", () => {
     expect((await call({ from: STRANGER }).catch(() => undefined))?.status).toBeUndefined();
   });
 
-  test("with a port that is taken says so, and opens the others", async () => {
+  test("reports a port in use, and opens the other listeners", async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen({ host: "127.0.0.4", port }, resolve));
     try {
@@ -224,14 +224,14 @@ describe("an exchange of doors", () => {
     expect((await call({ to: "127.0.0.4" })).status).toBe(200);
   });
 
-  test("is made one after the other", async () => {
+  test("runs one replacement after the other", async () => {
     await Promise.all([doors.replace([door]), doors.replace([]), doors.replace([door])]);
     expect((await call()).status).toBe(200);
   });
 });
 
-describe("a client in a container that leaves", () => {
-  test.each([false, true])("ends what it asked for, streamed: %s", async (stream) => {
+describe("a client in a container that disconnects", () => {
+  test.each([false, true])("ends its request, streamed: %s", async (stream) => {
     world.service.script = neverEnding;
     await doors.replace([door]);
     const socket = connect({ host: BRIDGE, port, localAddress: CONTAINER, allowHalfOpen: true });
@@ -241,14 +241,14 @@ describe("a client in a container that leaves", () => {
       `POST /v1/chat/completions HTTP/1.1\r\nhost: ${NAME}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
     await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
-    // As seen from here, a process that dies looks like this; its end is in a network of its own.
+    // From this end, a process that dies looks the same; its end is in another network namespace.
     socket.end();
     await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
     socket.destroy();
   });
 });
 
-test("at the end of the endpoint what is under way by a door ends too", async () => {
+test("closing the endpoint ends requests of container listeners, too", async () => {
   world.service.script = neverEnding;
   await doors.replace([door]);
   const body = { messages: [{ role: "user", content: "hi" }] };

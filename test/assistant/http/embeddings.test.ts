@@ -15,7 +15,7 @@ afterEach(() => world[Symbol.asyncDispose]());
 
 const model = "hub/org/embedder:q8";
 
-test("has what the contract says; floats where nothing is asked for", async () => {
+test("has the documented members, and floats by default", async () => {
   const response = await world.post("/v1/embeddings", { model, input: "abc" });
   expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
   expect(await response.json()).toEqual({
@@ -26,7 +26,7 @@ test("has what the contract says; floats where nothing is asked for", async () =
   });
 });
 
-test("base64, which the openai client asks for, equals floats bit for bit, in the order of the texts", async () => {
+test("base64, the openai client's format, equals the floats bit for bit, in the order of the texts", async () => {
   const input = Array.from({ length: 300 }, (_, index) =>
     String.fromCodePoint(65 + index).repeat(index + 1),
   );
@@ -44,7 +44,7 @@ test("base64, which the openai client asks for, equals floats bit for bit, in th
   expect(bytes.readFloatLE(4)).toBe(unitVector("a")[1]);
 });
 
-test("dimensions are honoured: fewer of them, and of length 1 again", async () => {
+test("dimensions shorten the vectors, which have length 1 again", async () => {
   const whole = unitVector("abc");
   const { data } = await world.openai.embeddings.create({ model, input: "abc", dimensions: 3 });
   const vector = [...(data[0]?.embedding ?? [])];
@@ -65,7 +65,7 @@ test.each([model, undefined])(
       400,
       { error: { param: "dimensions" } },
     ]);
-    // What is known of the model is asked before anything is computed.
+    // A known length is checked before anything is computed.
     expect(world.service.embeds).toHaveLength(name === undefined ? 1 : 0);
   },
 );
@@ -92,7 +92,7 @@ test.each<[unknown, string]>([
   expect(world.service.embeds).toEqual([]);
 });
 
-test("other parameters are judged as elsewhere", async () => {
+test("other parameters are checked as on the other routes", async () => {
   const wrong = await world.post("/v1/embeddings", { input: "a", encoding_format: "hex" });
   expect(await wrong.json()).toMatchObject({ error: { param: "encoding_format" } });
   const cut = await world.post("/v1/embeddings", { input: "a", truncate: true });
@@ -112,7 +112,7 @@ test("other parameters are judged as elsewhere", async () => {
   ]);
 });
 
-test("an error says which text is to blame; the ledger's is 503", async () => {
+test("an error names the text that caused it, and a ledger error is 503", async () => {
   world.service.embedder = () =>
     Promise.reject(new AssistantError("context_length_exceeded", "9 of 8", { param: "texts[3]" }));
   const long = await world.post("/v1/embeddings", { input: ["a"] });
@@ -122,7 +122,7 @@ test("an error says which text is to blame; the ledger's is 503", async () => {
   expect([refused.status, refused.headers.get("x-should-retry")]).toEqual([503, "false"]);
 });
 
-test("a client that goes away ends the work", async () => {
+test("a client that disconnects ends the work", async () => {
   let ended = 0;
   world.service.embedder = (_request, signal) => forever(signal).finally(() => (ended += 1));
   const leaving = new AbortController();

@@ -27,7 +27,7 @@ afterEach(() => world[Symbol.asyncDispose]());
 
 const body = { messages: [{ role: "user", content: "my secret" }], user: "ann" };
 
-test("health has status, engine and version, and says when the ledger stands in the way", async () => {
+test("health has status, engine and version, and is degraded while the ledger fails", async () => {
   const health = async () => (await fetch(`${world.url}/health`)).json();
   expect(await health()).toEqual({
     status: "ok",
@@ -43,7 +43,7 @@ test("health has status, engine and version, and says when the ledger stands in 
   });
 });
 
-test("a model that has failed says why, others do not", async () => {
+test("only a failed model has an error", async () => {
   const [model] = world.service.known;
   if (model) world.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
   const list: unknown = await (await fetch(`${world.url}/v1/models`)).json();
@@ -51,7 +51,7 @@ test("a model that has failed says why, others do not", async () => {
   expect(JSON.stringify(list).match(/"error"/g)).toHaveLength(1);
 });
 
-test("models are listed as the contract says, and found by id and alias, slashes included", async () => {
+test("models are listed as documented, and found by id and alias, even with slashes", async () => {
   const list = await world.openai.models.list();
   expect(list.object).toBe("list");
   expect(list.data).toMatchObject([
@@ -59,7 +59,7 @@ test("models are listed as the contract says, and found by id and alias, slashes
     { id: "hub/org/embedder:q8", object: "model", created: 1_700_000_001, owned_by: "berth" },
   ]);
   for (const name of ["hub/org/embedder:q8", "tiny", "default"]) {
-    // The client escapes the slashes; others write them.
+    // This client escapes the slashes; others do not.
     const model = await world.openai.models.retrieve(name);
     const plain = await (await fetch(`${world.url}/v1/models/${name}`)).json();
     expect(plain).toEqual(model);
@@ -104,7 +104,7 @@ test("metrics count requests by route and status, tokens by model, and errors of
   }
 });
 
-test("the log has every request and nothing of a prompt; what nobody expected is an error", async () => {
+test("the log has every request without its prompt, and unexpected errors at level error", async () => {
   await (await world.post("/v1/chat/completions", { ...body, odd: 1 })).text();
   await expect
     .poll(() => lines.filter(({ level }) => level === "info"), SHORT_WAIT)

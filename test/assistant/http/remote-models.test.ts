@@ -31,7 +31,7 @@ const routes = [
   ["/v1/embeddings", { input: "hi" }],
 ] as const;
 
-/** What either side was asked last, whichever it was. */
+/** The last request to either side. */
 function asked(): {
   readonly isRemote: boolean;
   readonly egress: unknown;
@@ -50,25 +50,25 @@ const stray = { user: "ann", store: true, metadata: { a: "b" }, colour: "red", m
 const sent = { user: "ann", store: true, metadata: { a: "b" }, colour: "red" };
 
 describe.each(routes)("on %s", (path, body) => {
-  test("what only a provider may know goes to a remote model", async () => {
+  test("parameters that only a provider may know are sent to a remote model", async () => {
     const response = await world.post(path, { ...body, ...stray, model: remoteModel });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toEqual({ isRemote: true, egress: undefined, further: sent });
   });
 
-  test("it goes along where any model of a name is remote", async () => {
+  test("they are sent if any model of an alias is remote", async () => {
     const response = await world.post(path, { ...body, ...stray, model: "both" });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toEqual({ isRemote: false, egress: undefined, further: sent });
   });
 
-  test.each([undefined, "tiny", "here"])("nothing is different for %j", async (model) => {
+  test.each([undefined, "tiny", "here"])("a request for %j is not affected", async (model) => {
     const response = await world.post(path, { ...body, ...stray, model });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, "colour"]);
     expect(asked()).toEqual({ isRemote: false, egress: undefined, further: undefined });
   });
 
-  test("svc_scopes are what is in the request, beside the prompt", async () => {
+  test("svc_scopes declares data classes in addition to the prompt", async () => {
     const scopes = ["files", "memory", "files"];
     await world.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
     expect(asked().egress).toEqual({ classes: ["prompt", "files", "memory"], allowedOnce: [] });
@@ -98,7 +98,7 @@ describe.each(routes)("on %s", (path, body) => {
   });
 });
 
-test("keys of messages, and options of a stream that is none, are told as ignored", async () => {
+test("unknown members of messages, and stream options without a stream, are reported as ignored", async () => {
   const response = await world.post("/v1/chat/completions", {
     messages: [{ ...chat.messages[0], mood: 3 }],
     model: remoteModel,
@@ -109,7 +109,7 @@ test("keys of messages, and options of a stream that is none, are told as ignore
   expect(asked().further).toEqual({ colour: "red" });
 });
 
-test("no parameter has the name of an object's own members", async () => {
+test("a parameter with the name of a built-in object member is not special", async () => {
   const text = `{"messages":[{"role":"user","content":"x"}],"model":"${remoteModel}","constructor":1,"toString":2}`;
   expect((await world.post("/v1/chat/completions", text)).status).toBe(200);
   expect(Object.entries(asked().further ?? {})).toEqual([
@@ -118,7 +118,7 @@ test("no parameter has the name of an object's own members", async () => {
   ]);
 });
 
-test.each(["tiny", remoteModel])("an image is refused for %s, in the same words", async (model) => {
+test.each(["tiny", remoteModel])("an image is refused for %s with the same message", async (model) => {
   const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
   const response = await world.post("/v1/chat/completions", {
     model,
@@ -137,7 +137,7 @@ test.each(["tiny", remoteModel])("an image is refused for %s, in the same words"
   expect([...remote.requests, ...world.service.requests]).toEqual([]);
 });
 
-test("both sides' models are listed, and found by their ids", async () => {
+test("the models of both sides are listed, and found by their ids", async () => {
   remote.known = [
     {
       id: remoteModel,
@@ -156,7 +156,7 @@ test("both sides' models are listed, and found by their ids", async () => {
   for (const { id } of data) expect((await world.openai.models.retrieve(id)).id).toBe(id);
 });
 
-test("a remote model that takes long to its first word keeps its client waiting with comments", async () => {
+test("a slow remote model keeps its client waiting with comments", async () => {
   await world[Symbol.asyncDispose]();
   world = await startInferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
   const gate = new Gate();

@@ -17,7 +17,7 @@ const MIB = 2 ** 20;
 const everything =
   "there is /health, /metrics, /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models";
 
-/** Status, headers and body of one request whose lines a test writes itself. */
+/** Status, headers and body of the answer to a request whose lines the test writes itself. */
 async function raw(lines: readonly string[], body: string | Buffer = "") {
   using client = new RawClient(world.port);
   client.write(`${[...lines, "connection: close"].join("\r\n")}\r\n\r\n`).write(body);
@@ -25,7 +25,7 @@ async function raw(lines: readonly string[], body: string | Buffer = "") {
   return { status: Number(head.split(" ")[1]), head: head.toLowerCase(), body: rest };
 }
 
-/** A request of a given length: one message, with a text to fill it up. */
+/** Builds a request of a given length: one message, padded with text. */
 function askOf(bytes: number): string {
   const empty = JSON.stringify({ messages: [{ role: "user", content: "" }] });
   return empty.replace('""', `"${"x".repeat(bytes - empty.length)}"`);
@@ -41,7 +41,7 @@ describe("the Host header", () => {
     "localhost.",
     "[::1]",
     "[::1]:7777",
-  ])("%s is of this machine", async (host) => {
+  ])("%s names this machine", async (host) => {
     expect((await raw(["GET /health HTTP/1.1", `host: ${host}`])).status).toBe(200);
   });
 
@@ -55,7 +55,7 @@ describe("the Host header", () => {
     "user@127.0.0.1",
     "127.0.0.1:x",
     "",
-  ])("%j is not, on any path", async (host) => {
+  ])("%j is refused on every path", async (host) => {
     for (const target of ["/health", "/v1/models", "/metrics", "/nothing"]) {
       const { status, body } = await raw([`GET ${target} HTTP/1.1`, `host: ${host}`]);
       expect(status).toBe(403);
@@ -63,7 +63,7 @@ describe("the Host header", () => {
     }
   });
 
-  test("may not be missing, or stand twice", async () => {
+  test("must be present exactly once", async () => {
     expect((await raw(["GET /health HTTP/1.1"])).status).toBe(400);
     expect((await raw(["GET /health HTTP/1.0"])).status).toBe(403);
     const twice = await raw(["GET /health HTTP/1.1", "host: localhost", "host: example.com"]);
@@ -103,13 +103,13 @@ describe("the Origin header", () => {
     },
   );
 
-  test("a refusal can be read by a page of this machine too", async () => {
+  test("a refusal is readable for a page of this machine", async () => {
     const response = await world.post(path, "{", { origin: "http://localhost:3000" });
     expect(response.status).toBe(400);
     expect(response.headers.get("access-control-allow-origin")).toBe("http://localhost:3000");
   });
 
-  test("a preflight allows what it asks for", async () => {
+  test("a preflight allows the requested method and headers", async () => {
     const response = await fetch(`${world.url}${path}`, {
       method: "OPTIONS",
       headers: {
@@ -136,7 +136,7 @@ describe("paths and methods", () => {
     ["POST", "/health", "GET, HEAD, OPTIONS"],
     ["PUT", "//v1/models/", "GET, HEAD, OPTIONS"],
     ["PROPFIND", "/metrics", "GET, HEAD, OPTIONS"],
-  ])("%s %s is 405, and Allow says what there is", async (method, target, allow) => {
+  ])("%s %s is 405, with the allowed methods in Allow", async (method, target, allow) => {
     const { status, head } = await raw([`${method} ${target} HTTP/1.1`, "host: localhost"]);
     expect(status).toBe(405);
     expect(head).toContain(`allow: ${allow.toLowerCase()}`);
@@ -150,7 +150,7 @@ describe("paths and methods", () => {
     "/V1/chat/completion",
     "/v1/embeddings/x",
     "/health/x",
-  ])("there is nothing at %s, whatever is sent there", async (target) => {
+  ])("%s does not exist, whatever is sent there", async (target) => {
     const response = await world.post(target, "no JSON", { "content-type": "text/plain" });
     expect(response.status).toBe(404);
     expect(await response.json()).toEqual({
@@ -174,7 +174,7 @@ describe("paths and methods", () => {
     ["/models?limit=5", "it is at /v1/models; the base URL of a client ends in /v1"],
     ["/v1/responses", "there is no Responses API here; set the client to chat completions"],
     ["/api/chat", "this is not Ollama's API; use a client of OpenAI's"],
-  ])("what is asked for at %s is told where it is, or that it is not", async (target, instead) => {
+  ])("a request for %s is told the right path, or that there is none", async (target, instead) => {
     const response = await world.post(target, {});
     expect(response.status).toBe(404);
     const body = JSON.stringify(await response.json());
@@ -188,7 +188,7 @@ describe("paths and methods", () => {
     }
   });
 
-  test("OPTIONS without a page tells the methods", async () => {
+  test("OPTIONS without a page returns the methods", async () => {
     const response = await fetch(`${world.url}/v1/models`, { method: "OPTIONS" });
     expect([response.status, response.headers.get("allow")]).toEqual([204, "GET, HEAD, OPTIONS"]);
     const all = await raw(["OPTIONS * HTTP/1.1", "host: localhost"]);
@@ -196,12 +196,12 @@ describe("paths and methods", () => {
     expect((await fetch(`${world.url}/nothing`, { method: "OPTIONS" })).status).toBe(404);
   });
 
-  test("a path with a broken escape is a wrong request", async () => {
+  test("a path with an invalid escape is an invalid request", async () => {
     const { status, body } = await raw(["GET /v1/models/%zz HTTP/1.1", "host: localhost"]);
     expect([status, JSON.parse(body).error.code]).toEqual([400, "invalid_request"]);
   });
 
-  test("the id of a request comes back, and is made up where it is unfit for a log", async () => {
+  test("a request's id is returned, and replaced if it is not safe for a log", async () => {
     const own = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a-1.b" } });
     expect(own.headers.get("x-request-id")).toBe("a-1.b");
     const odd = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a b" } });
@@ -210,7 +210,7 @@ describe("paths and methods", () => {
 });
 
 describe("a body", () => {
-  test("of 4 MiB is taken, one more byte is not, and the connection stays", async () => {
+  test("of 4 MiB is accepted, one more byte is refused, and the connection stays open", async () => {
     const whole = await world.post(path, askOf(4 * MIB));
     expect(whole.status).toBe(200);
     using client = new RawClient(world.port);
@@ -225,7 +225,7 @@ describe("a body", () => {
     expect(world.service.requests).toHaveLength(2);
   });
 
-  test("of chunks that is too large is refused as well", async () => {
+  test("in chunks that is too large is refused as well", async () => {
     const response = await fetch(`${world.url}${path}`, {
       method: "POST",
       headers: { "content-type": "application/json" },
@@ -247,7 +247,7 @@ describe("a body", () => {
     expect(await response.json()).toMatchObject({ error: { code: "unsupported_media_type" } });
   });
 
-  test("without a type, or packed, is 415", async () => {
+  test("without a type, or compressed, is 415", async () => {
     const body = askOf(100);
     const lines = [`POST ${path} HTTP/1.1`, "host: localhost", `content-length: ${body.length}`];
     expect((await raw(lines, body)).status).toBe(415);
@@ -267,7 +267,7 @@ describe("a body", () => {
     ["is an array", "[]", "the body has to be a JSON object"],
     ["is null", "null", "the body has to be a JSON object"],
     ["is empty", "", "the request needs a body"],
-  ])("that %s is a wrong request", async (_, body, message) => {
+  ])("that %s is an invalid request", async (_, body, message) => {
     for (const target of [path, "/v1/completions", "/v1/embeddings"]) {
       using client = new RawClient(world.port);
       client.write(rawPost(target, body, { connection: "close" }));
@@ -279,7 +279,7 @@ describe("a body", () => {
     expect(world.service.requests).toEqual([]);
   });
 
-  test("that is refused is not quoted in the answer", async () => {
+  test("is not quoted in the answer that refuses it", async () => {
     const response = await world.post(path, '{"messages": "my secret" oops}');
     expect(await response.text()).not.toContain("secret");
   });

@@ -13,7 +13,7 @@ afterEach(() => world[Symbol.asyncDispose]());
 
 const path = "/v1/chat/completions";
 
-/** Byte for byte as version 1.5 of @langchain/openai writes a turn with a tool's result. */
+/** The exact body that version 1.5 of @langchain/openai sends for a turn with a tool's result. */
 const langchainTurn =
   '{"model":"tiny","stream":false,"tools":[{"type":"function","function":{"name":"weather",' +
   '"description":"w","parameters":{"$schema":"https://json-schema.org/draft/2020-12/schema",' +
@@ -23,7 +23,7 @@ const langchainTurn =
   '{"name":"weather","arguments":"{\\"city\\":\\"Bern\\"}"}}]},{"role":"tool","content":"20 in Bern",' +
   '"name":"weather","tool_call_id":"call_f1"}]}';
 
-/** As version 0.20 of the Agents SDK does. */
+/** The body that version 0.20 of the Agents SDK sends. */
 const agentsTurn =
   '{"model":"tiny","messages":[{"content":"i","role":"system"},{"role":"user","content":"hi"},' +
   '{"role":"assistant","content":null,"tool_calls":[{"id":"call_d3","type":"function","function":' +
@@ -37,7 +37,7 @@ const agentsTurn =
 test.each([
   ["LangChain", langchainTurn, "20 in Bern"],
   ["the Agents SDK", agentsTurn, "20"],
-])("a tool's result comes back from %s", async (_, body, content) => {
+])("a tool's result is accepted from %s", async (_, body, content) => {
   const response = await world.post(path, body);
   expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
   const [prompt] = world.service.requests[0]?.prompts ?? [];
@@ -54,7 +54,7 @@ describe("a schema at response_format.schema", () => {
     additionalProperties: false,
   };
 
-  /** Instructor's mode JSON_SCHEMA and llama-server's own examples write the one, Together the other. */
+  /** Instructor's mode JSON_SCHEMA and llama-server's examples use one type, Together the other. */
   test.each(["json_object", "json_schema"])("is enforced with type %s", async (type) => {
     const body = {
       model: "tiny",
@@ -67,7 +67,7 @@ describe("a schema at response_format.schema", () => {
     expect(world.service.requests[0]?.guide).toMatchObject({ kind: "json_schema", schema });
   });
 
-  test("is what an error about it names", async () => {
+  test("is named in an error about it", async () => {
     // oxlint-disable-next-line require-yield
     world.service.script = function* () {
       throw new AssistantError("unsupported_schema", "no", { param: "guide.schema" });
@@ -84,7 +84,7 @@ describe("a schema at response_format.schema", () => {
 describe("the role of a streamed answer", () => {
   const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
 
-  /** The AI SDK tells its user that a text has begun when it sees any content. */
+  /** The AI SDK reports the start of a text when it receives any content. */
   test.each([
     [{ tools, tool_choice: "required" }, null],
     [{ tools, tool_choice: { type: "function", function: { name: "f" } } }, null],

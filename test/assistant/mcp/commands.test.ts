@@ -59,20 +59,20 @@ function commands(dir: string): Record<string, AppCommand> {
   };
 }
 
-it("starts an app that comes with Berth when it is called for, once for all who call", async () => {
+it("starts an app of Berth on demand, once for all callers", async () => {
   const calls = Array.from({ length: 10 }, () => world.call(APP, "list_notes", {}, true));
   for (const call of calls) expect((await call).structured).toEqual({ notes: [] });
   expect(pids).toHaveLength(1);
 });
 
-it("leaves an app that died where it is until it is called for again", async () => {
+it("starts an app that crashed again only on the next call", async () => {
   await world.call(APP, "create_note", { title: "a", body: "" }, true);
   const [pid = 0] = pids;
   process.kill(pid, "SIGKILL");
   await expect.poll(() => world.apps.isConnected(APP)).toBe(false);
   await expect.poll(() => endings).toMatchObject([{ app: APP, signal: "SIGKILL" }]);
   expect(pids).toHaveLength(1);
-  // Its socket file is still there, and nobody behind it.
+  // Its socket file still exists, without a listener.
   await access(join(world.socketsDir, `${APP}.sock`));
   expect((await world.call(APP, "list_notes", {}, true)).structured).toMatchObject({
     notes: [{ title: "a" }],
@@ -80,7 +80,7 @@ it("leaves an app that died where it is until it is called for again", async () 
   expect(pids).toHaveLength(2);
 });
 
-it("ends them with the daemon, also one that does not want to", async () => {
+it("stops its apps with the daemon, even one that ignores SIGTERM", async () => {
   await world.call(APP, "list_notes", {}, true);
   const stubborn = getToolAppError(world.call("org.example.Stubborn", "x", {}, true));
   await expect.poll(() => pids.length).toBe(2);
@@ -90,20 +90,20 @@ it("ends them with the daemon, also one that does not want to", async () => {
   expect(pids.filter(isProcessAlive)).toEqual([]);
 });
 
-it("one that ends before it listens is app_unavailable at once, and the log has its last words", async () => {
+it("reports an app that exits before it listens as app_unavailable, with its last output in the log", async () => {
   const failure = await getToolAppError(world.call("org.example.Broken", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("ended before it listened");
   await expect.poll(() => endings).toMatchObject([{ code: 3, said: "it is broken" }]);
 });
 
-it("one that cannot be started is app_unavailable, without the program's path", async () => {
+it("reports an app that cannot be started as app_unavailable, without the program's path", async () => {
   const failure = await getToolAppError(world.call("org.example.Missing", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).not.toContain("nonexistent");
 });
 
-it("ends their standard input first, by which they may end themselves", async () => {
+it("closes an app's standard input first, so that it can exit by itself", async () => {
   const waiting = getToolAppError(world.call("org.example.Idle", "x", {}, true));
   await expect.poll(() => pids.length).toBe(1);
   const over = join(world.dir, "over");
@@ -112,13 +112,13 @@ it("ends their standard input first, by which they may end themselves", async ()
   await expect.poll(() => readFile(over, "utf8")).toBe("over\n");
 });
 
-it("is not asked of an app whose manifest does not say that it may be started", async () => {
+it("does not start an app whose manifest does not allow it", async () => {
   const failure = await getToolAppError(world.call(APP, "list_notes", {}, false));
   expect(failure.code).toBe("app_unavailable");
   expect(pids).toEqual([]);
 });
 
-it("says so where nothing knows the app", async () => {
+it("reports an app that no starter knows", async () => {
   const failure = await getToolAppError(world.call("org.example.Unknown", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("knows how to start it");

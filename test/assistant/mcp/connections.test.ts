@@ -28,14 +28,14 @@ async function open(limits: Partial<McpLimits> = {}, clock?: VirtualClock): Prom
   return world;
 }
 
-/** Closes at each call. */
+/** An app that closes the connection at each call. */
 const dying: RawScript = (message, peer) => {
   if (message.method !== "tools/call") return undefined;
   peer.socket.destroy();
   return "handled";
 };
 
-it("leaves an app alone that fails again and again, for longer each time", async () => {
+it("backs off from an app that fails repeatedly, for longer each time", async () => {
   const clock = new VirtualClock();
   await open({ failuresBeforeBackoff: 3, backoffMs: 1_000, backoffMsMax: 3_000 }, clock);
   const app = await world.startRawApp(APP, dying);
@@ -59,7 +59,7 @@ it("leaves an app alone that fails again and again, for longer each time", async
   for (let round = 0; round < 3; round += 1) expect(await fail()).toBe("transport_closed");
 });
 
-it("counts a connection that is lost once, however many calls were on it", async () => {
+it("counts a lost connection once, however many calls used it", async () => {
   await open({ failuresBeforeBackoff: 2 });
   const app = await world.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
@@ -72,7 +72,7 @@ it("counts a connection that is lost once, however many calls were on it", async
   expect((await world.call(APP, "echo")).isError).toBe(false);
 });
 
-it("refuses calls above what one app may have under way", async () => {
+it("refuses calls above an app's limit of concurrent calls", async () => {
   await open({ callsMax: 4 });
   const app = await world.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
@@ -86,7 +86,7 @@ it("refuses calls above what one app may have under way", async () => {
   await Promise.all(held);
 });
 
-it("cuts an app off that does not read", async () => {
+it("disconnects an app that does not read", async () => {
   await open({ outgoingBytesMax: MIB });
   await world.startRawApp(APP, (message, peer) => {
     if (message.method === "tools/list") peer.socket.pause();
@@ -101,7 +101,7 @@ it("cuts an app off that does not read", async () => {
   expect(codes).toEqual(["transport_closed", "transport_closed", "transport_closed"]);
 });
 
-it("closes a connection that nobody has used for a while, and opens it on demand", async () => {
+it("closes an idle connection after a while, and opens it on demand", async () => {
   const clock = new VirtualClock();
   await open({ idleTimeoutMs: 60_000 }, clock);
   const app = await world.startRawApp(APP);
@@ -117,7 +117,7 @@ it("closes a connection that nobody has used for a while, and opens it on demand
   expect(app.connections).toBe(2);
 });
 
-it("asks for the list once, by whomever it is wanted", async () => {
+it("requests the list of tools once for all concurrent callers", async () => {
   await open();
   const app = await world.startRawApp(APP);
   await Promise.all(Array.from({ length: 20 }, () => world.call(APP, "echo")));
@@ -125,7 +125,7 @@ it("asks for the list once, by whomever it is wanted", async () => {
   expect(app.methods.filter((name) => name === "tools/list")).toHaveLength(1);
 });
 
-it("one caller that gives up takes nothing from another", async () => {
+it("one caller's abort does not affect another", async () => {
   await open();
   await world.startRawApp(APP);
   const address = { appId: APP, isActivatable: false };
@@ -137,7 +137,7 @@ it("one caller that gives up takes nothing from another", async () => {
   expect(await second).toBeDefined();
 });
 
-it("takes only a folder and a socket that are this user's alone", async () => {
+it("accepts only a directory and a socket that belong to this user alone", async () => {
   await open();
   const reason = async () => {
     const failure = await getToolAppError(world.call(APP, "echo"));
@@ -162,7 +162,7 @@ it("takes only a folder and a socket that are this user's alone", async () => {
   expect(await reason()).toContain("not a folder of this user");
 });
 
-it("a name that leads elsewhere, or is too long for a socket, is refused", async () => {
+it("a name that leads to another directory, or is too long for a socket, is refused", async () => {
   await open();
   await mkdir(world.socketsDir, { recursive: true, mode: 0o700 });
   for (const appId of ["../evil", "a/b", "", ".", "a..b", "a\0b", `org.${"x".repeat(200)}`]) {
@@ -176,7 +176,7 @@ it("a socket that a crash left behind is app_unavailable", async () => {
   await open();
   const app = await RawApp.start(world.socketsDir, APP);
   const path = join(world.socketsDir, `${APP}.sock`);
-  // What a listener that is closed takes away, one that was killed does not.
+  // A listener removes its socket file when it is closed, but not when it is killed.
   const kept = `${path}.kept`;
   await rename(path, kept);
   await app[Symbol.asyncDispose]();
@@ -184,7 +184,7 @@ it("a socket that a crash left behind is app_unavailable", async () => {
   expect((await getToolAppError(world.call(APP, "echo"))).message).toContain("is not running");
 });
 
-it("ends what is under way when it is disposed, and begins nothing after", async () => {
+it("ends calls in progress when it is disposed, and starts none afterwards", async () => {
   await open();
   const app = await world.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
@@ -198,13 +198,13 @@ it("ends what is under way when it is disposed, and begins nothing after", async
   expect(after.message).toContain("ending");
 });
 
-it("keeps nothing of connections that are over", async () => {
+it("keeps nothing of closed connections", async () => {
   await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
   const app = await world.startRawApp(APP);
   const round = async () => {
     await world.call(APP, "echo");
     app.disconnect();
-    // Not expect.poll, which keeps something of each of its calls itself.
+    // Not expect.poll, which keeps memory for each of its own calls.
     while (world.apps.isConnected(APP)) await nextTurn();
     app.received.length = 0;
   };
@@ -213,7 +213,7 @@ it("keeps nothing of connections that are over", async () => {
   for (let done = 0; done < ROUNDS; done += 1) await round();
   expect(app.connections).toBe(ROUNDS + 50);
   expect(await descriptors()).toBeLessThanOrEqual(before.fds + 2);
-  // A connection with its client weighs about 40 KiB: one kept in five would show.
+  // A connection with its client takes about 40 KiB: a leak of one in five would show.
   expect(heapUsed() - before.heap).toBeLessThan(2 * MIB);
 });
 
@@ -230,7 +230,7 @@ it("keeps nothing of lines that were too long", async () => {
   heapUsed();
   const before = process.memoryUsage().arrayBuffers;
   for (let done = 0; done < 20; done += 1) expect(await fail()).toBe("result_too_large");
-  // The memory of buffers that are garbage is given back some time after.
+  // The memory of unreachable buffers is released with a delay.
   const kept = () => {
     heapUsed();
     return process.memoryUsage().arrayBuffers - before;
@@ -242,7 +242,7 @@ async function descriptors(): Promise<number> {
   return (await readdir("/proc/self/fd")).length;
 }
 
-/** After all that is garbage has gone. */
+/** Memory after garbage collection. */
 function heapUsed(): number {
   setFlagsFromString("--expose-gc");
   const collect: unknown = runInNewContext("gc");

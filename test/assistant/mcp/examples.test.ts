@@ -29,7 +29,7 @@ async function manifestOf(file: string): Promise<AppManifest> {
   return manifest;
 }
 
-/** What the app says of its tools, for each that the manifest declares. */
+/** The app's own description of its tools, for each tool that the manifest declares. */
 async function expectDeclared(manifest: AppManifest): Promise<void> {
   expect(manifest.tools.length).toBeGreaterThan(4);
   for (const tool of manifest.tools) {
@@ -55,7 +55,7 @@ function fieldOf(value: unknown, field: string): unknown {
   return typeof value === "object" && value !== null ? Reflect.get(value, field) : undefined;
 }
 
-/** The compensation that the manifest has for a call. */
+/** Returns the compensation that the manifest declares for a call. */
 function compensation(
   manifest: AppManifest,
   name: string,
@@ -110,7 +110,7 @@ describe("the notes app", () => {
     expect(properties).toMatchObject({ title: { maxLength: 120 }, body: { maxLength: 4000 } });
   });
 
-  it("keeps notes, and takes back what was done to them", async () => {
+  it("stores notes, and undoes its changes", async () => {
     await start();
     const [milk, bread] = [
       { title: "Milk", body: "two bottles" },
@@ -144,7 +144,7 @@ describe("the notes app", () => {
     expect(await titles()).toEqual(["Bread"]);
   });
 
-  it("says what is wrong with a call", async () => {
+  it("reports what is wrong with a call", async () => {
     await start();
     const missing = await world.call(id, "read_note", { id: "gone" });
     expect(missing.isError).toBe(true);
@@ -154,7 +154,7 @@ describe("the notes app", () => {
     expect(await titles()).toEqual([]);
   });
 
-  it("keeps every note of many calls at once, through a crash", async () => {
+  it("keeps every note of many concurrent calls, even through a crash", async () => {
     const app = await start();
     const numbers = Array.from({ length: 24 }, (_, index) => String(index));
     await Promise.all(numbers.map((title) => call("create_note", { title, body: "" })));
@@ -166,7 +166,7 @@ describe("the notes app", () => {
     expect(JSON.parse(await readFile(file, "utf8"))).toHaveLength(24);
   });
 
-  it("runs once, and takes its socket away when it ends", async () => {
+  it("runs only once, and removes its socket when it exits", async () => {
     const app = await start();
     await expect(start()).rejects.toThrow("is running already");
     await app[Symbol.asyncDispose]();
@@ -195,7 +195,7 @@ describe("the bridge to an MCP server of another package", () => {
     );
   }
 
-  it("brings the tools of the server, as the manifest beside it declares them", async () => {
+  it("offers the tools of the server as the manifest declares them", async () => {
     await start();
     const manifest = await manifestOf("mcp-bridge/org.example.Memory.json");
     await expectDeclared(manifest);
@@ -215,7 +215,7 @@ describe("the bridge to an MCP server of another package", () => {
     });
   });
 
-  it("ends the server with the connection, and with itself", async () => {
+  it("stops the server when the connection or the bridge ends", async () => {
     const app = await start();
     await world.call(id, "read_graph");
     await app[Symbol.asyncDispose]();
@@ -230,7 +230,7 @@ describe("the bridge to an MCP server of another package", () => {
     await expect.poll(() => app.stderr.join("\n")).toContain("could not be started");
   });
 
-  it("prints a manifest in which nothing is trusted yet", async () => {
+  it("prints a manifest in which no tool is trusted yet", async () => {
     await start();
     const environment = {
       PATH: process.env["PATH"],

@@ -12,7 +12,7 @@ beforeEach(async () => {
   world = await McpHarness.open();
 });
 
-/** For what is to run out of time; everything else has all the time of a busy machine. */
+/** For tests of timeouts; all others use a limit that is long enough for a busy machine. */
 async function hurry(limits: Partial<McpLimits>): Promise<void> {
   await world[Symbol.asyncDispose]();
   world = await McpHarness.open({ limits });
@@ -22,7 +22,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-/** Polite but for the calls. */
+/** An app that behaves correctly except for its calls. */
 function onCall(reaction: (call: RawMessage, peer: RawPeer) => void): RawScript {
   return (message, peer) => {
     if (message.method !== "tools/call") return undefined;
@@ -31,8 +31,8 @@ function onCall(reaction: (call: RawMessage, peer: RawPeer) => void): RawScript 
   };
 }
 
-describe("greeting an app", () => {
-  it("one that takes the connection and says nothing is a timeout, and delays nobody else", async () => {
+describe("initialising an app", () => {
+  it("that accepts the connection and stays silent is a timeout, and delays no other app", async () => {
     await hurry({ probeTimeoutMs: 100, handshakeTimeoutMs: 2_000 });
     await world.startRawApp(APP, () => "handled");
     await world.startRawApp("org.example.Quick");
@@ -42,7 +42,7 @@ describe("greeting an app", () => {
     expect((await hanging).code).toBe("timeout");
   });
 
-  it("one that closes on what it does not know is greeted in the older way", async () => {
+  it("that closes on unknown requests falls back to the older handshake", async () => {
     const app = await world.startRawApp(APP, (message, peer) => {
       if (message.method !== "server/discover") return undefined;
       peer.socket.destroy();
@@ -52,7 +52,7 @@ describe("greeting an app", () => {
     expect(app.connections).toBe(2);
   });
 
-  it("one that is silent on what it does not know is greeted in the older way", async () => {
+  it("that ignores unknown requests falls back to the older handshake", async () => {
     await hurry({ probeTimeoutMs: 100 });
     const app = await world.startRawApp(APP, (message) =>
       message.method === "server/discover" ? "handled" : undefined,
@@ -61,7 +61,7 @@ describe("greeting an app", () => {
     expect(app.connections).toBe(2);
   });
 
-  it("one that closes at once is transport_closed", async () => {
+  it("that closes at once is transport_closed", async () => {
     await world.startRawApp(APP, (_, peer) => {
       peer.socket.destroy();
       return "handled";
@@ -69,7 +69,7 @@ describe("greeting an app", () => {
     expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("transport_closed");
   });
 
-  it("one that offers no version of MCP is bad_result", async () => {
+  it("that supports no known version of MCP is bad_result", async () => {
     await world.startRawApp(APP, (message, peer) => {
       if (message.method !== "initialize") return undefined;
       peer.answer(message, { protocolVersion: "1999-01-01", capabilities: {}, serverInfo: {} });
@@ -78,7 +78,7 @@ describe("greeting an app", () => {
     expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("bad_result");
   });
 
-  it("one that has no tools has none", async () => {
+  it("without tools yields none", async () => {
     await world.startRawApp(APP, (message, peer) => {
       if (message.method !== "initialize") return undefined;
       peer.answer(message, {
@@ -94,7 +94,7 @@ describe("greeting an app", () => {
   });
 });
 
-describe("an app that writes what it should not", () => {
+describe("an app that writes invalid data", () => {
   const answers: readonly (readonly [string, string, (peer: RawPeer, id: unknown) => void])[] = [
     ["no JSON", "bad_result", ({ socket }) => socket.write("hello\n")],
     ["JSON that is no message", "bad_result", ({ send }) => send({ hello: 1 })],
@@ -122,12 +122,12 @@ describe("an app that writes what it should not", () => {
     );
     expect((await getToolAppError(world.call(APP, "echo"))).code).toBe(code);
     expect(app.methods.filter((method) => method === "tools/call")).toHaveLength(1);
-    // It is none the worse for it.
+    // Its connection still works.
     app.script = () => undefined;
     expect((await world.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
   });
 
-  it("a line of 4 MiB is taken, whole", async () => {
+  it("may send a line of 4 MiB", async () => {
     const text = "ä".repeat(2 * MIB - 100);
     await world.startRawApp(
       APP,
@@ -136,10 +136,10 @@ describe("an app that writes what it should not", () => {
     expect((await world.call(APP, "echo")).content).toEqual([{ type: "text", text }]);
   });
 
-  it("great depth is noticed before it is made into values", async () => {
+  it("is refused for deep nesting before the line is parsed", async () => {
     await world.startRawApp(
       APP,
-      // Cut off, it would be no JSON for whoever reads it first.
+      // A truncated line would not be JSON for the first reader.
       onCall((_, { socket }) => void socket.write(`${"[".repeat(MIB)}\n`)),
     );
     const failure = await getToolAppError(world.call(APP, "echo"));
@@ -147,7 +147,7 @@ describe("an app that writes what it should not", () => {
     expect(failure.message).toContain("nested more than 100 deep");
   });
 
-  it("a line that has no end is cut off, not kept", async () => {
+  it("is disconnected for an endless line, which is not stored", async () => {
     const piece = Buffer.alloc(MIB, "x");
     let written = 0;
     await world.startRawApp(
@@ -169,7 +169,7 @@ describe("an app that writes what it should not", () => {
     expect(written).toBeLessThan(8 * MIB);
   });
 
-  it("an app's words come as one short line", async () => {
+  it("has its messages shortened to one line", async () => {
     const message = `a\u0000b\u202Ec\n${"😀".repeat(1_000)}`;
     await world.startRawApp(
       APP,
@@ -184,7 +184,7 @@ describe("an app that writes what it should not", () => {
 });
 
 describe("an app that answers late", () => {
-  it("is told that nobody waits any more, and what it then says goes to nobody", async () => {
+  it("receives a cancellation, and its late answer is dropped", async () => {
     await hurry({ callTimeoutMs: 700 });
     const held: { call: RawMessage; peer: RawPeer }[] = [];
     const app = await world.startRawApp(
@@ -208,7 +208,7 @@ describe("an app that answers late", () => {
     expect(app.connections).toBe(1);
   });
 
-  it("is not told the caller's reason for giving up", async () => {
+  it("is not told the caller's reason for the abort", async () => {
     const app = await world.startRawApp(
       APP,
       onCall(() => {}),
@@ -226,8 +226,8 @@ describe("an app that answers late", () => {
   });
 });
 
-describe("an app that speaks unasked", () => {
-  it("is refused what it asks for", async () => {
+describe("an app that sends requests and notifications of its own", () => {
+  it("gets an error for every request", async () => {
     const asked = ["sampling/createMessage", "elicitation/create", "roots/list", "x/y", "ping"];
     const app = await world.startRawApp(
       APP,
@@ -254,7 +254,7 @@ describe("an app that speaks unasked", () => {
     ["notifications", () => ({ jsonrpc: "2.0", method: "notifications/tools/list_changed" })],
     ["requests", (id: number) => ({ jsonrpc: "2.0", id, method: "sampling/createMessage" })],
     ["answers", (id: number) => resultOf(1_000_000 + id, [])],
-  ])("is cut off when it floods with %s", async (_, message) => {
+  ])("is disconnected when it floods with %s", async (_, message) => {
     await world.startRawApp(
       APP,
       onCall((_call, { send }) => {
@@ -266,7 +266,7 @@ describe("an app that speaks unasked", () => {
     expect(failure.message).toContain("200 messages in a second");
   });
 
-  it("may say a few hundred things at once", async () => {
+  it("may send a few hundred messages at once", async () => {
     const message = { jsonrpc: "2.0", method: "notifications/message", params: { level: "info" } };
     await world.startRawApp(
       APP,
@@ -278,7 +278,7 @@ describe("an app that speaks unasked", () => {
     expect((await world.call(APP, "echo")).isError).toBe(false);
   });
 
-  it("does not get what it wants by asking in place of an answer", async () => {
+  it("cannot make requests in place of an answer", async () => {
     await world.startRawApp(APP, (message, peer) => {
       if (message.method === "server/discover") {
         peer.answer(message, {
@@ -341,7 +341,7 @@ function resultOf(id: unknown, content: readonly unknown[] | null): unknown {
   return { jsonrpc: "2.0", id, result: { content } };
 }
 
-/** An answer as it should be, but for one byte. */
+/** A valid answer, except for one byte. */
 function notUtf8(id: unknown): Buffer {
   const line = `${JSON.stringify(resultOf(id, [{ type: "text", text: "?" }]))}\n`;
   return Buffer.from(line.replace("?", "\u00FF"), "latin1");

@@ -113,7 +113,7 @@ describe("a key in a file", () => {
     ],
     [
       "a folder",
-      "is no file",
+      "is not a file",
       (file) => {
         rmSync(file);
         mkdirSync(file, { mode: 0o600 });
@@ -198,7 +198,7 @@ describe("a systemd credential", () => {
     const environment = credentialsOf("systemd");
     const { world } = await stored(new VaultHarness({ environment }));
     await world.start({ environment: {} });
-    await expectLocked(world, "systemd-credential", "is not there");
+    await expectLocked(world, "systemd-credential", "is missing");
     await world.start({ environment: credentialsOf("another") });
     await expectLocked(world, "systemd-credential", "is not the one");
     await world.start();

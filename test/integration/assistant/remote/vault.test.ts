@@ -277,7 +277,7 @@ describe("another program that writes to the database", () => {
     await clock.advance(6_000);
     expect(await late).toMatchObject({
       code: "busy",
-      message: expect.stringContaining("another program holds vault.db"),
+      message: expect.stringContaining("another program has locked vault.db"),
     });
     const patient = vault.put(openrouter, key);
     await clock.advance(1_000);
@@ -300,7 +300,7 @@ describe("disposing the vault", () => {
     expect(remainsOf(world.dir, sealed)).toEqual([]);
     await expect(vault.get(openrouter)).rejects.toMatchObject({ code: "shutting_down" });
     await expect(vault.put(openrouter, key)).rejects.toMatchObject({ code: "shutting_down" });
-    expect(() => vault.describe("openrouter")).toThrow(/ending/);
+    expect(() => vault.describe("openrouter")).toThrow(/shutting down/);
   });
 
   it("completes writes in the order of their calls", async () => {

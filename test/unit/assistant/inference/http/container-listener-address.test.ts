@@ -43,9 +43,9 @@ describe("the address of a container listener", () => {
   test.each([
     ["0.0.0.0", "not a private address"],
     ["8.8.8.8", "not a private address"],
-    ["::", "not an address of IPv4"],
-    ["localhost", "not an address of IPv4"],
-    ["", "not an address of IPv4"],
+    ["::", "not an IPv4 address"],
+    ["localhost", "not an IPv4 address"],
+    ["", "not an IPv4 address"],
     ["192.168.2.7", "not on a bridge"],
     ["10.1.2.3", "not on a bridge"],
     ["172.19.0.1", "not on a bridge"],

@@ -96,7 +96,7 @@ describe("docs/inference-api.md", () => {
 
   test("has every error after which the next model of an alias is tried", async () => {
     const text = await section("### Names of your own");
-    const list = /cannot answer now: ([^.]+)\./.exec(text)?.[1] ?? "";
+    const list = /one of these errors: ([^.]+)\./.exec(text)?.[1] ?? "";
     const goesOn = assistantErrorCodes.filter((code) =>
       getFallbackCode(new AssistantError(code, "")),
     );

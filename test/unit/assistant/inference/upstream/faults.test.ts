@@ -111,11 +111,11 @@ describe("an address without the system instance", () => {
 
   const garbage: Readonly<Record<string, Answer>> = {
     "a page of another program": (_, response) => response.end("<html>hello</html>"),
-    "no HTTP": ({ socket }) => socket.end("SSH-2.0-OpenSSH\r\n"),
+    "an answer that is not HTTP": ({ socket }) => socket.end("SSH-2.0-OpenSSH\r\n"),
     "an error without an envelope": (_, response) => response.writeHead(404).end("not here"),
-    "an event that is no JSON": (_, response) => streamed(response, "{"),
+    "an event that is not JSON": (_, response) => streamed(response, "{"),
     "an event that is a number": (_, response) => streamed(response, "1"),
-    "a choice that nobody asked for": (_, response) =>
+    "a choice that was not requested": (_, response) =>
       streamed(response, chunk({ index: 1, text: "a" })),
     "an end without all choices": (_, response) => streamed(response, word, "[DONE]"),
     "an unknown end": (_, response) => streamed(response, chunk({ finish_reason: "boredom" })),

@@ -237,8 +237,8 @@ describe("invalid answers", () => {
     "comments only": [streamed(": a\n\n"), "cut_off"],
     "an end without an answer": [streamed(done), "bad_response"],
     "a page": [streamed("<!doctype html><p>hello"), "bad_response"],
-    "an event that is no JSON": [streamed("data: {\n\n"), "bad_response"],
-    "a document that is no JSON": [streamed("{"), "bad_response"],
+    "an event that is not JSON": [streamed("data: {\n\n"), "bad_response"],
+    "a document that is not JSON": [streamed("{"), "bad_response"],
     "a document without choices": [streamed("{}"), "bad_response"],
     "an event without an end": [{ pieces: [`data: ${"x".repeat(17 * 2 ** 20)}`] }, "bad_response"],
     "an error in the middle": [

@@ -194,13 +194,13 @@ describe("embeddings", () => {
   });
 
   test.each([
-    ["too few", [item(0, [1]), item(1, [1])]],
-    ["one twice", [item(0, [1]), item(1, [1]), item(1, [1])]],
-    ["one of no text", [item(0, [1]), item(1, [1]), item(3, [1])]],
-    ["of other lengths", [item(0, [1]), item(1, [1, 0]), item(2, [1])]],
-    ["without a direction", [item(0, [0]), item(1, [1]), item(2, [1])]],
-    ["no numbers", [item(0, ["x"]), item(1, [1]), item(2, [1])]],
-    ["no vector", [item(0, {}), item(1, [1]), item(2, [1])]],
+    ["too few embeddings", [item(0, [1]), item(1, [1])]],
+    ["a duplicate index", [item(0, [1]), item(1, [1]), item(1, [1])]],
+    ["an index without a text", [item(0, [1]), item(1, [1]), item(3, [1])]],
+    ["different lengths", [item(0, [1]), item(1, [1, 0]), item(2, [1])]],
+    ["a vector of length 0", [item(0, [0]), item(1, [1]), item(2, [1])]],
+    ["items that are no numbers", [item(0, ["x"]), item(1, [1]), item(2, [1])]],
+    ["an object in place of a vector", [item(0, {}), item(1, [1]), item(2, [1])]],
   ])("%s: cannot be read", async (_, data) => {
     const world = answering(data);
     await expect(world.service.embed(request, signal)).rejects.toMatchObject({

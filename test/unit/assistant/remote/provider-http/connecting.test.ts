@@ -8,7 +8,7 @@ import { ProviderHarness } from "../../../../support/provider/provider-harness.t
 const DAY_MS = 86_400_000;
 
 it.each([
-  ["is for another name", { names: ["other.example"] }, "for another name"],
+  ["is for another host name", { names: ["other.example"] }, "for another host name"],
   ["has expired", { validUntil: new Date(Date.now() - 1_000) }, "has expired"],
   [
     "is not valid yet",
@@ -35,7 +35,7 @@ it("refuses a self-signed certificate, whatever the environment says", async () 
 
   const error = await catchAssistantError(world.open());
   expect(error).toMatchObject({ code: "unreachable" });
-  expect(error.message).toContain("vouches for its certificate");
+  expect(error.message).toContain("not signed by an authority");
   expect(world.provider.requests).toHaveLength(0);
 });
 
@@ -47,7 +47,7 @@ it("sends the name that the certificate must have", async () => {
   await using other = await ProviderHarness.start({ ...options, host: "api.other.example" });
 
   expect(await named.text()).toContain("[DONE]");
-  expect((await catchAssistantError(other.open())).message).toContain("for another name");
+  expect((await catchAssistantError(other.open())).message).toContain("for another host name");
 });
 
 it("does not use TLS with a plain server, nor plain text with a TLS server", async () => {

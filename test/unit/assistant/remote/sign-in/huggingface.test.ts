@@ -66,7 +66,7 @@ describe("signing in at a correct authorization server", () => {
     expect((await fetch(back)).status).toBe(200);
     const again = await fetch(back);
     expect(again.status).toBe(410);
-    expect(await again.text()).toContain("is over");
+    expect(await again.text()).toContain("has ended");
     expect(world.details).toEqual(["ok"]);
     expect(server.requests.filter((one) => one === "POST /token").length).toBeGreaterThan(0);
     expect(await server.accountOf(world.session.accessToken)).toBe("alice");
