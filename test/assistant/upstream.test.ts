@@ -71,7 +71,7 @@ const tools = [{ name: "add", description: "Adds.", parameters: schema }];
 
 const requests: Readonly<Record<string, GenerateRequest>> = {
   "a chat": chat,
-  "a chat in one piece": { ...chat, isStreamed: false },
+  "a chat as one document": { ...chat, isStreamed: false },
   "several choices, each with logprobs": {
     ...chat,
     n: 3,
@@ -85,7 +85,7 @@ const requests: Readonly<Record<string, GenerateRequest>> = {
     guide: { kind: "json_schema", name: undefined, schema, strict: false },
   },
   "any object": { ...chat, guide: { kind: "json_object" } },
-  "a tool that has to be called": {
+  "a required tool": {
     ...chat,
     toolChoice: { kind: "function", name: "add" },
     prompts: chat.prompts.map((prompt) => (prompt.kind === "chat" ? { ...prompt, tools } : prompt)),
@@ -128,12 +128,12 @@ function place(event: AnswerEvent): number {
 }
 
 const refused: Readonly<Record<string, GenerateRequest>> = {
-  "a model that is not there": { ...chat, model: "nobody" },
-  "a schema that cannot be had": {
+  "an unknown model": { ...chat, model: "nobody" },
+  "a schema that cannot be enforced": {
     ...chat,
     guide: { kind: "json_schema", name: undefined, schema: { not: {} }, strict: false },
   },
-  "a tool's schema that cannot be had": {
+  "a tool's schema that cannot be enforced": {
     ...chat,
     toolChoice: { kind: "required" },
     prompts: chat.prompts.map((prompt) =>

@@ -1,18 +1,18 @@
 import type { GenerateEvent } from "../../src/assistant/inference/inference-engine.ts";
 import type { TokenLogprob } from "../../src/assistant/inference/runner.ts";
 
-/** One generation as somebody sees it who takes every event at once, or stops doing so for a while. */
+/** Reads one generation and pulls every event at once, or pauses for a while. */
 export class GenerationReader {
   text = "";
   readonly logprobs: TokenLogprob[] = [];
   started: Extract<GenerateEvent, { type: "started" }> | undefined;
   end: Extract<GenerateEvent, { type: "end" }> | undefined;
   error: unknown;
-  /** The iteration is over, one way or the other. */
+  /** True when the iteration has ended, with or without an error. */
   isOver = false;
-  /** Resolves with `over`; never rejects. */
+  /** Resolves together with `over`; never rejects. */
   readonly done: Promise<void>;
-  /** Resolves when it has said something, or is over. */
+  /** Resolves after the first text or at the end. */
   readonly firstOutput: Promise<void>;
   #onFirstOutput: () => void = () => {};
   readonly #iterator: AsyncIterator<GenerateEvent>;
@@ -26,7 +26,7 @@ export class GenerationReader {
     this.done = this.#read();
   }
 
-  /** Takes no more events, after the one that is being waited for, until the result is called. */
+  /** Stops pulling after the pending event until the returned function is called. */
   pause(): () => void {
     let goOn: (() => void) | undefined;
     this.#pause = new Promise((resolve) => {
@@ -35,7 +35,7 @@ export class GenerationReader {
     return () => goOn?.();
   }
 
-  /** Goes away, as leaving a for-await loop does. */
+  /** Ends the iteration early, like leaving a for-await loop. */
   async cancel(): Promise<void> {
     await this.#iterator.return?.();
   }

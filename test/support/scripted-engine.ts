@@ -23,16 +23,16 @@ import { ScriptedRunner, type ScriptedRunnerOptions } from "./scripted-runner.ts
 export interface ScriptedEngineOptions extends ScriptedRunnerOptions {
   readonly clock: Clock;
   readonly facts?: Partial<ModelFacts>;
-  /** How long `load` takes, on the clock. */
+  /** Duration of `load` on the clock. */
   readonly loadMs?: number;
-  /** What `inspect` and `load` reject with for a file; undefined: it can be loaded. */
+  /** Returns the error of `inspect` and `load` for a file; undefined if it can be loaded. */
   readonly refuse?: (file: ModelFile) => Error | undefined;
 }
 
-/** An engine whose models say what the test wrote, take the time that it wants, and crash when told. */
+/** An engine whose models answer, take time and crash as the test says. */
 export class ScriptedEngine implements InferenceEngine {
   readonly name = "scripted";
-  /** All that were loaded, the newest last. */
+  /** All loaded models, the newest last. */
   readonly models: ScriptedModel[] = [];
   disposed = false;
   readonly #options: ScriptedEngineOptions;
@@ -104,11 +104,11 @@ export class ScriptedModel implements LoadedModel {
     return this.#model.load;
   }
 
-  /** As if its process were killed: whatever is computed fails, and `ended` says so. */
+  /** Crashes like a killed process: work in progress fails, and `ended` resolves. */
   crash(reason = "killed by SIGSEGV"): void {
     const isIdle = this.load.active === 0;
     this.runner.crash();
-    // As with a process: whoever was served hears of it first.
+    // As with a process, requests in progress fail first.
     if (isIdle) this.#onCrash({ reason });
   }
 
@@ -134,14 +134,14 @@ export class ScriptedModel implements LoadedModel {
   }
 }
 
-/** Cores that nobody else wants. */
+/** A core lease without competition. */
 export const uncontestedCores: CoreLease = {
   hold: async () => {},
   release: () => {},
   onContest: () => () => {},
 };
 
-/** The likeliest token, free text, nothing else. */
+/** The most likely token of free text, without other options. */
 export const plainSampling: Sampling = {
   temperature: 0,
   topP: 1,

@@ -26,7 +26,7 @@ const get = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 describe("a client that closes its sending half", () => {
   test.each([
     ["at once", false],
-    ["while its answer is being made", true],
+    ["while its answer is being generated", true],
   ])("%s gets its answer, streamed or not", async (_, isLate) => {
     const gates = [new Gate(), new Gate()];
     world.service.script = async function* (request) {

@@ -118,9 +118,9 @@ describe("the Host header of a client", () => {
 
   test.each([
     ["localhost", ["host", "localhost"]],
-    ["the door's address", ["host", BRIDGE]],
-    ["another name", ["host", `evil.${NAME}`]],
-    ["a name that begins so", ["host", `${NAME}.example.org`]],
+    ["the listener's address", ["host", BRIDGE]],
+    ["another host name", ["host", `evil.${NAME}`]],
+    ["a host name with the same prefix", ["host", `${NAME}.example.org`]],
     ["two", ["host", NAME, "host", NAME]],
     ["a page's origin", ["host", NAME, "origin", `http://${NAME}`]],
     ["a stranger's origin", ["host", NAME, "origin", "https://example.org"]],

@@ -96,21 +96,21 @@ describe("initialising an app", () => {
 
 describe("an app that writes invalid data", () => {
   const answers: readonly (readonly [string, string, (peer: RawPeer, id: unknown) => void])[] = [
-    ["no JSON", "bad_result", ({ socket }) => socket.write("hello\n")],
-    ["JSON that is no message", "bad_result", ({ send }) => send({ hello: 1 })],
+    ["text that is not JSON", "bad_result", ({ socket }) => socket.write("hello\n")],
+    ["JSON that is not a message", "bad_result", ({ send }) => send({ hello: 1 })],
     ["a number", "bad_result", ({ send }) => send(7)],
     ["a batch", "bad_result", ({ send }, id) => send([{ jsonrpc: "2.0", id, result: {} }])],
-    ["no UTF-8", "bad_result", ({ socket }, id) => socket.write(notUtf8(id))],
+    ["invalid UTF-8", "bad_result", ({ socket }, id) => socket.write(notUtf8(id))],
     ["half a line", "transport_closed", ({ socket }) => socket.end('{"jsonrpc":"2.0","id":')],
-    ["nothing more", "transport_closed", ({ socket }) => socket.destroy()],
-    ["an answer to another", "timeout", ({ send }) => send(resultOf(4711, []))],
+    ["a closed connection", "transport_closed", ({ socket }) => socket.destroy()],
+    ["an answer to another request", "timeout", ({ send }) => send(resultOf(4711, []))],
     ["an id of another type", "timeout", ({ send }, id) => send(resultOf(String(id), []))],
     ["an answer without id", "timeout", ({ send }) => send(errorOf(null))],
-    ["no list of blocks", "bad_result", ({ send }, id) => send(resultOf(id, null))],
+    ["content that is not a list", "bad_result", ({ send }, id) => send(resultOf(id, null))],
     ["wrong blocks", "bad_result", ({ send }, id) => send(resultOf(id, [{ type: "text" }]))],
     ["too many blocks", "bad_result", ({ send }, id) => send(resultOf(id, zeros(1_001)))],
     ["a million values", "bad_result", ({ send }, id) => send(resultOf(id, [zeros(1_000_000)]))],
-    ["great depth", "bad_result", ({ socket }, id) => socket.write(deepLine(id, 100_000))],
+    ["deep nesting", "bad_result", ({ socket }, id) => socket.write(deepLine(id, 100_000))],
     ["5 MiB", "result_too_large", ({ send }, id) => send(resultOf(id, ["x".repeat(5 * MIB)]))],
   ];
 
@@ -303,11 +303,11 @@ describe("an app that sends requests and notifications of its own", () => {
 
 describe("an app's list of tools", () => {
   const lists: readonly (readonly [string, (page: number) => unknown])[] = [
-    ["has no end", (page) => ({ tools: [], nextCursor: String(page) })],
-    ["goes in a circle", () => ({ tools: [], nextCursor: "again" })],
+    ["is endless", (page) => ({ tools: [], nextCursor: String(page) })],
+    ["has a cyclic cursor", () => ({ tools: [], nextCursor: "again" })],
     ["is too long", (page) => ({ tools: many(page, 501), nextCursor: String(page) })],
-    ["has a tool twice", () => ({ tools: [echoTool, echoTool] })],
-    ["is none", () => ({ tools: "none" })],
+    ["has a duplicate tool", () => ({ tools: [echoTool, echoTool] })],
+    ["is not a list", () => ({ tools: "none" })],
   ];
 
   it.each(lists)("that %s is bad_result", async (_, page) => {

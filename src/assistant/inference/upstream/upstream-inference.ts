@@ -35,7 +35,7 @@ export interface UpstreamOptions {
   readonly url: string;
   /** The companion's own ledger. */
   readonly ledger: Ledger;
-  /** Whether the ledger can be appended to; without it, true is assumed. */
+  /** Returns false while the ledger cannot be written; if absent, true is assumed. */
   readonly ledgerOk?: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -36,7 +36,7 @@ export interface RemoteInferenceOptions extends Omit<EgressDependencies, "random
   readonly consent: ConsentRules;
   /** Returns a number from 0 to 1; Math.random by default. */
   readonly random?: () => number;
-  /** Whether the ledger can be appended to; without it, true is assumed. */
+  /** Returns false while the ledger cannot be written; if absent, true is assumed. */
   readonly ledgerOk?: () => boolean;
 }
 

@@ -112,23 +112,23 @@ const plain: GenerateRequest = {
 
 describe("a request arrives unchanged", () => {
   const requests: Readonly<Record<string, GenerateRequest>> = {
-    "a chat that says as little as it can": chat,
-    "a chat that says everything": whole,
+    "a chat with a minimum of fields": chat,
+    "a chat with all fields": whole,
     "for ever in memory, any JSON object": {
       ...chat,
       keepAliveMs: Number.POSITIVE_INFINITY,
       guide: { kind: "json_object" },
     },
-    "tools at the model's choice": {
+    "optional tools": {
       ...whole,
       guide: { kind: "json_schema", name: undefined, schema: true, strict: false },
       toolChoice: { kind: "auto" },
       keepAliveMs: 0,
     },
-    "tools that have to be used": { ...whole, toolChoice: { kind: "required" } },
-    "tools that may not be used": { ...whole, toolChoice: { kind: "none" }, maxTokens: 5 },
+    "required tools": { ...whole, toolChoice: { kind: "required" } },
+    "forbidden tools": { ...whole, toolChoice: { kind: "none" }, maxTokens: 5 },
     "a plain prompt": plain,
-    "plain prompts, words and tokens": {
+    "plain prompts, as text and as token ids": {
       ...plain,
       isStreamed: false,
       n: 3,
@@ -139,7 +139,7 @@ describe("a request arrives unchanged", () => {
       sampling: { logprobs: 5, temperature: 0 },
       guide: { kind: "json_schema", name: undefined, schema: { type: "null" }, strict: false },
     },
-    "one prompt of tokens": { ...plain, prompts: [{ kind: "tokens", tokens: [7] }] },
+    "one prompt of token ids": { ...plain, prompts: [{ kind: "tokens", tokens: [7] }] },
   };
 
   test.each(Object.entries(requests))("%s", async (_, request) => {

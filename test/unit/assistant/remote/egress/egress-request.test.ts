@@ -162,7 +162,7 @@ describe("conditions for sending a request", () => {
 
 describe("retries", () => {
   test.each([
-    ["nobody there", unreachable],
+    ["a refused connection", unreachable],
     ["cut before the head", cut],
     ["502", refused(502)],
     ["503", refused(503)],
@@ -358,7 +358,7 @@ describe("clearing a key", () => {
     ["before the head", { head: () => never, scripts: [answerWith("a")] }],
     ["before the first byte", { scripts: [{ pieces: [never] }] }],
     ["between pieces", { scripts: [{ pieces: [delta({ content: "a" }), never] }] }],
-    ["in a wait", { scripts: [unreachable] }],
+    ["between two attempts", { scripts: [unreachable] }],
   ])("ends the requests that use it, %s, and nothing more is sent", async (_, http) => {
     const world = createEgressHarness();
     Object.assign(world.http, http);
@@ -408,7 +408,7 @@ describe("revoking consent", () => {
     "before the head",
     "before the first byte",
     "between pieces",
-    "in a wait",
+    "between two attempts",
   ];
 
   test("ends the requests that need it at every moment, and nothing more is sent", async () => {

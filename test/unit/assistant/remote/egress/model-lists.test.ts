@@ -142,10 +142,10 @@ describe("lists of models", () => {
 
 describe("the list of one provider, on request", () => {
   test.each([
-    ["the list alone", [{ id: "a" }, { id: "b" }]],
-    ["called models", { models: [{ name: "a" }, { name: "b" }] }],
+    ["a bare list", [{ id: "a" }, { id: "b" }]],
+    ["a list named models", { models: [{ name: "a" }, { name: "b" }] }],
     [
-      "with what is no model",
+      "a list with invalid models",
       { data: [{ id: "a" }, {}, { id: "x\ny" }, { id: CANARY }, { id: "b" }, { id: "a" }] },
     ],
   ])("%s", async (_, body) => {

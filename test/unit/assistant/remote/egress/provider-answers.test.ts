@@ -38,7 +38,7 @@ const half = (escape: string) =>
 describe("answers in the variants of different providers", () => {
   const wanted = { text: "a", reason: "stop", tokens: 4 };
   const cases: Readonly<Record<string, readonly [AttemptScript, Partial<typeof wanted>?]>> = {
-    "as the convention has it": [streamed(a, stop, counted, done)],
+    "the convention's form": [streamed(a, stop, counted, done)],
     "comments in between": [
       streamed(": OPENROUTER PROCESSING\n\n", a, ": x\n\n", stop, counted, done),
     ],
@@ -46,7 +46,7 @@ describe("answers in the variants of different providers", () => {
     "usage with the finish": [
       streamed(a, data({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage }), done),
     ],
-    "usage with every chunk, as it grows": [
+    "growing usage with every chunk": [
       streamed(
         data({
           choices: [{ index: 0, delta: { content: "a" }, finish_reason: null }],
@@ -58,7 +58,7 @@ describe("answers in the variants of different providers", () => {
       ),
     ],
     "usage at Groq": [streamed(a, stop, data({ choices: [], x_groq: { usage } }), done)],
-    "usage null until it is there": [
+    "usage null until the end": [
       streamed(
         data({ choices: [{ index: 0, delta: { content: "a" } }], usage: null }),
         stop,
@@ -71,8 +71,8 @@ describe("answers in the variants of different providers", () => {
     "silent after the finish": [{ pieces: [a, stop, never] }, { tokens: 0 }],
     "open after [DONE]": [{ pieces: [a, stop, counted, done, never] }],
     "[DONE] without a finish": [streamed(a, done), { tokens: 0 }],
-    "the finish twice": [streamed(a, stop, stop, counted, done)],
-    "text behind the finish": [streamed(stop, a, counted, done)],
+    "a duplicate finish": [streamed(a, stop, stop, counted, done)],
+    "text after the finish": [streamed(stop, a, counted, done)],
     "chunks after [DONE]": [streamed(a, stop, counted, done, a)],
     "no space after the colon": [
       streamed(`${a}${stop}${counted}${done}`.replaceAll("data: ", "data:")),
@@ -80,7 +80,7 @@ describe("answers in the variants of different providers", () => {
     "lines of CR and LF": [streamed(`${a}${stop}${counted}${done}`.replaceAll("\n", "\r\n"))],
     "a byte order mark": [streamed(`\uFEFF${a}`, stop, counted, done)],
     "named events": [streamed(`event: message\nid: 1\n${a}`, stop, counted, done)],
-    "under another type": [{ ...streamed(a, stop, counted, done), contentType: "text/plain" }],
+    "with another content type": [{ ...streamed(a, stop, counted, done), contentType: "text/plain" }],
     "delta missing in one": [
       streamed(a, data({ choices: [{ index: 0, finish_reason: "stop" }] }), counted, done),
     ],
@@ -100,7 +100,7 @@ describe("answers in the variants of different providers", () => {
         done,
       ),
     ],
-    "choices of others": [
+    "choices that were not requested": [
       streamed(a, data({ choices: [{ index: 7, delta: { content: "x" } }] }), stop, counted, done),
     ],
     "events that are empty objects": [streamed(data({}), a, data({}), stop, counted, done)],
@@ -115,9 +115,9 @@ describe("answers in the variants of different providers", () => {
     "one document in place of a stream": [
       { pieces: [document({ role: "assistant", content: "a" })], contentType: "application/json" },
     ],
-    "a document, called a stream": [streamed(`\n  ${document({ content: "a" })}`)],
+    "a document with a stream's content type": [streamed(`\n  ${document({ content: "a" })}`)],
     "a document with a byte order mark": [streamed(`\uFEFF${document({ content: "a" })}`)],
-    "another finish behind the first": [
+    "another finish after the first": [
       streamed(a, delta({}, "length"), stop, counted, done),
       { reason: "length" },
     ],
@@ -169,7 +169,7 @@ const more = (text: string) => ({ function: { arguments: text } });
 
 describe("tool calls", () => {
   const cases: Readonly<Record<string, readonly string[]>> = {
-    "as the convention has it": [
+    "the convention's form": [
       call({ index: 0, id: "c1", type: "function", ...named("one") }),
       call({ index: 0, ...more('{"a"') }),
       call({ index: 0, ...more(":1}") }),
@@ -231,8 +231,8 @@ describe("tool calls", () => {
 
 describe("invalid answers", () => {
   const cases: Readonly<Record<string, readonly [AttemptScript, string]>> = {
-    "a stream that ends too soon": [streamed(a), "cut_off"],
-    "a connection that does": [{ pieces: [a, cut] }, "cut_off"],
+    "a stream that ends too early": [streamed(a), "cut_off"],
+    "a connection that ends too early": [{ pieces: [a, cut] }, "cut_off"],
     "nothing at all": [streamed(), "cut_off"],
     "comments only": [streamed(": a\n\n"), "cut_off"],
     "an end without an answer": [streamed(done), "bad_response"],

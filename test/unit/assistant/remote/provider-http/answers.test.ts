@@ -94,12 +94,12 @@ describe.each([
 
   it.each([
     ["SSH", "SSH-2.0-OpenSSH_9.6\r\n", "hang"],
-    ["half a head", "HTTP/1.1 200 OK\r\ncontent-ty", "cut"],
-    ["half a word", "HT", "cut"],
+    ["an incomplete head", "HTTP/1.1 200 OK\r\ncontent-ty", "cut"],
+    ["an incomplete status line", "HT", "cut"],
     ["a status of four digits", "HTTP/1.1 2000 OK\r\n\r\n", "hang"],
-    ["a status that is none", "HTTP/1.1 099 OK\r\n\r\n", "hang"],
+    ["an invalid status", "HTTP/1.1 099 OK\r\n\r\n", "hang"],
     [
-      "lengths that contradict",
+      "contradictory lengths",
       "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
       "end",
     ],
@@ -133,14 +133,14 @@ describe.each([
       "bad_response",
     ],
     [
-      "a chunk longer than it says",
+      "a chunk longer than its size",
       "transfer-encoding: chunked\r\n\r\n2\r\nhi!\r\n0\r\n\r\n",
       "hang",
       "bad_response",
     ],
     ["a chunk without end", "transfer-encoding: chunked\r\n\r\nff\r\nhi", "end", "cut_off"],
     ["no last chunk", "transfer-encoding: chunked\r\n\r\n2\r\nhi\r\n", "end", "cut_off"],
-    ["less than it said", "content-length: 10\r\n\r\nhi", "end", "cut_off"],
+    ["fewer bytes than its length", "content-length: 10\r\n\r\nhi", "end", "cut_off"],
     ["a reset", "content-length: 10\r\n\r\nhi", "cut", "cut_off"],
   ] as const)("a body with %s", async (_name, rest, afterwards, code) => {
     raw(`HTTP/1.1 200 OK\r\n${rest}`, afterwards);

@@ -102,16 +102,16 @@ describe("the provider's message", () => {
 describe("the key", () => {
   const base64 = Buffer.from(KEY).toString("base64");
   it.each([
-    ["as it is", KEY],
+    ["the key unchanged", KEY],
     ["with Bearer", `Bearer ${KEY}`],
     ["its beginning", KEY.slice(0, 12)],
     ["its middle", `…${KEY.slice(9, 25)}…`],
     ["its end", `****${KEY.slice(-8)}`],
-    ["with its middle left out", `${KEY.slice(0, 8)}...${KEY.slice(-8)}`],
+    ["the key without its middle", `${KEY.slice(0, 8)}...${KEY.slice(-8)}`],
     ["twice", `${KEY}${KEY}`],
     ["in Base64", base64],
     ["in a URL", `https://x/?k=${encodeURIComponent(KEY)}`],
-    ["at the place where the words end", "z".repeat(290) + KEY],
+    ["the key where the message is cut off", "z".repeat(290) + KEY],
   ])("is not in the message: %s", async (_, echo) => {
     const bodies = [
       JSON.stringify({ error: { message: `wrong key: ${echo} given` } }),

@@ -59,10 +59,10 @@ describe("a callback that does not belong to the sign-in", () => {
     ["an error and a forged state", { error: "access_denied", state: "x" }, "state_mismatch"],
     ["no code", { code: undefined }, "exchange_failed"],
     ["a refusal", { error: "access_denied", code: undefined }, "denied_by_user"],
-    ["a refusal beside a code", { error: "access_denied" }, "denied_by_user"],
+    ["a refusal in addition to a code", { error: "access_denied" }, "denied_by_user"],
     ["another error", { error: "server_error", code: undefined }, "exchange_failed"],
     ["an answer as a token", { response: "eyJ.e30." }, "exchange_failed"],
-    ["tokens at once", { id_token: "eyJ.e30." }, "exchange_failed"],
+    ["tokens in the callback", { id_token: "eyJ.e30." }, "exchange_failed"],
   ])("with %s leads to no token request", async (_what, changes, detail) => {
     expect(await ends(changes)).toBe(detail);
     expect(tokens()).toBe(0);
@@ -107,9 +107,9 @@ describe("an id token", () => {
     ["without a nonce", without("nonce"), "exchange_failed"],
     ["for another client", (usual) => ({ ...usual, aud: "other" }), "exchange_failed"],
     ["that has expired", (usual) => ({ ...usual, exp: now() - 120 }), "exchange_failed"],
-    ["of tomorrow", (usual) => ({ ...usual, nbf: now() + 86_400 }), "exchange_failed"],
+    ["not valid before tomorrow", (usual) => ({ ...usual, nbf: now() + 86_400 }), "exchange_failed"],
     ["of another issuer", (usual) => ({ ...usual, iss: "https://e.example" }), "issuer_mismatch"],
-    ["of nobody", without("sub"), "exchange_failed"],
+    ["without a subject", without("sub"), "exchange_failed"],
   ])("%s is refused", async (_what, claims, detail) => {
     provider.claims = claims;
     expect(await ends()).toBe(detail);
@@ -141,11 +141,11 @@ describe("a token endpoint", () => {
     ["that fails", (response) => response.writeHead(500, json).end('{"error":"server_error"}')],
     ["that redirects", (response) => response.writeHead(307, { location: "/elsewhere" }).end()],
     [
-      "that is a page",
+      "that returns a page",
       (response) => response.writeHead(200, { "content-type": "text/html" }).end(),
     ],
     ["that answers without end", (response) => flood(response)],
-    ["that hangs up", (response) => void response.destroy()],
+    ["that closes the connection", (response) => void response.destroy()],
     ["that answers null", (response) => response.writeHead(200, json).end("null")],
   ])("%s ends the sign-in after one request", async (_what, answer) => {
     provider.instead.set("/token", answer);
@@ -203,13 +203,13 @@ describe("a token endpoint", () => {
 describe("metadata", () => {
   it.each<[string, (usual: Claims) => Claims]>([
     ["of another issuer", (usual) => ({ ...usual, issuer: "https://evil.example" })],
-    ["without a page to sign in at", without("authorization_endpoint")],
+    ["without an authorization endpoint", without("authorization_endpoint")],
     [
-      "with a page without https",
+      "with an authorization endpoint without https",
       (usual) => ({ ...usual, authorization_endpoint: "http://example.org/authorize" }),
     ],
     [
-      "with a script for a page",
+      "with a script as the authorization endpoint",
       (usual) => ({ ...usual, authorization_endpoint: "javascript:alert(1)" }),
     ],
     [
