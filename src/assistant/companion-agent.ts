@@ -43,11 +43,11 @@ export function appsDir(config: CompanionConfig): string {
 /** Opens the agent with its tool registry, its apps and the user's rules, and exports it on the bus. */
 export async function openCompanionAgent(
   config: CompanionConfig,
-  parts: CompanionAgentDependencies,
-  starting: Cleanup,
+  dependencies: CompanionAgentDependencies,
+  cleanup: Cleanup,
 ): Promise<{ readonly agent: Agent; readonly registry: ManifestRegistry }> {
-  const { bus, daemon, ledger, sessionBus, embedder, settings, clock, logger } = parts;
-  const registry = starting.use(
+  const { bus, daemon, ledger, sessionBus, embedder, settings, clock, logger } = dependencies;
+  const registry = cleanup.use(
     new ManifestRegistry({
       directories: manifestDirectories(config.environment, config.homeDirectory),
       builtIn: [berthAppsManifest],
@@ -56,7 +56,7 @@ export async function openCompanionAgent(
     }),
   );
   await registry.start();
-  const ownApps = starting.use(
+  const ownApps = cleanup.use(
     new CommandStarter({ commands: new Map([createBerthToolsCommand(config)]), clock, logger }),
   );
   const starterOptions = {
@@ -64,7 +64,7 @@ export async function openCompanionAgent(
     clock,
     timeoutMs: defaultMcpLimits.activationTimeoutMs,
   };
-  const apps = starting.use(
+  const apps = cleanup.use(
     new McpApps({
       socketsDir: appsDir(config),
       activator: new StarterChain([
@@ -76,7 +76,7 @@ export async function openCompanionAgent(
       logger,
     }),
   );
-  const discovery = starting.use(new ToolDiscovery({ registry, embedder, clock, logger }));
+  const discovery = cleanup.use(new ToolDiscovery({ registry, embedder, clock, logger }));
   const agent = await Agent.open({
     registry,
     apps,
@@ -88,8 +88,8 @@ export async function openCompanionAgent(
     logger,
   });
   // Closed after the agent, so that callers still receive how their calls end.
-  starting.defer(serveAgent({ bus, service: agent, daemon }));
-  starting.use(agent);
+  cleanup.defer(serveAgent({ bus, service: agent, daemon }));
+  cleanup.use(agent);
   return { agent, registry };
 }
 

@@ -64,7 +64,7 @@ export async function runCompanion(
   const logger = createLogger({ format: config.logFormat, level: config.logLevel });
   const clock = systemClock;
   const version = readPackageVersion();
-  await using starting = new Cleanup();
+  await using cleanup = new Cleanup();
   const address = requireBusAddress(config);
   const runDir = join(config.dataDir, "run");
   await mkdir(runDir, { recursive: true, mode: 0o700 });
@@ -73,9 +73,9 @@ export async function runCompanion(
   await mkdir(config.runtimeDir, { recursive: true, mode: 0o700 });
 
   const daemon = `berth ${version}`;
-  const ledger = starting.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
-  const local = await openInference(config, { ledger, clock, logger }, starting);
-  const { bus, sessionBus } = await openBuses(address, { clock, logger }, starting);
+  const ledger = cleanup.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
+  const local = await openInference(config, { ledger, clock, logger }, cleanup);
+  const { bus, sessionBus } = await openBuses(address, { clock, logger }, cleanup);
   const settings = new LiveSettings({
     file: config.settingsFile,
     homeDirectory: config.homeDirectory,
@@ -86,7 +86,7 @@ export async function runCompanion(
   const remote = await openCompanionRemote(
     config,
     { ledger, sessionBus, ownPorts: () => ports, clock, logger },
-    starting,
+    cleanup,
   );
   const service = new RoutedInference({
     local: local.service,
@@ -96,8 +96,8 @@ export async function runCompanion(
     clock,
   });
   const { embeddingModel, index } = config.settings;
-  const memory = starting.use(new AppMemory({ dir: config.dataDir, ledger, clock, logger }));
-  const context = starting.use(
+  const memory = cleanup.use(new AppMemory({ dir: config.dataDir, ledger, clock, logger }));
+  const context = cleanup.use(
     new IndexedContextService({
       dir: config.dataDir,
       sources: index,
@@ -113,12 +113,12 @@ export async function runCompanion(
     // Indexed texts are embedded by local models only: being indexed does not permit a text to leave the machine.
     const wanted = { service: local.service, model: embeddingModel, clock, logger };
     const awaited = new AwaitedEmbedder({ ...wanted, onFound });
-    starting.defer(() => awaited[Symbol.dispose]());
+    cleanup.defer(() => awaited[Symbol.dispose]());
   }
   const { agent, registry } = await openCompanionAgent(
     config,
     { bus, daemon, ledger, sessionBus, embedder: context.embedder, settings, clock, logger },
-    starting,
+    cleanup,
   );
   let httpPort = 0;
   openCompanionOverlay(
@@ -137,11 +137,11 @@ export async function runCompanion(
       clock,
       logger,
     },
-    starting,
+    cleanup,
   );
-  starting.defer(serveContext({ bus, service: context, daemon }));
-  starting.defer(serveRemote({ bus, service: remote.service, daemon }));
-  starting.use(
+  cleanup.defer(serveContext({ bus, service: context, daemon }));
+  cleanup.defer(serveRemote({ bus, service: remote.service, daemon }));
+  cleanup.use(
     // Sessions offer local models only; remote models are available through the overlay and port 7778.
     new InferenceObjects({
       bus,
@@ -164,7 +164,7 @@ export async function runCompanion(
     version,
     listeners: listeners,
   });
-  starting.defer(() => http.close());
+  cleanup.defer(() => http.close());
   const url = await listenOnLoopback(http, config.port);
   httpPort = Number(new URL(url).port);
   ports.add(httpPort);
@@ -183,7 +183,7 @@ export async function runCompanion(
   };
   await writeReadyFile(join(runDir, "assistant.json"), ready);
   logger.info({ url, names: companionBusNames }, "the companion is ready");
-  const daemonHandle = createRunningDaemon(ready, starting.move(), logger);
+  const daemonHandle = createRunningDaemon(ready, cleanup.move(), logger);
   void bus.closed.then(() => {
     logger.info({}, "the session bus closed its connection; the companion is shutting down");
     return daemonHandle.close();
@@ -198,16 +198,16 @@ interface CommonDependencies {
 
 async function openInference(
   config: CompanionConfig,
-  parts: CommonDependencies & { readonly ledger: OpenLedger },
-  starting: Cleanup,
+  dependencies: CommonDependencies & { readonly ledger: OpenLedger },
+  cleanup: Cleanup,
 ): Promise<{ readonly service: InferenceService; readonly engine: string }> {
-  const { ledger, clock, logger } = parts;
+  const { ledger, clock, logger } = dependencies;
   if (config.upstream !== undefined) {
     const ledgerOk = () => ledger.state.ok;
     const options = { url: config.upstream, ledger, ledgerOk, clock, logger };
-    return { service: starting.use(new UpstreamInference(options)), engine: "upstream" };
+    return { service: cleanup.use(new UpstreamInference(options)), engine: "upstream" };
   }
-  const local = await openLocalInference(config, parts, starting);
+  const local = await openLocalInference(config, dependencies, cleanup);
   void local.residency.loadPinned();
   return { service: local.service, engine: local.engine.name };
 }
@@ -222,11 +222,11 @@ function listBerthPorts({ upstream }: CompanionConfig): number[] {
 async function openBuses(
   address: string,
   { clock, logger }: CommonDependencies,
-  starting: Cleanup,
+  cleanup: Cleanup,
 ) {
   try {
-    const bus: OpenBus = starting.use(await openBus({ address, clock, logger }));
-    const sessionBus = starting.use(await connectSessionBus({ address, negotiateFds: false }));
+    const bus: OpenBus = cleanup.use(await openBus({ address, clock, logger }));
+    const sessionBus = cleanup.use(await connectSessionBus({ address, negotiateFds: false }));
     return { bus, sessionBus };
   } catch (error) {
     if (!(error instanceof BusCallError)) throw error;

@@ -41,10 +41,10 @@ export interface CompanionOverlayDependencies {
  * Opens the overlay, which answers the user's queries with the help of all the other rooms, and exports it on the bus.
  */
 export function openCompanionOverlay(
-  parts: CompanionOverlayDependencies,
-  starting: Cleanup,
+  dependencies: CompanionOverlayDependencies,
+  cleanup: Cleanup,
 ): Overlay {
-  const { bus, local, routed, remote, agent, registry, context, ledger, clock, logger } = parts;
+  const { bus, local, routed, remote, agent, registry, context, ledger, clock, logger } = dependencies;
   const agentPass = new LocalAgentPass({ inference: local, agent, declarations: registry, logger });
   const overlay = new Overlay({
     inference: routed,
@@ -55,16 +55,16 @@ export function openCompanionOverlay(
       addressOf: (id) => remote.providers.find(id)?.baseUrl,
     },
     agentPass,
-    ui: new SessionBusUi(parts.sessionBus, (connection) => bus.identifyConnection(connection)),
+    ui: new SessionBusUi(dependencies.sessionBus, (connection) => bus.identifyConnection(connection)),
     ledger,
-    facts: createOverlayFacts(parts),
+    facts: createOverlayFacts(dependencies),
     clock,
     logger,
   });
   // Closed after the overlay, so that callers still receive how their queries end.
-  starting.defer(serveOverlay({ bus, service: overlay, daemon: parts.daemon }));
-  starting.use(agentPass);
-  return starting.use(overlay);
+  cleanup.defer(serveOverlay({ bus, service: overlay, daemon: dependencies.daemon }));
+  cleanup.use(agentPass);
+  return cleanup.use(overlay);
 }
 
 function createOverlayFacts({

@@ -14,7 +14,7 @@ export interface RunningDaemon<Ready> {
 
 export function createRunningDaemon<Ready>(
   ready: Ready,
-  parts: Cleanup,
+  cleanup: Cleanup,
   logger: Logger,
 ): RunningDaemon<Ready> {
   const ended = new EventEmitter();
@@ -24,7 +24,7 @@ export function createRunningDaemon<Ready>(
     ready,
     closed: untilEnded(),
     close: () => {
-      closing ??= parts[Symbol.asyncDispose]()
+      closing ??= cleanup[Symbol.asyncDispose]()
         // Every part was disposed, even if another one failed; there is no caller left to report to.
         .catch((error: unknown) => logger.error({ err: error }, "a part of the daemon failed to shut down"))
         .finally(() => ended.emit("end"));

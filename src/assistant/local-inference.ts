@@ -27,16 +27,16 @@ export interface LocalInference {
 }
 
 /**
- * Builds the local inference stack and registers its parts with `starting` for disposal. Throws `model_unusable` if a
+ * Builds the local inference stack and registers its dependencies with `starting` for disposal. Throws `model_unusable` if a
  * configured model cannot be loaded, and `engine_failed` if the configured engine does not run on this system.
  */
 export async function openLocalInference(
   config: AssistantConfig,
-  parts: { readonly ledger: OpenLedger; readonly clock: Clock; readonly logger: Logger },
-  starting: Cleanup,
+  dependencies: { readonly ledger: OpenLedger; readonly clock: Clock; readonly logger: Logger },
+  cleanup: Cleanup,
 ): Promise<LocalInference> {
-  const { ledger, clock, logger } = parts;
-  const engine = starting.use(createEngine(config, clock, logger));
+  const { ledger, clock, logger } = dependencies;
+  const engine = cleanup.use(createEngine(config, clock, logger));
   const known = new KnownModels({
     folder: engine.name === "stub" ? undefined : join(config.dataDir, "models"),
     aliases: config.aliases,
@@ -45,7 +45,7 @@ export async function openLocalInference(
   });
   const facts = new ModelFactsCache({ engine });
   await registerConfiguredModels(config, engine, known, facts);
-  const residency = starting.use(
+  const residency = cleanup.use(
     new Residency({
       engine,
       known,
@@ -56,7 +56,7 @@ export async function openLocalInference(
       logger,
     }),
   );
-  const schemas = starting.use(new GrammarCompiler({ logger }));
+  const schemas = cleanup.use(new GrammarCompiler({ logger }));
   const service = new LocalInferenceService({
     engine,
     residency,

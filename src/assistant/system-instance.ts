@@ -38,17 +38,17 @@ export async function runSystemInstance(
   const logger = createLogger({ format: config.logFormat, level: config.logLevel });
   const clock = systemClock;
   const version = readPackageVersion();
-  await using starting = new Cleanup();
+  await using cleanup = new Cleanup();
   const runDir = join(config.dataDir, "run");
   await mkdir(runDir, { recursive: true, mode: 0o700 });
   await mkdir(join(config.dataDir, "models"), { recursive: true, mode: 0o700 });
   await chmod(config.dataDir, 0o700).catch(() => {});
 
-  const ledger = starting.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
+  const ledger = cleanup.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
   const { service, engine, known, facts, residency } = await openLocalInference(
     config,
     { ledger, clock, logger },
-    starting,
+    cleanup,
   );
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
@@ -61,10 +61,10 @@ export async function runSystemInstance(
     version,
     listeners: listeners,
   });
-  starting.defer(() => http.close());
-  starting.use(listeners);
+  cleanup.defer(() => http.close());
+  cleanup.use(listeners);
   const url = await listenOnLoopback(http, config.port);
-  const control = starting.use(
+  const control = cleanup.use(
     new ControlServer({
       known,
       facts,
@@ -96,5 +96,5 @@ export async function runSystemInstance(
   await writeReadyFile(join(runDir, "assistant.json"), ready);
   logger.info({ url, engine: engine.name }, "the assistant is ready");
   void residency.loadPinned();
-  return createRunningDaemon(ready, starting.move(), logger);
+  return createRunningDaemon(ready, cleanup.move(), logger);
 }

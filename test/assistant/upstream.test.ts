@@ -19,7 +19,7 @@ import { SHORT_WAIT } from "../support/inference-http-harness.ts";
 import { collect, ListLedger, plainRequest } from "../support/service-harness.ts";
 
 /** The system instance as a process, and the same service and engine in this process for comparison. */
-const world = new Cleanup();
+const harness = new Cleanup();
 let system: AssistantProcess;
 let direct: InferenceService;
 let upstream: UpstreamInference;
@@ -27,22 +27,22 @@ const ledger = new ListLedger();
 const signal = new AbortController().signal;
 
 beforeAll(async () => {
-  system = world.use(await AssistantProcess.start(["--engine", "stub"]));
+  system = harness.use(await AssistantProcess.start(["--engine", "stub"]));
   const dataDir = await mkdtemp(join(tmpdir(), "berth-upstream-"));
-  world.defer(() => rm(dataDir, { recursive: true, force: true }));
+  harness.defer(() => rm(dataDir, { recursive: true, force: true }));
   const parts = { clock: systemClock, logger: silentLogger };
-  const own = world.use(await openLedger({ dir: dataDir, version: "0.0.0", ...parts }));
+  const own = harness.use(await openLedger({ dir: dataDir, version: "0.0.0", ...parts }));
   const config = loadAssistantConfig({
     flags: { dataDir, engine: "stub" },
     environment: {},
     workingDirectory: dataDir,
     isTerminal: false,
   });
-  direct = (await openLocalInference(config, { ledger: own, ...parts }, world)).service;
-  upstream = world.use(new UpstreamInference({ url: system.ready.url, ledger, ...parts }));
+  direct = (await openLocalInference(config, { ledger: own, ...parts }, harness)).service;
+  upstream = harness.use(new UpstreamInference({ url: system.ready.url, ledger, ...parts }));
 });
 
-afterAll(() => world[Symbol.asyncDispose]());
+afterAll(() => harness[Symbol.asyncDispose]());
 
 const chat: GenerateRequest = {
   ...plainRequest,

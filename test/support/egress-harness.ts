@@ -129,7 +129,7 @@ export function createEgressHarness(options: { readonly random?: () => number } 
   const clock = new VirtualClock();
   const ledger = new FakeLedger();
   const consent = new CountingConsent(["prompt"]);
-  const book = new FakeProviderDirectory();
+  const directory = new FakeProviderDirectory();
   const http = new FakeProviderHttp();
   ledger.onCommit = () => {
     const last = ledger.entries.at(-1)?.commit;
@@ -138,7 +138,7 @@ export function createEgressHarness(options: { readonly random?: () => number } 
   http.onOpen = ({ path }) => void log.push(`http ${path}`);
   const service = new RemoteInference({
     http,
-    providers: book,
+    providers: directory,
     consent,
     ledger,
     clock,
@@ -171,7 +171,7 @@ export function createEgressHarness(options: { readonly random?: () => number } 
       throw new Error("somebody still listens to the caller's signal");
     return { events, error };
   };
-  return { log, clock, ledger, consent, book, http, service, run };
+  return { log, clock, ledger, consent, directory, http, service, run };
 }
 
 export type EgressHarness = ReturnType<typeof createEgressHarness>;

@@ -27,7 +27,7 @@ export async function startInferenceHttp(
     readonly clock?: Clock;
     readonly logger?: Logger;
     readonly limits?: Partial<InferenceHttpLimits>;
-    readonly doors?: ContainerListeners;
+    readonly listeners?: ContainerListeners;
     /** Remote models, in addition to the scripted ones, as on the companion's port. */
     readonly remote?: InferenceService;
     readonly aliases?: ReadonlyMap<string, readonly string[]>;
@@ -47,7 +47,7 @@ export async function startInferenceHttp(
     version: "1.2.3",
     ...(routed ? { routes: routed } : {}),
     ...(options.limits ? { limits: options.limits } : {}),
-    ...(options.doors ? { listeners: options.doors } : {}),
+    ...(options.listeners ? { listeners: options.listeners } : {}),
   });
   await server.listen({ host: "127.0.0.1", port: 0 });
   const address = server.server.address();

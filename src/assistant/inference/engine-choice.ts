@@ -12,12 +12,12 @@ export interface EngineChoice {
  * requested by name and does not run on this system: nothing is compiled or downloaded to replace it.
  */
 export function chooseEngine(
-  wanted: "auto" | "llama" | "stub",
+  requested: "auto" | "llama" | "stub",
   system: { readonly isMusl: boolean },
 ): EngineChoice {
-  if (wanted === "stub") return { engine: "stub" };
+  if (requested === "stub") return { engine: "stub" };
   if (!system.isMusl) return { engine: "llama" };
-  if (wanted === "auto") return { engine: "stub", notice: MUSL_NOTICE };
+  if (requested === "auto") return { engine: "stub", notice: MUSL_NOTICE };
   throw new AssistantError(
     "engine_failed",
     "llama.cpp does not run on this system, whose C library is musl; use a system with glibc, such as Debian, or the engine stub",

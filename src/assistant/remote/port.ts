@@ -14,7 +14,7 @@ export interface RemoteService {
    * `display_name`, `base_url`), `exists` for an id that is in use, by a built-in provider, too; `forbidden` for an
    * address that no provider may have.
    */
-  addProvider(wanted: NewProvider, caller: Caller): Promise<void>;
+  addProvider(provider: NewProvider, caller: Caller): Promise<void>;
 
   /**
    * Removes a provider with its key and ends the requests to it. `not_found`; `invalid_request` for a built-in

@@ -7,7 +7,7 @@ export class Providers {
   readonly #store: RemoteStore;
   readonly #describe: (id: string) => CredentialState;
   readonly #clock: Clock;
-  /** All providers by id, built-in ones first; the same list as in the store. */
+  /** All providers by id, built-in ones first. Kept in memory, because every request reads it. */
   readonly #known: Map<string, Provider>;
   readonly #status = new Map<string, ProviderStatus>();
 

@@ -37,12 +37,12 @@ function remoteInterface({ service, daemon }: RemoteBusOptions): ServedInterface
       Ping: () => [daemon],
       State: () => [JSON.stringify(service.state())],
       AddProvider: async ({ args: [id, displayName, baseUrl], caller }) => {
-        const wanted = {
+        const provider = {
           id: asText(id),
           displayName: asText(displayName),
           baseUrl: asText(baseUrl),
         };
-        await service.addProvider(wanted, caller);
+        await service.addProvider(provider, caller);
         return [];
       },
       RemoveProvider: async ({ args: [id], caller }) => {

@@ -58,13 +58,13 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     return buildRemoteState(this.#options);
   }
 
-  async addProvider(wanted: NewProvider, caller: Caller): Promise<void> {
+  async addProvider(request: NewProvider, caller: Caller): Promise<void> {
     assertNotSandboxed(caller, "add providers");
     const { providers, addresses, ledger } = this.#options;
-    const id = validateProviderId(wanted.id);
-    const displayName = validateDisplayName(wanted.displayName === "" ? id : wanted.displayName);
+    const id = validateProviderId(request.id);
+    const displayName = validateDisplayName(request.displayName === "" ? id : request.displayName);
     this.#assertIdFree(id);
-    const { baseUrl, addressClass } = await addresses.check(wanted.baseUrl, this.#closing.signal);
+    const { baseUrl, addressClass } = await addresses.check(request.baseUrl, this.#closing.signal);
     const provider = {
       id,
       displayName,

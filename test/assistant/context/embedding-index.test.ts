@@ -32,10 +32,10 @@ function topicFiles(count: number): Record<string, string> {
 const cosine = (a: Float32Array | undefined, b: Float32Array | undefined) =>
   Array.from(a ?? []).reduce((sum, value, at) => sum + value * (b?.[at] ?? 0), 0);
 
-const untilHybrid = (world: ContextHarness, query: string) =>
+const untilHybrid = (harness: ContextHarness, query: string) =>
   vi.waitFor(
     async () => {
-      const hits = await world.find(query, { isHybrid: true, limit: 50 });
+      const hits = await harness.find(query, { isHybrid: true, limit: 50 });
       expect(hits.map(({ mode }) => mode)).toContain("hybrid");
       return hits;
     },

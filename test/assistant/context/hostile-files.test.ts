@@ -25,20 +25,20 @@ it("indexes no private key in a compressed page, in base64 or in markup", async 
     "key.html": `<p>zyxcanary<pre>${privateKey.replace("OPENSSH PRIVATE", "OPENSSH&#32;PRIVATE")}</pre>`,
     "seen.md": "# Seen\n\nharbour",
   });
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  await waitUntilFound(world, "harbour", ["Seen"]);
-  expect(await world.find("zyxcanary")).toEqual([]);
-  expect(containsBytes(world.dir, "zyxcanary")).toBe(false);
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
+  await waitUntilFound(harness, "harbour", ["Seen"]);
+  expect(await harness.find("zyxcanary")).toEqual([]);
+  expect(containsBytes(harness.dir, "zyxcanary")).toBe(false);
 });
 
 it("removes a file that becomes a secret", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, { "notes.txt": "zyxcanary before", "seen.md": "# Seen\n\nharbour" });
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  await waitUntilFound(world, "zyxcanary", ["notes"]);
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
+  await waitUntilFound(harness, "zyxcanary", ["notes"]);
   appendFileSync(join(folder, "notes.txt"), `\n${privateKey}\n`);
-  await waitUntilFound(world, "zyxcanary", []);
-  await vi.waitFor(() => expect(containsBytes(world.dir, "zyxcanary")).toBe(false), WAIT_OPTIONS);
+  await waitUntilFound(harness, "zyxcanary", []);
+  await vi.waitFor(() => expect(containsBytes(harness.dir, "zyxcanary")).toBe(false), WAIT_OPTIONS);
 });
 
 it("indexes a file with an impossible modification time", async () => {
@@ -46,20 +46,20 @@ it("indexes a file with an impossible modification time", async () => {
   writeFiles(folder, { "far.md": "# Far\n\nharbour", "early.md": "# Early\n\nharbour" });
   utimesSync(join(folder, "far.md"), 0, 9e12);
   utimesSync(join(folder, "early.md"), 0, -9e12);
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  await waitUntilFound(world, "harbour", ["Far", "Early"]);
-  for (const { mtime } of await world.find("harbour")) expect(mtime).toMatch(/^\d{4}-\d\d-\d\dT/);
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
+  await waitUntilFound(harness, "harbour", ["Far", "Early"]);
+  for (const { mtime } of await harness.find("harbour")) expect(mtime).toMatch(/^\d{4}-\d\d-\d\dT/);
 });
 
 it("keeps up with a burst of changes in a source with many files", async () => {
   const folder = temporaryFolder();
   const names = Array.from({ length: 3_000 }, (_, at) => `${at % 40}/${at}.txt`);
   writeFiles(folder, Object.fromEntries(names.map((name) => [name, `file ${name}`])));
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
   const began = performance.now();
   for (const name of names.slice(0, 2_000)) writeFileSync(join(folder, name), "changed harbour");
   writeFileSync(join(folder, "39/2999.txt"), "zebra");
-  await waitUntilFound(world, "zebra", ["2999"]);
+  await waitUntilFound(harness, "zebra", ["2999"]);
   // Querying the index for all files at each change took a minute.
   expect(performance.now() - began).toBeLessThan(UNBOUNDED_AFTER_MS);
 }, 60_000);

@@ -8,11 +8,11 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted, forever, Gate, says, started } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await startInferenceHttp({ limits: { openAfterMs: 30, heartbeatMs: 30 } });
+  harness = await startInferenceHttp({ limits: { openAfterMs: 30, heartbeatMs: 30 } });
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const messages = [{ role: "user" as const, content: "hi" }];
 
@@ -25,7 +25,7 @@ interface Chunk {
 }
 
 async function chunksOf(body: object): Promise<Chunk[]> {
-  const response = await world.post("/v1/chat/completions", { messages, stream: true, ...body });
+  const response = await harness.post("/v1/chat/completions", { messages, stream: true, ...body });
   expect(response.status).toBe(200);
   expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
   const data = readDataLines(await response.text());
@@ -69,8 +69,8 @@ describe("a streamed chat", () => {
 
   test("is read by the openai client unchanged, with characters of all sizes", async () => {
     const words = ['"quoted"', "\n\n", "data: [DONE]", "ümläut 🦜", "\u2028", "</s>"];
-    world.service.script = (request) => says(request, words, "length");
-    const stream = await world.openai.chat.completions.create({
+    harness.service.script = (request) => says(request, words, "length");
+    const stream = await harness.openai.chat.completions.create({
       model: "tiny",
       messages,
       stream: true,
@@ -115,7 +115,7 @@ describe("a streamed chat", () => {
   });
 
   test("has tool calls in pieces that the openai client joins", async () => {
-    world.service.script = function* () {
+    harness.service.script = function* () {
       yield accepted;
       yield started();
       yield { type: "reasoning", choice: 0, text: "which?" };
@@ -128,7 +128,7 @@ describe("a streamed chat", () => {
     const tools = [
       { type: "function" as const, function: { name: "weather", parameters: { type: "object" } } },
     ];
-    const runner = world.openai.chat.completions.stream({ model: "tiny", messages, tools });
+    const runner = harness.openai.chat.completions.stream({ model: "tiny", messages, tools });
     const completion = await runner.finalChatCompletion();
     expect(completion.choices[0]).toMatchObject({
       finish_reason: "tool_calls",
@@ -165,10 +165,10 @@ describe("a streamed chat", () => {
 describe("an error of a stream", () => {
   test("before the first delta is an HTTP status", async () => {
     // oxlint-disable-next-line require-yield
-    world.service.script = function* () {
+    harness.service.script = function* () {
       throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
     };
-    const response = await world.post("/v1/chat/completions", { messages, stream: true });
+    const response = await harness.post("/v1/chat/completions", { messages, stream: true });
     expect(response.status).toBe(503);
     expect(response.headers.get("x-should-retry")).toBe("false");
     expect(await response.json()).toEqual({
@@ -182,13 +182,13 @@ describe("an error of a stream", () => {
   });
 
   test("after acceptance is still an HTTP status if nothing was sent", async () => {
-    world.service.script = function* () {
+    harness.service.script = function* () {
       yield accepted;
       throw new AssistantError("context_length_exceeded", "9 tokens are more than 8", {
         param: "prompts[0]",
       });
     };
-    const response = await world.post("/v1/chat/completions", { messages, stream: true });
+    const response = await harness.post("/v1/chat/completions", { messages, stream: true });
     expect([response.status, await response.json()]).toMatchObject([
       400,
       { error: { param: "messages" } },
@@ -196,12 +196,12 @@ describe("an error of a stream", () => {
   });
 
   test("midway is the last event, which the openai client throws", async () => {
-    world.service.script = function* () {
+    harness.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
       throw new AssistantError("engine_failed", "the engine ended");
     };
-    const raw = await world.post("/v1/chat/completions", { messages, stream: true });
+    const raw = await harness.post("/v1/chat/completions", { messages, stream: true });
     const data = readDataLines(await raw.text());
     expect(JSON.parse(data.at(-1) ?? "")).toEqual({
       error: {
@@ -212,7 +212,7 @@ describe("an error of a stream", () => {
       },
     });
     expect(data).not.toContain("[DONE]");
-    const stream = await world.openai.chat.completions.create({
+    const stream = await harness.openai.chat.completions.create({
       messages,
       model: "tiny",
       stream: true,
@@ -225,12 +225,12 @@ describe("an error of a stream", () => {
   });
 
   test("that is unexpected reveals no details", async () => {
-    world.service.script = function* () {
+    harness.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
       throw new Error("secret /path");
     };
-    const raw = await world.post("/v1/chat/completions", { messages, stream: true });
+    const raw = await harness.post("/v1/chat/completions", { messages, stream: true });
     const last = readDataLines(await raw.text()).at(-1) ?? "";
     expect(JSON.parse(last)).toMatchObject({ error: { code: "internal" } });
     expect(last).not.toContain("secret");
@@ -240,13 +240,13 @@ describe("an error of a stream", () => {
 describe("a stream that waits", () => {
   test("opens and sends comments, which the openai client ignores", async () => {
     const gate = new Gate();
-    world.service.script = async function* (request) {
+    harness.service.script = async function* (request) {
       yield accepted;
       await gate.opened;
       yield* [...says(request, ["late"])].slice(1);
     };
-    const stream = world.openai.chat.completions.stream({ messages, model: "tiny" });
-    const raw = await world.post("/v1/chat/completions", { messages, stream: true });
+    const stream = harness.openai.chat.completions.stream({ messages, model: "tiny" });
+    const raw = await harness.post("/v1/chat/completions", { messages, stream: true });
     const reader = raw.body?.pipeThrough(new TextDecoderStream()).getReader();
     let seen = "";
     while (!/: waiting\n\n[^]*: waiting\n\n/.test(seen))
@@ -261,28 +261,28 @@ describe("a stream that waits", () => {
 
   test("is refused with an HTTP status even after the wait", async () => {
     // oxlint-disable-next-line require-yield
-    world.service.script = async function* () {
+    harness.service.script = async function* () {
       // Longer than an accepted stream would stay without headers.
       await new Promise((resolve) => setTimeout(resolve, 60));
       throw new AssistantError("queue_full", "there are 64 before you", { retryAfterSeconds: 3 });
     };
-    const response = await world.post("/v1/chat/completions", { messages, stream: true });
+    const response = await harness.post("/v1/chat/completions", { messages, stream: true });
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "3"]);
   });
 
   test("ends with an error when the server closes, streamed or not", async () => {
-    world.service.script = async function* (_request, signal) {
+    harness.service.script = async function* (_request, signal) {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
       await forever(signal);
     };
-    const streamed = await world.post("/v1/chat/completions", { messages, stream: true });
-    const whole = world.post("/v1/chat/completions", { messages });
-    await expect.poll(() => world.service.pulled, SHORT_WAIT).toBe(4);
-    await world.server.close();
+    const streamed = await harness.post("/v1/chat/completions", { messages, stream: true });
+    const whole = harness.post("/v1/chat/completions", { messages });
+    await expect.poll(() => harness.service.pulled, SHORT_WAIT).toBe(4);
+    await harness.server.close();
     expect(readDataLines(await streamed.text()).at(-1)).toContain('"code":"shutting_down"');
     expect((await whole).status).toBe(503);
     expect(await (await whole).json()).toMatchObject({ error: { code: "shutting_down" } });
-    expect(world.service.running).toBe(0);
+    expect(harness.service.running).toBe(0);
   });
 });

@@ -6,17 +6,17 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted, says, started } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await startInferenceHttp();
+  harness = await startInferenceHttp();
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const messages = [{ role: "user" as const, content: "hi" }];
 
 describe("a chat as one document", () => {
   test("has the documented members", async () => {
-    const response = await world.post("/v1/chat/completions", { messages });
+    const response = await harness.post("/v1/chat/completions", { messages });
     expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
     expect(await response.json()).toEqual({
       id: expect.stringMatching(/^chatcmpl-/),
@@ -42,7 +42,7 @@ describe("a chat as one document", () => {
   });
 
   test("passes on all parameters of the openai client", async () => {
-    await world.openai.chat.completions.create({
+    await harness.openai.chat.completions.create({
       model: "default",
       messages: [
         { role: "developer", content: "be brief" },
@@ -86,7 +86,7 @@ describe("a chat as one document", () => {
       parallel_tool_calls: false,
       reasoning_effort: "low",
     });
-    expect(world.service.requests).toEqual([
+    expect(harness.service.requests).toEqual([
       {
         model: "default",
         prompts: [
@@ -129,7 +129,7 @@ describe("a chat as one document", () => {
   });
 
   test("passes on the parameters of other clients, and treats null as absent", async () => {
-    const response = await world.post("/v1/chat/completions", {
+    const response = await harness.post("/v1/chat/completions", {
       messages,
       model: null,
       tools: null,
@@ -145,7 +145,7 @@ describe("a chat as one document", () => {
       response_format: { type: "json_object" },
     });
     expect(response.status).toBe(200);
-    expect(world.service.requests[0]).toMatchObject({
+    expect(harness.service.requests[0]).toMatchObject({
       model: undefined,
       prompts: [{ tools: [], variables: { style: "plain", enable_thinking: false } }],
       sampling: { topK: 0, minP: 0.1, repeatPenalty: 1.1, logprobs: undefined },
@@ -159,7 +159,7 @@ describe("a chat as one document", () => {
   });
 
   test("has tool calls, reasoning and logprobs", async () => {
-    world.service.script = function* () {
+    harness.service.script = function* () {
       yield accepted;
       yield started();
       yield { type: "reasoning", choice: 0, text: "hm" };
@@ -175,7 +175,7 @@ describe("a chat as one document", () => {
         reasoningTokens: 4,
       };
     };
-    const { choices, usage } = await world.openai.chat.completions.create({
+    const { choices, usage } = await harness.openai.chat.completions.create({
       model: "tiny",
       messages,
     });
@@ -191,8 +191,8 @@ describe("a chat as one document", () => {
       },
     });
     expect(usage?.completion_tokens_details?.reasoning_tokens).toBe(4);
-    world.service.script = (request) => says(request, ["é"], "length");
-    const second = await world.openai.chat.completions.create({
+    harness.service.script = (request) => says(request, ["é"], "length");
+    const second = await harness.openai.chat.completions.create({
       model: "tiny",
       messages,
       logprobs: true,
@@ -204,7 +204,7 @@ describe("a chat as one document", () => {
   });
 
   test("keeps n choices apart, whatever their order", async () => {
-    world.service.script = function* () {
+    harness.service.script = function* () {
       yield accepted;
       yield started();
       for (const text of ["a", "b"]) {
@@ -213,7 +213,7 @@ describe("a chat as one document", () => {
       for (const choice of [1, 0])
         yield { type: "end", choice, reason: "stop", completionTokens: 2 };
     };
-    const { choices, usage } = await world.openai.chat.completions.create({
+    const { choices, usage } = await harness.openai.chat.completions.create({
       model: "tiny",
       messages,
       n: 2,
@@ -228,7 +228,7 @@ describe("a chat as one document", () => {
 
 describe("an unsupported parameter", () => {
   test("is accepted silently if it has no effect", async () => {
-    const response = await world.post("/v1/chat/completions", {
+    const response = await harness.post("/v1/chat/completions", {
       messages,
       user: "ann",
       metadata: { a: "b" },
@@ -244,7 +244,7 @@ describe("an unsupported parameter", () => {
   });
 
   test("is named in a header if it is unknown", async () => {
-    const response = await world.post("/v1/chat/completions", {
+    const response = await harness.post("/v1/chat/completions", {
       messages: [{ ...messages[0], mood: 3 }],
       colour: "red",
       "ünknown\r\nset-cookie: a": 1,
@@ -279,12 +279,12 @@ describe("an unsupported parameter", () => {
       "messages[0].content[0].type",
     ],
   ])("is refused by name if it would change the answer: %j", async (body, param) => {
-    const response = await world.post("/v1/chat/completions", { messages, ...body });
+    const response = await harness.post("/v1/chat/completions", { messages, ...body });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({
       error: { type: "invalid_request_error", code: "unsupported_parameter", param },
     });
-    expect(world.service.requests).toEqual([]);
+    expect(harness.service.requests).toEqual([]);
   });
 });
 
@@ -363,7 +363,7 @@ test.each<[object, string | null, string]>([
   [{ chat_template_kwargs: { messages: [] } }, "chat_template_kwargs.messages", "is set by the request"],
   [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send only one of them"],
 ])("%j is refused", async (body, param, message) => {
-  const response = await world.post("/v1/chat/completions", { messages, ...body });
+  const response = await harness.post("/v1/chat/completions", { messages, ...body });
   expect(response.status).toBe(400);
   expect(await response.json()).toMatchObject({
     error: {
@@ -387,10 +387,10 @@ test.each<[AssistantErrorCode, number, string | null]>([
   ["ledger_unavailable", 503, "false"],
 ])("the service's error %s has status %i", async (code, status, shouldRetry) => {
   // oxlint-disable-next-line require-yield
-  world.service.script = function* () {
+  harness.service.script = function* () {
     throw new AssistantError(code, "this and that", { param: "guide.schema" });
   };
-  const response = await world.post("/v1/chat/completions", { messages });
+  const response = await harness.post("/v1/chat/completions", { messages });
   expect([response.status, response.headers.get("x-should-retry")]).toEqual([status, shouldRetry]);
   expect(response.headers.get("retry-after")).toBe(code === "queue_full" ? "1" : null);
   expect(await response.json()).toMatchObject({
@@ -401,11 +401,11 @@ test.each<[AssistantErrorCode, number, string | null]>([
 test("the openai client does not repeat a request that the ledger refused", async () => {
   let count = 0;
   // oxlint-disable-next-line require-yield
-  world.service.script = function* () {
+  harness.service.script = function* () {
     count += 1;
     throw new AssistantError("ledger_unavailable", "the disk is full");
   };
-  const call = world.openai.chat.completions.create({ model: "tiny", messages }, { maxRetries: 3 });
+  const call = harness.openai.chat.completions.create({ model: "tiny", messages }, { maxRetries: 3 });
   await expect(call).rejects.toMatchObject({ status: 503, code: "ledger_unavailable" });
   expect(count).toBe(1);
 });

@@ -6,14 +6,14 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { says, textOfPrompt } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await startInferenceHttp();
+  harness = await startInferenceHttp();
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 test("completes one text", async () => {
-  const answer = await world.openai.completions.create({
+  const answer = await harness.openai.completions.create({
     model: "tiny",
     prompt: "Once",
     max_tokens: 9,
@@ -25,7 +25,7 @@ test("completes one text", async () => {
     choices: [{ text: "Hello there", index: 0, logprobs: null, finish_reason: "stop" }],
     usage: { prompt_tokens: 5, completion_tokens: 3, total_tokens: 8 },
   });
-  expect(world.service.requests[0]).toMatchObject({
+  expect(harness.service.requests[0]).toMatchObject({
     prompts: [{ kind: "text", text: "Once" }],
     maxTokens: 9,
     toolChoice: { kind: "none" },
@@ -33,12 +33,12 @@ test("completes one text", async () => {
 });
 
 test("returns the choices of several prompts one after the other", async () => {
-  world.service.script = (request) =>
+  harness.service.script = (request) =>
     says(
       request,
       request.prompts.map((p) => textOfPrompt(p)),
     );
-  const answer = await world.openai.completions.create({
+  const answer = await harness.openai.completions.create({
     model: "tiny",
     prompt: ["a", "b"],
     n: 2,
@@ -59,9 +59,9 @@ test("accepts token ids as prompts", async () => {
     [1, 2, 3],
     [[1, 2], [3]],
   ]) {
-    await world.openai.completions.create({ model: "tiny", prompt });
+    await harness.openai.completions.create({ model: "tiny", prompt });
   }
-  expect(world.service.requests.map(({ prompts }) => prompts)).toEqual([
+  expect(harness.service.requests.map(({ prompts }) => prompts)).toEqual([
     [{ kind: "tokens", tokens: [1, 2, 3] }],
     [
       { kind: "tokens", tokens: [1, 2] },
@@ -71,7 +71,7 @@ test("accepts token ids as prompts", async () => {
 });
 
 test("streams the text, the finish reason, the usage and [DONE]", async () => {
-  const stream = await world.openai.completions.create({
+  const stream = await harness.openai.completions.create({
     model: "tiny",
     prompt: "Once",
     echo: true,
@@ -92,7 +92,7 @@ test("streams the text, the finish reason, the usage and [DONE]", async () => {
       [undefined, undefined, 8],
     ].map((row) => ["text_completion", ...row]),
   );
-  const raw = await world.post("/v1/completions", { prompt: "x", stream: true });
+  const raw = await harness.post("/v1/completions", { prompt: "x", stream: true });
   expect(readDataLines(await raw.text()).at(-1)).toBe("[DONE]");
 });
 
@@ -104,10 +104,10 @@ test("has each token's offset in logprobs, streamed or not", async () => {
     top_logprobs: [{ Hello: -0.5 }, { " ": -0.5 }, { there: -0.5 }],
     text_offset: [0, 5, 6],
   };
-  const whole = await world.openai.completions.create(options);
+  const whole = await harness.openai.completions.create(options);
   expect(whole.choices[0]?.logprobs).toEqual(logprobs);
   const offsets: unknown[] = [];
-  for await (const { choices } of await world.openai.completions.create({
+  for await (const { choices } of await harness.openai.completions.create({
     ...options,
     stream: true,
   })) {
@@ -133,6 +133,6 @@ test.each<[object, string, string]>([
   [{ messages: [] }, "messages", "unsupported_parameter"],
   [{ tools: [{}] }, "tools", "unsupported_parameter"],
 ])("%j is refused", async (body, param, code) => {
-  const response = await world.post("/v1/completions", { prompt: "x", ...body });
+  const response = await harness.post("/v1/completions", { prompt: "x", ...body });
   expect([response.status, await response.json()]).toMatchObject([400, { error: { param, code } }]);
 });

@@ -25,19 +25,19 @@ const neverEnding: Script = async function* (_, signal) {
   await forever(signal);
 };
 
-let world: InferenceHttpHarness;
-let doors: ContainerListeners;
+let harness: InferenceHttpHarness;
+let listeners: ContainerListeners;
 let port: number;
-let door: ContainerListener;
+let listener: ContainerListener;
 beforeEach(async () => {
-  doors = new ContainerListeners({ logger: silentLogger });
-  world = await startInferenceHttp({ doors });
+  listeners = new ContainerListeners({ logger: silentLogger });
+  harness = await startInferenceHttp({ listeners });
   [port = 0] = await freePorts(1);
-  door = { address: BRIDGE, port, host: NAME, subnets: ["127.0.1.0/24"] };
+  listener = { address: BRIDGE, port, host: NAME, subnets: ["127.0.1.0/24"] };
 });
 afterEach(async () => {
-  await doors[Symbol.asyncDispose]();
-  await world[Symbol.asyncDispose]();
+  await listeners[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 
 interface Call {
@@ -82,7 +82,7 @@ function call(options: Call = {}): Promise<{ status: number | undefined; text: s
 
 describe("access to a container listener", () => {
   test("is granted to clients in its networks", async () => {
-    await doors.replace([door]);
+    await listeners.replace([listener]);
     expect(await call()).toMatchObject({ status: 200 });
     const body = { messages: [{ role: "user", content: "hi" }] };
     const answer = await call({ path: "/v1/chat/completions", body });
@@ -91,20 +91,20 @@ describe("access to a container listener", () => {
   });
 
   test.each([STRANGER, "127.0.0.1", BRIDGE])("is denied for %s, whose connection is closed unread", async (from) => {
-    await doors.replace([door]);
+    await listeners.replace([listener]);
     await expect(call({ from })).rejects.toMatchObject({ code: "ECONNRESET" });
-    expect(world.service.requests).toEqual([]);
+    expect(harness.service.requests).toEqual([]);
   });
 
   test("is not possible before it is opened or after it is closed", async () => {
     await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
-    await doors.replace([door]);
-    await doors.replace([]);
+    await listeners.replace([listener]);
+    await listeners.replace([]);
     await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
 
   test("is possible at its own address only", async () => {
-    await doors.replace([door]);
+    await listeners.replace([listener]);
     for (const to of ["127.0.0.1", "127.0.0.3", CONTAINER])
       await expect(call({ to })).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
@@ -112,7 +112,7 @@ describe("access to a container listener", () => {
 
 describe("the Host header of a client", () => {
   test.each([[NAME], [`${NAME}:7777`], ["Models.Berth.Internal"]])("may be %s", async (host) => {
-    await doors.replace([door]);
+    await listeners.replace([listener]);
     expect((await call({ headers: ["host", host] })).status).toBe(200);
   });
 
@@ -125,7 +125,7 @@ describe("the Host header of a client", () => {
     ["a page's origin", ["host", NAME, "origin", `http://${NAME}`]],
     ["a stranger's origin", ["host", NAME, "origin", "https://example.org"]],
   ])("must not be %s", async (_, headers) => {
-    await doors.replace([door]);
+    await listeners.replace([listener]);
     const { status, text } = await call({ headers });
     // Node itself refuses two Host headers.
     expect([400, 403]).toContain(status);
@@ -133,7 +133,7 @@ describe("the Host header of a client", () => {
   });
 
   test("has the required name in the error", async () => {
-    await doors.replace([door]);
+    await listeners.replace([listener]);
     const { text } = await call({ headers: ["host", "localhost"] });
     expect(JSON.parse(text)).toMatchObject({
       error: {
@@ -144,64 +144,64 @@ describe("the Host header of a client", () => {
   });
 
   test("must not be the listener's name at the endpoint's own address", async () => {
-    await doors.replace([door]);
+    await listeners.replace([listener]);
     expect((await call(own())).status).toBe(403);
     expect((await call({ ...own(), headers: ["host", "localhost"] })).status).toBe(200);
   });
 });
 
-const own = () => ({ to: "127.0.0.1", port: world.port, from: "127.0.0.1" });
-const ownDoor = (): ContainerListener => ({
+const own = () => ({ to: "127.0.0.1", port: harness.port, from: "127.0.0.1" });
+const ownListener = (): ContainerListener => ({
   address: "127.0.0.1",
-  port: world.port,
+  port: harness.port,
   host: NAME,
   subnets: ["127.0.0.0/24"],
 });
 
 describe("a listener on the endpoint's own address", () => {
   test("adds its name to those of loopback until it is closed", async () => {
-    await doors.replace([ownDoor()]);
+    await listeners.replace([ownListener()]);
     expect((await call(own())).status).toBe(200);
     expect((await call({ ...own(), headers: ["host", "127.0.0.1"] })).status).toBe(200);
     expect((await call({ ...own(), headers: ["host", "example.org"] })).status).toBe(403);
-    const page = ["host", NAME, "origin", `http://${NAME}:${world.port}`];
+    const page = ["host", NAME, "origin", `http://${NAME}:${harness.port}`];
     expect((await call({ ...own(), headers: page })).status).toBe(403);
-    await doors.replace([]);
+    await listeners.replace([]);
     expect((await call(own())).status).toBe(403);
   });
 
   test("is open to the clients of its networks only", async () => {
-    await doors.replace([ownDoor()]);
+    await listeners.replace([ownListener()]);
     expect((await call({ ...own(), from: CONTAINER })).status).toBe(403);
   });
 });
 
 describe("replacing the listeners", () => {
   test("keeps connections of clients that are still allowed, and closes the others", async () => {
-    world.service.script = neverEnding;
+    harness.service.script = neverEnding;
     const body = { messages: [{ role: "user", content: "hi" }], stream: true };
     const ended: string[] = [];
     const follow = (from: string) =>
       void call({ from, path: "/v1/chat/completions", body })
         .catch(() => {})
         .finally(() => ended.push(from));
-    await doors.replace([{ ...door, subnets: ["127.0.1.0/24", "127.0.3.0/24"] }]);
+    await listeners.replace([{ ...listener, subnets: ["127.0.1.0/24", "127.0.3.0/24"] }]);
     follow(CONTAINER);
     follow("127.0.3.1");
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(2);
-    await doors.replace([door]);
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(2);
+    await listeners.replace([listener]);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
     await expect.poll(() => ended, SHORT_WAIT).toEqual(["127.0.3.1"]);
-    await doors.replace([]);
+    await listeners.replace([]);
     await expect.poll(() => ended, SHORT_WAIT).toEqual(["127.0.3.1", CONTAINER]);
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
   });
 
   test("changes nothing if an address is refused", async () => {
-    await doors.replace([door]);
-    const wrong = { ...door, address: "0.0.0.0" };
-    await expect(doors.replace([wrong])).rejects.toMatchObject({ code: "invalid_request" });
-    await expect(doors.replace([{ ...door, subnets: ["0.0.0.0/0"] }])).rejects.toMatchObject({
+    await listeners.replace([listener]);
+    const wrong = { ...listener, address: "0.0.0.0" };
+    await expect(listeners.replace([wrong])).rejects.toMatchObject({ code: "invalid_request" });
+    await expect(listeners.replace([{ ...listener, subnets: ["0.0.0.0/0"] }])).rejects.toMatchObject({
       code: "invalid_request",
     });
     expect((await call()).status).toBe(200);
@@ -212,50 +212,50 @@ describe("replacing the listeners", () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen({ host: "127.0.0.4", port }, resolve));
     try {
-      const taken = { ...door, address: "127.0.0.4" };
-      await expect(doors.replace([taken, door])).rejects.toMatchObject({
+      const taken = { ...listener, address: "127.0.0.4" };
+      await expect(listeners.replace([taken, listener])).rejects.toMatchObject({
         message: expect.stringContaining(`port ${port} of 127.0.0.4 is taken`),
       });
       expect((await call()).status).toBe(200);
     } finally {
       other.close();
     }
-    await doors.replace([{ ...door, address: "127.0.0.4" }]);
+    await listeners.replace([{ ...listener, address: "127.0.0.4" }]);
     expect((await call({ to: "127.0.0.4" })).status).toBe(200);
   });
 
   test("runs one replacement after the other", async () => {
-    await Promise.all([doors.replace([door]), doors.replace([]), doors.replace([door])]);
+    await Promise.all([listeners.replace([listener]), listeners.replace([]), listeners.replace([listener])]);
     expect((await call()).status).toBe(200);
   });
 });
 
 describe("a client in a container that disconnects", () => {
   test.each([false, true])("ends its request, streamed: %s", async (stream) => {
-    world.service.script = neverEnding;
-    await doors.replace([door]);
+    harness.service.script = neverEnding;
+    await listeners.replace([listener]);
     const socket = connect({ host: BRIDGE, port, localAddress: CONTAINER, allowHalfOpen: true });
     const body = JSON.stringify({ messages: [{ role: "user", content: "hi" }], stream });
     socket.on("error", () => {}).resume();
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: ${NAME}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
     // From this end, a process that dies looks the same; its end is in another network namespace.
     socket.end();
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
     socket.destroy();
   });
 });
 
 test("closing the endpoint ends requests of container listeners, too", async () => {
-  world.service.script = neverEnding;
-  await doors.replace([door]);
+  harness.service.script = neverEnding;
+  await listeners.replace([listener]);
   const body = { messages: [{ role: "user", content: "hi" }] };
   const answer = call({ path: "/v1/chat/completions", body });
-  await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
-  await doors[Symbol.asyncDispose]();
+  await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
+  await listeners[Symbol.asyncDispose]();
   await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
-  await world.server.close();
+  await harness.server.close();
   expect(JSON.parse((await answer).text)).toMatchObject({ error: { code: "shutting_down" } });
 });

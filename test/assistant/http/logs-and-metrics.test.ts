@@ -7,7 +7,7 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 let lines: { level: string; fields: LogFields; message: string }[];
 beforeEach(async () => {
   lines = [];
@@ -21,21 +21,21 @@ beforeEach(async () => {
     error: at("error"),
     child: () => logger,
   };
-  world = await startInferenceHttp({ logger });
+  harness = await startInferenceHttp({ logger });
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const body = { messages: [{ role: "user", content: "my secret" }], user: "ann" };
 
 test("health has status, engine and version, and is degraded while the ledger fails", async () => {
-  const health = async () => (await fetch(`${world.url}/health`)).json();
+  const health = async () => (await fetch(`${harness.url}/health`)).json();
   expect(await health()).toEqual({
     status: "ok",
     engine: "scripted",
     version: "1.2.3",
     ledger: "ok",
   });
-  world.service.healthAnswer = { engine: "stub", ledgerOk: false };
+  harness.service.healthAnswer = { engine: "stub", ledgerOk: false };
   expect(await health()).toMatchObject({
     status: "degraded",
     engine: "stub",
@@ -44,15 +44,15 @@ test("health has status, engine and version, and is degraded while the ledger fa
 });
 
 test("only a failed model has an error", async () => {
-  const [model] = world.service.known;
-  if (model) world.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
-  const list: unknown = await (await fetch(`${world.url}/v1/models`)).json();
+  const [model] = harness.service.known;
+  if (model) harness.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
+  const list: unknown = await (await fetch(`${harness.url}/v1/models`)).json();
   expect(list).toMatchObject({ data: [{ state: "failed", error: "it is cut off" }, {}] });
   expect(JSON.stringify(list).match(/"error"/g)).toHaveLength(1);
 });
 
 test("models are listed as documented, and found by id and alias, even with slashes", async () => {
-  const list = await world.openai.models.list();
+  const list = await harness.openai.models.list();
   expect(list.object).toBe("list");
   expect(list.data).toMatchObject([
     { id: "tiny", object: "model", created: 1_700_000_000, owned_by: "berth", state: "resident" },
@@ -60,12 +60,12 @@ test("models are listed as documented, and found by id and alias, even with slas
   ]);
   for (const name of ["hub/org/embedder:q8", "tiny", "default"]) {
     // This client escapes the slashes; others do not.
-    const model = await world.openai.models.retrieve(name);
-    const plain = await (await fetch(`${world.url}/v1/models/${name}`)).json();
+    const model = await harness.openai.models.retrieve(name);
+    const plain = await (await fetch(`${harness.url}/v1/models/${name}`)).json();
     expect(plain).toEqual(model);
     expect(model.id).toBe(name === "default" ? "tiny" : name);
   }
-  await expect(world.openai.models.retrieve("gpt-5")).rejects.toMatchObject({
+  await expect(harness.openai.models.retrieve("gpt-5")).rejects.toMatchObject({
     status: 404,
     code: "model_not_found",
     param: "model",
@@ -74,17 +74,17 @@ test("models are listed as documented, and found by id and alias, even with slas
 });
 
 test("metrics count requests by route and status, tokens by model, and errors of streams", async () => {
-  await (await world.post("/v1/chat/completions", body)).text();
-  await (await world.post("/v1/chat/completions", { ...body, stream: true })).text();
-  await (await world.post("/v1/chat/completions", {})).text();
-  await (await fetch(`${world.url}/v1/models/some/id`)).text();
-  world.service.script = function* () {
+  await (await harness.post("/v1/chat/completions", body)).text();
+  await (await harness.post("/v1/chat/completions", { ...body, stream: true })).text();
+  await (await harness.post("/v1/chat/completions", {})).text();
+  await (await fetch(`${harness.url}/v1/models/some/id`)).text();
+  harness.service.script = function* () {
     yield accepted;
     yield { type: "text", choice: 0, text: "a" };
     throw new Error("broken");
   };
-  await (await world.post("/v1/chat/completions", { ...body, stream: true })).text();
-  const response = await fetch(`${world.url}/metrics`);
+  await (await harness.post("/v1/chat/completions", { ...body, stream: true })).text();
+  const response = await fetch(`${harness.url}/metrics`);
   expect(response.headers.get("content-type")).toContain("text/plain");
   const text = await response.text();
   const chat = 'method="POST",route="/v1/chat/completions"';
@@ -105,7 +105,7 @@ test("metrics count requests by route and status, tokens by model, and errors of
 });
 
 test("the log has every request without its prompt, and unexpected errors at level error", async () => {
-  await (await world.post("/v1/chat/completions", { ...body, odd: 1 })).text();
+  await (await harness.post("/v1/chat/completions", { ...body, odd: 1 })).text();
   await expect
     .poll(() => lines.filter(({ level }) => level === "info"), SHORT_WAIT)
     .toHaveLength(1);
@@ -125,10 +125,10 @@ test("the log has every request without its prompt, and unexpected errors at lev
       },
     },
   ]);
-  world.service.script = () => {
+  harness.service.script = () => {
     throw new TypeError("x is not a function");
   };
-  const response = await world.post("/v1/chat/completions", body);
+  const response = await harness.post("/v1/chat/completions", body);
   expect([response.status, await response.json()]).toMatchObject([
     500,
     { error: { code: "internal" } },

@@ -16,13 +16,13 @@ const chain = new Map([
 ]);
 
 let remote: ScriptedService;
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
   remote = new ScriptedService();
   remote.known = [];
-  world = await startInferenceHttp({ remote, aliases: chain });
+  harness = await startInferenceHttp({ remote, aliases: chain });
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const chat = { messages: [{ role: "user", content: "hi" }] };
 const routes = [
@@ -38,7 +38,7 @@ function asked(): {
   readonly further: unknown;
 } {
   const ofRemote = [...remote.requests, ...remote.embeds].at(-1);
-  const request = ofRemote ?? [...world.service.requests, ...world.service.embeds].at(-1);
+  const request = ofRemote ?? [...harness.service.requests, ...harness.service.embeds].at(-1);
   return {
     isRemote: ofRemote !== undefined,
     egress: request?.egress,
@@ -51,30 +51,30 @@ const sent = { user: "ann", store: true, metadata: { a: "b" }, colour: "red" };
 
 describe.each(routes)("on %s", (path, body) => {
   test("parameters that only a provider may know are sent to a remote model", async () => {
-    const response = await world.post(path, { ...body, ...stray, model: remoteModel });
+    const response = await harness.post(path, { ...body, ...stray, model: remoteModel });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toEqual({ isRemote: true, egress: undefined, further: sent });
   });
 
   test("they are sent if any model of an alias is remote", async () => {
-    const response = await world.post(path, { ...body, ...stray, model: "both" });
+    const response = await harness.post(path, { ...body, ...stray, model: "both" });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toEqual({ isRemote: false, egress: undefined, further: sent });
   });
 
   test.each([undefined, "tiny", "here"])("a request for %j is not affected", async (model) => {
-    const response = await world.post(path, { ...body, ...stray, model });
+    const response = await harness.post(path, { ...body, ...stray, model });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, "colour"]);
     expect(asked()).toEqual({ isRemote: false, egress: undefined, further: undefined });
   });
 
   test("svc_scopes declares data classes in addition to the prompt", async () => {
     const scopes = ["files", "memory", "files"];
-    await world.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
+    await harness.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
     expect(asked().egress).toEqual({ classes: ["prompt", "files", "memory"], allowedOnce: [] });
     remote.requests.length = 0;
     remote.embeds.length = 0;
-    const local = await world.post(path, { ...body, svc_scopes: [] });
+    const local = await harness.post(path, { ...body, svc_scopes: [] });
     expect([local.status, local.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toMatchObject({ isRemote: false, egress: { classes: ["prompt"] } });
   });
@@ -89,7 +89,7 @@ describe.each(routes)("on %s", (path, body) => {
     [["files", "secrets"], "svc_scopes[1]", "has to be one of"],
     [[["files"]], "svc_scopes[0]", "has to be one of"],
   ])("svc_scopes %j are refused", async (scopes, param, message) => {
-    const response = await world.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
+    const response = await harness.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({
       error: { code: "invalid_request", param, message: expect.stringContaining(message) },
@@ -99,7 +99,7 @@ describe.each(routes)("on %s", (path, body) => {
 });
 
 test("unknown members of messages, and stream options without a stream, are reported as ignored", async () => {
-  const response = await world.post("/v1/chat/completions", {
+  const response = await harness.post("/v1/chat/completions", {
     messages: [{ ...chat.messages[0], mood: 3 }],
     model: remoteModel,
     colour: "red",
@@ -111,7 +111,7 @@ test("unknown members of messages, and stream options without a stream, are repo
 
 test("a parameter with the name of a built-in object member is not special", async () => {
   const text = `{"messages":[{"role":"user","content":"x"}],"model":"${remoteModel}","constructor":1,"toString":2}`;
-  expect((await world.post("/v1/chat/completions", text)).status).toBe(200);
+  expect((await harness.post("/v1/chat/completions", text)).status).toBe(200);
   expect(Object.entries(asked().further ?? {})).toEqual([
     ["constructor", 1],
     ["toString", 2],
@@ -120,7 +120,7 @@ test("a parameter with the name of a built-in object member is not special", asy
 
 test.each(["tiny", remoteModel])("an image is refused for %s with the same message", async (model) => {
   const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
-  const response = await world.post("/v1/chat/completions", {
+  const response = await harness.post("/v1/chat/completions", {
     model,
     messages: [{ role: "user", content: [{ type: "text", text: "what is this?" }, image] }],
   });
@@ -134,7 +134,7 @@ test.each(["tiny", remoteModel])("an image is refused for %s with the same messa
       code: "unsupported_parameter",
     },
   });
-  expect([...remote.requests, ...world.service.requests]).toEqual([]);
+  expect([...remote.requests, ...harness.service.requests]).toEqual([]);
 });
 
 test("the models of both sides are listed, and found by their ids", async () => {
@@ -149,16 +149,16 @@ test("the models of both sides are listed, and found by their ids", async () => 
       embeddingLength: undefined,
     },
   ];
-  const { data } = await world.openai.models.list();
+  const { data } = await harness.openai.models.list();
   expect(data.map(({ id, owned_by: owner }) => [id, owner])).toEqual(
     ["tiny", "hub/org/embedder:q8", "both", "here", remoteModel].map((id) => [id, "berth"]),
   );
-  for (const { id } of data) expect((await world.openai.models.retrieve(id)).id).toBe(id);
+  for (const { id } of data) expect((await harness.openai.models.retrieve(id)).id).toBe(id);
 });
 
 test("a slow remote model keeps its client waiting with comments", async () => {
-  await world[Symbol.asyncDispose]();
-  world = await startInferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
+  await harness[Symbol.asyncDispose]();
+  harness = await startInferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
   const gate = new Gate();
   remote.script = async function* () {
     yield { ...accepted, model: remoteModel };
@@ -166,7 +166,7 @@ test("a slow remote model keeps its client waiting with comments", async () => {
     yield { type: "text", choice: 0, text: "late" };
     throw new AssistantError("rate_limited", "too many", { retryAfterSeconds: 7 });
   };
-  using client = new RawClient(world.port);
+  using client = new RawClient(harness.port);
   const body = JSON.stringify({ ...chat, model: remoteModel, stream: true });
   client.write(rawPost("/v1/chat/completions", body));
   const early = await client.until((text) => text.split(": waiting").length > 2);

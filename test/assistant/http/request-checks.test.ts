@@ -6,11 +6,11 @@ import {
   startInferenceHttp,
 } from "../../support/inference-http-harness.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await startInferenceHttp();
+  harness = await startInferenceHttp();
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const path = "/v1/chat/completions";
 const MIB = 2 ** 20;
@@ -19,7 +19,7 @@ const everything =
 
 /** Status, headers and body of the answer to a request whose lines the test writes itself. */
 async function raw(lines: readonly string[], body: string | Buffer = "") {
-  using client = new RawClient(world.port);
+  using client = new RawClient(harness.port);
   client.write(`${[...lines, "connection: close"].join("\r\n")}\r\n\r\n`).write(body);
   const [head = "", rest = ""] = (await client.all()).split("\r\n\r\n");
   return { status: Number(head.split(" ")[1]), head: head.toLowerCase(), body: rest };
@@ -77,7 +77,7 @@ describe("the Origin header", () => {
     async (origin) => {
       const body = { messages: [{ role: "user", content: "hi" }], odd: 1 };
       for (const stream of [false, true]) {
-        const response = await world.post(path, { ...body, stream }, { origin });
+        const response = await harness.post(path, { ...body, stream }, { origin });
         expect(response.status).toBe(200);
         expect(response.headers.get("access-control-allow-origin")).toBe(origin);
         expect(response.headers.get("access-control-expose-headers")).toContain("x-berth-ignored");
@@ -91,11 +91,11 @@ describe("the Origin header", () => {
   test.each(["https://example.com", "null", "http://localhost.example.com", "file://", "evil"])(
     "%s is not, and nothing happens",
     async (origin) => {
-      const response = await world.post(path, askOf(100), { origin });
+      const response = await harness.post(path, askOf(100), { origin });
       expect(response.status).toBe(403);
       expect(response.headers.get("access-control-allow-origin")).toBeNull();
-      expect(world.service.requests).toEqual([]);
-      const preflight = await fetch(`${world.url}${path}`, {
+      expect(harness.service.requests).toEqual([]);
+      const preflight = await fetch(`${harness.url}${path}`, {
         method: "OPTIONS",
         headers: { origin, "access-control-request-method": "POST" },
       });
@@ -104,13 +104,13 @@ describe("the Origin header", () => {
   );
 
   test("a refusal is readable for a page of this machine", async () => {
-    const response = await world.post(path, "{", { origin: "http://localhost:3000" });
+    const response = await harness.post(path, "{", { origin: "http://localhost:3000" });
     expect(response.status).toBe(400);
     expect(response.headers.get("access-control-allow-origin")).toBe("http://localhost:3000");
   });
 
   test("a preflight allows the requested method and headers", async () => {
-    const response = await fetch(`${world.url}${path}`, {
+    const response = await fetch(`${harness.url}${path}`, {
       method: "OPTIONS",
       headers: {
         origin: "http://localhost:3000",
@@ -151,7 +151,7 @@ describe("paths and methods", () => {
     "/v1/embeddings/x",
     "/health/x",
   ])("%s does not exist, whatever is sent there", async (target) => {
-    const response = await world.post(target, "no JSON", { "content-type": "text/plain" });
+    const response = await harness.post(target, "no JSON", { "content-type": "text/plain" });
     expect(response.status).toBe(404);
     expect(await response.json()).toEqual({
       error: {
@@ -175,7 +175,7 @@ describe("paths and methods", () => {
     ["/v1/responses", "there is no Responses API here; set the client to chat completions"],
     ["/api/chat", "this is not Ollama's API; use a client of OpenAI's"],
   ])("a request for %s is told the right path, or that there is none", async (target, instead) => {
-    const response = await world.post(target, {});
+    const response = await harness.post(target, {});
     expect(response.status).toBe(404);
     const body = JSON.stringify(await response.json());
     expect(body).toContain(`: ${instead}`);
@@ -183,17 +183,17 @@ describe("paths and methods", () => {
 
   test("HEAD is GET without a body", async () => {
     for (const target of ["/health", "/v1/models", "/v1/models/tiny", "/metrics"]) {
-      const response = await fetch(`${world.url}${target}`, { method: "HEAD" });
+      const response = await fetch(`${harness.url}${target}`, { method: "HEAD" });
       expect([response.status, await response.text()]).toEqual([200, ""]);
     }
   });
 
   test("OPTIONS without a page returns the methods", async () => {
-    const response = await fetch(`${world.url}/v1/models`, { method: "OPTIONS" });
+    const response = await fetch(`${harness.url}/v1/models`, { method: "OPTIONS" });
     expect([response.status, response.headers.get("allow")]).toEqual([204, "GET, HEAD, OPTIONS"]);
     const all = await raw(["OPTIONS * HTTP/1.1", "host: localhost"]);
     expect(all.head).toContain("allow: get, head, options, post");
-    expect((await fetch(`${world.url}/nothing`, { method: "OPTIONS" })).status).toBe(404);
+    expect((await fetch(`${harness.url}/nothing`, { method: "OPTIONS" })).status).toBe(404);
   });
 
   test("a path with an invalid escape is an invalid request", async () => {
@@ -202,18 +202,18 @@ describe("paths and methods", () => {
   });
 
   test("a request's id is returned, and replaced if it is not safe for a log", async () => {
-    const own = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a-1.b" } });
+    const own = await fetch(`${harness.url}/health`, { headers: { "x-request-id": "a-1.b" } });
     expect(own.headers.get("x-request-id")).toBe("a-1.b");
-    const odd = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a b" } });
+    const odd = await fetch(`${harness.url}/health`, { headers: { "x-request-id": "a b" } });
     expect(odd.headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
   });
 });
 
 describe("a body", () => {
   test("of 4 MiB is accepted, one more byte is refused, and the connection stays open", async () => {
-    const whole = await world.post(path, askOf(4 * MIB));
+    const whole = await harness.post(path, askOf(4 * MIB));
     expect(whole.status).toBe(200);
-    using client = new RawClient(world.port);
+    using client = new RawClient(harness.port);
     client.write(rawPost(path, askOf(4 * MIB + 1)));
     const text = await client.until((all) => all.endsWith("}}"));
     expect(text).toMatch(/^HTTP\/1\.1 413 /);
@@ -222,11 +222,11 @@ describe("a body", () => {
     });
     client.write(rawPost(path, askOf(100)));
     await client.until((all) => all.includes('"Hello there"'));
-    expect(world.service.requests).toHaveLength(2);
+    expect(harness.service.requests).toHaveLength(2);
   });
 
   test("in chunks that is too large is refused as well", async () => {
-    const response = await fetch(`${world.url}${path}`, {
+    const response = await fetch(`${harness.url}${path}`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: new Blob([askOf(5 * MIB)]).stream(),
@@ -242,7 +242,7 @@ describe("a body", () => {
     ["application/json; charset=utf-16"],
     ["json"],
   ])("of type %s is 415", async (type) => {
-    const response = await world.post(path, askOf(100), { "content-type": type });
+    const response = await harness.post(path, askOf(100), { "content-type": type });
     expect(response.status).toBe(415);
     expect(await response.json()).toMatchObject({ error: { code: "unsupported_media_type" } });
   });
@@ -251,9 +251,9 @@ describe("a body", () => {
     const body = askOf(100);
     const lines = [`POST ${path} HTTP/1.1`, "host: localhost", `content-length: ${body.length}`];
     expect((await raw(lines, body)).status).toBe(415);
-    const packed = await world.post(path, body, { "content-encoding": "gzip" });
+    const packed = await harness.post(path, body, { "content-encoding": "gzip" });
     expect(packed.status).toBe(415);
-    expect(world.service.requests).toEqual([]);
+    expect(harness.service.requests).toEqual([]);
   });
 
   test.each<[string, string | Buffer, string]>([
@@ -269,18 +269,18 @@ describe("a body", () => {
     ["is empty", "", "the request needs a body"],
   ])("that %s is an invalid request", async (_, body, message) => {
     for (const target of [path, "/v1/completions", "/v1/embeddings"]) {
-      using client = new RawClient(world.port);
+      using client = new RawClient(harness.port);
       client.write(rawPost(target, body, { connection: "close" }));
       const answer = JSON.parse((await client.all()).split("\r\n\r\n")[1] ?? "");
       expect(answer).toMatchObject({
         error: { code: "invalid_request", message: expect.stringContaining(message) },
       });
     }
-    expect(world.service.requests).toEqual([]);
+    expect(harness.service.requests).toEqual([]);
   });
 
   test("is not quoted in the answer that refuses it", async () => {
-    const response = await world.post(path, '{"messages": "my secret" oops}');
+    const response = await harness.post(path, '{"messages": "my secret" oops}');
     expect(await response.text()).not.toContain("secret");
   });
 });

@@ -5,11 +5,11 @@ import {
   startInferenceHttp,
 } from "../../support/inference-http-harness.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await startInferenceHttp();
+  harness = await startInferenceHttp();
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const path = "/v1/chat/completions";
 
@@ -38,9 +38,9 @@ test.each([
   ["LangChain", langchainTurn, "20 in Bern"],
   ["the Agents SDK", agentsTurn, "20"],
 ])("a tool's result is accepted from %s", async (_, body, content) => {
-  const response = await world.post(path, body);
+  const response = await harness.post(path, body);
   expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
-  const [prompt] = world.service.requests[0]?.prompts ?? [];
+  const [prompt] = harness.service.requests[0]?.prompts ?? [];
   const messages = prompt?.kind === "chat" ? prompt.messages : [];
   expect(messages.at(-1)).toMatchObject({ role: "tool", content });
   expect(messages.at(-2)?.toolCalls).toMatchObject([{ name: "weather" }]);
@@ -63,20 +63,20 @@ describe("a schema at response_format.schema", () => {
       stream: false,
       response_format: { type, schema },
     };
-    expect((await world.post(path, body)).status).toBe(200);
-    expect(world.service.requests[0]?.guide).toMatchObject({ kind: "json_schema", schema });
+    expect((await harness.post(path, body)).status).toBe(200);
+    expect(harness.service.requests[0]?.guide).toMatchObject({ kind: "json_schema", schema });
   });
 
   test("is named in an error about it", async () => {
     // oxlint-disable-next-line require-yield
-    world.service.script = function* () {
+    harness.service.script = function* () {
       throw new AssistantError("unsupported_schema", "no", { param: "guide.schema" });
     };
     const body = {
       messages: [{ role: "user", content: "x" }],
       response_format: { type: "json_object", schema },
     };
-    const response = await world.post(path, body);
+    const response = await harness.post(path, body);
     expect(await response.json()).toMatchObject({ error: { param: "response_format.schema" } });
   });
 });
@@ -92,7 +92,7 @@ describe("the role of a streamed answer", () => {
     [{}, ""],
   ])("with %j comes with content %j", async (more, content) => {
     const body = { messages: [{ role: "user", content: "x" }], stream: true, ...more };
-    const text = await (await world.post(path, body)).text();
+    const text = await (await harness.post(path, body)).text();
     const [first] = text.split("\n\n");
     const chunk: unknown = JSON.parse(first?.replace("data: ", "") ?? "");
     expect(chunk).toMatchObject({ choices: [{ delta: { role: "assistant", content } }] });

@@ -25,7 +25,7 @@ let connections: ProviderHttpClient;
 let remote: RemoteInference;
 let consent: CountingConsent;
 let ledger: FakeLedger;
-let book: ScriptedProviderDirectory;
+let directory: ScriptedProviderDirectory;
 let clock: CountingClock;
 
 beforeEach(async () => {
@@ -35,12 +35,12 @@ beforeEach(async () => {
   connections = new ProviderHttpClient({ addresses, clock, extraAuthorities: [provider.ca] });
   consent = new CountingConsent(["prompt"]);
   ledger = new FakeLedger();
-  book = new ScriptedProviderDirectory();
-  book.add("there", provider.baseUrl, KEY);
+  directory = new ScriptedProviderDirectory();
+  directory.add("there", provider.baseUrl, KEY);
   const logger = silentLogger;
   remote = new RemoteInference({
     http: connections,
-    providers: book,
+    providers: directory,
     consent,
     ledger,
     clock,
@@ -178,7 +178,7 @@ test("200 streams that end in every possible way leave nothing behind", async ()
       return way === "refusal" ? refusal(401, "no") : { type: "chat", text };
     },
   });
-  book.add("plain", plain.baseUrl);
+  directory.add("plain", plain.baseUrl);
   const ends = new Set<string>();
   const one = async () => {
     const way = dice.pick(["answer", "left", "cut", "hang", "silence", "refusal"]);

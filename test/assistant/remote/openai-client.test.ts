@@ -18,12 +18,12 @@ const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: 
 
 describe("a provider's refusal", () => {
   let remote: ScriptedService;
-  let world: InferenceHttpHarness;
+  let harness: InferenceHttpHarness;
   beforeEach(async () => {
     remote = new ScriptedService();
-    world = await startInferenceHttp({ remote });
+    harness = await startInferenceHttp({ remote });
   });
-  afterEach(() => world[Symbol.asyncDispose]());
+  afterEach(() => harness[Symbol.asyncDispose]());
 
   const classes: readonly (readonly [
     AssistantErrorCode,
@@ -59,10 +59,10 @@ describe("a provider's refusal", () => {
       };
       remote.embedder = () => Promise.reject(error());
       const asks = [
-        () => world.openai.chat.completions.create({ model: there, messages }),
-        () => world.openai.chat.completions.create({ model: there, messages, stream: true }),
-        () => world.openai.completions.create({ model: there, prompt: "hi" }),
-        () => world.openai.embeddings.create({ model: there, input: "hi" }),
+        () => harness.openai.chat.completions.create({ model: there, messages }),
+        () => harness.openai.chat.completions.create({ model: there, messages, stream: true }),
+        () => harness.openai.completions.create({ model: there, prompt: "hi" }),
+        () => harness.openai.embeddings.create({ model: there, input: "hi" }),
       ];
       for (const ask of asks) {
         const thrown: unknown = await ask().catch((reason: unknown) => reason);
@@ -82,7 +82,7 @@ describe("a provider's refusal", () => {
         throw error();
       };
       const create = { model: there, messages, stream: true } as const;
-      const stream = await world.openai.chat.completions.create(create);
+      const stream = await harness.openai.chat.completions.create(create);
       let text = "";
       const thrown: unknown = await (async () => {
         for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
@@ -94,7 +94,7 @@ describe("a provider's refusal", () => {
   });
 
   test("is retried by the client only if that may help", async () => {
-    const client = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: "any", maxRetries: 1 });
+    const client = new OpenAI({ baseURL: `${harness.url}/v1`, apiKey: "any", maxRetries: 1 });
     const asked: Record<string, number> = {};
     for (const code of [
       "consent_required",
@@ -125,7 +125,7 @@ describe("a provider's refusal", () => {
       await forever(signal);
     };
     const create = { model: there, messages, stream: true } as const;
-    const stream = await world.openai.chat.completions.create(create);
+    const stream = await harness.openai.chat.completions.create(create);
     for await (const chunk of stream) {
       if (chunk.choices[0]?.delta.content) stream.controller.abort();
     }

@@ -9,7 +9,7 @@ const RECHECK_MS = 50;
 /** Work in progress on a connection. */
 export interface ActiveRequest {
   /** Called when the connection is lost; the client can no longer receive the answer. */
-  gone(): void;
+  onDisconnect(): void;
 }
 
 /**
@@ -51,7 +51,7 @@ export class ClientConnections {
         this.#activeRequests.delete(socket);
         this.#halfClosed.delete(socket);
         this.#missing.delete(socket);
-        for (const item of underway) item.gone();
+        for (const item of underway) item.onDisconnect();
       });
     });
   }
@@ -64,7 +64,7 @@ export class ClientConnections {
     const underway = this.#activeRequests.get(socket);
     if (underway) underway.add(item);
     // The connection was closed between the arrival of the request and this call.
-    else if (socket.destroyed) item.gone();
+    else if (socket.destroyed) item.onDisconnect();
   }
 
   /** Marks the work as finished; safe to call twice. */

@@ -89,37 +89,37 @@ export class ContainerListeners implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnded = true;
     await this.#lastUpdate;
-    for (const door of this.#open.values()) door.server.close();
+    for (const listener of this.#open.values()) listener.server.close();
     this.#open.clear();
   }
 
   async #replaceListeners(listeners: readonly ContainerListener[]): Promise<void> {
-    const wanted = new Map<
+    const requested = new Map<
       string,
-      { readonly door: ContainerListener; readonly clients: BlockList }
+      { readonly listener: ContainerListener; readonly clients: BlockList }
     >();
-    for (const door of listeners) {
-      await assertListenerAddress(door.address, this.#networks);
-      wanted.set(`${door.address}:${door.port}`, {
-        door,
-        clients: parseClientSubnets(door.subnets),
+    for (const listener of listeners) {
+      await assertListenerAddress(listener.address, this.#networks);
+      requested.set(`${listener.address}:${listener.port}`, {
+        listener,
+        clients: parseClientSubnets(listener.subnets),
       });
     }
     const ownKey = this.#ownKey();
     this.#own = null;
     for (const [key, open] of this.#open) {
-      if (wanted.has(key) && key !== ownKey) continue;
+      if (requested.has(key) && key !== ownKey) continue;
       this.#open.delete(key);
       open.close();
       this.#logger.info({ address: key }, "a container listener is closed");
     }
     const failures: AssistantError[] = [];
-    for (const [key, { door, clients }] of wanted) {
-      const name = { host: door.host.toLowerCase(), isOwn: key === ownKey };
+    for (const [key, { listener, clients }] of requested) {
+      const name = { host: listener.host.toLowerCase(), isOwn: key === ownKey };
       const there = this.#open.get(key);
-      if (name.isOwn) this.#own = { name, address: door.address, clients };
+      if (name.isOwn) this.#own = { name, address: listener.address, clients };
       else if (there) there.updateClients(name, clients);
-      else failures.push(...(await this.#listen(door, name, clients)));
+      else failures.push(...(await this.#listen(listener, name, clients)));
     }
     if (failures[0]) throw failures[0];
   }
@@ -146,12 +146,12 @@ export class ContainerListeners implements AsyncDisposable {
           "the endpoint is not listening yet, so no container listener can lead to it",
         ),
       ];
-    const opened = new BoundListener(name, clients, (socket, doorName) => {
-      this.#expectedHosts.set(socket, doorName);
+    const opened = new BoundListener(name, clients, (socket, name) => {
+      this.#expectedHosts.set(socket, name);
       http.emit("connection", socket);
     });
     opened.onRefused = (remote) =>
-      this.#logger.debug({ door: listener.address, remote }, "a connection was refused");
+      this.#logger.debug({ listener: listener.address, remote }, "a connection was refused");
     try {
       await opened.listen(listener.address, listener.port);
     } catch (error) {

@@ -45,7 +45,7 @@ export function checkHostAndOrigin(
     .header("access-control-expose-headers", exposedHeaders);
 }
 
-/** Answers a browser's preflight request. `admitLoopback` must have succeeded before. */
+/** Answers a browser's preflight request. `checkHostAndOrigin` must have succeeded before. */
 export function answerOptions(
   request: FastifyRequest,
   reply: FastifyReply,

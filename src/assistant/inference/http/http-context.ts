@@ -49,7 +49,7 @@ export interface InferenceHttpOptions {
   readonly routes?: ModelRoutes;
   /** Listeners for containers; undefined if the server has none. */
   readonly listeners?: ContainerListeners;
-  /** Overrides of `defaultLimits`. */
+  /** Overrides of `defaultHttpLimits`. */
   readonly limits?: Partial<InferenceHttpLimits>;
 }
 

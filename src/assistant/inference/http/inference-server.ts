@@ -99,7 +99,7 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     underway.add(exchange);
     const { socket } = request.raw;
     const item = {
-      gone: () => {
+      onDisconnect: () => {
         exchange.markClientGone();
         finish();
       },

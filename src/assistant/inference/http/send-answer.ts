@@ -33,7 +33,7 @@ export interface AnswerContext {
 
 /** Resolves to the whole answer; rejects with the error of the events. */
 export async function collectAnswer(
-  { context, exchange, idPrefix, paramNames: words }: AnswerContext,
+  { context, exchange, idPrefix, paramNames }: AnswerContext,
   events: AsyncIterable<AnswerEvent>,
   builder: AnswerBuilder,
 ): Promise<unknown> {
@@ -43,7 +43,7 @@ export async function collectAnswer(
       if (event.type !== "accepted" && event.type !== "started") builder.add(event);
     }
   } catch (error) {
-    throw renameErrorParam(error, words);
+    throw renameErrorParam(error, paramNames);
   }
   exchange.signal.throwIfAborted();
   return builder.answer(createHead(context, exchange, idPrefix), formatUsage(exchange.facts));
@@ -64,7 +64,7 @@ export async function streamAnswer(
   },
   formatOf: (head: AnswerHead) => ChunkFormat,
 ): Promise<void> {
-  const { context, exchange, reply, idPrefix, paramNames: words } = answering;
+  const { context, exchange, reply, idPrefix, paramNames } = answering;
   const iterator = events[Symbol.asyncIterator]();
   let next: PendingPull;
   const early: StartedEvent[] = [];
@@ -73,7 +73,7 @@ export async function streamAnswer(
     exchange.signal.throwIfAborted();
   } catch (error) {
     await closeIterator(iterator);
-    throw renameErrorParam(error, words);
+    throw renameErrorParam(error, paramNames);
   }
   const head = createHead(context, exchange, idPrefix);
   const format = formatOf(head);
@@ -104,7 +104,7 @@ export async function streamAnswer(
       sse.write(usageChunk(head, stream.object, formatUsage(exchange.facts)));
     sse.write("data: [DONE]\n\n");
   } catch (error) {
-    const known = toAssistantError(exchange.resolveError(renameErrorParam(error, words)));
+    const known = toAssistantError(exchange.resolveError(renameErrorParam(error, paramNames)));
     if (!exchange.isClientGone) {
       exchange.facts.errorCode = known.code;
       context.reportUnexpected(known, exchange);

@@ -12,7 +12,9 @@ import type {
 import { getFallbackCode } from "./fallback-codes.ts";
 import { describeAlias, joinModels } from "./join-models.ts";
 import { isRemoteModel, type ModelRoutes } from "./port.ts";
-import { settleModelLists } from "./settle-model-lists.ts";
+
+/** A client waits for the list, so slow providers are left out of it. */
+const REMOTE_MS_MAX = 5_000;
 
 export interface RoutedInferenceOptions {
   /** Models of this machine. */
@@ -52,17 +54,17 @@ export class RoutedInference implements InferenceService, ModelRoutes {
     request: GenerateRequest,
     signal: AbortSignal,
   ): AsyncGenerator<AnswerEvent, void, void> {
-    const { events, first } = await this.#tryCandidates(request.model, signal, async (model) => {
-      const all = this.#selectService(model).generate({ ...request, model }, signal);
-      const begun = all[Symbol.asyncIterator]();
-      return { events: begun, first: await begun.next() };
+    const { iterator, first } = await this.#tryCandidates(request.model, signal, async (model) => {
+      const events = this.#selectService(model).generate({ ...request, model }, signal);
+      const iterator = events[Symbol.asyncIterator]();
+      return { iterator, first: await iterator.next() };
     });
     try {
-      for (let pulled = first; pulled.done !== true; pulled = await events.next()) {
+      for (let pulled = first; pulled.done !== true; pulled = await iterator.next()) {
         yield pulled.value;
       }
     } finally {
-      await events.return?.();
+      await iterator.return?.();
     }
   }
 
@@ -118,4 +120,32 @@ export class RoutedInference implements InferenceService, ModelRoutes {
     }
     return attempt(models.at(-1));
   }
+}
+
+type Models = readonly ModelInfo[];
+
+/**
+ * Resolves to both lists. A list that fails is empty, and so is the remote one if it takes too long. Rejects with the
+ * local error if there is no remote model either.
+ */
+async function settleModelLists(
+  lists: { readonly local: Promise<Models>; readonly remote: Promise<Models> },
+  clock: Clock,
+): Promise<{ readonly local: Models; readonly remote: Models }> {
+  const [local, remote] = await Promise.allSettled([
+    lists.local,
+    withTimeLimit(lists.remote, clock),
+  ]);
+  const remoteModels = remote.status === "fulfilled" ? remote.value : [];
+  if (local.status === "fulfilled") return { local: local.value, remote: remoteModels };
+  if (remoteModels.length === 0) throw local.reason;
+  return { local: [], remote: remoteModels };
+}
+
+/** Resolves to an empty list when the time is over. */
+function withTimeLimit(models: Promise<Models>, clock: Clock): Promise<Models> {
+  return new Promise((resolve, reject) => {
+    const stop = clock.setTimer(REMOTE_MS_MAX, () => resolve([]));
+    models.then(resolve, reject).finally(stop);
+  });
 }

@@ -25,7 +25,7 @@ const RESOLVE_MS_MAX = 10_000;
 
 /**
  * Applies the rules for addresses of providers when a provider is added (`check`) and for each connection
- * (`connectable`), because a name may resolve to other addresses by then.
+ * (`resolveConnectable`), because a name may resolve to other addresses by then.
  */
 export class ProviderAddresses implements AddressRules {
   readonly #ownPorts: () => ReadonlySet<number>;

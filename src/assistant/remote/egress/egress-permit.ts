@@ -33,7 +33,7 @@ export class EgressPermit implements EgressAuthorization, Disposable {
     provider,
     egress = promptOnly,
     consent,
-    providers: book,
+    providers,
     signal,
   }: EgressPermitOptions) {
     signal.throwIfAborted();
@@ -48,12 +48,12 @@ export class EgressPermit implements EgressAuthorization, Disposable {
     const unwatch = consent.onRevoked(watched, () =>
       this.#abortWith(consentRevokedError(consent.missing(watched), provider)),
     );
-    const stay = book.onRevoked(provider.id, (error) => this.#abortWith(error));
+    const removeCallback = providers.onRevoked(provider.id, (error) => this.#abortWith(error));
     const onAbort = () => this.#abortWith(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
     this.#unsubscribe = () => {
       unwatch();
-      stay();
+      removeCallback();
       signal.removeEventListener("abort", onAbort);
     };
   }

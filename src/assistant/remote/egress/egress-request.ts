@@ -59,15 +59,15 @@ export class EgressRequest {
   #isInLedger = false;
 
   constructor(
-    tools: EgressDependencies,
-    leave: EgressAuthorization,
-    call: EgressRequestOptions,
+    dependencies: EgressDependencies,
+    authorization: EgressAuthorization,
+    options: EgressRequestOptions,
     body?: AdaptedBody,
   ) {
-    this.#dependencies = tools;
-    this.#authorization = leave;
-    this.#options = call;
-    this.#bearer = call.bearer;
+    this.#dependencies = dependencies;
+    this.#authorization = authorization;
+    this.#options = options;
+    this.#bearer = options.bearer;
     this.body = body;
   }
 
@@ -121,7 +121,7 @@ export class EgressRequest {
   }
 
   /** Sends the request and resolves to the result of `read` for the whole answer. */
-  async readDocument<T>(read: (text: string, words: ProviderErrors) => T): Promise<T> {
+  async readDocument<T>(read: (text: string, errors: ProviderErrors) => T): Promise<T> {
     using own = new LinkedAbort(this.#authorization.signal);
     const answer = await this.open(own.signal);
     try {

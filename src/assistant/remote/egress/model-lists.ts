@@ -41,10 +41,10 @@ export class ModelLists implements AsyncDisposable {
   readonly #known = new Map<string, KnownList>();
   readonly #refreshes: TaskGroup;
 
-  constructor(tools: EgressDependencies) {
-    this.#dependencies = tools;
+  constructor(dependencies: EgressDependencies) {
+    this.#dependencies = dependencies;
     this.#refreshes = new TaskGroup((err) =>
-      tools.logger.warn({ err }, "a list of models could not be requested"),
+      dependencies.logger.warn({ err }, "a list of models could not be requested"),
     );
   }
 
@@ -57,8 +57,8 @@ export class ModelLists implements AsyncDisposable {
     for (const id of this.#known.keys())
       if (!this.#dependencies.providers.find(id)) this.#known.delete(id);
     const lists = providers.map((provider) => this.#refreshIfDue(provider));
-    const awaited = lists.flatMap(({ models, refresh: looking }) =>
-      models ? [] : (looking ?? []),
+    const awaited = lists.flatMap(({ models, refresh }) =>
+      models ? [] : (refresh ?? []),
     );
     if (awaited.length > 0)
       await waitAtMost(Promise.all(awaited), WAIT_MS_MAX, this.#dependencies.clock);
@@ -67,8 +67,8 @@ export class ModelLists implements AsyncDisposable {
 
   /** Returns the list's description of a model; a model that is in no list is assumed to exist. */
   model(provider: Provider, model: string): ModelInfo {
-    const wanted = toModelInfo(provider.id, { id: model });
-    return this.#getOrCreate(provider).models?.find(({ id }) => id === wanted.id) ?? wanted;
+    const assumed = toModelInfo(provider.id, { id: model });
+    return this.#getOrCreate(provider).models?.find(({ id }) => id === assumed.id) ?? assumed;
   }
 
   /** Requests the list now; see RemoteInference.listModels. */
@@ -128,8 +128,8 @@ export class ModelLists implements AsyncDisposable {
     const { providers: directory, clock } = this.#dependencies;
     using own = new LinkedAbort(caller);
     const { signal } = own;
-    const late = listTimeoutError(provider);
-    const stop = clock.setTimer(LIST_MS_MAX, () => own.abort(late));
+    const timeout = listTimeoutError(provider);
+    const stop = clock.setTimer(LIST_MS_MAX, () => own.abort(timeout));
     const unsubscribe = directory.onRevoked(provider.id, (error) => own.abort(error));
     try {
       const bearer = await requireBearer(provider, directory, signal);
@@ -141,8 +141,8 @@ export class ModelLists implements AsyncDisposable {
         bearer,
         limits: modelsLimits,
       });
-      const found = await request.readDocument((text, words) =>
-        parseProviderModels(text, words, bearer),
+      const found = await request.readDocument((text, errors) =>
+        parseProviderModels(text, errors, bearer),
       );
       signal.throwIfAborted();
       const list = this.#getOrCreate(provider);
@@ -151,7 +151,7 @@ export class ModelLists implements AsyncDisposable {
       return found;
     } catch (error) {
       if (signal.reason instanceof Revoked) throw signal.reason;
-      if (error === late) directory.noteStatus(provider.id, getStatusAfter(late));
+      if (error === timeout) directory.noteStatus(provider.id, getStatusAfter(timeout));
       const isMissing = error instanceof AssistantError && error.code === "model_not_found";
       throw isMissing ? noListError(provider) : error;
     } finally {

@@ -100,8 +100,8 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
       const limits = getEmbedLimits(request.texts.length);
       const egressRequest = await this.#createRequest(permit, name, wire, limits);
       const ledgerSeq = await egressRequest.appendToLedger(createEmbedEntry(request, name));
-      const embedded = await egressRequest.readDocument((text, words) =>
-        parseProviderEmbeddings(text, request, words),
+      const embedded = await egressRequest.readDocument((text, errors) =>
+        parseProviderEmbeddings(text, request, errors),
       );
       return { model: name, ledgerSeq, ...embedded };
     } catch (error) {
@@ -139,11 +139,11 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
   }
 
   /** Throws `model_not_found`. */
-  #parseDestination(wanted: string | undefined): Destination {
-    const parsed = parseRemoteModelName(wanted ?? "");
+  #parseDestination(name: string | undefined): Destination {
+    const parsed = parseRemoteModelName(name ?? "");
     if (!parsed)
       throw modelNotFoundError(
-        `${wanted ?? "the default model"} is not a model of a provider: those are named ` +
+        `${name ?? "the default model"} is not a model of a provider: those are named ` +
           "remote:<provider>:<model>",
       );
     const provider = this.#dependencies.providers.find(parsed.provider);

@@ -76,7 +76,7 @@ export class ProviderAttempt {
     this.#start();
   }
 
-  /** Rejects with AssistantError, LostConnection, and the signal's reason. */
+  /** Rejects with AssistantError, LostConnectionError, and the signal's reason. */
   head(): Promise<ResponseHead> {
     return this.#exchange.head(this.#limits.headMs, () => this.#silenceError(this.#limits.headMs));
   }

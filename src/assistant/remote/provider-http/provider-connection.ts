@@ -18,7 +18,7 @@ export class ProviderConnection {
   readonly #client: Client;
   readonly #ended = new AbortController();
   #socket: Socket | undefined;
-  /** Called when an answer has ended on this socket. */
+  /** True once an answer has ended on this socket. */
   #isProven = false;
   #bytesBefore = 0;
 
@@ -49,7 +49,7 @@ export class ProviderConnection {
     this.#client.dispatch(options, handler);
   }
 
-  /** True if the request has received its whole answer. */
+  /** Call when the request has received its whole answer. */
   markProven(): void {
     this.#isProven = true;
   }

@@ -42,7 +42,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   #keeping: Promise<void> = Promise.resolve();
   #outcome: LoginDetail | undefined;
   #isClosing = false;
-  /** Seconds since the Unix epoch. */
+  /** Milliseconds since the Unix epoch. */
   expiresAtMs = Number.POSITIVE_INFINITY;
 
   constructor(options: SignInAttemptOptions) {

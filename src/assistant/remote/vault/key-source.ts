@@ -6,7 +6,7 @@ export interface KeySource {
   /** Reads the current state. Rejects only with the signal's reason; never prompts the user. */
   probe(signal: AbortSignal): Promise<FoundKey>;
   /**
-   * Stores a key after `probe` has returned `empty`. The key is durable when this resolves. Rejects with KeyNotKeptError
+   * Stores a key after `probe` has returned `empty`. The key is durable when this resolves. Rejects with KeyNotStoredError
    * if the source refuses it. Undefined for sources whose keys come from outside.
    */
   readonly store?: (key: Buffer, signal: AbortSignal) => Promise<void>;
@@ -26,6 +26,6 @@ export type FoundKey =
 export class KeyNotStoredError extends Error {
   constructor(message: string, cause: unknown) {
     super(message, { cause });
-    this.name = "KeyNotKeptError";
+    this.name = "KeyNotStoredError";
   }
 }

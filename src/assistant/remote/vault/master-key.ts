@@ -10,7 +10,7 @@ export interface MasterKeyOptions {
   readonly vaultId: string;
   /** In order of preference; at least one is never `absent`. */
   readonly sources: readonly KeySource[];
-  /** Stores the record in the database; throws SQLite's errors. */
+  /** Reads the record from the database; throws SQLite's errors. */
   readonly record: () => MasterRecord | undefined;
   readonly logger: Logger;
   readonly signal: AbortSignal;

@@ -31,7 +31,7 @@ export interface OAuthSession {
   readonly kind: "oauth";
   readonly accessToken: string;
   readonly refreshToken: string | undefined;
-  /** Seconds since the Unix epoch; undefined if the provider does not say. */
+  /** Milliseconds since the Unix epoch; undefined if the provider does not say. */
   readonly expiresAtMs: number | undefined;
   /** The client id for which the tokens were issued. */
   readonly clientId: string;

@@ -46,8 +46,8 @@ it("kill -9 at any moment leaves each credential in its old or new state, and no
       const isDone = what === "has" || what === "gone";
       possible.set(id, isDone ? new Set([outcome]) : new Set([...before, outcome]));
     }
-    const world = new VaultHarness({ dir });
-    const vault = await world.start();
+    const harness = new VaultHarness({ dir });
+    const vault = await harness.start();
     expect(vault.protection(), `seed ${seed}`).toEqual({
       source: "file",
       state: "ready",

@@ -37,13 +37,13 @@ function remainsOf(dir: string, sealed: Buffer): string[] {
 }
 
 async function started() {
-  const world = new VaultHarness();
-  return { world, vault: await world.start() };
+  const harness = new VaultHarness();
+  return { harness, vault: await harness.start() };
 }
 
 describe("credentials", () => {
   it("of both kinds are read back unchanged, even after a restart", async () => {
-    const { world, vault } = await started();
+    const { harness, vault } = await started();
     const bare: Credential = {
       kind: "oauth",
       accessToken: "a \u{1f511} \ud800",
@@ -55,7 +55,7 @@ describe("credentials", () => {
     await vault.put(openrouter, key);
     await vault.put(mistral, tokens);
     await vault.put(third, bare);
-    for (const start of [() => vault, () => world.start()]) {
+    for (const start of [() => vault, () => harness.start()]) {
       const now = await start();
       expect(await now.get(openrouter)).toStrictEqual(key);
       expect(await now.get(mistral)).toStrictEqual(tokens);
@@ -65,12 +65,12 @@ describe("credentials", () => {
   });
 
   it("are described without their secret, and replaced", async () => {
-    const { world, vault } = await started();
+    const { harness, vault } = await started();
     const none = { present: false, kind: null, set_at: null, expires_at: null };
     expect(vault.describe("openrouter")).toEqual(none);
     await vault.put(openrouter, key);
     expect(vault.describe("openrouter")).toMatchObject({ kind: "key", expires_at: null });
-    const before = world.readSealed("openrouter");
+    const before = harness.readSealed("openrouter");
     await vault.put(openrouter, tokens);
     expect(vault.describe("openrouter")).toEqual({
       present: true,
@@ -78,7 +78,7 @@ describe("credentials", () => {
       set_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       expires_at: "2031-02-03T04:05:06.000Z",
     });
-    expect(remainsOf(world.dir, before)).toEqual([]);
+    expect(remainsOf(harness.dir, before)).toEqual([]);
     expect(await vault.remove("openrouter")).toBe(true);
     expect(await vault.remove("openrouter")).toBe(false);
     expect(vault.describe("openrouter")).toEqual(none);
@@ -111,14 +111,14 @@ describe("credentials", () => {
   });
 
   it("stay bound to their provider and origin, even if the database is manipulated", async () => {
-    const { world, vault } = await started();
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
     await vault.put(mistral, tokens);
-    const kept = world.sql((db) => db.prepare("SELECT * FROM credential").all());
+    const kept = harness.sql((db) => db.prepare("SELECT * FROM credential").all());
     const change = async (sql: string, owner = openrouter) => {
-      world.sql((db) => db.exec(sql));
+      harness.sql((db) => db.exec(sql));
       await expect(vault.get(owner)).rejects.toMatchObject(damaged);
-      world.sql((db) => {
+      harness.sql((db) => {
         db.exec("DELETE FROM credential");
         const put = db.prepare(
           `INSERT INTO credential VALUES (@provider, @origin, @kind, @set_at_ms, @expires_at_ms, @sealed)`,
@@ -146,11 +146,11 @@ describe("credentials", () => {
   });
 
   it("with any bit changed cannot be decrypted, and the error names the provider", async () => {
-    const { world, vault } = await started();
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
-    const sealed = world.readSealed("openrouter");
+    const sealed = harness.readSealed("openrouter");
     const write = (bytes: Buffer) =>
-      world.sql((db) => db.prepare("UPDATE credential SET sealed = ?").run(bytes));
+      harness.sql((db) => db.prepare("UPDATE credential SET sealed = ?").run(bytes));
     for (let at = 0; at < sealed.length; at += 1) {
       const flipped = Buffer.from(sealed);
       flipped.writeUInt8(flipped.readUInt8(at) ^ (1 << (at % 8)), at);
@@ -166,19 +166,19 @@ describe("credentials", () => {
 
 describe("secrecy", () => {
   it("leaves no key in a file, log, error or inspected object, and each encryption differs", async () => {
-    const { world, vault } = await started();
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
-    const first = world.readSealed("openrouter");
+    const first = harness.readSealed("openrouter");
     await vault.put(openrouter, key);
-    expect(world.readSealed("openrouter").subarray(0, 12)).not.toEqual(first.subarray(0, 12));
+    expect(harness.readSealed("openrouter").subarray(0, 12)).not.toEqual(first.subarray(0, 12));
     await vault.put(mistral, tokens);
-    const master = readFileSync(join(world.dir, "vault-key"));
+    const master = readFileSync(join(harness.dir, "vault-key"));
     const failure: unknown = await vault
       .put(openrouter, { kind: "key", key: canary.repeat(1000) })
       .catch((error: unknown) => error);
-    world.sql((db) => db.exec("UPDATE credential SET sealed = zeroblob(64)"));
+    harness.sql((db) => db.exec("UPDATE credential SET sealed = zeroblob(64)"));
     const broken: unknown = await vault.get(openrouter).catch((error: unknown) => error);
-    const seen = inspect([vault, world.logged, failure, broken], {
+    const seen = inspect([vault, harness.logged, failure, broken], {
       depth: 20,
       showHidden: true,
       maxStringLength: null,
@@ -187,19 +187,19 @@ describe("secrecy", () => {
     const spaced = master.toString("hex", 0, 8).replaceAll(/(..)(?!$)/g, "$1 ");
     expect(inspect(master)).toContain(spaced);
     for (const secret of [canary, master.toString("hex"), master.toString("base64"), spaced]) {
-      expect(findFilesWith(world.dir, secret)).toEqual([]);
+      expect(findFilesWith(harness.dir, secret)).toEqual([]);
       expect(seen).not.toContain(secret);
     }
-    expect(findFilesWith(world.dir, master)).toEqual(["vault-key"]);
+    expect(findFilesWith(harness.dir, master)).toEqual(["vault-key"]);
   });
 
   it("keeps its files private to their owner, even one that was restored from a backup", async () => {
-    const { world, vault } = await started();
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
     await vault[Symbol.asyncDispose]();
-    chmodSync(join(world.dir, "vault.db"), 0o644);
-    await (await world.start()).put(mistral, key);
-    const modes = readdirSync(world.dir).map((name) => statSync(join(world.dir, name)).mode);
+    chmodSync(join(harness.dir, "vault.db"), 0o644);
+    await (await harness.start()).put(mistral, key);
+    const modes = readdirSync(harness.dir).map((name) => statSync(join(harness.dir, name)).mode);
     expect(modes.length).toBeGreaterThanOrEqual(2);
     expect(new Set(modes.map((mode) => mode & 0o777))).toEqual(new Set([0o600]));
   });
@@ -208,15 +208,15 @@ describe("secrecy", () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const dice = new Dice(seed);
     // The same files, without waiting for the disk.
-    const world = new VaultHarness({ durability: "off" });
-    const vault = await world.start();
+    const harness = new VaultHarness({ durability: "off" });
+    const vault = await harness.start();
     const gone: Buffer[] = [];
     const stored = new Map<string, string>();
     for (let step = 0; step < 60; step += 1) {
       const id = `p${dice.between(1, 12)}`;
       const owner = { id, origin: `https://${id}.example` };
       const had = stored.get(id);
-      if (had !== undefined) gone.push(world.readSealed(id));
+      if (had !== undefined) gone.push(harness.readSealed(id));
       if (dice.chance(0.4)) {
         expect(await vault.remove(id), `seed ${seed}`).toBe(had !== undefined);
         stored.delete(id);
@@ -227,11 +227,11 @@ describe("secrecy", () => {
       }
       if (step % 6 === 0)
         for (const sealed of gone)
-          expect(remainsOf(world.dir, sealed), `seed ${seed}, step ${step}`).toEqual([]);
+          expect(remainsOf(harness.dir, sealed), `seed ${seed}, step ${step}`).toEqual([]);
     }
     expect(gone.length).toBeGreaterThan(5);
     // Rewritten: unused pages leave nothing, overwritten or not.
-    expect(world.sql((db) => db.pragma("freelist_count", { simple: true }))).toBe(0);
+    expect(harness.sql((db) => db.pragma("freelist_count", { simple: true }))).toBe(0);
     for (const [id, text] of stored)
       expect(await vault.get({ id, origin: `https://${id}.example` })).toEqual({
         kind: "key",
@@ -241,11 +241,11 @@ describe("secrecy", () => {
 
   it("reports when another program's read keeps a removed credential in a file, and removes it later", async () => {
     const clock = new VirtualClock();
-    const world = new VaultHarness({ clock });
-    const vault = await world.start();
+    const harness = new VaultHarness({ clock });
+    const vault = await harness.start();
     await vault.put(openrouter, key);
-    const sealed = world.readSealed("openrouter");
-    const reader = new Database(join(world.dir, "vault.db"), { readonly: true });
+    const sealed = harness.readSealed("openrouter");
+    const reader = new Database(join(harness.dir, "vault.db"), { readonly: true });
     reader.exec("BEGIN");
     reader.prepare("SELECT * FROM credential").all();
     const removal = vault.remove("openrouter").catch((error: unknown) => error);
@@ -257,21 +257,21 @@ describe("secrecy", () => {
       message: expect.stringContaining("another program reads"),
     });
     expect(vault.describe("openrouter").present).toBe(false);
-    expect(remainsOf(world.dir, sealed)).not.toEqual([]);
+    expect(remainsOf(harness.dir, sealed)).not.toEqual([]);
     reader.exec("COMMIT");
     reader.close();
     expect(await vault.remove("openrouter")).toBe(false);
-    expect(remainsOf(world.dir, sealed)).toEqual([]);
+    expect(remainsOf(harness.dir, sealed)).toEqual([]);
   });
 });
 
 describe("another program that writes to the database", () => {
   it("is waited for, and reported after five seconds", async () => {
     const clock = new VirtualClock();
-    const world = new VaultHarness({ clock });
-    const vault = await world.start();
+    const harness = new VaultHarness({ clock });
+    const vault = await harness.start();
     await vault.put(mistral, key);
-    const other = new Database(join(world.dir, "vault.db"));
+    const other = new Database(join(harness.dir, "vault.db"));
     other.exec("BEGIN IMMEDIATE");
     const late = vault.put(openrouter, key).catch((error: unknown) => error);
     await clock.advance(6_000);
@@ -291,13 +291,13 @@ describe("another program that writes to the database", () => {
 
 describe("disposing the vault", () => {
   it("rejects later calls, and completes those in progress", async () => {
-    const { world, vault } = await started();
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
-    const sealed = world.readSealed("openrouter");
+    const sealed = harness.readSealed("openrouter");
     const removal = vault.remove("openrouter");
     await vault[Symbol.asyncDispose]();
     expect(await removal).toBe(true);
-    expect(remainsOf(world.dir, sealed)).toEqual([]);
+    expect(remainsOf(harness.dir, sealed)).toEqual([]);
     await expect(vault.get(openrouter)).rejects.toMatchObject({ code: "shutting_down" });
     await expect(vault.put(openrouter, key)).rejects.toMatchObject({ code: "shutting_down" });
     expect(() => vault.describe("openrouter")).toThrow(/shutting down/);

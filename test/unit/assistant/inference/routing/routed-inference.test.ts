@@ -32,7 +32,7 @@ const notNow: ReadonlySet<AssistantErrorCode> = new Set([
   "engine_failed",
 ]);
 
-function world(aliases: Readonly<Record<string, readonly string[]>> = {}) {
+function harness(aliases: Readonly<Record<string, readonly string[]>> = {}) {
   const local = new ScriptedService();
   const remote = new ScriptedService();
   remote.known = [];
@@ -96,7 +96,7 @@ describe("a name", () => {
     ["remote:a", "remote"],
     ["remote:", "remote"],
   ])("%j is passed to the %s side unchanged", async (model, side) => {
-    const { local, remote, routed } = world();
+    const { local, remote, routed } = harness();
     await gather(routed.generate(asks(model), never));
     await routed.embed(embeds(model), never);
     const [asked, other] = side === "local" ? [local, remote] : [remote, local];
@@ -107,7 +107,7 @@ describe("a name", () => {
   });
 
   test("that is an alias takes precedence over a local model, from the next request on", async () => {
-    const { local, remote, routed, written } = world({ tiny: ["remote:a:b"] });
+    const { local, remote, routed, written } = harness({ tiny: ["remote:a:b"] });
     await gather(routed.generate(asks("tiny"), never));
     written.set("tiny", ["other"]);
     await gather(routed.generate(asks("tiny"), never));
@@ -118,7 +118,7 @@ describe("a name", () => {
   });
 
   test("of a built-in object member is not an alias", () => {
-    expect(world().routed.candidates("constructor")).toEqual(["constructor"]);
+    expect(harness().routed.candidates("constructor")).toEqual(["constructor"]);
   });
 });
 
@@ -156,7 +156,7 @@ describe("an alias with several models", () => {
           const names = outcomes.map(({ isRemote }, index) =>
             isRemote ? `remote:p:${index}` : `local-${index}`,
           );
-          const { local, remote, routed, logged } = world({ best: names });
+          const { local, remote, routed, logged } = harness({ best: names });
           const asked: string[] = [];
           for (const side of [local, remote]) {
             const outcomeOf = (model = "") => {
@@ -213,7 +213,7 @@ describe("an alias with several models", () => {
   test("continues after these error codes, and after no others", async () => {
     const went: AssistantErrorCode[] = [];
     for (const code of assistantErrorCodes) {
-      const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
+      const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
       remote.script = fails(code);
       const { error } = await gather(routed.generate(asks("best"), never));
       if (local.requests.length === 1) went.push(code);
@@ -223,7 +223,7 @@ describe("an alias with several models", () => {
   });
 
   test("never tries another model after an error without a code", async () => {
-    const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
+    const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
     remote.script = () => {
       throw new TypeError("a mistake");
     };
@@ -233,7 +233,7 @@ describe("an alias with several models", () => {
   });
 
   test("passes all other fields of the request to each model", async () => {
-    const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
+    const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
     remote.script = fails("rate_limited");
     const egress = { classes: ["prompt", "files"], allowedOnce: [] } as const;
     const request = { ...asks("best"), egress, passthrough: { user: "ann" }, maxTokens: 3 };
@@ -243,7 +243,7 @@ describe("an alias with several models", () => {
   });
 
   test("stops when its caller aborts, without trying another model", async () => {
-    const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
+    const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
     const caller = new AbortController();
     remote.script = (_, signal) =>
       (async function* (): AsyncGenerator<AnswerEvent> {
@@ -259,7 +259,7 @@ describe("an alias with several models", () => {
   });
 
   test("frees the answering model when the reader stops", async () => {
-    const { remote, routed } = world({ best: ["remote:a:b"] });
+    const { remote, routed } = harness({ best: ["remote:a:b"] });
     for await (const event of routed.generate(asks("best"), never)) {
       if (event.type === "text") break;
     }
@@ -267,7 +267,7 @@ describe("an alias with several models", () => {
   });
 
   test("starts nothing before the first pull", async () => {
-    const { remote, routed } = world({ best: ["remote:a:b"] });
+    const { remote, routed } = harness({ best: ["remote:a:b"] });
     await routed.generate(asks("best"), never).return();
     expect(remote.requests).toEqual([]);
   });
@@ -290,7 +290,7 @@ const info = (id: string, over: Partial<ModelInfo> = {}): ModelInfo => ({
 
 describe("the list of models", () => {
   test("has the local models, the aliases and the remote models", async () => {
-    const { local, remote, routed } = world({
+    const { local, remote, routed } = harness({
       fast: ["default"],
       vectors: ["gone", "hub/org/embedder:q8"],
       best: ["remote:a:b", "tiny"],
@@ -325,7 +325,7 @@ describe("the list of models", () => {
   });
 
   test("shows an alias in place of a local model that it hides", async () => {
-    const { remote, routed } = world({ tiny: ["remote:a:b"], default: ["remote:a:b"] });
+    const { remote, routed } = harness({ tiny: ["remote:a:b"], default: ["remote:a:b"] });
     remote.known = [info("remote:a:b", { contextTokens: 9000 })];
     const models = await routed.models();
     expect(models.map(({ id, aliases }) => [id, aliases])).toEqual([
@@ -339,7 +339,7 @@ describe("the list of models", () => {
   });
 
   test("has the models of one side if the other fails", async () => {
-    const { local, remote, routed } = world({ best: ["tiny", "remote:a:b"] });
+    const { local, remote, routed } = harness({ best: ["tiny", "remote:a:b"] });
     remote.known = [info("remote:a:b")];
     const ids = async () => (await routed.models()).map(({ id }) => id);
     const localModels = local.models.bind(local);
@@ -355,7 +355,7 @@ describe("the list of models", () => {
   });
 
   test("does not wait for a slow provider", async () => {
-    const { clock, remote, routed } = world();
+    const { clock, remote, routed } = harness();
     remote.models = () => new Promise(() => {});
     const models = routed.models();
     await clock.advance(5_000);
@@ -364,7 +364,7 @@ describe("the list of models", () => {
 });
 
 test("health is that of the local side", () => {
-  const { local, routed } = world();
+  const { local, routed } = harness();
   local.healthAnswer = { engine: "upstream", ledgerOk: false };
   expect(routed.health()).toEqual({ engine: "upstream", ledgerOk: false });
 });

@@ -13,16 +13,16 @@ const says = (...tokens: string[]) => ({ script: () => ({ tokens }) });
 
 describe("the ledger comes first", () => {
   test("the engine receives nothing before the ledger entry is on the disk", async () => {
-    await using world = await createServiceHarness(says("a"));
+    await using harness = await createServiceHarness(says("a"));
     let modelsThen = -1;
-    world.ledger.onAppend = async () => {
-      await world.clock.settle();
-      modelsThen = world.engine.models.length;
+    harness.ledger.onAppend = async () => {
+      await harness.clock.settle();
+      modelsThen = harness.engine.models.length;
     };
-    const events = await collect(world.service.generate(plainRequest, never));
+    const events = await collect(harness.service.generate(plainRequest, never));
     expect(modelsThen).toBe(0);
     expect(events[0]).toEqual({ type: "accepted", model: "m", ledgerSeq: 0 });
-    expect(world.ledger.entries[0]).toEqual({
+    expect(harness.ledger.entries[0]).toEqual({
       name: "inference.generate",
       fields: {
         model: "m",
@@ -40,33 +40,33 @@ describe("the ledger comes first", () => {
   });
 
   test("without a ledger entry nothing is generated, embedded or loaded", async () => {
-    await using world = await createServiceHarness();
-    world.ledger.refuses = true;
-    await expect(collect(world.service.generate(plainRequest, never))).rejects.toMatchObject({
+    await using harness = await createServiceHarness();
+    harness.ledger.refuses = true;
+    await expect(collect(harness.service.generate(plainRequest, never))).rejects.toMatchObject({
       code: "ledger_unavailable",
     });
     await expect(
-      world.service.embed(
+      harness.service.embed(
         { model: undefined, texts: ["a"], priority: "interactive", keepAliveMs: undefined },
         never,
       ),
     ).rejects.toMatchObject({ code: "ledger_unavailable" });
-    expect(world.engine.models).toEqual([]);
-    expect(world.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
+    expect(harness.engine.models).toEqual([]);
+    expect(harness.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
   });
 
   test("a refused request has no entry, and each embedding has one", async () => {
-    await using world = await createServiceHarness();
+    await using harness = await createServiceHarness();
     await expect(
-      collect(world.service.generate({ ...plainRequest, model: "gone" }, never)),
+      collect(harness.service.generate({ ...plainRequest, model: "gone" }, never)),
     ).rejects.toMatchObject({ code: "model_not_found" });
-    expect(world.ledger.entries).toEqual([]);
-    const embedded = await world.service.embed(
+    expect(harness.ledger.entries).toEqual([]);
+    const embedded = await harness.service.embed(
       { model: "other", texts: ["a", "b"], priority: "background", keepAliveMs: undefined },
       never,
     );
     expect(embedded).toMatchObject({ model: "m", ledgerSeq: 0, tokens: [1, 1] });
-    expect(world.ledger.entries[0]).toMatchObject({
+    expect(harness.ledger.entries[0]).toMatchObject({
       name: "inference.embed",
       fields: { model: "m", priority: "background", texts: 2 },
     });
@@ -75,8 +75,8 @@ describe("the ledger comes first", () => {
 
 describe("an answer", () => {
   test("has its events in order: accepted, started, text, end", async () => {
-    await using world = await createServiceHarness(says("one", " two"));
-    expect(await collect(world.service.generate(plainRequest, never))).toEqual([
+    await using harness = await createServiceHarness(says("one", " two"));
+    expect(await collect(harness.service.generate(plainRequest, never))).toEqual([
       { type: "accepted", model: "m", ledgerSeq: 0 },
       { type: "started", prompt: 0, promptTokens: 5, cachedTokens: 0 },
       { type: "text", choice: 0, text: "one" },
@@ -86,11 +86,11 @@ describe("an answer", () => {
   });
 
   test("numbers the choices of several prompts prompt by prompt", async () => {
-    await using world = await createServiceHarness({
+    await using harness = await createServiceHarness({
       script: (prompt) => ({ tokens: [prompt, "!"] }),
     });
     const events = await collect(
-      world.service.generate(
+      harness.service.generate(
         {
           ...plainRequest,
           n: 2,
@@ -112,88 +112,88 @@ describe("an answer", () => {
   });
 
   test("is refused before acceptance if the prompt exceeds the context", async () => {
-    await using world = await createServiceHarness({ contextTokens: 16 });
+    await using harness = await createServiceHarness({ contextTokens: 16 });
     const prompts = [{ kind: "text" as const, text: "x".repeat(16) }];
     const [first] = await Promise.allSettled([
-      collect(world.service.generate({ ...plainRequest, prompts }, never)),
+      collect(harness.service.generate({ ...plainRequest, prompts }, never)),
     ]);
     expect(first).toMatchObject({ reason: { code: "context_length_exceeded" } });
-    const events = world.service.generate({ ...plainRequest, prompts }, never);
+    const events = harness.service.generate({ ...plainRequest, prompts }, never);
     await expect(events[Symbol.asyncIterator]().next()).rejects.toMatchObject({
       code: "context_length_exceeded",
     });
   });
 
   test("is accepted after five seconds even if the load takes longer", async () => {
-    await using world = await createServiceHarness({ ...says("a"), loadMs: 30_000 });
-    const events = world.service.generate(plainRequest, never)[Symbol.asyncIterator]();
+    await using harness = await createServiceHarness({ ...says("a"), loadMs: 30_000 });
+    const events = harness.service.generate(plainRequest, never)[Symbol.asyncIterator]();
     const first = events.next();
     let isTold = false;
     void first.then(() => (isTold = true));
-    await world.clock.advance(4_999);
+    await harness.clock.advance(4_999);
     expect(isTold).toBe(false);
-    await world.clock.advance(1);
+    await harness.clock.advance(1);
     expect(await first).toMatchObject({ value: { type: "accepted" } });
     const second = events.next();
-    await world.clock.advance(25_000);
+    await harness.clock.advance(25_000);
     expect(await second).toMatchObject({ value: { type: "started" } });
     await events.return?.(undefined);
   });
 
   test("frees everything when its caller stops, in every state", async () => {
-    await using world = await createServiceHarness({ ...says("a", "b", "c"), loadMs: 1_000 });
+    await using harness = await createServiceHarness({ ...says("a", "b", "c"), loadMs: 1_000 });
     const leaving = new AbortController();
-    const loading = collect(world.service.generate(plainRequest, leaving.signal));
-    await world.clock.settle();
+    const loading = collect(harness.service.generate(plainRequest, leaving.signal));
+    await harness.clock.settle();
     leaving.abort(new Error("gone"));
     await expect(loading).rejects.toThrow("gone");
-    await world.clock.advance(1_000);
-    const [model] = world.engine.models;
+    await harness.clock.advance(1_000);
+    const [model] = harness.engine.models;
     if (!model) throw new Error("the load goes on for others");
     const open = model.runner.gate("step");
-    const generating = world.service.generate(plainRequest, never)[Symbol.asyncIterator]();
+    const generating = harness.service.generate(plainRequest, never)[Symbol.asyncIterator]();
     await generating.next();
     await generating.next();
     const left = generating.return?.(undefined);
     open();
     await left;
-    await world.clock.settle();
+    await harness.clock.settle();
     expect(model.load).toEqual({ active: 0, queued: 0 });
     expect(model.runner.openStreams).toBe(0);
     expect(model.runner.problems).toEqual([]);
     expect(
-      (await world.residency.states()).find(({ id }) => id === "m")?.expiresAt,
-    ).toBeGreaterThan(world.clock.now());
+      (await harness.residency.states()).find(({ id }) => id === "m")?.expiresAt,
+    ).toBeGreaterThan(harness.clock.now());
   });
 
   test("is refused if the model's queue is full, and accepted again afterwards", async () => {
-    await using world = await createServiceHarness({ ...says("a"), sequences: 4, queueMax: 1 });
-    await collect(world.service.generate(plainRequest, never));
-    const [model] = world.engine.models;
+    await using harness = await createServiceHarness({ ...says("a"), sequences: 4, queueMax: 1 });
+    await collect(harness.service.generate(plainRequest, never));
+    const [model] = harness.engine.models;
     const open = model?.runner.gate("step");
     const running = Array.from({ length: 5 }, () =>
-      collect(world.service.generate(plainRequest, never)),
+      collect(harness.service.generate(plainRequest, never)),
     );
-    await world.clock.settle();
-    await expect(collect(world.service.generate(plainRequest, never))).rejects.toMatchObject({
+    await harness.clock.settle();
+    await expect(collect(harness.service.generate(plainRequest, never))).rejects.toMatchObject({
       code: "queue_full",
       retryAfterSeconds: 2,
     });
-    expect(world.ledger.entries).toHaveLength(6);
+    expect(harness.ledger.entries).toHaveLength(6);
     open?.();
     await Promise.all(running);
-    await collect(world.service.generate(plainRequest, never));
+    await collect(harness.service.generate(plainRequest, never));
   });
 
   test("ends with an error if the engine exits midway", async () => {
-    await using world = await createServiceHarness({ ...says("a", "b", "c", "d"), stepMs: 10 });
+    await using harness = await createServiceHarness({ ...says("a", "b", "c", "d"), stepMs: 10 });
     const texts: string[] = [];
     const reading = (async () => {
-      for await (const event of world.service.generate(plainRequest, never))
+      for await (const event of harness.service.generate(plainRequest, never))
         if (event.type === "text") texts.push(event.text);
     })();
-    await world.clock.advance(25);
-    world.engine.models[0]?.crash();
+    await harness.clock.advance(25);
+    harness.engine.models[0]?.crash();
     await expect(reading).rejects.toMatchObject({ code: "engine_failed" });
     expect(texts).toEqual(["a", "b"]);
   });
@@ -219,36 +219,36 @@ const guided = {
 
 describe("an answer with a schema", () => {
   test("is sampled once more with another seed if it is invalid", async () => {
-    await using world = await createServiceHarness({ schemas: onlyGood('"bad"', '"good"') });
+    await using harness = await createServiceHarness({ schemas: onlyGood('"bad"', '"good"') });
     const events = await collect(
-      world.service.generate({ ...guided, isStreamed: false, sampling: { seed: 1 } }, never),
+      harness.service.generate({ ...guided, isStreamed: false, sampling: { seed: 1 } }, never),
     );
     expect(joinText(events)).toBe('"good"');
     expect(events.filter(({ type }) => type === "started")).toHaveLength(1);
-    expect(world.ledger.entries).toHaveLength(1);
+    expect(harness.ledger.entries).toHaveLength(1);
   });
 
   test.each(['"bad"', "no JSON"])("fails after the second attempt (%s)", async (answer) => {
-    await using world = await createServiceHarness({ schemas: onlyGood(answer, answer, '"good"') });
+    await using harness = await createServiceHarness({ schemas: onlyGood(answer, answer, '"good"') });
     await expect(
-      collect(world.service.generate({ ...guided, isStreamed: false }, never)),
+      collect(harness.service.generate({ ...guided, isStreamed: false }, never)),
     ).rejects.toMatchObject({ code: "invalid_output" });
   });
 
   test("fails at the end of a stream if it is invalid", async () => {
-    await using world = await createServiceHarness({ schemas: onlyGood('"bad"') });
+    await using harness = await createServiceHarness({ schemas: onlyGood('"bad"') });
     const events: string[] = [];
     const stream = async () => {
-      for await (const event of world.service.generate(guided, never)) events.push(event.type);
+      for await (const event of harness.service.generate(guided, never)) events.push(event.type);
     };
     await expect(stream()).rejects.toMatchObject({ code: "invalid_output" });
     expect(new Set(events)).toEqual(new Set(["accepted", "started", "text"]));
   });
 
   test("ends with length and without an error if it was cut off", async () => {
-    await using world = await createServiceHarness({ schemas: onlyGood('"bad"') });
+    await using harness = await createServiceHarness({ schemas: onlyGood('"bad"') });
     const events = await collect(
-      world.service.generate({ ...guided, isStreamed: false, maxTokens: 1 }, never),
+      harness.service.generate({ ...guided, isStreamed: false, maxTokens: 1 }, never),
     );
     expect(joinText(events)).toBe('"');
     expect(events.at(-1)).toMatchObject({ type: "end", reason: "length" });
@@ -257,19 +257,19 @@ describe("an answer with a schema", () => {
 
 describe("the list of models", () => {
   test("has their states, and the default model first", async () => {
-    await using world = await createServiceHarness({ ...says("a"), models: ["a", "m"] });
-    await collect(world.service.generate({ ...plainRequest, model: "other" }, never));
-    const models = await world.service.models();
+    await using harness = await createServiceHarness({ ...says("a"), models: ["a", "m"] });
+    await collect(harness.service.generate({ ...plainRequest, model: "other" }, never));
+    const models = await harness.service.models();
     expect(models.map(({ id, state }) => [id, state])).toEqual([
       ["m", "resident"],
       ["a", "idle"],
     ]);
-    expect(await world.service.model("other")).toMatchObject({ id: "m", aliases: ["other"] });
-    expect(await world.service.model("nobody")).toBeUndefined();
+    expect(await harness.service.model("other")).toMatchObject({ id: "m", aliases: ["other"] });
+    expect(await harness.service.model("nobody")).toBeUndefined();
   });
 
   test("has the reason of a failure", async () => {
-    await using world = await createServiceHarness({
+    await using harness = await createServiceHarness({
       ...says("a"),
       models: ["m", "n"],
       refuse: ({ id }) =>
@@ -277,7 +277,7 @@ describe("the list of models", () => {
           ? new AssistantError("model_unusable", "it is cut off; get it again")
           : new Error("/secret/path"),
     });
-    expect(await world.service.models()).toMatchObject([
+    expect(await harness.service.models()).toMatchObject([
       { id: "m", state: "failed", failure: "it is cut off; get it again" },
       { id: "n", state: "failed", failure: "model n could not be loaded" },
     ]);

@@ -16,12 +16,12 @@ import {
 import { joinText } from "../../../../support/service-harness.ts";
 
 async function answerTo(turn: AttemptScript, request = chatRequest) {
-  const world = createEgressHarness();
-  world.http.scripts = [turn];
-  const { events, error } = await world.run(request);
-  expect([world.http.reading, world.consent.watching]).toEqual([0, 0]);
-  expect(world.http.calls).toHaveLength(1);
-  return { events, error, statuses: world.book.statuses };
+  const harness = createEgressHarness();
+  harness.http.scripts = [turn];
+  const { events, error } = await harness.run(request);
+  expect([harness.http.reading, harness.consent.watching]).toEqual([0, 0]);
+  expect(harness.http.calls).toHaveLength(1);
+  return { events, error, statuses: harness.directory.statuses };
 }
 
 const streamed = (...pieces: readonly string[]): AnswerScript => ({ pieces });
@@ -396,13 +396,13 @@ test("a single document may have 4 MiB, because parsing it blocks other work", a
 });
 
 test("an answer with embeddings may have as many bytes as its texts can need", async () => {
-  const world = createEgressHarness();
-  world.http.scripts = [cut];
+  const harness = createEgressHarness();
+  harness.http.scripts = [cut];
   for (const texts of [["a"], Array.from({ length: 2_048 }, () => "a")]) {
-    const embedding = world.service.embed({ ...chatRequest, texts }, new AbortController().signal);
+    const embedding = harness.service.embed({ ...chatRequest, texts }, new AbortController().signal);
     embedding.catch(() => {});
-    await world.clock.advance(5_000);
+    await harness.clock.advance(5_000);
     await expect(embedding).rejects.toMatchObject({ code: "cut_off" });
-    expect(world.http.calls.at(-1)?.limits.bytesMax).toBe((texts.length / 4 + 1) * 2 ** 20);
+    expect(harness.http.calls.at(-1)?.limits.bytesMax).toBe((texts.length / 4 + 1) * 2 ** 20);
   }
 });

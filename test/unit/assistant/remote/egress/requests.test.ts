@@ -9,10 +9,10 @@ import {
 
 /** Returns the body that is sent for a request, after JSON serialisation. */
 async function sentFor(request: GenerateRequest) {
-  const world = createEgressHarness();
-  world.http.scripts = [answerWith("a")];
-  const { error } = await world.run(request);
-  const [call] = world.http.calls;
+  const harness = createEgressHarness();
+  harness.http.scripts = [answerWith("a")];
+  const { error } = await harness.run(request);
+  const [call] = harness.http.calls;
   const body: unknown = call && JSON.parse(JSON.stringify(call.body));
   return { path: call?.path, body, error };
 }
@@ -161,9 +161,9 @@ const base64 = (...numbers: readonly number[]) =>
   Buffer.from(Float32Array.from(numbers).buffer).toString("base64");
 
 function answering(data: unknown, more: Record<string, unknown> = {}) {
-  const world = createEgressHarness();
-  world.http.scripts = [{ pieces: [JSON.stringify({ data, ...more })] }];
-  return world;
+  const harness = createEgressHarness();
+  harness.http.scripts = [{ pieces: [JSON.stringify({ data, ...more })] }];
+  return harness;
 }
 
 describe("embeddings", () => {
@@ -171,8 +171,8 @@ describe("embeddings", () => {
   const signal = new AbortController().signal;
   test("have the order of the texts and length 1, with the total of tokens distributed", async () => {
     const data = [item(2, [0, 5]), item(0, base64(3, 4)), item(1, [1, 0])];
-    const world = answering(data, { usage: { prompt_tokens: 5 } });
-    expect(await world.service.embed(request, signal)).toEqual({
+    const harness = answering(data, { usage: { prompt_tokens: 5 } });
+    expect(await harness.service.embed(request, signal)).toEqual({
       model: "remote:acme:big",
       ledgerSeq: 0,
       vectors: [
@@ -182,15 +182,15 @@ describe("embeddings", () => {
       ].map((vector) => Float32Array.from(vector)),
       tokens: [3, 1, 1],
     });
-    expect(world.http.calls).toMatchObject([
+    expect(harness.http.calls).toMatchObject([
       {
         path: "/embeddings",
         body: { model: "big", input: request.texts, encoding_format: "float", dimensions: 2 },
       },
     ]);
-    expect(world.log).toEqual(["ledger inference.embed", "ledger egress.send", "http /embeddings"]);
-    expect(world.ledger.entries[1]?.fields).toMatchObject({ kind: "embed", attempt: 1 });
-    expect([world.book.statuses, world.consent.watching]).toEqual([["ok"], 0]);
+    expect(harness.log).toEqual(["ledger inference.embed", "ledger egress.send", "http /embeddings"]);
+    expect(harness.ledger.entries[1]?.fields).toMatchObject({ kind: "embed", attempt: 1 });
+    expect([harness.directory.statuses, harness.consent.watching]).toEqual([["ok"], 0]);
   });
 
   test.each([
@@ -202,28 +202,28 @@ describe("embeddings", () => {
     ["items that are no numbers", [item(0, ["x"]), item(1, [1]), item(2, [1])]],
     ["an object in place of a vector", [item(0, {}), item(1, [1]), item(2, [1])]],
   ])("%s: cannot be read", async (_, data) => {
-    const world = answering(data);
-    await expect(world.service.embed(request, signal)).rejects.toMatchObject({
+    const harness = answering(data);
+    await expect(harness.service.embed(request, signal)).rejects.toMatchObject({
       code: "bad_response",
     });
-    expect(world.book.statuses).toEqual(["failed"]);
+    expect(harness.directory.statuses).toEqual(["failed"]);
   });
 
   test("need consent like everything else", async () => {
-    const world = answering([]);
+    const harness = answering([]);
     const egress = { classes: ["files"], allowedOnce: [] } as const;
-    await expect(world.service.embed({ ...request, egress }, signal)).rejects.toMatchObject({
+    await expect(harness.service.embed({ ...request, egress }, signal)).rejects.toMatchObject({
       code: "consent_required",
     });
-    expect(world.log).toEqual([]);
+    expect(harness.log).toEqual([]);
   });
 
   test("fail with the provider's error", async () => {
-    const world = answering(undefined, { error: { message: "no", code: 429 } });
-    await expect(world.service.embed(request, signal)).rejects.toMatchObject({
+    const harness = answering(undefined, { error: { message: "no", code: 429 } });
+    await expect(harness.service.embed(request, signal)).rejects.toMatchObject({
       code: "rate_limited",
     });
-    world.http.scripts = [refused(404)];
-    await expect(world.service.embed(request, signal)).rejects.toMatchObject({ status: 404 });
+    harness.http.scripts = [refused(404)];
+    await expect(harness.service.embed(request, signal)).rejects.toMatchObject({ status: 404 });
   });
 });

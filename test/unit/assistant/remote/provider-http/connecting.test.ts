@@ -18,25 +18,25 @@ it.each([
 ])("a certificate that %s makes the provider unreachable", async (_, options, why) => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue(options);
-  await using world = await ProviderHarness.start({ certificate, trusted: [authority.ca] });
-  const error = await catchAssistantError(world.open());
+  await using harness = await ProviderHarness.start({ certificate, trusted: [authority.ca] });
+  const error = await catchAssistantError(harness.open());
 
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain(why);
-  expect(world.provider.requests).toHaveLength(0);
+  expect(harness.provider.requests).toHaveLength(0);
 });
 
 it("refuses a self-signed certificate, whatever the environment says", async () => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue();
-  await using world = await ProviderHarness.start({ certificate });
+  await using harness = await ProviderHarness.start({ certificate });
   vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
   onTestFinished(() => void vi.unstubAllEnvs());
 
-  const error = await catchAssistantError(world.open());
+  const error = await catchAssistantError(harness.open());
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("not signed by an authority");
-  expect(world.provider.requests).toHaveLength(0);
+  expect(harness.provider.requests).toHaveLength(0);
 });
 
 it("sends the name that the certificate must have", async () => {
@@ -67,89 +67,89 @@ it("does not use TLS with a plain server, nor plain text with a TLS server", asy
 });
 
 it("reports a refused connection, and an unknown name", async () => {
-  await using world = await ProviderHarness.start({
+  await using harness = await ProviderHarness.start({
     resolve: (host) =>
       host === "gone.example"
         ? Promise.reject(Object.assign(new Error("x"), { code: "ENOTFOUND" }))
         : Promise.resolve(["127.0.0.1"]),
   });
-  const baseUrl = world.provider.baseUrl;
-  await world.provider[Symbol.asyncDispose]();
+  const baseUrl = harness.provider.baseUrl;
+  await harness.provider[Symbol.asyncDispose]();
 
-  const refused = await catchAssistantError(world.open({ baseUrl }));
+  const refused = await catchAssistantError(harness.open({ baseUrl }));
   expect(refused).toMatchObject({ code: "unreachable" });
   expect(refused.message).toMatch(/cannot be reached at http:\/\/127.* the connection was refused/);
-  const unknown = await catchAssistantError(world.open({ baseUrl: "http://gone.example/v1" }));
+  const unknown = await catchAssistantError(harness.open({ baseUrl: "http://gone.example/v1" }));
   expect(unknown).toMatchObject({ code: "unreachable" });
   expect(unknown.message).toContain("gone.example was not found (ENOTFOUND)");
 });
 
 it("tries the next address if one refuses the connection", async () => {
-  await using world = await ProviderHarness.start({
+  await using harness = await ProviderHarness.start({
     host: "both.example",
     resolve: async () => ["127.0.0.2", "127.0.0.1"],
   });
 
-  expect(await world.text()).toContain("[DONE]");
+  expect(await harness.text()).toContain("[DONE]");
 });
 
 it("reports a connection that ends before the answer", async () => {
-  await using world = await ProviderHarness.start();
-  world.provider.next({ type: "reset" });
-  const error = await catchAssistantError(world.open());
+  await using harness = await ProviderHarness.start();
+  harness.provider.next({ type: "reset" });
+  const error = await catchAssistantError(harness.open());
 
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("without an answer");
-  expect(world.provider.requests).toHaveLength(1);
+  expect(harness.provider.requests).toHaveLength(1);
 });
 
 it("does not connect if the name resolves to another class of address", async () => {
   let means = ["127.0.0.1"];
-  await using world = await ProviderHarness.start({
+  await using harness = await ProviderHarness.start({
     host: "moving.example",
     resolve: async () => means,
   });
   // Public when it was added; now loopback, where a server listens.
-  const error = await catchAssistantError(world.open({ addressClass: "public" }));
+  const error = await catchAssistantError(harness.open({ addressClass: "public" }));
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("is now an address of this machine");
   // One address of several is enough.
   means = ["8.8.8.8", "127.0.0.1"];
-  expect((await catchAssistantError(world.open({ addressClass: "public" }))).message).toContain(
+  expect((await catchAssistantError(harness.open({ addressClass: "public" }))).message).toContain(
     "both",
   );
   means = ["169.254.169.254"];
-  expect((await catchAssistantError(world.open())).message).toContain("link-local");
+  expect((await catchAssistantError(harness.open())).message).toContain("link-local");
 
-  expect(world.provider.connectionsTotal).toBe(0);
+  expect(harness.provider.connectionsTotal).toBe(0);
 });
 
 it("connects to the address that was checked, not to the result of another lookup", async () => {
   const answers = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.2"]];
   let asked = 0;
-  await using world = await ProviderHarness.start({
+  await using harness = await ProviderHarness.start({
     host: "flipping.example",
     resolve: async () => answers[asked++] ?? ["127.0.0.2"],
   });
 
   // A second lookup within the attempt would return an address that refuses connections.
-  expect(await world.text()).toContain("[DONE]");
+  expect(await harness.text()).toContain("[DONE]");
   expect(asked).toBe(1);
 });
 
 it("resolves the name for each new connection, and then refuses another class", async () => {
   let means = ["127.0.0.1"];
-  await using world = await ProviderHarness.start({
+  await using harness = await ProviderHarness.start({
     host: "moving.example",
     resolve: async () => means,
   });
-  await world.text();
+  await harness.text();
   means = ["10.0.0.1"];
-  world.provider.dropConnections();
-  await world.provider.until(({ connections }) => connections === 0);
+  harness.provider.dropConnections();
+  await harness.provider.until(({ connections }) => connections === 0);
 
-  expect(await catchAssistantError(world.open())).toMatchObject({ code: "unreachable" });
-  expect(world.provider.requests).toHaveLength(1);
+  expect(await catchAssistantError(harness.open())).toMatchObject({ code: "unreachable" });
+  expect(harness.provider.requests).toHaveLength(1);
 });
 
 it.each([
@@ -158,8 +158,8 @@ it.each([
   ["http://[fd00:ec2::254]/v1", "metadata"],
   ["http://10.0.0.1/v1", "private network"],
 ])("checks a literal address, too: %s", async (baseUrl, why) => {
-  await using world = await ProviderHarness.start();
-  const error = await catchAssistantError(world.open({ baseUrl }));
+  await using harness = await ProviderHarness.start();
+  const error = await catchAssistantError(harness.open({ baseUrl }));
 
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain(why);
@@ -167,11 +167,11 @@ it.each([
 
 it("never connects to Berth itself", async () => {
   const ports = new Set<number>();
-  await using world = await ProviderHarness.start({ ownPorts: () => ports });
-  ports.add(world.provider.port);
+  await using harness = await ProviderHarness.start({ ownPorts: () => ports });
+  ports.add(harness.provider.port);
 
-  expect((await catchAssistantError(world.open())).message).toContain("Berth itself");
-  expect(world.provider.connectionsTotal).toBe(0);
+  expect((await catchAssistantError(harness.open())).message).toContain("Berth itself");
+  expect(harness.provider.connectionsTotal).toBe(0);
 });
 
 it("stops waiting for a TLS handshake that never begins", async () => {
@@ -179,19 +179,19 @@ it("stops waiting for a TLS handshake that never begins", async () => {
   await once(server, "listening");
   const address = server.address();
   const port = typeof address === "object" ? address?.port : 0;
-  await using world = await ProviderHarness.start();
+  await using harness = await ProviderHarness.start();
   const left = new AbortController();
   const baseUrl = `https://127.0.0.1:${port}`;
 
-  expect(await catchAssistantError(world.open({ baseUrl, limits: { headMs: 30 } }))).toMatchObject({
+  expect(await catchAssistantError(harness.open({ baseUrl, limits: { headMs: 30 } }))).toMatchObject({
     code: "timeout",
   });
-  const waiting = world.open({ baseUrl, signal: left.signal });
+  const waiting = harness.open({ baseUrl, signal: left.signal });
   const [socket] = await once(server, "connection");
   left.abort(new Error("gone"));
   await expect(waiting).rejects.toThrow("gone");
   // Both ends of the connection.
   if (!socket.destroyed) await once(socket.resume(), "close");
   server.close();
-  expect(world.clock.pending).toBe(0);
+  expect(harness.clock.pending).toBe(0);
 });

@@ -7,11 +7,11 @@ import { catchAssistantError } from "../../../../support/provider/catch-assistan
 import { KEY, ProviderHarness } from "../../../../support/provider/provider-harness.ts";
 import { refusal } from "../../../../support/provider/scripted-response.ts";
 
-let world: ProviderHarness;
+let harness: ProviderHarness;
 beforeAll(async () => {
-  world = await ProviderHarness.start();
+  harness = await ProviderHarness.start();
 });
-afterAll(() => world[Symbol.asyncDispose]());
+afterAll(() => harness[Symbol.asyncDispose]());
 
 it.each([
   [400, "invalid_request"],
@@ -31,8 +31,8 @@ it.each([
   [504, "provider_failed"],
   [529, "provider_failed"],
 ])("%i is %s, with the provider's message", async (status, code) => {
-  world.provider.next(refusal(status, "the reason\n  is this", { "retry-after": "7" }));
-  const error = await catchAssistantError(world.open());
+  harness.provider.next(refusal(status, "the reason\n  is this", { "retry-after": "7" }));
+  const error = await catchAssistantError(harness.open());
 
   expect(error).toBeInstanceOf(ProviderRefusal);
   expect(error).toMatchObject({ code, status, retryAfterSeconds: 7 });
@@ -85,15 +85,15 @@ describe("the provider's message", () => {
   });
 
   it("of an endless or hanging body is what arrived of it", async () => {
-    world.provider.next({ type: "status", status: 400, body: "y".repeat(10 * 2 ** 20) });
-    expect((await catchAssistantError(world.open())).message).toMatch(/It says: y{299}…$/);
+    harness.provider.next({ type: "status", status: 400, body: "y".repeat(10 * 2 ** 20) });
+    expect((await catchAssistantError(harness.open())).message).toMatch(/It says: y{299}…$/);
 
-    world.provider.next({
+    harness.provider.next({
       type: "raw",
       bytes: "HTTP/1.1 401 No\r\ncontent-length: 100\r\n\r\nnot you",
       afterwards: "hang",
     });
-    const error = await catchAssistantError(world.open({ limits: { silentMs: 30 } }));
+    const error = await catchAssistantError(harness.open({ limits: { silentMs: 30 } }));
     expect(error).toMatchObject({ code: "unauthorized", status: 401 });
     expect(error.message).toMatch(/It says: not you$/);
   });
@@ -119,38 +119,38 @@ describe("the key", () => {
       JSON.stringify({ detail: echo }),
     ];
     for (const body of bodies) {
-      world.provider.next({
+      harness.provider.next({
         type: "status",
         status: 401,
         body,
         headers: { "www-authenticate": `Bearer ${KEY}`, "x-key": KEY },
       });
-      const error = await catchAssistantError(world.open());
+      const error = await catchAssistantError(harness.open());
       expect(partsIn(JSON.stringify([error, error.message, error.stack, error.cause]))).toEqual([]);
     }
   });
 
   it("is not in a redirect's message", async () => {
     const to = `https://${KEY.slice(0, 20)}.example/${KEY}`;
-    world.provider.next({ type: "status", status: 307, headers: { location: to } });
+    harness.provider.next({ type: "status", status: 307, headers: { location: to } });
 
-    expect(partsIn((await catchAssistantError(world.open())).message)).toEqual([]);
+    expect(partsIn((await catchAssistantError(harness.open())).message)).toEqual([]);
 
     // A host name arrives in lower case, whatever its spelling was.
     const bearer = "sk-CaNaRyWithCapitals";
-    world.provider.next({
+    harness.provider.next({
       type: "status",
       status: 302,
       headers: { location: `https://${bearer}.example/` },
     });
-    const { message } = await catchAssistantError(world.open({ bearer }));
+    const { message } = await catchAssistantError(harness.open({ bearer }));
     expect(message).toContain("redirects to https://[key].example");
     expect(message.toLowerCase()).not.toContain("canary");
   });
 
   it("is not in the error for an answer that is not HTTP", async () => {
-    world.provider.next({ type: "raw", bytes: `${KEY}\r\n\r\n`, afterwards: "hang" });
-    const error = await catchAssistantError(world.open());
+    harness.provider.next({ type: "raw", bytes: `${KEY}\r\n\r\n`, afterwards: "hang" });
+    const error = await catchAssistantError(harness.open());
 
     expect(error.code).toBe("bad_response");
     expect(error.cause).toBeUndefined();
@@ -181,12 +181,12 @@ describe("the key", () => {
   });
 
   it.each(["line\nbreak", "sp ace", "ümlaut", "", "nul\u0000"])("must not be %j", async (bearer) => {
-    const before = world.provider.requests.length;
+    const before = harness.provider.requests.length;
 
-    expect(await catchAssistantError(world.open({ bearer }))).toMatchObject({
+    expect(await catchAssistantError(harness.open({ bearer }))).toMatchObject({
       code: "unauthorized",
     });
-    expect(world.provider.requests).toHaveLength(before);
+    expect(harness.provider.requests).toHaveLength(before);
   });
 });
 
@@ -198,6 +198,6 @@ function partsIn(text: string): readonly string[] {
 }
 
 async function secondsOf(value: string): Promise<number | undefined> {
-  world.provider.next(refusal(429, "slowly", { "retry-after": value }));
-  return (await catchAssistantError(world.open())).retryAfterSeconds;
+  harness.provider.next(refusal(429, "slowly", { "retry-after": value }));
+  return (await catchAssistantError(harness.open())).retryAfterSeconds;
 }

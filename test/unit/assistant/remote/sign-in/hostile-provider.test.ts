@@ -13,14 +13,14 @@ import { SignInHarness } from "../../../../support/sign-in-harness.ts";
 const IMPATIENT_MS = 800;
 
 let provider: FakeOpenIdProvider;
-let world: SignInHarness;
+let harness: SignInHarness;
 
 beforeEach(async () => {
   provider = await FakeOpenIdProvider.start();
-  world = new SignInHarness({ huggingface: provider });
+  harness = new SignInHarness({ huggingface: provider });
 });
 afterEach(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
   await provider[Symbol.asyncDispose]();
 });
 
@@ -28,14 +28,14 @@ const tokens = () => provider.asked.get("/token") ?? 0;
 
 /** Runs a sign-in whose callback has these changes; returns its result. */
 async function ends(changes: Readonly<Record<string, string | undefined>> = {}) {
-  const back = await provider.authorize(await world.signIns.begin("huggingface"), changes);
+  const back = await provider.authorize(await harness.signIns.begin("huggingface"), changes);
   const page = await fetch(back);
   const text = await page.text();
   for (const secret of [provider.accessToken, provider.refreshToken])
-    expect(text + world.log).not.toContain(secret);
-  expect(world.ends).toHaveLength(1);
-  expect(world.kept).toHaveLength(world.details[0] === "ok" ? 1 : 0);
-  const [end] = world.details;
+    expect(text + harness.log).not.toContain(secret);
+  expect(harness.ends).toHaveLength(1);
+  expect(harness.kept).toHaveLength(harness.details[0] === "ok" ? 1 : 0);
+  const [end] = harness.details;
   expect(page.ok).toBe(end === "ok" || end === "denied_by_user");
   return end;
 }
@@ -73,10 +73,10 @@ describe("a callback that does not belong to the sign-in", () => {
     ["iss", "issuer_mismatch"],
     ["code", "exchange_failed"],
   ] as const)("with a duplicate %s leads to no token request", async (name, detail) => {
-    const back = await provider.authorize(await world.signIns.begin("huggingface"));
+    const back = await provider.authorize(await harness.signIns.begin("huggingface"));
     back.searchParams.append(name, back.searchParams.get(name) ?? "");
     await fetch(back);
-    expect(world.details).toEqual([detail]);
+    expect(harness.details).toEqual([detail]);
     expect(tokens()).toBe(0);
   });
 
@@ -158,11 +158,11 @@ describe("a token endpoint", () => {
     ["that never answers", () => {}],
     ["that never ends its answer", (response) => void response.writeHead(200, json).write("{")],
   ])("%s is not waited for without limit", async (_what, answer) => {
-    await world[Symbol.asyncDispose]();
-    world = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
+    await harness[Symbol.asyncDispose]();
+    harness = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/token", answer);
     expect(await ends()).toBe("exchange_failed");
-    expect(world.log).toContain('"reason":"unreachable"');
+    expect(harness.log).toContain('"reason":"unreachable"');
   });
 
   it.each([
@@ -178,7 +178,7 @@ describe("a token endpoint", () => {
   it("that promises an endless session is given a limit", async () => {
     provider.tokens = (usual) => ({ ...usual, expires_in: 1e300 });
     expect(await ends()).toBe("ok");
-    expect(new Date(world.session.expiresAtMs ?? 0).getFullYear()).toBeLessThan(2100);
+    expect(new Date(harness.session.expiresAtMs ?? 0).getFullYear()).toBeLessThan(2100);
   });
 
   it.each([
@@ -192,8 +192,8 @@ describe("a token endpoint", () => {
     expect(await ends()).toBe("ok");
     provider.instead.set("/token", (response) => response.writeHead(status, json).end(body));
     const signal = AbortSignal.timeout(5000);
-    const error: unknown = await world.signIns
-      .refresh("huggingface", world.session, signal)
+    const error: unknown = await harness.signIns
+      .refresh("huggingface", harness.session, signal)
       .catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code });
     expect(JSON.stringify(error) + String(error)).not.toContain(provider.refreshToken);
@@ -219,29 +219,29 @@ describe("metadata", () => {
     ["without a registration", without("registration_endpoint")],
   ])("%s starts no sign-in", async (_what, metadata) => {
     provider.metadata = metadata;
-    await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({
+    await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({
       code: "bad_response",
     });
-    expect(world.signIns.pending()).toEqual([]);
-    expect(world.ends).toEqual([]);
+    expect(harness.signIns.pending()).toEqual([]);
+    expect(harness.ends).toEqual([]);
   });
 
   it("with a token endpoint without https gets no code", async () => {
     provider.metadata = (usual) => ({ ...usual, token_endpoint: "http://example.org/token" });
     expect(await ends()).toBe("exchange_failed");
-    expect(world.log).toContain('"reason":"bad_response"');
+    expect(harness.log).toContain('"reason":"bad_response"');
   });
 
   it("is not waited for, nor read, without limit", async () => {
-    await world[Symbol.asyncDispose]();
-    world = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
+    await harness[Symbol.asyncDispose]();
+    harness = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/.well-known/openid-configuration", () => {});
-    await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({ code: "unreachable" });
+    await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({ code: "unreachable" });
     provider.instead.set("/.well-known/openid-configuration", flood);
-    await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({
+    await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({
       code: "bad_response",
     });
-    expect(world.ends).toEqual([]);
+    expect(harness.ends).toEqual([]);
   });
 
   it("that registers a client with a secret is refused", async () => {
@@ -255,36 +255,36 @@ describe("metadata", () => {
         }),
       ),
     );
-    await expect(world.signIns.begin("huggingface")).rejects.toThrow("ASSISTANT_OAUTH_CONFIG");
+    await expect(harness.signIns.begin("huggingface")).rejects.toThrow("ASSISTANT_OAUTH_CONFIG");
   });
 });
 
 describe("revoking a session", () => {
   it("does nothing if the provider has no revocation endpoint", async () => {
     expect(await ends()).toBe("ok");
-    await world.signIns.revoke("huggingface", world.session);
-    expect(world.log).not.toContain("could not be revoked");
+    await harness.signIns.revoke("huggingface", harness.session);
+    expect(harness.log).not.toContain("could not be revoked");
   });
 
   it("stops after a failure of the provider", async () => {
     provider.metadata = (usual) => ({ ...usual, revocation_endpoint: `${provider.issuer}/gone` });
     expect(await ends()).toBe("ok");
-    await world.signIns.revoke("huggingface", world.session);
-    expect(world.log).toContain("could not be revoked");
-    expect(world.log).not.toContain(provider.accessToken);
+    await harness.signIns.revoke("huggingface", harness.session);
+    expect(harness.log).toContain("could not be revoked");
+    expect(harness.log).not.toContain(provider.accessToken);
   });
 });
 
 it("a sign-in ends at once when it is cancelled during the exchange", async () => {
   const waiting: ServerResponse[] = [];
   provider.instead.set("/token", (response) => void waiting.push(response));
-  const back = await provider.authorize(await world.signIns.begin("huggingface"));
+  const back = await provider.authorize(await harness.signIns.begin("huggingface"));
   const page = fetch(back);
   await vi.waitFor(() => expect(waiting).toHaveLength(1), { timeout: 15_000 });
-  world.signIns.cancel("huggingface");
-  expect(world.details).toEqual(["cancelled"]);
+  harness.signIns.cancel("huggingface");
+  expect(harness.details).toEqual(["cancelled"]);
   expect(await (await page).text()).toContain("was cancelled");
-  expect(world.kept).toEqual([]);
+  expect(harness.kept).toEqual([]);
 });
 
 it("a self-signed certificate is refused, whatever the environment says", async () => {
