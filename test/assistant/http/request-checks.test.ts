@@ -173,7 +173,7 @@ describe("paths and methods", () => {
     ["/V1/models", "it is at /v1/models; the base URL of a client ends in /v1"],
     ["/models?limit=5", "it is at /v1/models; the base URL of a client ends in /v1"],
     ["/v1/responses", "there is no Responses API here; set the client to chat completions"],
-    ["/api/chat", "this is not Ollama's API; use a client of OpenAI's"],
+    ["/api/chat", "this is not Ollama's API; use a client for OpenAI's API"],
   ])("a request for %s is told the right path, or that there is none", async (target, instead) => {
     const response = await harness.post(target, {});
     expect(response.status).toBe(404);

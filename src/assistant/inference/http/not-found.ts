@@ -24,7 +24,7 @@ function suggestRoute(path: string, known: readonly string[]): string {
     return ": there is no Responses API here; set the client to chat completions (/v1/chat/completions)";
   }
   if (plain.startsWith("/api/")) {
-    return `: this is not Ollama's API; use a client of OpenAI's, where ${baseUrlHint}`;
+    return `: this is not Ollama's API; use a client for OpenAI's API; ${baseUrlHint}`;
   }
   return `: there is ${known.join(", ")}`;
 }

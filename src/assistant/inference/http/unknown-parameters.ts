@@ -67,8 +67,8 @@ export const refusedParameters: Readonly<Record<string, RefusedParameter>> = {
   num_predict: { instead: lengthHint },
   max_output_tokens: { instead: lengthHint },
   max_new_tokens: { instead: lengthHint },
-  num_ctx: { instead: "the context is set where the model is" },
-  options: { instead: "send its members beside model" },
+  num_ctx: { instead: "the context length is a setting of the model" },
+  options: { instead: "send its members next to model, at the top of the body" },
   truncate_prompt_tokens: { instead: "a prompt that is too long is refused, never cut" },
 };
 

@@ -26,7 +26,7 @@ const migrations: readonly Migration[] = [
     address_class TEXT NOT NULL CHECK (address_class IN ('public', 'loopback', 'private'))
   ) STRICT;
 
-  -- What may leave the machine. A class that is not here may not.
+  -- Data classes that may leave the machine.
   CREATE TABLE allowed (
     data_class TEXT PRIMARY KEY
   ) STRICT;

@@ -71,7 +71,7 @@ describe("docs/assistant-errors.md", () => {
 
 describe("docs/inference-api.md", () => {
   test("has every supported parameter, and no others", async () => {
-    const rows = (await section("### Honoured"))
+    const rows = (await section("### Supported"))
       .split("\n")
       .filter((line) => line.startsWith("| `"))
       .map((line) => line.split("|").map((cell) => cell.trim()));
@@ -88,14 +88,14 @@ describe("docs/inference-api.md", () => {
   });
 
   test("lists the data classes that need consent", async () => {
-    const honoured = await section("### Honoured");
-    const row = honoured.split("\n").find((line) => line.startsWith("| `svc_scopes`")) ?? "";
+    const supported = await section("### Supported");
+    const row = supported.split("\n").find((line) => line.startsWith("| `svc_scopes`")) ?? "";
     const scopes = [...namesIn(row)].filter((name) => name !== "svc_scopes");
     expect(scopes).toEqual(dataClasses.filter((scope) => scope !== "prompt"));
   });
 
   test("has every error after which the next model of an alias is tried", async () => {
-    const text = await section("### Names of your own");
+    const text = await section("### Aliases");
     const list = /one of these errors: ([^.]+)\./.exec(text)?.[1] ?? "";
     const goesOn = assistantErrorCodes.filter((code) =>
       getFallbackCode(new AssistantError(code, "")),
@@ -121,7 +121,7 @@ describe("docs/inference-api.md", () => {
   });
 
   test("no parameter is on two lists of the same route", () => {
-    const honoured = {
+    const supported = {
       chat: chatParameters,
       completions: completionParameters,
       embeddings: embeddingParameters,
@@ -133,7 +133,7 @@ describe("docs/inference-api.md", () => {
         ...Object.keys(refusedParameters),
         ...Object.keys(refusedByRoute[route]),
       ];
-      expect(others.filter((name) => honoured[route].has(name))).toEqual([]);
+      expect(others.filter((name) => supported[route].has(name))).toEqual([]);
       expect(new Set(others).size).toBe(others.length);
     }
   });
