@@ -121,7 +121,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     await this.#changes.runExclusive(async () => {
       const { wasThere } = await this.#options.credentials.clear(this.#getProvider(id));
       this.#options.providers.forgetStatus(id);
-      // Requests to a provider that needs no key continue without one.
+      // Without a key to clear, requests in progress used none and continue.
       if (wasThere) this.#endRequests(id, `the key of ${id} was cleared`);
     });
   }
