@@ -219,11 +219,7 @@ function listBerthPorts({ upstream }: CompanionConfig): number[] {
 }
 
 /** Opens two connections: one exports the companion's objects, the other acts as a client that starts apps. */
-async function openBuses(
-  address: string,
-  { clock, logger }: CommonDependencies,
-  cleanup: Cleanup,
-) {
+async function openBuses(address: string, { clock, logger }: CommonDependencies, cleanup: Cleanup) {
   try {
     const bus: OpenBus = cleanup.use(await openBus({ address, clock, logger }));
     const sessionBus = cleanup.use(await connectSessionBus({ address, negotiateFds: false }));

@@ -44,7 +44,8 @@ export function openCompanionOverlay(
   dependencies: CompanionOverlayDependencies,
   cleanup: Cleanup,
 ): Overlay {
-  const { bus, local, routed, remote, agent, registry, context, ledger, clock, logger } = dependencies;
+  const { bus, local, routed, remote, agent, registry, context, ledger, clock, logger } =
+    dependencies;
   const agentPass = new LocalAgentPass({ inference: local, agent, declarations: registry, logger });
   const overlay = new Overlay({
     inference: routed,
@@ -55,7 +56,9 @@ export function openCompanionOverlay(
       addressOf: (id) => remote.providers.find(id)?.baseUrl,
     },
     agentPass,
-    ui: new SessionBusUi(dependencies.sessionBus, (connection) => bus.identifyConnection(connection)),
+    ui: new SessionBusUi(dependencies.sessionBus, (connection) =>
+      bus.identifyConnection(connection),
+    ),
     ledger,
     facts: createOverlayFacts(dependencies),
     clock,

@@ -26,7 +26,9 @@ export function createRunningDaemon<Ready>(
     close: () => {
       closing ??= cleanup[Symbol.asyncDispose]()
         // Every part was disposed, even if another one failed; there is no caller left to report to.
-        .catch((error: unknown) => logger.error({ err: error }, "a part of the daemon failed to shut down"))
+        .catch((error: unknown) =>
+          logger.error({ err: error }, "a part of the daemon failed to shut down"),
+        )
         .finally(() => ended.emit("end"));
       return closing;
     },

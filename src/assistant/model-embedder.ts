@@ -73,7 +73,10 @@ export async function connectModelEmbedder(
     return { id: `model:${known?.id ?? model}:${dimensions}`, dimensions, embed };
   } catch (error) {
     if (options.signal?.aborted !== true)
-      logger.warn({ model, err: error }, "the embedding model is not available; search works without it");
+      logger.warn(
+        { model, err: error },
+        "the embedding model is not available; search works without it",
+      );
     return undefined;
   }
 }

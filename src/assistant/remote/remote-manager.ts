@@ -204,11 +204,9 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     const { auth } = this.#getProvider(id);
     const builtIn = findBuiltInId(id);
     if (builtIn !== undefined && auth === "sign_in") return builtIn;
-    throw new AssistantError(
-      "invalid_request",
-      `${id} has no sign-in; set a key instead`,
-      { param: "id" },
-    );
+    throw new AssistantError("invalid_request", `${id} has no sign-in; set a key instead`, {
+      param: "id",
+    });
   }
 
   #assertIdFree(id: string): void {

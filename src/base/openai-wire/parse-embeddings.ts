@@ -19,7 +19,8 @@ export function parseEmbeddings(
   const byIndex: (WireEmbedding | undefined)[] = data.map(() => undefined);
   for (const [position, item] of data.entries()) {
     const index = getCountMember(item, "index") ?? position;
-    if (index >= count || byIndex[index]) throw errors.malformedResponse("embeddings of other texts");
+    if (index >= count || byIndex[index])
+      throw errors.malformedResponse("embeddings of other texts");
     byIndex[index] = { item, vector: parseVector(getMember(item, "embedding"), errors) };
   }
   const embeddings = byIndex.filter((embedding) => embedding !== undefined);
@@ -39,10 +40,12 @@ function parseVector(value: unknown, errors: ResponseErrors): Float32Array {
 }
 
 function decodeVector(value: unknown, errors: ResponseErrors): Float32Array {
-  if (typeof value !== "string") throw errors.malformedResponse("an embedding that is neither a list nor base64");
+  if (typeof value !== "string")
+    throw errors.malformedResponse("an embedding that is neither a list nor base64");
   // Copied, because a pooled buffer may begin at an offset that is no multiple of 4.
   const bytes = Uint8Array.from(Buffer.from(value, "base64"));
-  if (bytes.length % 4 !== 0) throw errors.malformedResponse("an embedding whose bytes are no whole number of floats");
+  if (bytes.length % 4 !== 0)
+    throw errors.malformedResponse("an embedding whose bytes are no whole number of floats");
   if (endianness() === "BE") Buffer.from(bytes.buffer).swap32();
   return new Float32Array(bytes.buffer);
 }

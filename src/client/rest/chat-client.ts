@@ -1,6 +1,11 @@
 import { BerthError, type ErrorCode, isAbortError } from "../../base/errors.ts";
 import { type AnswerDelta, ChoiceReader } from "../../base/openai-wire/choice-reader.ts";
-import { getArrayMember, getCountMember, getMember, getStringMember } from "../../base/openai-wire/json-members.ts";
+import {
+  getArrayMember,
+  getCountMember,
+  getMember,
+  getStringMember,
+} from "../../base/openai-wire/json-members.ts";
 import { parseModelList, parseWireModel } from "../../base/openai-wire/model-list.ts";
 import { readEvents } from "./server-sent-events.ts";
 

@@ -263,8 +263,8 @@ describe("hybrid search", () => {
     const harness = await notes({ "a.txt": "one small text" });
     const hits = await harness.find("text", { isHybrid: true });
     expect(hits.map(({ mode }) => mode)).toEqual(["lexical"]);
-    await expect(harness.context.embedder.embed(["x"], new AbortController().signal)).rejects.toThrow(
-      "not learned",
-    );
+    await expect(
+      harness.context.embedder.embed(["x"], new AbortController().signal),
+    ).rejects.toThrow("not learned");
   });
 });

@@ -360,7 +360,11 @@ test.each<[object, string | null, string]>([
     "tool_choice.function.name",
     "is not the name of one of the tools",
   ],
-  [{ chat_template_kwargs: { messages: [] } }, "chat_template_kwargs.messages", "is set by the request"],
+  [
+    { chat_template_kwargs: { messages: [] } },
+    "chat_template_kwargs.messages",
+    "is set by the request",
+  ],
   [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send only one of them"],
 ])("%j is refused", async (body, param, message) => {
   const response = await harness.post("/v1/chat/completions", { messages, ...body });
@@ -405,7 +409,10 @@ test("the openai client does not repeat a request that the ledger refused", asyn
     count += 1;
     throw new AssistantError("ledger_unavailable", "the disk is full");
   };
-  const call = harness.openai.chat.completions.create({ model: "tiny", messages }, { maxRetries: 3 });
+  const call = harness.openai.chat.completions.create(
+    { model: "tiny", messages },
+    { maxRetries: 3 },
+  );
   await expect(call).rejects.toMatchObject({ status: 503, code: "ledger_unavailable" });
   expect(count).toBe(1);
 });

@@ -90,11 +90,14 @@ describe("access to a container listener", () => {
     expect(JSON.parse(answer.text)).toMatchObject({ object: "chat.completion" });
   });
 
-  test.each([STRANGER, "127.0.0.1", BRIDGE])("is denied for %s, whose connection is closed unread", async (from) => {
-    await listeners.replace([listener]);
-    await expect(call({ from })).rejects.toMatchObject({ code: "ECONNRESET" });
-    expect(harness.service.requests).toEqual([]);
-  });
+  test.each([STRANGER, "127.0.0.1", BRIDGE])(
+    "is denied for %s, whose connection is closed unread",
+    async (from) => {
+      await listeners.replace([listener]);
+      await expect(call({ from })).rejects.toMatchObject({ code: "ECONNRESET" });
+      expect(harness.service.requests).toEqual([]);
+    },
+  );
 
   test("is not possible before it is opened or after it is closed", async () => {
     await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
@@ -201,7 +204,9 @@ describe("replacing the listeners", () => {
     await listeners.replace([listener]);
     const wrong = { ...listener, address: "0.0.0.0" };
     await expect(listeners.replace([wrong])).rejects.toMatchObject({ code: "invalid_request" });
-    await expect(listeners.replace([{ ...listener, subnets: ["0.0.0.0/0"] }])).rejects.toMatchObject({
+    await expect(
+      listeners.replace([{ ...listener, subnets: ["0.0.0.0/0"] }]),
+    ).rejects.toMatchObject({
       code: "invalid_request",
     });
     expect((await call()).status).toBe(200);
@@ -225,7 +230,11 @@ describe("replacing the listeners", () => {
   });
 
   test("runs one replacement after the other", async () => {
-    await Promise.all([listeners.replace([listener]), listeners.replace([]), listeners.replace([listener])]);
+    await Promise.all([
+      listeners.replace([listener]),
+      listeners.replace([]),
+      listeners.replace([listener]),
+    ]);
     expect((await call()).status).toBe(200);
   });
 });

@@ -38,7 +38,11 @@ test("base64, the openai client's format, equals the floats bit for bit, in the 
     const vectors = data.map(({ embedding }) => Float32Array.from(embedding));
     expect(vectors).toEqual(expected);
   }
-  const raw = await harness.post("/v1/embeddings", { model, input: "a", encoding_format: "base64" });
+  const raw = await harness.post("/v1/embeddings", {
+    model,
+    input: "a",
+    encoding_format: "base64",
+  });
   const text = /"embedding":"([^"]+)"/.exec(await raw.text())?.[1];
   const bytes = Buffer.from(text ?? "", "base64");
   expect(bytes.readFloatLE(4)).toBe(unitVector("a")[1]);

@@ -45,7 +45,8 @@ test("health has status, engine and version, and is degraded while the ledger fa
 
 test("only a failed model has an error", async () => {
   const [model] = harness.service.known;
-  if (model) harness.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
+  if (model)
+    harness.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
   const list: unknown = await (await fetch(`${harness.url}/v1/models`)).json();
   expect(list).toMatchObject({ data: [{ state: "failed", error: "it is cut off" }, {}] });
   expect(JSON.stringify(list).match(/"error"/g)).toHaveLength(1);

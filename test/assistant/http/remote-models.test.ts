@@ -118,24 +118,27 @@ test("a parameter with the name of a built-in object member is not special", asy
   ]);
 });
 
-test.each(["tiny", remoteModel])("an image is refused for %s with the same message", async (model) => {
-  const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
-  const response = await harness.post("/v1/chat/completions", {
-    model,
-    messages: [{ role: "user", content: [{ type: "text", text: "what is this?" }, image] }],
-  });
-  expect(response.status).toBe(400);
-  expect(await response.json()).toEqual({
-    error: {
-      message:
-        "messages[0].content[1].type is not supported: image_url is not sent to any model, local or remote; send text",
-      type: "invalid_request_error",
-      param: "messages[0].content[1].type",
-      code: "unsupported_parameter",
-    },
-  });
-  expect([...remote.requests, ...harness.service.requests]).toEqual([]);
-});
+test.each(["tiny", remoteModel])(
+  "an image is refused for %s with the same message",
+  async (model) => {
+    const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
+    const response = await harness.post("/v1/chat/completions", {
+      model,
+      messages: [{ role: "user", content: [{ type: "text", text: "what is this?" }, image] }],
+    });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toEqual({
+      error: {
+        message:
+          "messages[0].content[1].type is not supported: image_url is not sent to any model, local or remote; send text",
+        type: "invalid_request_error",
+        param: "messages[0].content[1].type",
+        code: "unsupported_parameter",
+      },
+    });
+    expect([...remote.requests, ...harness.service.requests]).toEqual([]);
+  },
+);
 
 test("the models of both sides are listed, and found by their ids", async () => {
   remote.known = [

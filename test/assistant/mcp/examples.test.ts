@@ -208,7 +208,10 @@ describe("the bridge to an MCP server of another package", () => {
     const input = { relations: [{ from: "Ada", to: "Engine", relationType: "programs" }] };
     const created = await harness.call(id, "create_relations", input);
     expect((await harness.call(id, "read_graph")).structured).toMatchObject(input);
-    await harness.call(id, ...compensation(manifest, "create_relations", input, created.structured));
+    await harness.call(
+      id,
+      ...compensation(manifest, "create_relations", input, created.structured),
+    );
     expect((await harness.call(id, "read_graph")).structured).toMatchObject({
       entities,
       relations: [],

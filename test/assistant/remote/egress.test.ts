@@ -136,20 +136,23 @@ describe("invalid answers", () => {
 });
 
 describe("revoking consent", () => {
-  test.each(["before the head", "in mid-stream"])("%s: ends the request at the provider", async (when) => {
-    provider.next(
-      when === "before the head"
-        ? { type: "hang" }
-        : { type: "chat", text: ["a"], afterwards: { after: 1, do: "hang" } },
-    );
-    const failing = collect(remote.generate(request, signal));
-    failing.catch(() => {});
-    await provider.until(({ requests }) => requests.length === 1);
-    consent.set("prompt", false);
-    await expect(failing).rejects.toMatchObject({ code: "consent_required" });
-    await provider.until(({ requests }) => requests[0]?.state === "left");
-    expect(provider.requests).toHaveLength(1);
-  });
+  test.each(["before the head", "in mid-stream"])(
+    "%s: ends the request at the provider",
+    async (when) => {
+      provider.next(
+        when === "before the head"
+          ? { type: "hang" }
+          : { type: "chat", text: ["a"], afterwards: { after: 1, do: "hang" } },
+      );
+      const failing = collect(remote.generate(request, signal));
+      failing.catch(() => {});
+      await provider.until(({ requests }) => requests.length === 1);
+      consent.set("prompt", false);
+      await expect(failing).rejects.toMatchObject({ code: "consent_required" });
+      await provider.until(({ requests }) => requests[0]?.state === "left");
+      expect(provider.requests).toHaveLength(1);
+    },
+  );
 
   test("while the request waits for a retry prevents the retry", async () => {
     provider.next(refusal(503, "later"));

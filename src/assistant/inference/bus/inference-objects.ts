@@ -100,7 +100,10 @@ export class InferenceObjects implements AsyncDisposable {
       if (signal.aborted || this.#isEnding) {
         closeSync(readEnd);
         pipe.close();
-        throw new AssistantError("shutting_down", "the session was not opened: its caller has left the bus");
+        throw new AssistantError(
+          "shutting_down",
+          "the session was not opened: its caller has left the bus",
+        );
       }
       const path = `${PATH}/session/${randomBytes(8).toString("hex")}`;
       const session = new InferenceSession({

@@ -70,7 +70,10 @@ function parseMessage(value: unknown, at: string, unknown: Set<string>): ChatMes
     throw invalidParamError(`${at}.tool_calls`, "is only allowed in a message of the assistant");
   }
   if (given.role === "tool" && typeof given.tool_call_id !== "string") {
-    throw invalidParamError(`${at}.tool_call_id`, "is required: the id of the call that this message is the result of");
+    throw invalidParamError(
+      `${at}.tool_call_id`,
+      "is required: the id of the call that this message is the result of",
+    );
   }
   const mayBeEmpty = given.role === "assistant";
   return {

@@ -103,10 +103,7 @@ function parseTemplateVariables(given: {
   const variables = given.chat_template_kwargs ?? {};
   for (const name of Object.keys(variables)) {
     if (reservedVariables.has(name)) {
-      throw invalidParamError(
-        `chat_template_kwargs.${name}`,
-        "is set by the request itself",
-      );
+      throw invalidParamError(`chat_template_kwargs.${name}`, "is set by the request itself");
     }
   }
   return {

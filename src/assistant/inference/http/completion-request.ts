@@ -63,7 +63,10 @@ export function parseCompletionRequest(body: unknown): CompletionRequest {
   const stream = parseStreamOptions(given, unknown);
   const isEcho = given.echo ?? false;
   if (isEcho && given.logprobs !== undefined) {
-    throw unsupportedParamError("echo", "logprobs of a prompt are not available; leave echo or logprobs out");
+    throw unsupportedParamError(
+      "echo",
+      "logprobs of a prompt are not available; leave echo or logprobs out",
+    );
   }
   return {
     generate: {
@@ -108,10 +111,7 @@ function parseTokens(items: readonly unknown[], at: string): Prompt {
   if (items.length === 0) throw invalidParamError(at, "has to have at least 1 item");
   const tokens = items.map((item, index) => {
     if (typeof item !== "number" || !Number.isInteger(item) || item < 0 || item > TOKEN_MAX) {
-      throw invalidParamError(
-        `${at}[${index}]`,
-        "has to be a token id, like the items before it",
-      );
+      throw invalidParamError(`${at}[${index}]`, "has to be a token id, like the items before it");
     }
     return item;
   });

@@ -61,10 +61,7 @@ function parseTexts(input: unknown): readonly string[] {
     const at = isList ? `input[${index}]` : "input";
     if (typeof text === "number" || Array.isArray(text)) {
       // Clients that send token ids use the vocabulary of another vendor's model.
-      throw invalidParamError(
-        at,
-        "has to be text: token ids mean something else to every model",
-      );
+      throw invalidParamError(at, "has to be text: token ids mean something else to every model");
     }
     if (typeof text !== "string") {
       throw invalidParamError(

@@ -38,7 +38,10 @@ export class HttpExchange {
 
   shutDown(): void {
     this.#abort.abort(
-      new AssistantError("shutting_down", "Berth is shutting down; try again when it is running again"),
+      new AssistantError(
+        "shutting_down",
+        "Berth is shutting down; try again when it is running again",
+      ),
     );
   }
 

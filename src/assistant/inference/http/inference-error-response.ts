@@ -79,7 +79,10 @@ const frameworkErrors: Readonly<Record<string, () => AssistantError>> = {
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
     new AssistantError("invalid_request", "the length of the body differs from content-length"),
   FST_ERR_BAD_URL: () =>
-    new AssistantError("invalid_request", "the path contains a % that is not followed by two hexadecimal digits"),
+    new AssistantError(
+      "invalid_request",
+      "the path contains a % that is not followed by two hexadecimal digits",
+    ),
   FST_ERR_MAX_PARAM_LENGTH: () => new AssistantError("not_found", "the path is too long"),
 };
 

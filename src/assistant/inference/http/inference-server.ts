@@ -119,7 +119,9 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
       else if (answersWithoutRoute(request, reply)) return;
       else done(notFoundError(request.url, paths));
     } catch (error) {
-      done(error instanceof Error ? error : new Error("the Host and Origin check of a request failed"));
+      done(
+        error instanceof Error ? error : new Error("the Host and Origin check of a request failed"),
+      );
     }
   });
 

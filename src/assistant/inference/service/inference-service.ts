@@ -1,6 +1,6 @@
 import type { Clock } from "../../../base/clock.ts";
-import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
+import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { Ledger } from "../../ledger/port.ts";
 import type { InferenceEngine, ModelFacts } from "../inference-engine.ts";

@@ -1,6 +1,10 @@
-import type { EmbedRequest } from "../service-port.ts";
-import { getCountMember, getMember, getStringMember } from "../../../base/openai-wire/json-members.ts";
+import {
+  getCountMember,
+  getMember,
+  getStringMember,
+} from "../../../base/openai-wire/json-members.ts";
 import { parseEmbeddings, type WireEmbedding } from "../../../base/openai-wire/parse-embeddings.ts";
+import type { EmbedRequest } from "../service-port.ts";
 import { malformedResponseError, upstreamErrors } from "./upstream-errors.ts";
 
 export interface UpstreamEmbeddings {

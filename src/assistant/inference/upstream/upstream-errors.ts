@@ -1,10 +1,10 @@
+import { getMember, getStringMember } from "../../../base/openai-wire/json-members.ts";
+import type { ResponseErrors } from "../../../base/openai-wire/response-errors.ts";
 import {
   AssistantError,
   type AssistantErrorCode,
   assistantErrorCodes,
 } from "../../assistant-error.ts";
-import { getMember, getStringMember } from "../../../base/openai-wire/json-members.ts";
-import type { ResponseErrors } from "../../../base/openai-wire/response-errors.ts";
 
 /** Longer messages are cut off. */
 const MESSAGE_CHARACTERS_MAX = 2_000;

@@ -1,5 +1,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
+import { createEventDecoder } from "../../../base/openai-wire/event-decoder.ts";
+import { getStringMember } from "../../../base/openai-wire/json-members.ts";
 import type { Ledger } from "../../ledger/port.ts";
 import { createEmbedEntry, createGenerateEntry } from "../service/ledger-entries.ts";
 import type {
@@ -11,8 +13,6 @@ import type {
   InferenceService,
   ModelInfo,
 } from "../service-port.ts";
-import { createEventDecoder } from "../../../base/openai-wire/event-decoder.ts";
-import { getStringMember } from "../../../base/openai-wire/json-members.ts";
 import { parseUpstreamAddress } from "./upstream-address.ts";
 import { UpstreamAnswerReader } from "./upstream-answer-reader.ts";
 import { parseUpstreamEmbeddings } from "./upstream-embeddings.ts";

@@ -1,5 +1,5 @@
-import type { ModelInfo } from "../service-port.ts";
 import { parseModelList, parseWireModel } from "../../../base/openai-wire/model-list.ts";
+import type { ModelInfo } from "../service-port.ts";
 import { malformedResponseError } from "./upstream-errors.ts";
 
 const kinds = ["chat", "completion", "embedding"] as const;

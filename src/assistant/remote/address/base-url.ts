@@ -58,7 +58,9 @@ function normalizeUrl(url: URL): BaseUrl {
   if (url.port === "0") throw invalidBaseUrlError("its port cannot be 0");
   const path = url.pathname.replace(/\/+$/, "");
   if (/\/(chat\/completions|completions|embeddings|models)$/.test(path))
-    throw invalidBaseUrlError(`it includes the path of a route: leave out ${/\/(chat\/)?[^/]+$/.exec(path)?.[0]}`);
+    throw invalidBaseUrlError(
+      `it includes the path of a route: leave out ${/\/(chat\/)?[^/]+$/.exec(path)?.[0]}`,
+    );
   const isEncrypted = url.protocol === "https:";
   const written = host.includes(":") ? `[${host}]` : host;
   const port = url.port === "" ? "" : `:${url.port}`;

@@ -29,13 +29,7 @@ export class EgressPermit implements EgressAuthorization, Disposable {
   #abortReason: { readonly reason: unknown } | undefined;
 
   /** Throws `consent_required` if the request contains data that may not leave the machine, and the signal's reason. */
-  constructor({
-    provider,
-    egress = promptOnly,
-    consent,
-    providers,
-    signal,
-  }: EgressPermitOptions) {
+  constructor({ provider, egress = promptOnly, consent, providers, signal }: EgressPermitOptions) {
     signal.throwIfAborted();
     this.provider = provider;
     // Every request contains text that a person or a program wrote.

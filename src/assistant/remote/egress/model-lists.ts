@@ -1,5 +1,5 @@
-import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
+import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { ModelInfo } from "../../inference/service-port.ts";
 import type { Provider } from "../port.ts";
@@ -57,9 +57,7 @@ export class ModelLists implements AsyncDisposable {
     for (const id of this.#known.keys())
       if (!this.#dependencies.providers.find(id)) this.#known.delete(id);
     const lists = providers.map((provider) => this.#refreshIfDue(provider));
-    const awaited = lists.flatMap(({ models, refresh }) =>
-      models ? [] : (refresh ?? []),
-    );
+    const awaited = lists.flatMap(({ models, refresh }) => (models ? [] : (refresh ?? [])));
     if (awaited.length > 0)
       await waitAtMost(Promise.all(awaited), WAIT_MS_MAX, this.#dependencies.clock);
     return lists.flatMap(({ models }) => models ?? []);

@@ -1,4 +1,3 @@
-import type { AnswerEvent, GenerateRequest } from "../../inference/service-port.ts";
 import { ChoiceReader } from "../../../base/openai-wire/choice-reader.ts";
 import {
   getArrayMember,
@@ -8,6 +7,7 @@ import {
 } from "../../../base/openai-wire/json-members.ts";
 import { parseJson } from "../../../base/openai-wire/response-errors.ts";
 import { parseUsage, type Usage } from "../../../base/openai-wire/usage.ts";
+import type { AnswerEvent, GenerateRequest } from "../../inference/service-port.ts";
 import { createEndEvent, type EndEvent } from "../../inference/wire/end-event.ts";
 import type { ProviderErrors } from "./provider-errors.ts";
 

@@ -1,8 +1,8 @@
-import type { EmbedAnswer, EmbedRequest } from "../../inference/service-port.ts";
 import { getMember } from "../../../base/openai-wire/json-members.ts";
 import { parseEmbeddings } from "../../../base/openai-wire/parse-embeddings.ts";
 import { parseJson } from "../../../base/openai-wire/response-errors.ts";
 import { parseUsage } from "../../../base/openai-wire/usage.ts";
+import type { EmbedAnswer, EmbedRequest } from "../../inference/service-port.ts";
 import type { ProviderErrors } from "./provider-errors.ts";
 
 /**

@@ -1,6 +1,6 @@
-import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
 import { getCountMember, getStringMember } from "../../../base/openai-wire/json-members.ts";
 import type { ResponseErrors } from "../../../base/openai-wire/response-errors.ts";
+import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
 import type { Provider } from "../port.ts";
 import { sanitizeProviderMessage } from "../provider-http/sanitize-provider-message.ts";
 

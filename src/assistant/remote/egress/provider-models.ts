@@ -1,7 +1,7 @@
-import { formatRemoteModelName } from "../../inference/routing/port.ts";
-import type { ModelInfo } from "../../inference/service-port.ts";
 import { parseModelList, parseWireModel } from "../../../base/openai-wire/model-list.ts";
 import { parseJson } from "../../../base/openai-wire/response-errors.ts";
+import { formatRemoteModelName } from "../../inference/routing/port.ts";
+import type { ModelInfo } from "../../inference/service-port.ts";
 import type { ProviderErrors } from "./provider-errors.ts";
 
 /** With the provider's name in front, such an id still fits into the `model` of a request. */

@@ -64,7 +64,11 @@ export async function* readProviderAnswer(
 }
 
 /** Returns undefined if nothing arrives in time or the connection is lost meanwhile. */
-async function pullWithin<T>(pull: Promise<T>, limitMs: number, clock: Clock): Promise<T | undefined> {
+async function pullWithin<T>(
+  pull: Promise<T>,
+  limitMs: number,
+  clock: Clock,
+): Promise<T | undefined> {
   let cancel: (() => void) | undefined;
   const late = new Promise<undefined>((resolve) => {
     cancel = clock.setTimer(limitMs, () => resolve(undefined));

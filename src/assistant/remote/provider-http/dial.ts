@@ -93,7 +93,11 @@ function connectSocket(
     };
     const onClose = () => {
       over();
-      reject(signal.aborted ? signal.reason : new AssistantError("unreachable", "it closed the connection"));
+      reject(
+        signal.aborted
+          ? signal.reason
+          : new AssistantError("unreachable", "it closed the connection"),
+      );
     };
     socket.once(isEncrypted ? "secureConnect" : "connect", () => {
       over();
@@ -115,8 +119,5 @@ function createLookup(checked: readonly string[]): LookupFunction {
 }
 
 function dialTimeoutError(): AssistantError {
-  return new AssistantError(
-    "unreachable",
-    `it does not answer within ${CONNECT_MS_MAX / 1000} s`,
-  );
+  return new AssistantError("unreachable", `it does not answer within ${CONNECT_MS_MAX / 1000} s`);
 }

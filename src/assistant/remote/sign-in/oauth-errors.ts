@@ -20,9 +20,15 @@ export function toRefreshError(error: unknown, signal: AbortSignal): unknown {
   if (error instanceof AssistantError) return error;
   const status = getStatus(error);
   if (status === 429)
-    return new AssistantError("rate_limited", "the provider limits the rate of renewals; wait before you try again");
+    return new AssistantError(
+      "rate_limited",
+      "the provider limits the rate of renewals; wait before you try again",
+    );
   if (status !== undefined && status >= 500)
-    return new AssistantError("provider_failed", `the provider failed to renew the session (${status})`);
+    return new AssistantError(
+      "provider_failed",
+      `the provider failed to renew the session (${status})`,
+    );
   if (status === 400 || status === 401 || status === 403)
     return new AssistantError("unauthorized", "the session has ended; sign in again");
   return new AssistantError("bad_response", "the provider's answer contains no renewed session");

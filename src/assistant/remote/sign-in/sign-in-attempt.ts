@@ -87,9 +87,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     const hadUrl = this.#state !== "opening";
     this.#state = "over";
     this.#outcome = detail;
-    this.#ending.abort(
-      new AssistantError("cancelled", `the sign-in was cancelled (${detail})`),
-    );
+    this.#ending.abort(new AssistantError("cancelled", `the sign-in was cancelled (${detail})`));
     void this[Symbol.asyncDispose]();
     if (hadUrl) this.#options.ended(detail, reason);
   }

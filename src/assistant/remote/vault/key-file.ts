@@ -70,7 +70,9 @@ export class KeyFile implements KeySource {
     const found = await handle.stat();
     if (!found.isFile()) return lockedKey("is not a file; replace it with the file of the key");
     if (found.uid !== this.#uid)
-      return lockedKey("belongs to another user; change its owner to the user who runs the assistant");
+      return lockedKey(
+        "belongs to another user; change its owner to the user who runs the assistant",
+      );
     if ((found.mode & 0o7777) !== 0o600)
       return lockedKey(
         `has the mode 0${(found.mode & 0o7777).toString(8)}, so other users may have read it; if you still trust it: chmod 600 ${NAME}`,

@@ -88,7 +88,10 @@ describe("providers", () => {
     expect(harness.vault.kept.size).toBe(0);
     expect(harness.providers.find("home")).toBeUndefined();
     expect(harness.disconnected).toEqual(["home"]);
-    expect(harness.remote.state().providers.map(({ last_used: used }) => used)).toEqual([null, null]);
+    expect(harness.remote.state().providers.map(({ last_used: used }) => used)).toEqual([
+      null,
+      null,
+    ]);
     harness.providers.noteStatus("openrouter", "ok");
     expect(harness.remote.state().providers[0]).toMatchObject({
       status: "ok",
@@ -127,7 +130,9 @@ describe("providers", () => {
     harness.ledger.mode = "down";
     const down = { code: "ledger_unavailable" };
     await expect(harness.remote.addProvider(home, userCaller)).rejects.toMatchObject(down);
-    await expect(harness.remote.setKey("openrouter", "sk-1", userCaller)).rejects.toMatchObject(down);
+    await expect(harness.remote.setKey("openrouter", "sk-1", userCaller)).rejects.toMatchObject(
+      down,
+    );
     await expect(harness.remote.setConsent("prompt", true, userCaller)).rejects.toMatchObject(down);
     await expect(harness.remote.beginLogin("openrouter", userCaller)).rejects.toMatchObject(down);
     expect(harness.store.providers()).toEqual([]);
@@ -372,7 +377,10 @@ describe("sessions", () => {
   test("one that is about to expire is renewed once for all callers", async () => {
     await using harness = new RemoteHarness();
     const provider = found(harness, "huggingface");
-    await harness.credentials.keep(provider, { ...session, expiresAtMs: harness.clock.now() + 30_000 });
+    await harness.credentials.keep(provider, {
+      ...session,
+      expiresAtMs: harness.clock.now() + 30_000,
+    });
     let answer: (renewed: OAuthSession) => void = nobodyAsked;
     harness.signIns.renew = () => new Promise((resolve) => (answer = resolve));
     const leaving = new AbortController();

@@ -122,28 +122,31 @@ test("formatting many vectors yields to other work, and ends when its caller abo
 });
 
 describe("the state of the other end of a connection", () => {
-  test.each(["127.0.0.1", "::1"])("is found to be reading, and then to be gone (%s)", async (host) => {
-    const server = createServer({ allowHalfOpen: true }).listen(0, host);
-    await once(server, "listening");
-    const address = server.address();
-    const port = typeof address === "object" && address !== null ? address.port : 0;
-    const client = connect({ host, port, allowHalfOpen: true });
-    const [socket]: Socket[] = await once(server, "connection");
-    if (!socket) throw new Error("nobody connected");
-    const states = () => readPeerStates([getEndpoints(socket)]);
-    expect(await states()).toEqual(["reads"]);
-    socket.resume();
-    client.end();
-    await once(socket, "end");
-    expect(await states()).toEqual(["reads"]);
-    client.destroy();
-    await expect.poll(states).toEqual(["gone"]);
-    // Further data is answered with a reset, of which this end is not notified.
-    socket.write("x");
-    await expect.poll(states).toEqual(["missing"]);
-    expect(socket.destroyed).toBe(false);
-    socket.destroy();
-    server.close();
-    expect(await states()).toEqual(["unknown"]);
-  });
+  test.each(["127.0.0.1", "::1"])(
+    "is found to be reading, and then to be gone (%s)",
+    async (host) => {
+      const server = createServer({ allowHalfOpen: true }).listen(0, host);
+      await once(server, "listening");
+      const address = server.address();
+      const port = typeof address === "object" && address !== null ? address.port : 0;
+      const client = connect({ host, port, allowHalfOpen: true });
+      const [socket]: Socket[] = await once(server, "connection");
+      if (!socket) throw new Error("nobody connected");
+      const states = () => readPeerStates([getEndpoints(socket)]);
+      expect(await states()).toEqual(["reads"]);
+      socket.resume();
+      client.end();
+      await once(socket, "end");
+      expect(await states()).toEqual(["reads"]);
+      client.destroy();
+      await expect.poll(states).toEqual(["gone"]);
+      // Further data is answered with a reset, of which this end is not notified.
+      socket.write("x");
+      await expect.poll(states).toEqual(["missing"]);
+      expect(socket.destroyed).toBe(false);
+      socket.destroy();
+      server.close();
+      expect(await states()).toEqual(["unknown"]);
+    },
+  );
 });

@@ -229,7 +229,9 @@ describe("an answer with a schema", () => {
   });
 
   test.each(['"bad"', "no JSON"])("fails after the second attempt (%s)", async (answer) => {
-    await using harness = await createServiceHarness({ schemas: onlyGood(answer, answer, '"good"') });
+    await using harness = await createServiceHarness({
+      schemas: onlyGood(answer, answer, '"good"'),
+    });
     await expect(
       collect(harness.service.generate({ ...guided, isStreamed: false }, never)),
     ).rejects.toMatchObject({ code: "invalid_output" });

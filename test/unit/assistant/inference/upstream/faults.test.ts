@@ -118,7 +118,8 @@ describe("an address without the system instance", () => {
     "a choice that was not requested": (_, response) =>
       streamed(response, chunk({ index: 1, text: "a" })),
     "an end without all choices": (_, response) => streamed(response, word, "[DONE]"),
-    "an unknown finish reason": (_, response) => streamed(response, chunk({ finish_reason: "boredom" })),
+    "an unknown finish reason": (_, response) =>
+      streamed(response, chunk({ finish_reason: "boredom" })),
     "an event without an end": (_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write("data: ");

@@ -295,7 +295,10 @@ describe("a credential that changes between two attempts", () => {
   test("is replaced by the new one, which is revealed as little as the old one", async () => {
     const harness = createEgressHarness();
     const other = "sk-other-9876543210fedcba";
-    harness.http.scripts = [unreachable, { pieces: [data({ error: { message: `bad ${other}` } })] }];
+    harness.http.scripts = [
+      unreachable,
+      { pieces: [data({ error: { message: `bad ${other}` } })] },
+    ];
     harness.http.onOpen = () => (harness.directory.key = other);
     const { error } = await harness.run(chatRequest);
     expect(harness.http.calls.map(({ bearer }) => bearer)).toEqual([CANARY, other]);
@@ -371,7 +374,9 @@ describe("clearing a key", () => {
     expect((await running).error).toBe(cleared);
     expect(harness.http.calls).toHaveLength(1);
     // The provider's status was reset with the key.
-    expect(harness.directory.statuses).toEqual(http.scripts[0] === unreachable ? ["unreachable"] : []);
+    expect(harness.directory.statuses).toEqual(
+      http.scripts[0] === unreachable ? ["unreachable"] : [],
+    );
     expectNothingLeft(harness);
   });
 
@@ -403,7 +408,11 @@ describe("clearing a key", () => {
 });
 
 describe("revoking consent", () => {
-  type Moment = "before the head" | "before the first byte" | "between pieces" | "between two attempts";
+  type Moment =
+    | "before the head"
+    | "before the first byte"
+    | "between pieces"
+    | "between two attempts";
   const moments: readonly Moment[] = [
     "before the head",
     "before the first byte",

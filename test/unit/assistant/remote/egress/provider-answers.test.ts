@@ -80,7 +80,9 @@ describe("answers in the variants of different providers", () => {
     "lines of CR and LF": [streamed(`${a}${stop}${counted}${done}`.replaceAll("\n", "\r\n"))],
     "a byte order mark": [streamed(`\uFEFF${a}`, stop, counted, done)],
     "named events": [streamed(`event: message\nid: 1\n${a}`, stop, counted, done)],
-    "with another content type": [{ ...streamed(a, stop, counted, done), contentType: "text/plain" }],
+    "with another content type": [
+      { ...streamed(a, stop, counted, done), contentType: "text/plain" },
+    ],
     "delta missing in one": [
       streamed(a, data({ choices: [{ index: 0, finish_reason: "stop" }] }), counted, done),
     ],
@@ -399,7 +401,10 @@ test("an answer with embeddings may have as many bytes as its texts can need", a
   const harness = createEgressHarness();
   harness.http.scripts = [cut];
   for (const texts of [["a"], Array.from({ length: 2_048 }, () => "a")]) {
-    const embedding = harness.service.embed({ ...chatRequest, texts }, new AbortController().signal);
+    const embedding = harness.service.embed(
+      { ...chatRequest, texts },
+      new AbortController().signal,
+    );
     embedding.catch(() => {});
     await harness.clock.advance(5_000);
     await expect(embedding).rejects.toMatchObject({ code: "cut_off" });

@@ -188,7 +188,11 @@ describe("embeddings", () => {
         body: { model: "big", input: request.texts, encoding_format: "float", dimensions: 2 },
       },
     ]);
-    expect(harness.log).toEqual(["ledger inference.embed", "ledger egress.send", "http /embeddings"]);
+    expect(harness.log).toEqual([
+      "ledger inference.embed",
+      "ledger egress.send",
+      "http /embeddings",
+    ]);
     expect(harness.ledger.entries[1]?.fields).toMatchObject({ kind: "embed", attempt: 1 });
     expect([harness.directory.statuses, harness.consent.watching]).toEqual([["ok"], 0]);
   });

@@ -183,7 +183,9 @@ it("stops waiting for a TLS handshake that never begins", async () => {
   const left = new AbortController();
   const baseUrl = `https://127.0.0.1:${port}`;
 
-  expect(await catchAssistantError(harness.open({ baseUrl, limits: { headMs: 30 } }))).toMatchObject({
+  expect(
+    await catchAssistantError(harness.open({ baseUrl, limits: { headMs: 30 } })),
+  ).toMatchObject({
     code: "timeout",
   });
   const waiting = harness.open({ baseUrl, signal: left.signal });

@@ -207,7 +207,10 @@ const turns: Readonly<Record<string, ScriptedResponse>> = {
 };
 
 it("leaves nothing behind after 200 streams that were cancelled, cut, too slow or refused", async () => {
-  await using harness = await ProviderHarness.start({ tls: true, script: ({ path }) => turns[path] });
+  await using harness = await ProviderHarness.start({
+    tls: true,
+    script: ({ path }) => turns[path],
+  });
   await harness.text();
   await harness.http.closeIdle("acme");
   await harness.provider.until(({ connections }) => connections === 0);

@@ -180,14 +180,17 @@ describe("the key", () => {
     expect(redactKey("anything", undefined)).toBe("anything");
   });
 
-  it.each(["line\nbreak", "sp ace", "ümlaut", "", "nul\u0000"])("must not be %j", async (bearer) => {
-    const before = harness.provider.requests.length;
+  it.each(["line\nbreak", "sp ace", "ümlaut", "", "nul\u0000"])(
+    "must not be %j",
+    async (bearer) => {
+      const before = harness.provider.requests.length;
 
-    expect(await catchAssistantError(harness.open({ bearer }))).toMatchObject({
-      code: "unauthorized",
-    });
-    expect(harness.provider.requests).toHaveLength(before);
-  });
+      expect(await catchAssistantError(harness.open({ bearer }))).toMatchObject({
+        code: "unauthorized",
+      });
+      expect(harness.provider.requests).toHaveLength(before);
+    },
+  );
 });
 
 /** Generates parts of the key of eight characters. */

@@ -107,7 +107,11 @@ describe("an id token", () => {
     ["without a nonce", without("nonce"), "exchange_failed"],
     ["for another client", (usual) => ({ ...usual, aud: "other" }), "exchange_failed"],
     ["that has expired", (usual) => ({ ...usual, exp: now() - 120 }), "exchange_failed"],
-    ["not valid before tomorrow", (usual) => ({ ...usual, nbf: now() + 86_400 }), "exchange_failed"],
+    [
+      "not valid before tomorrow",
+      (usual) => ({ ...usual, nbf: now() + 86_400 }),
+      "exchange_failed",
+    ],
     ["of another issuer", (usual) => ({ ...usual, iss: "https://e.example" }), "issuer_mismatch"],
     ["without a subject", without("sub"), "exchange_failed"],
   ])("%s is refused", async (_what, claims, detail) => {
@@ -236,7 +240,9 @@ describe("metadata", () => {
     await harness[Symbol.asyncDispose]();
     harness = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/.well-known/openid-configuration", () => {});
-    await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({ code: "unreachable" });
+    await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({
+      code: "unreachable",
+    });
     provider.instead.set("/.well-known/openid-configuration", flood);
     await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({
       code: "bad_response",

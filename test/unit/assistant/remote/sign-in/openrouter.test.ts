@@ -80,7 +80,9 @@ describe("signing in at OpenRouter", () => {
     await using harness = newWorld();
     await server.signIn(await harness.signIns.begin("openrouter"));
     const signal = AbortSignal.timeout(5000);
-    await expect(harness.signIns.refresh("openrouter", harness.session, signal)).rejects.toMatchObject({
+    await expect(
+      harness.signIns.refresh("openrouter", harness.session, signal),
+    ).rejects.toMatchObject({
       code: "unauthorized",
     });
     await harness.signIns.revoke("openrouter", harness.session);
