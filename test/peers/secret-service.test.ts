@@ -107,7 +107,7 @@ describe("a key in the desktop's keyring", () => {
     const capture = await watched(bus);
 
     await world.start();
-    expect(world.vault.protection()).toEqual(locked("is not there"));
+    expect(world.vault.protection()).toEqual(locked("is not available"));
     await expect(world.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
 
     await keyring.start({ isUnlocked: false });

@@ -343,7 +343,7 @@ test.each<[object, string | null, string]>([
   [
     { response_format: { type: "json_schema", schema: {}, json_schema: { schema: {} } } },
     "response_format.schema",
-    "one too many",
+    "send only one of them",
   ],
   [{ tools: [{ type: "web" }] }, "tools[0].type", 'has to be "function"'],
   [{ tools: [tool("a b")] }, "tools[0].function.name", "has to match"],
@@ -353,7 +353,7 @@ test.each<[object, string | null, string]>([
     "tools[0].function.parameters",
     "has to be a JSON Schema of an object",
   ],
-  [{ tool_choice: "required" }, "tool_choice", "there are no tools"],
+  [{ tool_choice: "required" }, "tool_choice", "the request has no tools"],
   [{ tools: [tool("a")], tool_choice: "b" }, "tool_choice", 'has to be "none", "auto"'],
   [
     { tools: [tool("a")], tool_choice: { type: "function", function: { name: "b" } } },

@@ -257,12 +257,12 @@ describe("a body", () => {
   });
 
   test.each<[string, string | Buffer, string]>([
-    ["is no JSON", '{"messages": [', "the body is not JSON"],
-    ["has a comma too many", '{"model": "a",}', "the body is not JSON: line 1, column 15"],
+    ["is not JSON", '{"messages": [', "the body is not JSON"],
+    ["has an extra comma", '{"model": "a",}', "the body is not JSON: line 1, column 15"],
     ["is not UTF-8", Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), "the body is not UTF-8"],
-    ["has a key twice", '{"n": 1, "n": 2}', 'the key "n" stands twice in one object'],
-    ["has an escaped key twice", '{"n": 1, "\\u006e": 2}', 'the key "n" stands twice'],
-    ["reaches a prototype", '{"__proto__": {"n": 1}}', 'the key "__proto__" is not allowed'],
+    ["has a duplicate key", '{"n": 1, "n": 2}', 'the key "n" stands twice in one object'],
+    ["has an escaped duplicate key", '{"n": 1, "\\u006e": 2}', 'the key "n" stands twice'],
+    ["names __proto__", '{"__proto__": {"n": 1}}', 'the key "__proto__" is not allowed'],
     ["is nested too deep", `${"[".repeat(300)}${"]".repeat(300)}`, "nested deeper than 256 levels"],
     ["is an array", "[]", "the body has to be a JSON object"],
     ["is null", "null", "the body has to be a JSON object"],
