@@ -2,7 +2,7 @@ import { closeSync, constants, openSync, readSync, unlinkSync } from "node:fs";
 import { Socket } from "node:net";
 import { codePointPieces } from "./code-point-pieces.ts";
 
-/** The value of Linux on x86, ARM, RISC-V and POWER; Node has no constant for it. */
+/** The flag O_PATH on x86, ARM, RISC-V and POWER; Node has no constant for it. */
 const O_PATH = 0o10000000;
 /** A write of up to this size is atomic (PIPE_BUF). */
 const ATOMIC_BYTES = 4_096;
