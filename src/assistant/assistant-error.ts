@@ -1,12 +1,12 @@
 /**
- * The root of every error that the assistant throws on purpose. `message` says what happened, to what
- * and what to do; it travels to callers, so it never holds a path, a secret, a prompt or a stack.
+ * The root class of all errors that the assistant throws on purpose. The message names what happened, what it happened
+ * to, and what to do next. Messages are sent to callers, so they never contain a path, a secret, a prompt or a stack.
  */
 export class AssistantError extends Error {
   readonly code: AssistantErrorCode;
-  /** The request's parameter that is to blame, as a client wrote it: `messages[2].content`. */
+  /** The request parameter that caused the error, in the client's spelling: `messages[2].content`. */
   readonly param: string | undefined;
-  /** When trying again may help, in whole seconds; undefined: it will not, or nobody knows. */
+  /** Whole seconds after which a retry may succeed; undefined if a retry would not help or the time is unknown. */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(
@@ -22,60 +22,60 @@ export class AssistantError extends Error {
   }
 }
 
-/** Every code that a caller of the assistant can meet; `docs/assistant-errors.md` explains each one. */
+/** Every error code that a caller of the assistant can receive; `docs/assistant-errors.md` explains each one. */
 export const assistantErrorCodes = [
-  /** The request is wrong; `param` says where. */
+  /** The request is invalid; `param` names the field. */
   "invalid_request",
-  /** A parameter that is known, means something, and is not supported. */
+  /** A known parameter that the assistant does not support. */
   "unsupported_parameter",
-  /** A keyword of a schema that cannot be enforced; the message has the keyword and its JSON Pointer. */
+  /** A schema uses a keyword that cannot be enforced; the message contains the keyword and its JSON Pointer. */
   "unsupported_schema",
   "context_length_exceeded",
   "model_not_found",
-  /** No model is resident and none is known that could be loaded. */
+  /** No model is loaded, and none is known that could be loaded. */
   "no_model",
-  /** A model is there and does not load: damaged, too large, of an unknown architecture. */
+  /** A model exists but cannot be loaded: its file is damaged or too large, or its architecture is unknown. */
   "model_unusable",
-  /** Loading it would need more memory than there is. */
+  /** Loading the model needs more memory than is available. */
   "insufficient_memory",
-  /** What is asked of the model is not what it is for: a chat with an embedding model. */
+  /** The model cannot do this kind of work, such as a chat with an embedding model. */
   "model_unsuitable",
   "queue_full",
-  /** Something of the caller's own is under way that has to end first. */
+  /** Another operation of the same caller must end first. */
   "busy",
-  /** More than a caller may have, or ask for in a time; the message says of what and how many. */
+  /** The caller exceeds one of its limits; the message says which one, and its value. */
   "limits_exceeded",
   "timeout",
-  /** Somebody who may has ended it: its own caller, with Cancel or Close. */
+  /** The caller ended the operation with Cancel or Close. */
   "cancelled",
-  /** The answer did not fit the schema, twice. */
+  /** Two answers in a row did not match the schema. */
   "invalid_output",
-  /** The engine ended in the middle of the request. */
+  /** The engine exited during the request. */
   "engine_failed",
   "ledger_unavailable",
-  /** What the assistant keeps cannot be written or read: a full disk, damaged or missing files. */
+  /** The assistant's own files cannot be read or written: a full disk, damaged or missing files. */
   "storage_failed",
-  /** Something of this name is there already. */
+  /** Something with this name exists already. */
   "exists",
-  /** It would send what nobody has allowed to leave the machine; nothing was sent. */
+  /** The request contains data that the user has not allowed to leave the machine; nothing was sent. */
   "consent_required",
-  /** A provider refuses the credential, or there is none. */
+  /** A provider rejects the credential, or there is no credential. */
   "unauthorized",
-  /** A provider cannot be reached: its name, its address, its certificate, the network. */
+  /** A provider cannot be reached because of its name, its address, its certificate or the network. */
   "unreachable",
-  /** A provider takes no more requests for now. */
+  /** A provider limits the rate of requests. */
   "rate_limited",
-  /** A provider answers that it has failed itself. */
+  /** A provider reports an internal failure. */
   "provider_failed",
-  /** A provider's answer ended before its time. */
+  /** A provider's answer ended before it was complete. */
   "cut_off",
-  /** What a provider answers is not of the convention, or is a redirect. */
+  /** A provider's answer does not follow the convention, or is a redirect. */
   "bad_response",
   "not_found",
   "method_not_allowed",
   "unsupported_media_type",
   "payload_too_large",
-  /** Host or Origin is not of this machine. */
+  /** The Host or Origin header does not name this machine. */
   "forbidden",
   "shutting_down",
   "internal",

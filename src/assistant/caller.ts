@@ -1,26 +1,27 @@
 /**
- * Who asks something of the companion, as far as the system vouches for it. The rooms decide with this and
- * know nothing of the bus that found it out.
+ * The caller of a companion's method, with the identity that the system vouches for. Rooms use it for their decisions,
+ * independently of how the bus determined it.
  */
 export interface Caller {
-  /** Of one connection, for as long as it lasts, and never of another: `:1.42`. */
+  /** The unique bus name of the caller's connection, such as `:1.42`. It is never reused. */
   readonly connection: string;
-  /** Undefined: the process is gone, or its id does not show here. */
+  /** Undefined if the process has exited or its id is not visible here. */
   readonly pid: number | undefined;
-  /** Undefined: a program without an identity that anything vouches for. */
+  /** Undefined if nothing vouches for the program's identity. */
   readonly app: CallerApp | undefined;
 }
 
 export interface CallerApp {
   readonly id: string;
   /**
-   * flatpak, snap: the system confines the app to this identity. unit: the systemd unit that it was started
-   * in, which any program of the same user could have chosen: good for telling a person, not for deciding.
+   * flatpak, snap: the system confines the app to this identity. unit: the systemd unit that the app runs in. Any
+   * program of the same user could have chosen that unit, so it may be shown to a person but must not decide about
+   * access.
    */
   readonly kind: "flatpak" | "snap" | "unit";
 }
 
-/** The identity that rules may build on; undefined where there is none, and the caller acts as the user. */
+/** Returns the identity that access rules may rely on; undefined if the caller has none and acts as the user. */
 export function sandboxedApp(caller: Caller): string | undefined {
   return caller.app && caller.app.kind !== "unit" ? caller.app.id : undefined;
 }

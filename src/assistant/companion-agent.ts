@@ -23,31 +23,31 @@ import type { LiveSettings } from "./live-settings.ts";
 
 export interface CompanionAgentDependencies {
   readonly bus: Bus;
-  /** What Ping answers: `berth 0.1.0`. */
+  /** The answer to Ping: `berth 0.1.0`. */
   readonly daemon: string;
   readonly ledger: Ledger;
-  /** Asks the bus for services of apps. */
+  /** Used to start the D-Bus services of apps. */
   readonly sessionBus: SessionBus;
-  /** By which a wish finds tools that it shares no word with. */
+  /** Finds tools for a query that has no word in common with their descriptions. */
   readonly embedder: ContextEmbedder;
   readonly settings: LiveSettings;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Where apps have their sockets. */
+/** Returns the directory of the apps' sockets. */
 export function appsDir(config: CompanionConfig): string {
   return join(config.runtimeDir, "apps");
 }
 
-/** Tools, the apps behind them, and the rules of the person whose companion it is. Put on the bus, too. */
+/** Opens the agent with its tool registry, its apps and the user's rules, and exports it on the bus. */
 export async function openCompanionAgent(
   config: CompanionConfig,
-  parts: CompanionAgentDependencies,
-  starting: Cleanup,
+  dependencies: CompanionAgentDependencies,
+  cleanup: Cleanup,
 ): Promise<{ readonly agent: Agent; readonly registry: ManifestRegistry }> {
-  const { bus, daemon, ledger, sessionBus, embedder, settings, clock, logger } = parts;
-  const registry = starting.use(
+  const { bus, daemon, ledger, sessionBus, embedder, settings, clock, logger } = dependencies;
+  const registry = cleanup.use(
     new ManifestRegistry({
       directories: manifestDirectories(config.environment, config.homeDirectory),
       builtIn: [berthAppsManifest],
@@ -56,7 +56,7 @@ export async function openCompanionAgent(
     }),
   );
   await registry.start();
-  const ownApps = starting.use(
+  const ownApps = cleanup.use(
     new CommandStarter({ commands: new Map([createBerthToolsCommand(config)]), clock, logger }),
   );
   const starterOptions = {
@@ -64,7 +64,7 @@ export async function openCompanionAgent(
     clock,
     timeoutMs: defaultMcpLimits.activationTimeoutMs,
   };
-  const apps = starting.use(
+  const apps = cleanup.use(
     new McpApps({
       socketsDir: appsDir(config),
       activator: new StarterChain([
@@ -76,7 +76,7 @@ export async function openCompanionAgent(
       logger,
     }),
   );
-  const discovery = starting.use(new ToolDiscovery({ registry, embedder, clock, logger }));
+  const discovery = cleanup.use(new ToolDiscovery({ registry, embedder, clock, logger }));
   const agent = await Agent.open({
     registry,
     apps,
@@ -87,13 +87,15 @@ export async function openCompanionAgent(
     clock,
     logger,
   });
-  // It leaves the bus last, so that it is told how its calls end.
-  starting.defer(serveAgent({ bus, service: agent, daemon }));
-  starting.use(agent);
+  // Closed after the agent, so that callers still receive how their calls end.
+  cleanup.defer(serveAgent({ bus, service: agent, daemon }));
+  cleanup.use(agent);
   return { agent, registry };
 }
 
-/** Berth's own tools: this program once more, ended with the daemon. */
+/**
+ * Returns the command for Berth's own tools: this program started a second time, which exits together with the daemon.
+ */
 function createBerthToolsCommand(config: CompanionConfig): [string, AppCommand] {
   const program = join(import.meta.dirname, "../../bin/berth");
   const stateDir = join(config.dataDir, "tools");
@@ -114,7 +116,10 @@ function createBerthToolsCommand(config: CompanionConfig): [string, AppCommand] 
   ];
 }
 
-/** What it looks for its server with, and where its socket goes, also where the session has not said so. */
+/**
+ * Returns the daemon's environment with XDG_RUNTIME_DIR added, which the tools need for their socket and to find the
+ * server.
+ */
 function buildToolServerEnvironment(config: CompanionConfig): Record<string, string> {
   const set = Object.entries(config.environment).filter(
     (entry): entry is [string, string] => entry[1] !== undefined,

@@ -34,29 +34,29 @@ import { openLocalInference } from "./local-inference.ts";
 import { AwaitedEmbedder } from "./model-embedder.ts";
 import { serveRemote } from "./remote/remote-bus.ts";
 
-/** What the ready line and `run/assistant.json` say. */
+/** The content of the ready line and of `run/assistant.json`. */
 export interface CompanionReady {
-  /** http://127.0.0.1:port, as bound. */
+  /** http://127.0.0.1:port, with the port that is in use. */
   readonly url: string;
   readonly instance: "user";
   readonly data_dir: string;
   /** The engine's name, or `upstream`. */
   readonly engine: string;
-  /** The system instance that computes; null: this daemon does it itself. */
+  /** URL of the system instance that runs the models; null if this daemon runs them itself. */
   readonly upstream: string | null;
   /** Well-known names on the session bus. */
   readonly bus_names: readonly string[];
-  /** Where the sockets of apps lie. */
+  /** Directory of the apps' sockets. */
   readonly apps_dir: string;
   readonly pid: number;
   readonly version: string;
 }
 
 /**
- * One person's companion: the names `dev.assistant.*` on the session bus, and 127.0.0.1:7778. The ledger is
- * opened first, since nothing may happen without it, and keeps a second daemon off the data directory. The
- * names are taken last: whoever sees one is answered. Without the bus there is no companion, so it ends when
- * the bus does.
+ * Starts one user's companion, which serves the names `dev.assistant.*` on the session bus and 127.0.0.1:7778. The
+ * ledger is opened first, because nothing may happen without it and because its lock excludes a second daemon on the
+ * same data directory. The bus names are requested last, so that every call to them is answered. The companion ends
+ * with the session bus.
  */
 export async function runCompanion(
   config: CompanionConfig,
@@ -64,7 +64,7 @@ export async function runCompanion(
   const logger = createLogger({ format: config.logFormat, level: config.logLevel });
   const clock = systemClock;
   const version = readPackageVersion();
-  await using starting = new Cleanup();
+  await using cleanup = new Cleanup();
   const address = requireBusAddress(config);
   const runDir = join(config.dataDir, "run");
   await mkdir(runDir, { recursive: true, mode: 0o700 });
@@ -73,9 +73,9 @@ export async function runCompanion(
   await mkdir(config.runtimeDir, { recursive: true, mode: 0o700 });
 
   const daemon = `berth ${version}`;
-  const ledger = starting.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
-  const local = await openInference(config, { ledger, clock, logger }, starting);
-  const { bus, sessionBus } = await openBuses(address, { clock, logger }, starting);
+  const ledger = cleanup.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
+  const local = await openInference(config, { ledger, clock, logger }, cleanup);
+  const { bus, sessionBus } = await openBuses(address, { clock, logger }, cleanup);
   const settings = new LiveSettings({
     file: config.settingsFile,
     homeDirectory: config.homeDirectory,
@@ -86,7 +86,7 @@ export async function runCompanion(
   const remote = await openCompanionRemote(
     config,
     { ledger, sessionBus, ownPorts: () => ports, clock, logger },
-    starting,
+    cleanup,
   );
   const service = new RoutedInference({
     local: local.service,
@@ -96,8 +96,8 @@ export async function runCompanion(
     clock,
   });
   const { embeddingModel, index } = config.settings;
-  const memory = starting.use(new AppMemory({ dir: config.dataDir, ledger, clock, logger }));
-  const context = starting.use(
+  const memory = cleanup.use(new AppMemory({ dir: config.dataDir, ledger, clock, logger }));
+  const context = cleanup.use(
     new IndexedContextService({
       dir: config.dataDir,
       sources: index,
@@ -110,15 +110,15 @@ export async function runCompanion(
   );
   if (embeddingModel !== undefined) {
     const onFound = (found: ContextEmbedder) => context.setEmbedder(found);
-    // What is indexed is embedded here: an index is no reason for a text to leave.
+    // Indexed texts are embedded by local models only: being indexed does not permit a text to leave the machine.
     const wanted = { service: local.service, model: embeddingModel, clock, logger };
     const awaited = new AwaitedEmbedder({ ...wanted, onFound });
-    starting.defer(() => awaited[Symbol.dispose]());
+    cleanup.defer(() => awaited[Symbol.dispose]());
   }
   const { agent, registry } = await openCompanionAgent(
     config,
     { bus, daemon, ledger, sessionBus, embedder: context.embedder, settings, clock, logger },
-    starting,
+    cleanup,
   );
   let httpPort = 0;
   openCompanionOverlay(
@@ -137,12 +137,12 @@ export async function runCompanion(
       clock,
       logger,
     },
-    starting,
+    cleanup,
   );
-  starting.defer(serveContext({ bus, service: context, daemon }));
-  starting.defer(serveRemote({ bus, service: remote.service, daemon }));
-  starting.use(
-    // Sessions are of models that are here; what may leave goes by way of questions and 7778.
+  cleanup.defer(serveContext({ bus, service: context, daemon }));
+  cleanup.defer(serveRemote({ bus, service: remote.service, daemon }));
+  cleanup.use(
+    // Sessions offer local models only; remote models are available through the overlay and port 7778.
     new InferenceObjects({
       bus,
       service: local.service,
@@ -164,7 +164,7 @@ export async function runCompanion(
     version,
     listeners: listeners,
   });
-  starting.defer(() => http.close());
+  cleanup.defer(() => http.close());
   const url = await listenOnLoopback(http, config.port);
   httpPort = Number(new URL(url).port);
   ports.add(httpPort);
@@ -182,10 +182,10 @@ export async function runCompanion(
     version,
   };
   await writeReadyFile(join(runDir, "assistant.json"), ready);
-  logger.info({ url, names: companionBusNames }, "the companion is up");
-  const daemonHandle = createRunningDaemon(ready, starting.move(), logger);
+  logger.info({ url, names: companionBusNames }, "the companion is ready");
+  const daemonHandle = createRunningDaemon(ready, cleanup.move(), logger);
   void bus.closed.then(() => {
-    logger.info({}, "the session bus is gone, and the companion goes with it");
+    logger.info({}, "the session bus closed its connection; the companion is shutting down");
     return daemonHandle.close();
   });
   return daemonHandle;
@@ -198,35 +198,31 @@ interface CommonDependencies {
 
 async function openInference(
   config: CompanionConfig,
-  parts: CommonDependencies & { readonly ledger: OpenLedger },
-  starting: Cleanup,
+  dependencies: CommonDependencies & { readonly ledger: OpenLedger },
+  cleanup: Cleanup,
 ): Promise<{ readonly service: InferenceService; readonly engine: string }> {
-  const { ledger, clock, logger } = parts;
+  const { ledger, clock, logger } = dependencies;
   if (config.upstream !== undefined) {
     const ledgerOk = () => ledger.state.ok;
     const options = { url: config.upstream, ledger, ledgerOk, clock, logger };
-    return { service: starting.use(new UpstreamInference(options)), engine: "upstream" };
+    return { service: cleanup.use(new UpstreamInference(options)), engine: "upstream" };
   }
-  const local = await openLocalInference(config, parts, starting);
+  const local = await openLocalInference(config, dependencies, cleanup);
   void local.residency.loadPinned();
   return { service: local.service, engine: local.engine.name };
 }
 
-/** Where Berth listens on this machine unless it is told otherwise, and the system instance where it is. */
+/** Returns Berth's default ports on this machine, and the port of the system instance. */
 function listBerthPorts({ upstream }: CompanionConfig): number[] {
   const system = upstream === undefined ? [] : [Number(new URL(upstream).port)];
   return [...Object.values(defaultPorts), ...system];
 }
 
-/** One connection that serves, and one that asks: what apps are started by is a client's business. */
-async function openBuses(
-  address: string,
-  { clock, logger }: CommonDependencies,
-  starting: Cleanup,
-) {
+/** Opens two connections: one exports the companion's objects, the other acts as a client that starts apps. */
+async function openBuses(address: string, { clock, logger }: CommonDependencies, cleanup: Cleanup) {
   try {
-    const bus: OpenBus = starting.use(await openBus({ address, clock, logger }));
-    const sessionBus = starting.use(await connectSessionBus({ address, negotiateFds: false }));
+    const bus: OpenBus = cleanup.use(await openBus({ address, clock, logger }));
+    const sessionBus = cleanup.use(await connectSessionBus({ address, negotiateFds: false }));
     return { bus, sessionBus };
   } catch (error) {
     if (!(error instanceof BusCallError)) throw error;
@@ -245,9 +241,9 @@ function requireBusAddress(config: CompanionConfig): string {
   if (address !== undefined) return address;
   throw new BerthError(
     "server_unreachable",
-    "the companion needs a session bus, and there is none",
+    "the companion needs a session bus, and none is available",
     {
-      hint: "log in to a desktop, keep a session with `loginctl enable-linger`, or run it below dbus-run-session",
+      hint: "log in to a desktop, keep a session with `loginctl enable-linger`, or run it under dbus-run-session",
     },
   );
 }

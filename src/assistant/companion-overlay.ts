@@ -21,7 +21,7 @@ import { SessionBusUi } from "./overlay/ui/session-bus-ui.ts";
 
 export interface CompanionOverlayDependencies {
   readonly bus: OpenBus;
-  /** What Ping answers: `berth 0.1.0`. */
+  /** The answer to Ping: `berth 0.1.0`. */
   readonly daemon: string;
   readonly local: InferenceService;
   readonly routed: RoutedInference;
@@ -30,19 +30,22 @@ export interface CompanionOverlayDependencies {
   readonly registry: ToolRegistry;
   readonly context: ContextService;
   readonly ledger: OpenLedger;
-  /** Calls the frontend. */
+  /** Used to call the frontend. */
   readonly sessionBus: SessionBus;
   readonly httpPort: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** A person's questions: made of all the other rooms, and known to none of them. Put on the bus, too. */
+/**
+ * Opens the overlay, which answers the user's queries with the help of all the other rooms, and exports it on the bus.
+ */
 export function openCompanionOverlay(
-  parts: CompanionOverlayDependencies,
-  starting: Cleanup,
+  dependencies: CompanionOverlayDependencies,
+  cleanup: Cleanup,
 ): Overlay {
-  const { bus, local, routed, remote, agent, registry, context, ledger, clock, logger } = parts;
+  const { bus, local, routed, remote, agent, registry, context, ledger, clock, logger } =
+    dependencies;
   const agentPass = new LocalAgentPass({ inference: local, agent, declarations: registry, logger });
   const overlay = new Overlay({
     inference: routed,
@@ -53,16 +56,18 @@ export function openCompanionOverlay(
       addressOf: (id) => remote.providers.find(id)?.baseUrl,
     },
     agentPass,
-    ui: new SessionBusUi(parts.sessionBus, (connection) => bus.identifyConnection(connection)),
+    ui: new SessionBusUi(dependencies.sessionBus, (connection) =>
+      bus.identifyConnection(connection),
+    ),
     ledger,
-    facts: createOverlayFacts(parts),
+    facts: createOverlayFacts(dependencies),
     clock,
     logger,
   });
-  // It leaves the bus last, so that the ends of its queries are told.
-  starting.defer(serveOverlay({ bus, service: overlay, daemon: parts.daemon }));
-  starting.use(agentPass);
-  return starting.use(overlay);
+  // Closed after the overlay, so that callers still receive how their queries end.
+  cleanup.defer(serveOverlay({ bus, service: overlay, daemon: dependencies.daemon }));
+  cleanup.use(agentPass);
+  return cleanup.use(overlay);
 }
 
 function createOverlayFacts({
@@ -85,7 +90,7 @@ function createOverlayFacts({
   };
 }
 
-/** Undefined: there is none, or nobody who would have one. */
+/** Undefined if there is no model or no system instance that could have one. */
 async function findDefaultModel(local: InferenceService): Promise<string | undefined> {
   try {
     return (await local.models()).find(({ kind }) => kind !== "embedding")?.id;

@@ -20,15 +20,15 @@ import { EncryptedVault } from "./remote/vault/encrypted-vault.ts";
 
 export interface CompanionRemoteDependencies {
   readonly ledger: OpenLedger;
-  /** Asks the Secret Service for the key of the vault. */
+  /** Used to request the vault's key from the Secret Service. */
   readonly sessionBus: SessionBus;
-  /** Of this machine, on which no provider is: what Berth itself listens on. */
+  /** Ports of this machine that Berth itself listens on; no provider can be on one of them. */
   readonly ownPorts: () => ReadonlySet<number>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** The egress broker: who the providers are, what may leave, and the one way by which it does. */
+/** The egress broker: the providers, the user's consent, and the only component that sends requests to providers. */
 export interface CompanionRemote {
   readonly service: RemoteManager;
   readonly inference: RemoteInference;
@@ -38,14 +38,14 @@ export interface CompanionRemote {
 
 export async function openCompanionRemote(
   config: CompanionConfig,
-  parts: CompanionRemoteDependencies,
-  starting: Cleanup,
+  dependencies: CompanionRemoteDependencies,
+  cleanup: Cleanup,
 ): Promise<CompanionRemote> {
-  const { ledger, sessionBus, ownPorts, clock, logger } = parts;
+  const { ledger, sessionBus, ownPorts, clock, logger } = dependencies;
   const { dataDir: dir, environment, signIn: endpoints } = config;
   const store = new RemoteStore({ dir });
-  starting.defer(() => store[Symbol.dispose]());
-  const vault = starting.use(
+  cleanup.defer(() => store[Symbol.dispose]());
+  const vault = cleanup.use(
     await EncryptedVault.open({ dir, environment, sessionBus, clock, logger }),
   );
   const providers = new Providers({
@@ -56,17 +56,17 @@ export async function openCompanionRemote(
   });
   const consent = new Consent(store.allowed());
   const logins = new Logins({
-    open: (sink) => starting.use(new OAuthSignIns({ endpoints, sink, clock, logger })),
+    open: (sink) => cleanup.use(new OAuthSignIns({ endpoints, sink, clock, logger })),
     ledger,
   });
-  const credentials = starting.use(
+  const credentials = cleanup.use(
     new ProviderCredentials({ vault, ledger, clock, renewer: logins.signIns }),
   );
   logins.setDestination({ credentials, find: (id) => providers.find(id) });
   const addresses = new ProviderAddresses({ ownPorts });
   const revocations = new Revocations();
-  const http = starting.use(new ProviderHttpClient({ addresses, clock }));
-  const inference = starting.use(
+  const http = cleanup.use(new ProviderHttpClient({ addresses, clock }));
+  const inference = cleanup.use(
     new RemoteInference({
       http,
       providers: {
@@ -83,7 +83,7 @@ export async function openCompanionRemote(
       logger,
     }),
   );
-  const service = starting.use(
+  const service = cleanup.use(
     new RemoteManager({
       store,
       vault,

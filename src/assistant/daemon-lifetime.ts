@@ -3,18 +3,18 @@ import type { Cleanup } from "../base/cleanup.ts";
 import { BerthError } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 
-/** A daemon that is up. */
+/** A daemon that is ready. */
 export interface RunningDaemon<Ready> {
   readonly ready: Ready;
-  /** Resolves when the daemon has ended. */
+  /** Resolves when the daemon has shut down. */
   readonly closed: Promise<void>;
-  /** Ends the daemon; streams under way get an error event. Safe to call twice. */
+  /** Shuts the daemon down. Streams in progress receive an error event. Safe to call twice. */
   close(): Promise<void>;
 }
 
 export function createRunningDaemon<Ready>(
   ready: Ready,
-  parts: Cleanup,
+  cleanup: Cleanup,
   logger: Logger,
 ): RunningDaemon<Ready> {
   const ended = new EventEmitter();
@@ -24,16 +24,18 @@ export function createRunningDaemon<Ready>(
     ready,
     closed: untilEnded(),
     close: () => {
-      closing ??= parts[Symbol.asyncDispose]()
-        // All parts have had their turn, and there is nobody left to tell.
-        .catch((error: unknown) => logger.error({ err: error }, "a part did not end well"))
+      closing ??= cleanup[Symbol.asyncDispose]()
+        // Every part was disposed, even if another one failed; there is no caller left to report to.
+        .catch((error: unknown) =>
+          logger.error({ err: error }, "a part of the daemon failed to shut down"),
+        )
         .finally(() => ended.emit("end"));
       return closing;
     },
   };
 }
 
-/** On loopback only. Resolves to the URL; a port that is taken is `conflict`. */
+/** Listens on loopback only. Resolves to the URL. Rejects with `conflict` if the port is in use. */
 export async function listenOnLoopback(
   http: { listen(address: { host: string; port: number }): Promise<string> },
   port: number,

@@ -1,18 +1,18 @@
 /**
- * What a text that leaves the machine can hold, as consent is given for it: the scopes of
- * `Remote1.SetConsent`. A request carries the set of those that are in it.
+ * The kinds of data that a request to a provider can contain. The user gives consent for each one; they are the scopes
+ * of `Remote1.SetConsent`.
  */
 export const dataClasses = ["prompt", "files", "mail", "calendar", "screen", "memory"] as const;
 
 export type DataClass = (typeof dataClasses)[number];
 
-/** What of a request matters once it is to leave the machine; without meaning for a model that is here. */
+/** The data classes of a request, for consent. Only requests to remote models use it. */
 export interface Egress {
-  /** Everything that is in the request. `prompt`, what a person or a program has written, is always. */
+  /** Every class that the request contains. It always includes `prompt`: text that a person or a program wrote. */
   readonly classes: readonly DataClass[];
-  /** What a person has just allowed for this one request, beside what is allowed for good. */
+  /** Classes that the user allowed for this one request, in addition to those allowed permanently. */
   readonly allowedOnce: readonly DataClass[];
 }
 
-/** Of a request that says nothing of itself: a client's own words. */
+/** For requests that contain nothing but the client's own text. */
 export const promptOnly: Egress = { classes: ["prompt"], allowedOnce: [] };

@@ -3,31 +3,28 @@ import { getErrorMessage } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { type CompanionFile, readCompanionFile } from "../config/companion-settings-file.ts";
 
+interface LiveSettingsOptions {
+  readonly file: string;
+  readonly homeDirectory: string;
+  /** The settings that the daemon read when it started. */
+  readonly settings: CompanionFile;
+  readonly logger: Logger;
+}
+
 /**
- * The companion's settings as the file has them now. A person who disables a tool wants it disabled for the
- * next call: so the file is looked at each time, which costs one stat. While it is broken or
- * empty, what it said last counts; without a file there are the defaults.
+ * The companion's settings as they are in the file now. A tool that a person disables must be disabled from the next
+ * call on, so the file is checked at each use, which costs one stat call. While the file is invalid or empty, the last
+ * valid settings apply; without a file, the defaults do.
  */
 export class LiveSettings {
-  readonly #file: string;
-  readonly #homeDirectory: string;
-  readonly #logger: Logger;
+  readonly #options: LiveSettingsOptions;
   #settings: CompanionFile;
-  #lastStamp: string;
+  /** Differs from every stamp, because the file may have changed since the daemon read it. */
+  #lastStamp = "";
 
-  constructor(options: {
-    readonly file: string;
-    readonly homeDirectory: string;
-    /** As it was read at the start. */
-    readonly settings: CompanionFile;
-    readonly logger: Logger;
-  }) {
-    this.#file = options.file;
-    this.#homeDirectory = options.homeDirectory;
-    this.#logger = options.logger;
+  constructor(options: LiveSettingsOptions) {
+    this.#options = options;
     this.#settings = options.settings;
-    // It may have changed since then.
-    this.#lastStamp = "";
   }
 
   current(): CompanionFile {
@@ -35,21 +32,21 @@ export class LiveSettings {
     if (now === this.#lastStamp) return this.#settings;
     this.#lastStamp = now;
     try {
-      this.#settings = readCompanionFile(this.#file, this.#homeDirectory);
+      this.#settings = readCompanionFile(this.#options.file, this.#options.homeDirectory);
     } catch (error) {
-      this.#logger.error(
+      this.#options.logger.error(
         { reason: getErrorMessage(error) },
-        "the settings are broken; the former ones count",
+        "the settings file is invalid; the last valid settings still apply",
       );
     }
     return this.#settings;
   }
 
-  /** Differs where the file does; where it cannot be looked at, reading it says why. */
+  /** Identifies a version of the file. If stat fails, the attempt to read the file reports why. */
   #readStamp(): string {
     try {
-      const found = statSync(this.#file, { bigint: true, throwIfNoEntry: false });
-      // Many editors empty a file before they write it: for that moment nothing may be allowed by it.
+      const found = statSync(this.#options.file, { bigint: true, throwIfNoEntry: false });
+      // Many editors empty a file before they write it; the defaults must not apply in that moment.
       if (found?.size === 0n) return this.#lastStamp;
       return found ? `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}` : "absent";
     } catch {

@@ -17,7 +17,7 @@ import { ModelCapacity } from "./inference/service/model-capacity.ts";
 import { StubEngine } from "./inference/stub/stub-engine.ts";
 import type { OpenLedger } from "./ledger/ledger.ts";
 
-/** An engine of this daemon's own, and everything between it and a transport. */
+/** An engine that runs in this daemon, and everything between it and a transport. */
 export interface LocalInference {
   readonly service: LocalInferenceService;
   readonly engine: InferenceEngine;
@@ -27,16 +27,16 @@ export interface LocalInference {
 }
 
 /**
- * Builds it; what has to end again goes to `starting`. Throws `model_unusable` where a model that was named
- * cannot be one, and `engine_failed` where the engine that was named does not run on this system.
+ * Builds the local inference stack and registers its dependencies with `starting` for disposal. Throws `model_unusable` if a
+ * configured model cannot be loaded, and `engine_failed` if the configured engine does not run on this system.
  */
 export async function openLocalInference(
   config: AssistantConfig,
-  parts: { readonly ledger: OpenLedger; readonly clock: Clock; readonly logger: Logger },
-  starting: Cleanup,
+  dependencies: { readonly ledger: OpenLedger; readonly clock: Clock; readonly logger: Logger },
+  cleanup: Cleanup,
 ): Promise<LocalInference> {
-  const { ledger, clock, logger } = parts;
-  const engine = starting.use(createEngine(config, clock, logger));
+  const { ledger, clock, logger } = dependencies;
+  const engine = cleanup.use(createEngine(config, clock, logger));
   const known = new KnownModels({
     folder: engine.name === "stub" ? undefined : join(config.dataDir, "models"),
     aliases: config.aliases,
@@ -45,7 +45,7 @@ export async function openLocalInference(
   });
   const facts = new ModelFactsCache({ engine });
   await registerConfiguredModels(config, engine, known, facts);
-  const residency = starting.use(
+  const residency = cleanup.use(
     new Residency({
       engine,
       known,
@@ -56,7 +56,7 @@ export async function openLocalInference(
       logger,
     }),
   );
-  const schemas = starting.use(new GrammarCompiler({ logger }));
+  const schemas = cleanup.use(new GrammarCompiler({ logger }));
   const service = new LocalInferenceService({
     engine,
     residency,
@@ -85,7 +85,10 @@ function createEngine(config: AssistantConfig, clock: Clock, logger: Logger): In
   });
 }
 
-/** Throws `model_unusable` where a model that was named cannot be one: nobody asked for the others. */
+/**
+ * Throws `model_unusable` if a configured model cannot be loaded. Models that are merely in the folder are not checked
+ * here.
+ */
 async function registerConfiguredModels(
   config: AssistantConfig,
   engine: InferenceEngine,

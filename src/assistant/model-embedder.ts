@@ -3,9 +3,9 @@ import type { Logger } from "../base/logger.ts";
 import type { ContextEmbedder } from "./context/port.ts";
 import type { InferenceService } from "./inference/service-port.ts";
 
-/** A model that has to be loaded for this first. */
+/** Long enough for a model that must be loaded first. */
 const PROBE_MS_MAX = 60_000;
-/** The system instance may start after the companion, or be without the model for a while. */
+/** The system instance may start after the companion, or lack the model for a while. */
 const RETRY_MS = 30_000;
 
 interface EmbedderOptions {
@@ -16,8 +16,8 @@ interface EmbedderOptions {
 }
 
 /**
- * Looks for the embedding model until it is there, and tells of it once. Nothing waits for that: a companion
- * is up without it. Its end does not wait for what is being asked.
+ * Polls until the embedding model is available and then calls `onFound` once. The companion starts without waiting for
+ * it. Disposal does not wait for a request in progress.
  */
 export class AwaitedEmbedder implements Disposable {
   readonly #ending = new AbortController();
@@ -55,8 +55,8 @@ export class AwaitedEmbedder implements Disposable {
 }
 
 /**
- * Vectors by an embedding model of the person's choice; each request to it is in the ledger like any other,
- * as background work. Undefined where it cannot be had now; the log says why.
+ * Connects to the configured embedding model. Its requests have background priority and are recorded in the ledger like
+ * all others. Returns undefined if the model is not available, and logs why.
  */
 export async function connectModelEmbedder(
   options: EmbedderOptions & { readonly signal?: AbortSignal | undefined },
@@ -69,11 +69,14 @@ export async function connectModelEmbedder(
   try {
     const known = await service.model(model);
     const dimensions = known?.embeddingLength ?? (await embedProbe(embed, options.signal))?.length;
-    if (dimensions === undefined) throw new Error("it gave no vector");
+    if (dimensions === undefined) throw new Error("the model returned no vector");
     return { id: `model:${known?.id ?? model}:${dimensions}`, dimensions, embed };
   } catch (error) {
     if (options.signal?.aborted !== true)
-      logger.warn({ model, err: error }, "the embedding model cannot be had; search does without");
+      logger.warn(
+        { model, err: error },
+        "the embedding model is not available; search works without it",
+      );
     return undefined;
   }
 }

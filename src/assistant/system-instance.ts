@@ -15,9 +15,9 @@ import { buildInferenceServer } from "./inference/http/inference-server.ts";
 import { openLedger } from "./ledger/ledger.ts";
 import { openLocalInference } from "./local-inference.ts";
 
-/** What the ready line and `run/assistant.json` say. */
+/** The content of the ready line and of `run/assistant.json`. */
 export interface AssistantReady {
-  /** http://127.0.0.1:port, as bound. */
+  /** http://127.0.0.1:port, with the port that is in use. */
   readonly url: string;
   readonly instance: "system";
   readonly data_dir: string;
@@ -28,9 +28,9 @@ export interface AssistantReady {
 }
 
 /**
- * The system instance: local models on 127.0.0.1:7777, and the control socket by which the control plane
- * drives it. The ledger is opened first, since nothing may happen without it, and keeps a second daemon
- * off the data directory.
+ * Starts the system instance: local models on 127.0.0.1:7777, and the socket through which the control plane controls
+ * it. The ledger is opened first, because nothing may happen without it and because its lock excludes a second daemon
+ * on the same data directory.
  */
 export async function runSystemInstance(
   config: AssistantConfig,
@@ -38,17 +38,17 @@ export async function runSystemInstance(
   const logger = createLogger({ format: config.logFormat, level: config.logLevel });
   const clock = systemClock;
   const version = readPackageVersion();
-  await using starting = new Cleanup();
+  await using cleanup = new Cleanup();
   const runDir = join(config.dataDir, "run");
   await mkdir(runDir, { recursive: true, mode: 0o700 });
   await mkdir(join(config.dataDir, "models"), { recursive: true, mode: 0o700 });
   await chmod(config.dataDir, 0o700).catch(() => {});
 
-  const ledger = starting.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
+  const ledger = cleanup.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
   const { service, engine, known, facts, residency } = await openLocalInference(
     config,
     { ledger, clock, logger },
-    starting,
+    cleanup,
   );
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
@@ -61,10 +61,10 @@ export async function runSystemInstance(
     version,
     listeners: listeners,
   });
-  starting.defer(() => http.close());
-  starting.use(listeners);
+  cleanup.defer(() => http.close());
+  cleanup.use(listeners);
   const url = await listenOnLoopback(http, config.port);
-  const control = starting.use(
+  const control = cleanup.use(
     new ControlServer({
       known,
       facts,
@@ -94,7 +94,7 @@ export async function runSystemInstance(
     version,
   };
   await writeReadyFile(join(runDir, "assistant.json"), ready);
-  logger.info({ url, engine: engine.name }, "the assistant is up");
+  logger.info({ url, engine: engine.name }, "the assistant is ready");
   void residency.loadPinned();
-  return createRunningDaemon(ready, starting.move(), logger);
+  return createRunningDaemon(ready, cleanup.move(), logger);
 }

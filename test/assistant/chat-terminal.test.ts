@@ -4,14 +4,14 @@ import { Screen } from "../support/screen.ts";
 
 const interrupt = "\u0003";
 
-test("a talk at a terminal: echo, an answer, a paste, and Ctrl-C", async () => {
+test("a chat at a terminal: echo, an answer, a paste, and Ctrl-C", async () => {
   await using daemon = await AssistantProcess.start(["--engine", "stub"]);
   using screen = new Screen(["chat", "--assistant-url", daemon.ready.url]);
   await screen.until(/stub, up to 8192 tokens.*\r\n.*>>> /s);
   screen.type("Who are you?\r");
   expect(await screen.until(/>>> /)).toMatch(/Who are you\?\r+\n.*Stub answer: .*\r\n/s);
   screen.type("\u001b[200~one\rtwo\u001b[201~");
-  // It is pasted, and waits for Enter.
+  // The pasted text waits for Enter.
   await screen.until(/\.\.\. two/);
   screen.type("\r");
   await screen.until(/Stub answer: .*>>> /s);
@@ -28,7 +28,7 @@ test("a talk at a terminal: echo, an answer, a paste, and Ctrl-C", async () => {
   expect(stdout.match(/"inference\.generate"/g)).toHaveLength(2);
 });
 
-test("what runs on a data directory is found, and a pipe gets the answer alone", async () => {
+test("finds the assistant by its data directory, and writes only the answer to a pipe", async () => {
   await using daemon = await AssistantProcess.start(["--engine", "stub"]);
   const found = await berth(["chat", "Well then", "--data-dir", daemon.dataDir]);
   expect(found).toMatchObject({ code: 0, stderr: "" });

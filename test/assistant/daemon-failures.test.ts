@@ -8,13 +8,13 @@ import { AssistantProcess, berth } from "../support/assistant-process.ts";
 import { writeDamagedModel } from "../support/gguf/damaged-model.ts";
 import { getModelFile } from "../support/gguf/preset-model.ts";
 
-/** A leak of one in a hundred shows. */
+/** Enough that a leak in one of a hundred shows. */
 const STREAMS = Number(process.env["BERTH_STREAM_RUNS"] ?? 200);
 
 const run = promisify(execFile);
 
 let tiny: string;
-/** Never ends an answer by itself. */
+/** A request whose answer never ends by itself. */
 let endless: string;
 beforeAll(async () => {
   [tiny, endless] = await Promise.all([
@@ -25,7 +25,7 @@ beforeAll(async () => {
 
 const messages = [{ role: "user" as const, content: "Tell me a story" }];
 
-/** Processes below `pid`, its own children first. */
+/** Returns the processes below `pid`, its own children first. */
 async function childrenOf(pid: number): Promise<number[]> {
   const tasks = await readdir(`/proc/${pid}/task`);
   const lists = await Promise.all(
@@ -44,7 +44,7 @@ async function openFiles(pid: number): Promise<number> {
 }
 
 describe("the daemon", () => {
-  test("told to end while it is still starting, it ends well", async () => {
+  test("SIGTERM during startup ends it cleanly", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "berth-starting-"));
     const child = spawn(
       process.execPath,
@@ -55,7 +55,7 @@ describe("the daemon", () => {
     let said = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
     try {
-      // The first thing that it makes.
+      // The first file that it creates.
       await expect.poll(() => readdir(dataDir), { interval: 2 }).toContain("run");
       child.kill("SIGTERM");
       expect(await ended).toBe(0);
@@ -71,7 +71,7 @@ describe("the daemon", () => {
 });
 
 describe("the engine", () => {
-  test("killed in the middle of a stream, it ends that stream with an error and comes back", async () => {
+  test("ends a stream with an error when it is killed midway, and is restarted", async () => {
     await using daemon = await AssistantProcess.start(["--model", `m=${endless}`]);
     const stream = await daemon.openai.chat.completions.create({
       model: "m",
@@ -96,7 +96,7 @@ describe("the engine", () => {
     expect(await childrenOf(daemon.pid)).not.toContain(engine);
   });
 
-  test("does not outlive a daemon that is killed; the next one goes on, and nothing is lost", async () => {
+  test("exits with a killed daemon, and the next daemon continues without loss", async () => {
     await using daemon = await AssistantProcess.start(["--model", `m=${endless}`]);
     const stream = await daemon.openai.chat.completions.create({
       model: "m",
@@ -117,7 +117,7 @@ describe("the engine", () => {
     expect(tail.stdout.match(/inference\.generate/g)).toHaveLength(2);
   });
 
-  test("hundreds of cancelled streams leave no sequence and no file open", async () => {
+  test("leaves no sequence and no file open after hundreds of cancelled streams", async () => {
     await using daemon = await AssistantProcess.start([
       "--model",
       `m=${endless}`,
@@ -147,7 +147,7 @@ describe("the engine", () => {
     const before = [await openFiles(daemon.pid), await openFiles(engine)];
     for (let done = 0; done < STREAMS; done += 50) await round(50);
     await quiet();
-    // Keep-alive connections of the client itself come and go.
+    // Keep-alive connections of the client itself open and close.
     await expect
       .poll(() => openFiles(daemon.pid), { timeout: 20_000 })
       .toBeLessThanOrEqual((before[0] ?? 0) + 5);
@@ -155,8 +155,8 @@ describe("the engine", () => {
   });
 });
 
-describe("models that cannot be", () => {
-  test("a damaged file on the command line is refused at the start, by name and without its path", async () => {
+describe("models that cannot be loaded", () => {
+  test("a damaged file on the command line is refused at startup, by name and without its path", async () => {
     const dir = await mkdtemp(join(tmpdir(), "berth-damaged-"));
     try {
       const file = join(dir, "broken.gguf");
@@ -178,7 +178,7 @@ describe("models that cannot be", () => {
     }
   });
 
-  test("one in the folder is listed, refused when it is asked for, and serves once it is replaced", async () => {
+  test("a damaged file in the folder is listed, refused on request, and served once it is replaced", async () => {
     await using daemon = await AssistantProcess.start();
     const file = join(daemon.dataDir, "models/broken.gguf");
     await writeDamagedModel(file, "truncated-header");
@@ -192,7 +192,7 @@ describe("models that cannot be", () => {
     expect((await chat()).usage?.completion_tokens).toBe(2);
   });
 
-  test("what needs more memory than there is is refused with the numbers, and what to do", async () => {
+  test("a model that needs more memory than available is refused with the numbers and advice", async () => {
     const wide = await getModelFile("wide-context");
     await using daemon = await AssistantProcess.start(["--memory", "200Mi"]);
     await expect(
@@ -200,7 +200,7 @@ describe("models that cannot be", () => {
     ).rejects.toThrow(
       /insufficient_memory.*needs 0\.[0-9]+ GB.*a context of [0-9]+ tokens.*would fit/,
     );
-    // With less context the same model fits.
+    // With a smaller context the same model fits.
     await daemon.control("POST", "/models/load", {
       id: "wide",
       path: wide,
@@ -210,7 +210,7 @@ describe("models that cannot be", () => {
     expect((await daemon.state()).models[0]).toMatchObject({ state: "resident" });
   });
 
-  test("a prompt that does not fit the context is refused with both counts", async () => {
+  test("a prompt that exceeds the context is refused with both counts", async () => {
     await using daemon = await AssistantProcess.start(["--model", `m=${tiny}`, "--context", "128"]);
     await expect(
       daemon.openai.chat.completions.create({
@@ -226,7 +226,7 @@ describe("models that cannot be", () => {
 });
 
 describe("the ledger", () => {
-  test("a full disk refuses every request with 503, and nothing else happens; with room it goes on", async () => {
+  test("a full disk refuses every request with 503 until there is space again", async () => {
     const mount = await mkdtemp(join(tmpdir(), "berth-full-"));
     await run("mount", ["-t", "tmpfs", "-o", "size=64m", "tmpfs", mount]);
     try {

@@ -22,7 +22,7 @@ const person = {
 };
 
 describe("a model file, from the command line to an answer", () => {
-  test("the openai client chats, streams, gets true JSON and embeds; the ledger accounts for each", async () => {
+  test("the openai client chats, streams, gets valid JSON and embeds, and the ledger records each request", async () => {
     await using daemon = await AssistantProcess.start([
       "--model",
       `chat=${tiny}`,
@@ -104,7 +104,7 @@ describe("a model file, from the command line to an answer", () => {
     expect(tail.stdout).not.toContain("Who are you?");
   });
 
-  test("it says in a file what it is, answers on loopback only, and goes at SIGTERM", async () => {
+  test("writes its facts to a file, listens on loopback only, and exits on SIGTERM", async () => {
     await using daemon = await AssistantProcess.start(["--engine", "stub"]);
     const said: unknown = JSON.parse(
       await readFile(join(daemon.dataDir, "run/assistant.json"), "utf8"),
@@ -116,7 +116,7 @@ describe("a model file, from the command line to an answer", () => {
     expect(await daemon.stop()).toBe(0);
   });
 
-  test("a second daemon on the same data directory is refused, and the first goes on", async () => {
+  test("a second daemon on the same data directory is refused while the first continues", async () => {
     await using daemon = await AssistantProcess.start(["--engine", "stub"]);
     const second = await berth([
       "assistant",
@@ -135,7 +135,7 @@ describe("a model file, from the command line to an answer", () => {
 });
 
 describe("the control socket", () => {
-  test("loads, lists and unloads", async () => {
+  test("loads, lists and unloads models", async () => {
     await using daemon = await AssistantProcess.start();
     const chat = async () => {
       const response = await fetch(`${daemon.ready.url}/v1/chat/completions`, {

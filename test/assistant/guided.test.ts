@@ -7,7 +7,9 @@ import { AssistantProcess } from "../support/assistant-process.ts";
 import { getModelFile } from "../support/gguf/preset-model.ts";
 import { arbitrarySchemaAndDocument } from "../support/schema-arbitrary.ts";
 
-/** Of schemas that a model with random weights has to answer; a few hundred, as many at a time as it has sequences. */
+/**
+ * The number of schemas that a model with random weights answers: a few hundred, as many at a time as it has sequences.
+ */
 const SCHEMAS = 150;
 const AT_ONCE = 8;
 
@@ -37,7 +39,7 @@ async function guided(schema: object, seed: number) {
 }
 
 describe("documents", () => {
-  test("of a model with random weights are valid or cut off, whatever the schema; none is a 500", async () => {
+  test("of a model with random weights are valid or cut off for every schema, without internal errors", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const pairs = fc.sample(arbitrarySchemaAndDocument(3), { numRuns: SCHEMAS, seed });
     const outcomes = { valid: 0, length: 0, refused: 0 };
@@ -73,7 +75,7 @@ describe("documents", () => {
     expect(outcomes.refused).toBeLessThan(SCHEMAS / 4);
   });
 
-  test("of json_object are objects, streamed ones too", async () => {
+  test("of json_object are objects, even when streamed", async () => {
     const stream = await openai.chat.completions.create({
       model: "m",
       messages,
@@ -93,7 +95,7 @@ describe("documents", () => {
     else expect(reason).toBe("length");
   });
 
-  test("whose schema cannot be enforced are refused by keyword and place", async () => {
+  test("with a schema that cannot be enforced are refused with keyword and position", async () => {
     await expect(
       guided({ type: "object", properties: { a: { type: "string", pattern: "(x)\\1" } } }, 1),
     ).rejects.toMatchObject({
@@ -126,8 +128,8 @@ const tools = [
   { type: "function" as const, function: { name: "stop_music", description: "Stops the music" } },
 ];
 
-describe("calls of tools", () => {
-  test("whose parameters cannot be enforced are refused, and the tool is named", async () => {
+describe("tool calls", () => {
+  test("with parameters that cannot be enforced are refused with the tool's name", async () => {
     const numbers = { type: "array", items: { type: "number" }, uniqueItems: true };
     const unsuited = {
       type: "function" as const,
@@ -149,7 +151,7 @@ describe("calls of tools", () => {
   test.each([
     ["required", "required" as const, /^(set_light|stop_music)$/],
     ["named", { type: "function" as const, function: { name: "set_light" } }, /^set_light$/],
-  ])("that are %s come, with true arguments, whole and streamed", async (_, choice, name) => {
+  ])("that are %s arrive with valid arguments, whole and streamed", async (_, choice, name) => {
     for (let seed = 0; seed < 6; seed++) {
       const request = {
         model: "m",
@@ -190,7 +192,7 @@ describe("calls of tools", () => {
     }
   });
 
-  test("and the conversation goes on with their results", async () => {
+  test("can be followed by their results in the next request", async () => {
     const answer = await openai.chat.completions.create({
       model: "m",
       tools,
@@ -211,7 +213,7 @@ describe("calls of tools", () => {
     expect(answer.usage?.completion_tokens).toBeGreaterThan(0);
   });
 
-  test("that are not wanted do not come; auto leaves the model free", async () => {
+  test("are not made if they are forbidden, and optional with auto", async () => {
     for (const choice of ["none", "auto"] as const) {
       const answer = await openai.chat.completions.create({
         model: "m",

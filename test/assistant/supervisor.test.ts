@@ -29,7 +29,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
-  // It goes on without whoever looked after it.
+  // The assistant continues without its supervisor.
   const pid = await daemonPid();
   if (pid !== undefined && (await isRunning(pid))) process.kill(pid, "SIGKILL");
   calls[Symbol.dispose]();
@@ -41,7 +41,7 @@ async function daemonPid(): Promise<number | undefined> {
   return text === "" ? undefined : Number(JSON.parse(text).pid);
 }
 
-/** A process that looks after the assistant of the data directory. */
+/** A process that supervises the assistant of the data directory. */
 function supervisor(port = 0, environment: Readonly<Record<string, string>> = {}) {
   const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dataDir, String(port)], {
     env: { ...process.env, BERTH_ASSISTANT_THREADS: "1", ...environment },
@@ -70,7 +70,7 @@ async function isRunning(pid: number): Promise<boolean> {
   return status !== "" && !/\) Z /.test(status);
 }
 
-test("a model answers; the assistant is killed, and comes back without it; SIGTERM ends both", async () => {
+test("a model answers, the assistant is restarted after a kill, and SIGTERM ends both", async () => {
   const path = await getModelFile("tiny");
   const { reaches, end, reports, log } = supervisor();
   const { url, pid } = await reaches("up");
@@ -94,8 +94,8 @@ test("a model answers; the assistant is killed, and comes back without it; SIGTE
   expect(second).toMatchObject({ starts: 2 });
   expect(second.pid).not.toBe(pid);
   expect((await assistant.state(never)).models).toEqual([]);
-  // Its log lines stand among those of whoever looks after it.
-  expect(log.filter((line) => line.includes("the assistant is up"))).toHaveLength(2);
+  // Its log lines appear among those of its supervisor.
+  expect(log.filter((line) => line.includes("the assistant is ready"))).toHaveLength(2);
 
   expect(await end("SIGTERM")).toBe(0);
   expect(await isRunning(second.pid ?? 0)).toBe(false);
@@ -106,14 +106,14 @@ test("a model answers; the assistant is killed, and comes back without it; SIGTE
   ]);
 });
 
-test("whoever looks after it is killed: it goes on with its model, and is taken over and ended by the next", async () => {
+test("after a kill of the supervisor the assistant continues, and the next supervisor adopts and stops it", async () => {
   const path = await getModelFile("tiny");
   const first = supervisor();
   const { pid, url } = await first.reaches("up");
   const settings = { contextTokens: undefined, sequences: 1, gpu: undefined };
   await assistant.load({ id: "chat", aliases: [], path, ...settings }, never);
   await first.end("SIGKILL");
-  // Nobody reads its log now: it says something all the same.
+  // Its log has no reader now; it writes a line all the same.
   await assistant.unload("chat", never);
   await assistant.load({ id: "chat", aliases: [], path, ...settings }, never);
   expect(await fetch(`${url}/health`)).toMatchObject({ status: 200 });
@@ -126,7 +126,7 @@ test("whoever looks after it is killed: it goes on with its model, and is taken 
   expect(await isRunning(pid ?? 0)).toBe(false);
 });
 
-test("a port that is taken is told, and waited for", async () => {
+test("a port in use is reported, and waited for", async () => {
   const [port = 0] = await freePorts(1);
   const holder = createServer();
   await new Promise<void>((resolve) => holder.listen(port, "127.0.0.1", resolve));
@@ -140,13 +140,13 @@ test("a port that is taken is told, and waited for", async () => {
   expect(await end("SIGTERM")).toBe(0);
 });
 
-test("a setting that is wrong is told by its name", async () => {
+test("an invalid setting is reported by its name", async () => {
   const { reaches, end } = supervisor(0, { BERTH_ASSISTANT_QUEUE: "many" });
   expect((await reaches("waiting")).message).toContain("BERTH_ASSISTANT_QUEUE must be");
   expect(await end("SIGTERM")).toBe(0);
 });
 
-test("one that a person started is used and left alone, and followed by one of its own", async () => {
+test("an assistant that a user started is used, never stopped, and replaced when it exits", async () => {
   await using foreign = await AssistantProcess.start(["--engine", "stub", "--data-dir", dataDir]);
   const first = supervisor(0, { BERTH_ASSISTANT_ENGINE: "stub" });
   expect(await first.reaches("foreign")).toMatchObject({ pid: foreign.pid, starts: 0 });

@@ -18,8 +18,8 @@ import { AssistantProcess } from "../support/assistant-process.ts";
 import { SHORT_WAIT } from "../support/inference-http-harness.ts";
 import { collect, ListLedger, plainRequest } from "../support/service-harness.ts";
 
-/** The system instance as a process, and beside it the same service and engine in this one. */
-const world = new Cleanup();
+/** The system instance as a process, and the same service and engine in this process for comparison. */
+const harness = new Cleanup();
 let system: AssistantProcess;
 let direct: InferenceService;
 let upstream: UpstreamInference;
@@ -27,22 +27,22 @@ const ledger = new ListLedger();
 const signal = new AbortController().signal;
 
 beforeAll(async () => {
-  system = world.use(await AssistantProcess.start(["--engine", "stub"]));
+  system = harness.use(await AssistantProcess.start(["--engine", "stub"]));
   const dataDir = await mkdtemp(join(tmpdir(), "berth-upstream-"));
-  world.defer(() => rm(dataDir, { recursive: true, force: true }));
+  harness.defer(() => rm(dataDir, { recursive: true, force: true }));
   const parts = { clock: systemClock, logger: silentLogger };
-  const own = world.use(await openLedger({ dir: dataDir, version: "0.0.0", ...parts }));
+  const own = harness.use(await openLedger({ dir: dataDir, version: "0.0.0", ...parts }));
   const config = loadAssistantConfig({
     flags: { dataDir, engine: "stub" },
     environment: {},
     workingDirectory: dataDir,
     isTerminal: false,
   });
-  direct = (await openLocalInference(config, { ledger: own, ...parts }, world)).service;
-  upstream = world.use(new UpstreamInference({ url: system.ready.url, ledger, ...parts }));
+  direct = (await openLocalInference(config, { ledger: own, ...parts }, harness)).service;
+  upstream = harness.use(new UpstreamInference({ url: system.ready.url, ledger, ...parts }));
 });
 
-afterAll(() => world[Symbol.asyncDispose]());
+afterAll(() => harness[Symbol.asyncDispose]());
 
 const chat: GenerateRequest = {
   ...plainRequest,
@@ -71,7 +71,7 @@ const tools = [{ name: "add", description: "Adds.", parameters: schema }];
 
 const requests: Readonly<Record<string, GenerateRequest>> = {
   "a chat": chat,
-  "a chat in one piece": { ...chat, isStreamed: false },
+  "a chat as one document": { ...chat, isStreamed: false },
   "several choices, each with logprobs": {
     ...chat,
     n: 3,
@@ -85,7 +85,7 @@ const requests: Readonly<Record<string, GenerateRequest>> = {
     guide: { kind: "json_schema", name: undefined, schema, strict: false },
   },
   "any object": { ...chat, guide: { kind: "json_object" } },
-  "a tool that has to be called": {
+  "a required tool": {
     ...chat,
     toolChoice: { kind: "function", name: "add" },
     prompts: chat.prompts.map((prompt) => (prompt.kind === "chat" ? { ...prompt, tools } : prompt)),
@@ -101,7 +101,7 @@ const requests: Readonly<Record<string, GenerateRequest>> = {
   },
 };
 
-test.each(Object.entries(requests))("the same events: %s", async (_, request) => {
+test.each(Object.entries(requests))("both yield the same events: %s", async (_, request) => {
   const theirs = comparable(await collect(direct.generate(request, signal)));
   const ours = comparable(await collect(upstream.generate(request, signal)));
   expect(ours.length).toBeGreaterThan(2);
@@ -109,8 +109,8 @@ test.each(Object.entries(requests))("the same events: %s", async (_, request) =>
 });
 
 /**
- * What differs from run to run is left out: ids, what an earlier request had left in memory, and in which
- * order choices that are answered side by side have their turns.
+ * Removes what differs from run to run: ids, cached tokens of an earlier request, and the order of choices that are
+ * answered concurrently.
  */
 function comparable(events: readonly AnswerEvent[]): AnswerEvent[] {
   const plain: AnswerEvent[] = events.map((event) => {
@@ -128,12 +128,12 @@ function place(event: AnswerEvent): number {
 }
 
 const refused: Readonly<Record<string, GenerateRequest>> = {
-  "a model that is not there": { ...chat, model: "nobody" },
-  "a schema that cannot be had": {
+  "an unknown model": { ...chat, model: "nobody" },
+  "a schema that cannot be enforced": {
     ...chat,
     guide: { kind: "json_schema", name: undefined, schema: { not: {} }, strict: false },
   },
-  "a tool's schema that cannot be had": {
+  "a tool's schema that cannot be enforced": {
     ...chat,
     toolChoice: { kind: "required" },
     prompts: chat.prompts.map((prompt) =>
@@ -148,7 +148,7 @@ const refused: Readonly<Record<string, GenerateRequest>> = {
   },
 };
 
-test.each(Object.entries(refused))("the same refusal: %s", async (_, request) => {
+test.each(Object.entries(refused))("both refuse with the same error: %s", async (_, request) => {
   const [theirs, ours] = await Promise.all(
     [direct, upstream].map((service) =>
       collect(service.generate(request, signal)).then(
@@ -159,12 +159,12 @@ test.each(Object.entries(refused))("the same refusal: %s", async (_, request) =>
   );
   expect(ours).toMatchObject({ code: expect.any(String), message: expect.any(String) });
   const { code, message, param } = Object(theirs);
-  // An engine calls it by the name of the one that it reads.
+  // An engine names the model that it reads.
   const wanted = typeof param === "string" ? param.replace(/^prompt\b/, "prompts") : param;
   expect(ours).toMatchObject({ code, message, param: wanted });
 });
 
-test("the same vectors, models and health", async () => {
+test("both return the same vectors, models and health", async () => {
   const request = { ...chat, texts: ["a berth", "a ship at its berth", "\u2693"] };
   const [theirs, ours] = [
     await direct.embed(request, signal),
@@ -176,12 +176,12 @@ test("the same vectors, models and health", async () => {
   await expect.poll(() => upstream.health(), SHORT_WAIT).toEqual(direct.health());
 });
 
-/** All but the time of the start. */
+/** Everything except the start time. */
 async function knownTo(service: InferenceService) {
   return (await service.models()).map((model) => ({ ...model, createdSeconds: 0 }));
 }
 
-test("an abort in the middle leaves nothing behind there", async () => {
+test("an abort midway leaves nothing behind in the system instance", async () => {
   const leaving = new AbortController();
   const endless = { ...chat, maxTokens: Number.POSITIVE_INFINITY };
   const seen: AnswerEvent[] = [];
@@ -197,7 +197,7 @@ test("an abort in the middle leaves nothing behind there", async () => {
     .toEqual([0]);
 });
 
-test("a system instance that is killed in the middle, and one that is not there", async () => {
+test("a system instance that is killed midway, and one that is not running", async () => {
   const entries = ledger.entries.length;
   const prompts = Array.from({ length: 8 }, (_, n) => ({ kind: "text", text: `${n}` }) as const);
   const events = upstream.generate({ ...chat, prompts, n: 8 }, signal);
@@ -207,7 +207,7 @@ test("a system instance that is killed in the middle, and one that is not there"
   await expect(collect(upstream.generate(chat, signal))).rejects.toMatchObject({
     code: "no_model",
   });
-  // Both were to be done, and stand in the ledger.
+  // Both requests were to be run, and are in the ledger.
   expect(ledger.entries).toHaveLength(entries + 2);
   await system.start();
 });

@@ -107,7 +107,7 @@ describe("a key in the desktop's keyring", () => {
     const capture = await watched(bus);
 
     await world.start();
-    expect(world.vault.protection()).toEqual(locked("is not there"));
+    expect(world.vault.protection()).toEqual(locked("is not available"));
     await expect(world.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
 
     await keyring.start({ isUnlocked: false });
@@ -159,7 +159,7 @@ describe("a key in the desktop's keyring", () => {
     expect(world.vault.protection()).toEqual(locked("is not the one"));
     await keyring.setSecret(item, "hunter2");
     await world.start();
-    expect(world.vault.protection()).toEqual(locked("holds no key"));
+    expect(world.vault.protection()).toEqual(locked("contains no key"));
     expect(await (await other.start()).get(openrouter)).toEqual(key);
   });
 });

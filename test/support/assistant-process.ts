@@ -18,7 +18,7 @@ export interface ProcessResult {
   readonly stderr: string;
 }
 
-/** Runs `bin/berth` to its end. */
+/** Runs `bin/berth` until it exits. */
 export async function berth(
   args: readonly string[],
   env: Record<string, string> = {},
@@ -35,7 +35,7 @@ export async function berth(
   return { code, stdout, stderr };
 }
 
-/** `bin/berth assistant --system` as a process, with a data directory and a port of its own. */
+/** `bin/berth assistant --system` as a process, with its own data directory and port. */
 export class AssistantProcess implements AsyncDisposable {
   readonly dataDir: string;
   readonly #flags: readonly string[];
@@ -44,8 +44,8 @@ export class AssistantProcess implements AsyncDisposable {
   #ready: AssistantReady | undefined;
 
   /**
-   * `--threads 1` unless the flags say otherwise: tests share the cores with others. A `--data-dir` in
-   * them is used, and removed at the end, like one of its own.
+   * Adds `--threads 1` unless the flags set it, because tests share the cores. A `--data-dir` in the flags is used, and
+   * removed at the end like a generated one.
    */
   static async start(flags: readonly string[] = []): Promise<AssistantProcess> {
     const given = flags[flags.indexOf("--data-dir") + 1];
@@ -54,7 +54,7 @@ export class AssistantProcess implements AsyncDisposable {
         ? given
         : await mkdtemp(join(tmpdir(), "berth-assistant-"));
     const daemon = new AssistantProcess(dataDir, flags);
-    // One that a whole file shares is started where there is no test yet.
+    // A process that a whole file shares is started outside of a test.
     if (expect.getState().currentTestName !== undefined)
       onTestFailed(() => void process.stderr.write(`${daemon.log}\n`));
     try {
@@ -80,12 +80,12 @@ export class AssistantProcess implements AsyncDisposable {
     return this.ready.pid;
   }
 
-  /** The last lines of both streams. */
+  /** The last lines of both output streams. */
   get log(): string {
     return this.#log.slice(-LOG_LINES_SHOWN).join("\n");
   }
 
-  /** The client that people use, as it comes; it tries nothing twice, so that tests see each answer. */
+  /** The openai client with its defaults, except that it retries nothing, so that tests see each answer. */
   get openai(): OpenAI {
     return new OpenAI({ baseURL: `${this.ready.url}/v1`, apiKey: "any", maxRetries: 0 });
   }
@@ -105,7 +105,7 @@ export class AssistantProcess implements AsyncDisposable {
     this.#ready = await untilReady<AssistantReady>(child, this.#log);
   }
 
-  /** Ends it as `signal` does, and resolves to what it ended with. */
+  /** Sends the signal; resolves to the exit result. */
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
     const child = this.#child;
     if (!child) return null;
@@ -115,12 +115,12 @@ export class AssistantProcess implements AsyncDisposable {
 
   /** GET /state of the control socket. */
   async state(): Promise<StateView> {
-    // As above: its own word.
+    // The control socket's own format.
     const state: StateView = JSON.parse(await this.control("GET", "/state"));
     return state;
   }
 
-  /** The body of an answer of the control socket; rejects where it is none of 2xx. */
+  /** The body of an answer of the control socket; rejects if its status is not 2xx. */
   control(method: string, path: string, body?: unknown): Promise<string> {
     return new Promise((resolve, reject) => {
       const call = httpRequest(

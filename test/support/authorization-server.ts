@@ -3,27 +3,27 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Provider } from "oidc-provider";
 import { Browser } from "./browser.ts";
 
-/** A client that was registered by hand, as a person does who writes its id into the config file. */
+/** A manually registered client, as a user would have one whose id is in the configuration file. */
 export const KNOWN_CLIENT = "berth-by-hand";
 
 export interface AuthorizationServerOptions {
   readonly accessTokenSeconds?: number;
-  /** False: nobody registers but by hand. */
+  /** False: dynamic registration is off. */
   readonly registers?: boolean;
 }
 
 export type Intercept = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 /**
- * A real authorization server (oidc-provider) on this machine: discovery, dynamic registration, PKCE by all means,
- * code and refresh grants with rotation, revocation, `iss` in its answers. Its pages are a form to log in and one
- * to consent, which `signIn` fills in.
+ * A real authorization server (oidc-provider) on this machine: discovery, dynamic registration, mandatory PKCE, code
+ * and refresh grants with rotation, revocation, `iss` in its answers. It has a login form and a consent form, which
+ * `signIn` fills in.
  */
 export class AuthorizationServer implements AsyncDisposable {
   readonly issuer: string;
-  /** Each request: `POST /token`. */
+  /** All requests, such as `POST /token`. */
   readonly requests: string[] = [];
-  /** True: it has answered, and the server does not. */
+  /** Returns true if it has answered in place of the server. */
   intercept: Intercept = () => false;
   readonly #server: Server;
   readonly #provider: Provider;
@@ -52,12 +52,14 @@ export class AuthorizationServer implements AsyncDisposable {
     return new AuthorizationServer(server, `http://127.0.0.1:${address.port}`, options);
   }
 
-  /** What ASSISTANT_OAUTH_CONFIG's file says of it; `baseUrl` is where its tokens are good for models. */
+  /**
+   * The content of ASSISTANT_OAUTH_CONFIG's file for this server; `baseUrl` is where its tokens are valid for models.
+   */
   endpoints(baseUrl: string, clientId?: string) {
     return { issuer: this.issuer, baseUrl, ...(clientId === undefined ? {} : { clientId }) };
   }
 
-  /** A person logs in and consents, or declines; resolves to where the browser is then sent. */
+  /** The user logs in and consents, or declines; resolves to the redirect URL for the browser. */
   async authorize(authorizeUrl: string, decision: "consent" | "abort" = "consent"): Promise<URL> {
     const browser = new Browser();
     let at = await browser.follow(authorizeUrl);
@@ -75,12 +77,12 @@ export class AuthorizationServer implements AsyncDisposable {
     throw new Error("the authorization server never sent the browser back");
   }
 
-  /** As `authorize`, and the browser goes there. */
+  /** Like `authorize`, and the browser follows the redirect. */
   async signIn(authorizeUrl: string, decision: "consent" | "abort" = "consent"): Promise<Response> {
     return fetch(await this.authorize(authorizeUrl, decision), { redirect: "manual" });
   }
 
-  /** Whose access token it is, while it is good. */
+  /** Returns the owner of an access token while it is valid. */
   async accountOf(accessToken: string): Promise<string | undefined> {
     return (await this.#provider.AccessToken.find(accessToken))?.accountId;
   }

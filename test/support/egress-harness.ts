@@ -18,7 +18,7 @@ import { FakeLedger } from "./fake-ledger.ts";
 import { plainRequest } from "./service-harness.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** In no test may this be seen anywhere but in a call's bearer. */
+/** A key that tests must find nowhere but in a call's bearer. */
 export const CANARY = "sk-canary-0123456789abcdef";
 
 export const acme: Provider = {
@@ -43,9 +43,9 @@ export class FakeProviderDirectory implements ProviderDirectory {
   readonly providers: Provider[] = [acme];
   key: string | undefined = CANARY;
   readonly statuses: ProviderStatus[] = [];
-  /** Requests that would be told of a withdrawal. */
+  /** Subscriptions for revocations. */
   watching = 0;
-  /** Times that a credential was asked for. */
+  /** Requests for a credential. */
   asked = 0;
 
   find(id: string): Provider | undefined {
@@ -77,7 +77,7 @@ export class FakeProviderDirectory implements ProviderDirectory {
   }
 }
 
-/** What comes of one attempt; a piece that is a promise is waited for. */
+/** The result of one attempt; a piece that is a promise is awaited. */
 export type AttemptScript = AssistantError | AnswerScript;
 export interface AnswerScript {
   readonly pieces: readonly Piece[];
@@ -85,14 +85,14 @@ export interface AnswerScript {
 }
 type Piece = string | Uint8Array | AssistantError | Promise<string>;
 
-/** Answers what it is told to, one turn for each attempt; the last one for all that come after. */
+/** Answers each attempt with the next script; the last script answers all later ones. */
 export class FakeProviderHttp implements ProviderHttp {
   scripts: readonly AttemptScript[] = [];
   readonly calls: ProviderCall[] = [];
   /** Bodies that are being read. */
   reading = 0;
   onOpen: (call: ProviderCall) => void = () => {};
-  /** Waited for before there is a head. */
+  /** Awaited before the head of the answer. */
   head: (number: number) => Promise<unknown> | undefined = () => undefined;
 
   async open(call: ProviderCall, signal: AbortSignal): Promise<ProviderAnswer> {
@@ -123,13 +123,13 @@ export class FakeProviderHttp implements ProviderHttp {
   }
 }
 
-/** The egress over fakes of everything that it asks. `log` has what happened, in its order. */
+/** The egress over fakes of all its dependencies. `log` records their calls in order. */
 export function createEgressHarness(options: { readonly random?: () => number } = {}) {
   const log: string[] = [];
   const clock = new VirtualClock();
   const ledger = new FakeLedger();
   const consent = new CountingConsent(["prompt"]);
-  const book = new FakeProviderDirectory();
+  const directory = new FakeProviderDirectory();
   const http = new FakeProviderHttp();
   ledger.onCommit = () => {
     const last = ledger.entries.at(-1)?.commit;
@@ -138,14 +138,14 @@ export function createEgressHarness(options: { readonly random?: () => number } 
   http.onOpen = ({ path }) => void log.push(`http ${path}`);
   const service = new RemoteInference({
     http,
-    providers: book,
+    providers: directory,
     consent,
     ledger,
     clock,
     logger: silentLogger,
     random: options.random ?? (() => 0.5),
   });
-  /** What a request comes to, with the virtual time moved on as long as it takes. */
+  /** Resolves to the events and the error of a request, moving the virtual time as far as it takes. */
   const run = async (
     request: GenerateRequest,
     signal: AbortSignal = new AbortController().signal,
@@ -171,12 +171,12 @@ export function createEgressHarness(options: { readonly random?: () => number } 
       throw new Error("somebody still listens to the caller's signal");
     return { events, error };
   };
-  return { log, clock, ledger, consent, book, http, service, run };
+  return { log, clock, ledger, consent, directory, http, service, run };
 }
 
 export type EgressHarness = ReturnType<typeof createEgressHarness>;
 
-/** Consent that knows how many watch it. */
+/** Consent that counts its subscriptions. */
 export class CountingConsent extends Consent {
   watching = 0;
 
@@ -206,7 +206,7 @@ export const delta = (fields: Record<string, unknown>, reason: string | null = n
 
 export const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
 
-/** A usual answer: these words, its end, the counts. */
+/** An ordinary answer: this text, its end, the counts. */
 export const answerWith = (...words: readonly string[]): AnswerScript => ({
   pieces: [
     ...words.map((content) => delta({ content })),
@@ -216,5 +216,5 @@ export const answerWith = (...words: readonly string[]): AnswerScript => ({
   ],
 });
 
-/** What never comes. */
+/** A promise that never settles. */
 export const never = new Promise<never>(() => {});

@@ -3,15 +3,15 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 
 export type Claims = Record<string, unknown>;
 
-/** Making one takes a while. */
+/** Shared, because creating a key is slow. */
 const published = keyPair();
 
-/** An OpenID provider that says whatever a test wants it to say. It consents at once. */
+/** An OpenID provider whose answers the test controls. It consents at once. */
 export class FakeOpenIdProvider implements AsyncDisposable {
   readonly issuer: string;
   readonly accessToken = `hf_oauth_${randomUUID()}`;
   readonly refreshToken = `hf_refresh_${randomUUID()}`;
-  /** How often each path was asked for. */
+  /** Number of requests for each path. */
   readonly asked = new Map<string, number>();
   /** Changes the metadata. */
   metadata: (usual: Claims) => Claims = (usual) => usual;
@@ -19,9 +19,9 @@ export class FakeOpenIdProvider implements AsyncDisposable {
   claims: (usual: Claims) => Claims = (usual) => usual;
   /** Changes the answer of the token endpoint. */
   tokens: (usual: Claims) => Claims = (usual) => usual;
-  /** Answers a path in another way. */
+  /** Replaces the answer of a path. */
   readonly instead = new Map<string, (response: ServerResponse) => void>();
-  /** What id tokens are signed with; the key set does not follow it. */
+  /** The key that signs id tokens; the published key set does not change with it. */
   signing: KeyObject = published.privateKey;
   readonly #server: Server;
   #nonce = "";
@@ -50,7 +50,7 @@ export class FakeOpenIdProvider implements AsyncDisposable {
     return new FakeOpenIdProvider(server, `http://127.0.0.1:${address.port}`);
   }
 
-  /** What the browser would be sent back to, with changes to its parameters. */
+  /** Returns the redirect URL for the browser, with changed parameters. */
   async authorize(
     authorizeUrl: string,
     changes: Readonly<Record<string, string | undefined>> = {},

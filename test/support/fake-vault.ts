@@ -1,10 +1,10 @@
 import type { CredentialState, Protection } from "../../src/assistant/remote/port.ts";
 import type { Credential, CredentialOwner, Vault } from "../../src/assistant/remote/vault/port.ts";
 
-/** A vault in memory that binds credentials to origins, as the real one does. */
+/** A vault in memory that binds credentials to origins, like the real one. */
 export class FakeVault implements Vault {
   readonly kept = new Map<string, { readonly origin: string; readonly credential: Credential }>();
-  /** What every write and read comes to. */
+  /** The error of every write and read. */
   failure: Error | undefined;
   readonly #now: () => number;
 

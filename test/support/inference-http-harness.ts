@@ -21,14 +21,14 @@ export interface InferenceHttpHarness extends AsyncDisposable {
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
 }
 
-/** The real server on a port of its own, over a scripted service. */
+/** The real server on a free port, over a scripted service. */
 export async function startInferenceHttp(
   options: {
     readonly clock?: Clock;
     readonly logger?: Logger;
     readonly limits?: Partial<InferenceHttpLimits>;
-    readonly doors?: ContainerListeners;
-    /** Models elsewhere, beside the scripted ones, as on the companion's port. */
+    readonly listeners?: ContainerListeners;
+    /** Remote models, in addition to the scripted ones, as on the companion's port. */
     readonly remote?: InferenceService;
     readonly aliases?: ReadonlyMap<string, readonly string[]>;
   } = {},
@@ -47,7 +47,7 @@ export async function startInferenceHttp(
     version: "1.2.3",
     ...(routed ? { routes: routed } : {}),
     ...(options.limits ? { limits: options.limits } : {}),
-    ...(options.doors ? { listeners: options.doors } : {}),
+    ...(options.listeners ? { listeners: options.listeners } : {}),
   });
   await server.listen({ host: "127.0.0.1", port: 0 });
   const address = server.server.address();
@@ -73,10 +73,10 @@ export async function startInferenceHttp(
   };
 }
 
-/** For expect.poll, on machines that have much else to do. */
+/** A limit for expect.poll that is long enough for a busy machine. */
 export const SHORT_WAIT = { timeout: 20_000, interval: 10 } as const;
 
-/** A connection of a test that writes bytes, and sees what comes as text. */
+/** A connection on which a test writes bytes and reads text. */
 export class RawClient implements Disposable {
   readonly socket: Socket;
   #text = "";
@@ -84,7 +84,7 @@ export class RawClient implements Disposable {
   #onChange: (() => void) | undefined;
 
   constructor(port: number) {
-    // Half-open, so that it is the test that decides when its own half is closed.
+    // Half-open, so that the test decides when its own half is closed.
     this.socket = connect({ host: "127.0.0.1", port, allowHalfOpen: true });
     this.socket.setEncoding("utf8");
     this.socket.on("data", (chunk) => {
@@ -111,7 +111,7 @@ export class RawClient implements Disposable {
     return this;
   }
 
-  /** Resolves with everything so far as soon as `seen` holds of it. */
+  /** Resolves to all text so far as soon as `seen` returns true for it. */
   async until(seen: (text: string) => boolean, limitMs = 10_000): Promise<string> {
     const deadline = setTimeout(() => this.#onChange?.(), limitMs);
     const endsAt = Date.now() + limitMs;
@@ -131,7 +131,7 @@ export class RawClient implements Disposable {
     }
   }
 
-  /** Everything, once the other side has ended. */
+  /** Resolves to all text once the server has closed the connection. */
   async all(limitMs = 10_000): Promise<string> {
     const endsAt = Date.now() + limitMs;
     while (!this.#isEnded) {
@@ -150,7 +150,7 @@ export class RawClient implements Disposable {
   }
 }
 
-/** A POST as it goes over the wire. */
+/** Returns a POST request as bytes of HTTP. */
 export function rawPost(
   path: string,
   body: string | Buffer,
@@ -170,7 +170,7 @@ export function rawPost(
   ]);
 }
 
-/** The `data:` lines of a stream. */
+/** Returns the `data:` lines of a stream. */
 export function readDataLines(stream: string): string[] {
   return stream
     .split("\n")

@@ -14,14 +14,14 @@ const SERVICE = "/org/freedesktop/secrets";
 const LOGIN = `${SERVICE}/collection/login`;
 const PASSWORD = "the person's password";
 
-/** GNOME's keyring on a private bus, with a folder of its own that outlives each of its runs. */
+/** GNOME's keyring on a private bus, with a directory that persists over its runs. */
 export class Keyring {
   readonly #bus: TestSessionBus;
   readonly #client: SessionBus;
   readonly #home: string;
   #daemon: ChildProcess | undefined;
 
-  /** The folder is its own; `services` of the bus may name `startCommand(folder)`. */
+  /** The caller owns the directory; `services` of the bus may contain `startCommand(folder)`. */
   static async of(bus: TestSessionBus, home: string): Promise<Keyring> {
     const client = await connectSessionBus({ address: bus.address, negotiateFds: false });
     return new Keyring(bus, client, home);
@@ -33,7 +33,7 @@ export class Keyring {
     return home;
   }
 
-  /** For a service file: starts it as the bus does on a desktop, with what is there locked. */
+  /** Returns the command for a service file, which starts the keyring locked, as on a desktop. */
   static startCommand(home: string): string {
     const env = `HOME=${home} XDG_DATA_HOME=${home} XDG_RUNTIME_DIR=${home}`;
     return `/usr/bin/env ${env} /usr/bin/gnome-keyring-daemon --foreground --components=secrets`;
@@ -49,7 +49,7 @@ export class Keyring {
     });
   }
 
-  /** As somebody logs in: with the password, or without, which leaves what is there locked. */
+  /** Starts the keyring like a login: with the password, or without it, which leaves it locked. */
   async start(options: { readonly isUnlocked: boolean }): Promise<void> {
     const unlock = options.isUnlocked ? ["--unlock"] : [];
     const args = ["--foreground", "--components=secrets", ...unlock];
@@ -71,7 +71,7 @@ export class Keyring {
     await this.#until(false);
   }
 
-  /** What the keyring does when the person has typed the password at its prompt. */
+  /** Sets what the keyring does when the user has entered the password at its prompt. */
   async unlock(): Promise<void> {
     const session = await this.#plainSession();
     await this.call(
@@ -87,7 +87,7 @@ export class Keyring {
     await this.call(SERVICE, "org.freedesktop.Secret.Service.Lock", "ao", [LOGIN]);
   }
 
-  /** The texts of all that Berth has there, read in the way that anybody on the bus can watch. */
+  /** Returns the texts of all entries of Berth, read in the way that any monitor of the bus can see. */
   async secrets(): Promise<string[]> {
     const session = await this.#plainSession();
     const texts: string[] = [];

@@ -7,16 +7,16 @@ interface Authorization {
 }
 
 /**
- * A stand-in for OpenRouter's sign-in: `/auth` consents at once and sends the browser back with a code, and
- * `/api/v1/auth/keys` gives a key for a code and the verifier of its challenge, once.
+ * A stand-in for OpenRouter's sign-in: `/auth` consents at once and redirects the browser with a code, and
+ * `/api/v1/auth/keys` exchanges a code with the verifier of its challenge for a key, once.
  */
 export class OpenRouterSignInServer implements AsyncDisposable {
   readonly origin: string;
-  /** Every key that it has given out. */
+  /** All issued keys. */
   readonly keys: string[] = [];
-  /** How often somebody asked for a key. */
+  /** Number of requests for a key. */
   exchanges = 0;
-  /** True: it has answered the exchange, and the stand-in does not. */
+  /** Returns true if it has answered the exchange in place of the stand-in. */
   intercept: (request: IncomingMessage, response: ServerResponse) => boolean = () => false;
   readonly #server: Server;
   readonly #codes = new Map<string, Authorization>();
@@ -37,7 +37,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     return new OpenRouterSignInServer(server, `http://127.0.0.1:${address.port}`);
   }
 
-  /** What ASSISTANT_OAUTH_CONFIG's file says of it; `baseUrl` is where its keys are good for models. */
+  /** The content of ASSISTANT_OAUTH_CONFIG's file for this server; `baseUrl` is where its keys are valid for models. */
   endpoints(baseUrl = `${this.origin}/api/v1`) {
     return {
       authorizeUrl: `${this.origin}/auth`,
@@ -46,7 +46,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     };
   }
 
-  /** A person consents; resolves to where the browser is then sent. */
+  /** The user consents; resolves to the redirect URL for the browser. */
   async authorize(authorizeUrl: string): Promise<URL> {
     const response = await fetch(authorizeUrl, { redirect: "manual" });
     const location = response.headers.get("location");
@@ -55,7 +55,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     return new URL(location);
   }
 
-  /** As `authorize`, and the browser goes there. */
+  /** Like `authorize`, and the browser follows the redirect. */
   async signIn(authorizeUrl: string): Promise<Response> {
     return fetch(await this.authorize(authorizeUrl), { redirect: "manual" });
   }

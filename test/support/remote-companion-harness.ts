@@ -17,25 +17,22 @@ export const REMOTE_MODEL = "remote:cloud:test-model";
 export const LOCAL_MODEL = "tiny";
 
 export interface RemoteCompanionHarnessOptions {
-  /** What both sides do with a chat; undefined: they repeat what it says. */
+  /** Script of both models for a chat; undefined: they echo it. */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
   readonly environment?: Readonly<Record<string, string>>;
-  /** False: it is only prepared, and has no provider yet. */
+  /** False: the companion starts without the provider. */
   readonly isStarted?: boolean;
-  /** The provider records what key it is sent, and takes any. */
+  /** The provider records the key that it receives, and accepts any. */
   readonly acceptsAnyKey?: boolean;
-  /** PEM of those that it trusts beside the provider's own. */
+  /** PEM of further authorities that the companion trusts. */
   readonly extraAuthorities?: readonly string[];
 }
 
-/**
- * The real companion on a bus of its own, a provider over TLS, what answers in place of the system instance, and a
- * person's frontend.
- */
+/** The real companion on a private bus, with a TLS provider, a stand-in for the system instance, and a frontend. */
 export class RemoteCompanionHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly companion: CompanionProcess;
-  /** Of the person; the folder of the companion's state. */
+  /** The user's home directory, which contains the companion's state. */
   readonly dataDir: string;
   readonly cloudProvider: TestProvider;
   readonly localProvider: TestProvider;
@@ -91,7 +88,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     this.#cleanup = cleanup;
   }
 
-  /** The provider is there, has its key, and prompts may go to it. */
+  /** Adds the provider with its key, and gives consent for prompts. */
   async configureProvider(): Promise<void> {
     await this.frontend.call(
       "Remote1",
@@ -109,17 +106,17 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     await this.frontend.call("Remote1", "SetKey", "ss", "cloud", PROVIDER_KEY);
   }
 
-  /** Before all else ends. */
+  /** Called before everything else is disposed. */
   defer(step: () => unknown): void {
     this.#cleanup.defer(step);
   }
 
-  /** Another frontend, on a connection of its own. */
+  /** Another frontend on a separate connection. */
   async connectFrontend(): Promise<FrontendClient> {
     return await FrontendClient.connect(this.bus.address);
   }
 
-  /** A streamed chat on the companion's port. */
+  /** Streams a chat from the companion's port. */
   chat(model: string, text: string): HttpChat {
     return new HttpChat(this.companion.ready.url, {
       model,
@@ -128,7 +125,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     });
   }
 
-  /** Vectors of a text. */
+  /** Requests the embedding of a text. */
   embed(model: string, input: string): HttpChat {
     return new HttpChat(this.companion.ready.url, { model, input }, "/v1/embeddings");
   }
@@ -137,18 +134,18 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     return new HttpChat(this.companion.ready.url, undefined, path);
   }
 
-  /** In the companion's ledger, which may be in use; of this name, or all. */
+  /** Entries of the companion's ledger, even while it is in use: those of one name, or all. */
   entries(name?: string): readonly TailEntry[] {
     using ledger = OfflineLedger.open(this.dataDir);
     return ledger.tail(1_000_000).filter(({ body }) => body.name === (name ?? body.name));
   }
 
-  /** What the provider was asked to answer. */
+  /** Requests that the provider received. */
   listChatRequests(): readonly ProviderRequest[] {
     return this.cloudProvider.requests.filter(({ path }) => path.endsWith("/chat/completions"));
   }
 
-  /** A call of Remote1: `answered`, or the name of its error. */
+  /** Calls Remote1; resolves to `answered`, or to the name of the error. */
   async getOutcome(
     member: string,
     signature: string,
@@ -157,7 +154,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     return getCallOutcome(this.frontend.call("Remote1", member, signature, ...args));
   }
 
-  /** GetStatus: queries that run, and that wait for a person. */
+  /** GetStatus: running queries, and those that wait for the user. */
   async countQueries(): Promise<{ readonly active: unknown; readonly pending: unknown }> {
     const [status] = await this.frontend.call("Overlay1", "GetStatus");
     if (!(status instanceof Map)) throw new Error("no status");
@@ -167,7 +164,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     };
   }
 
-  /** `/metrics`, each line by its name with its labels. */
+  /** `/metrics`, with each value by its name and labels. */
   async metrics(): Promise<ReadonlyMap<string, number>> {
     const { text } = await this.get("/metrics").result;
     const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
@@ -185,19 +182,19 @@ export class RemoteCompanionHarness implements AsyncDisposable {
 }
 
 export interface HttpChatResult {
-  /** 0: there was no answer. */
+  /** 0 if there was no answer. */
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
   readonly text: string;
-  /** Of the error, as the answer's body or as an event of the stream; undefined: there was none. */
+  /** The code of the error in the body or in the stream; undefined if there was none. */
   readonly code: string | undefined;
 }
 
-/** A request on a connection of its own, which its client can leave at any time. Without a body it is a GET. */
+/** A request on a separate connection, which its client can close at any time. Without a body it is a GET. */
 export class HttpChat {
-  /** Something of the body has come. Never rejects. */
+  /** Resolves when a part of the body has arrived. Never rejects. */
   readonly begun: Promise<void>;
-  /** Never rejects: also how far it came that was left or cut. */
+  /** Never rejects: an answer that was abandoned or cut off resolves to its part so far. */
   readonly result: Promise<HttpChatResult>;
   readonly #request;
 
@@ -238,7 +235,7 @@ export class HttpChat {
     this.#request.destroy();
   }
 
-  /** What it said, its events put together. */
+  /** Returns the text of its events. */
   async readAnswer(): Promise<string> {
     const { text } = await this.result;
     const pieces = text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g);

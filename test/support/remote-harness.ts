@@ -26,7 +26,7 @@ export const sandboxedCaller: Caller = {
   app: { id: "org.example.App", kind: "flatpak" },
 };
 
-/** Sign-ins that the test ends itself. */
+/** Sign-ins that the test completes itself. */
 export class ScriptedSignIns implements SignIns {
   readonly cancelled: BuiltInProvider[] = [];
   readonly revoked: OAuthSession[] = [];

@@ -14,7 +14,7 @@ interface ScriptedProvider {
   status: string;
 }
 
-/** A companion's providers without rules, vault or network: it answers as the interface has it. */
+/** Implements Remote1's service without rules, vault or network. */
 export class ScriptedRemote {
   readonly providers: ScriptedProvider[] = [
     {
@@ -36,13 +36,13 @@ export class ScriptedRemote {
     screen: false,
     memory: false,
   };
-  /** In their order. */
+  /** In the order of their addition. */
   readonly consentWrites: (readonly [string, boolean])[] = [];
   models: readonly unknown[] = ["openai/gpt-4o", "meta/llama-3"];
   authorizeUrl = "https://openrouter.ai/auth?code_challenge=abc&state=xyz";
   lockedBecause: string | null = null;
   readonly logins: string[] = [];
-  /** What BeginLogin does before it answers. */
+  /** Called before BeginLogin answers. */
   beforeLogin: () => void = () => {};
   emit: Emit = () => {};
 

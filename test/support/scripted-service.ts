@@ -9,17 +9,17 @@ import type {
   ModelInfo,
 } from "../../src/assistant/inference/service-port.ts";
 
-/** What a generation does; `accepted` comes from the service itself where `isSilent` is not set. */
+/** A generation's script; the service itself yields `accepted` unless `isSilent` is set. */
 export type Script = (
   request: GenerateRequest,
   signal: AbortSignal,
 ) => AsyncIterable<AnswerEvent> | Iterable<AnswerEvent>;
 
-/** Inference that does what a test says, and takes down what it was asked. */
+/** An InferenceService that runs scripts and records its requests. */
 export class ScriptedService implements InferenceService {
   readonly requests: GenerateRequest[] = [];
   readonly embeds: EmbedRequest[] = [];
-  /** Generations that have begun and not ended. */
+  /** Generations in progress. */
   running = 0;
   /** Events that were pulled, over all generations. */
   pulled = 0;
@@ -97,7 +97,7 @@ export function started(prompt = 0): AnswerEvent {
   return { type: "started", prompt, promptTokens: 5, cachedTokens: 2 };
 }
 
-/** The same words for each choice of a request, one a token. */
+/** Yields the same words for each choice of a request, one per token. */
 export function* says(
   request: GenerateRequest,
   words: readonly string[],
@@ -125,7 +125,7 @@ function logprobOf(text: string, top: number): TokenLogprob {
   return { ...one, top: others.slice(0, top) };
 }
 
-/** Ends when the signal aborts, by rejecting with its reason. */
+/** Rejects with the signal's reason when it aborts. */
 export function forever(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason);
@@ -133,7 +133,7 @@ export function forever(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** Something to wait for until a test says so. */
+/** A promise that the test resolves. */
 export class Gate {
   open!: () => void;
   readonly opened = new Promise<void>((resolve) => {
@@ -141,14 +141,14 @@ export class Gate {
   });
 }
 
-/** Text of a prompt, for scripts that answer what they were asked. */
+/** Returns the text of a prompt, for scripts that echo it. */
 export function textOfPrompt(prompt: Prompt | undefined): string {
   if (prompt?.kind === "chat") return prompt.messages.map(({ content }) => content).join("\n");
   if (prompt?.kind === "tokens") return prompt.tokens.join(",");
   return prompt?.text ?? "";
 }
 
-/** Always the same for a text, of length 1, and of eight numbers that are not round. */
+/** Returns a vector of length 1 with eight numbers that are not round, always the same for a text. */
 export function unitVector(text: string): Float32Array {
   const raw = Float32Array.from({ length: 8 }, (_, index) =>
     Math.sin((text.length + 1) * (index + 1.1) + (text.codePointAt(0) ?? 0)),

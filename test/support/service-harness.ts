@@ -14,7 +14,7 @@ import { silentLogger } from "../../src/base/logger.ts";
 import { ScriptedEngine, type ScriptedEngineOptions } from "./scripted-engine.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** A ledger that keeps its entries in a list, and refuses when told to. */
+/** A ledger that keeps its entries in a list, and refuses if `refuses` is set. */
 export class ListLedger implements Ledger {
   readonly entries: NewEntry[] = [];
   refuses = false;
@@ -37,12 +37,12 @@ export interface ServiceHarnessOptions extends Omit<ScriptedEngineOptions, "cloc
   readonly models?: readonly string[];
 }
 
-/** The service over a scripted engine, on a clock that the test moves. */
+/** The service over a scripted engine, on a virtual clock. */
 export async function createServiceHarness(options: ServiceHarnessOptions = {}) {
   const clock = new VirtualClock();
   const engine = new ScriptedEngine({ ...options, clock });
   const known = new KnownModels({ folder: undefined, aliases: new Map([["other", "m"]]) });
-  // Without a file nothing waits for the disk, which keeps no time that a test could move.
+  // Models without a file, because the disk does not follow the virtual clock.
   for (const id of options.models ?? ["m"]) await known.register({ id, path: "", isPinned: false });
   const facts = new ModelFactsCache({ engine });
   const residency = new Residency({
@@ -105,7 +105,7 @@ export async function collect<T>(events: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
-/** What one choice said. */
+/** Returns the text of one choice. */
 export function joinText(events: readonly AnswerEvent[], choice = 0): string {
   return events
     .map((event) => (event.type === "text" && event.choice === choice ? event.text : ""))

@@ -6,7 +6,7 @@ import type { TestSessionBus } from "./test-session-bus.ts";
 
 const script = fileURLToPath(new URL("./session-client.py", import.meta.url));
 
-/** session-client.py: another process, with a connection of its own, that reads its pipes as programs do. */
+/** Runs session-client.py, a separate process with its own connection, which reads its pipes as programs do. */
 export class SessionClient implements AsyncDisposable {
   readonly uniqueName: string;
   readonly #child: ChildProcess;
@@ -30,7 +30,7 @@ export class SessionClient implements AsyncDisposable {
     this.uniqueName = uniqueName;
   }
 
-  /** What a command of the script comes to. Rejects with the D-Bus name of an error as its message. */
+  /** Resolves to the result of a command of the script. Rejects with the D-Bus name of an error as its message. */
   async ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
     this.#child.stdin?.write(`${JSON.stringify([command, ...args])}\n`);
     const line = await this.#lines.next();

@@ -13,16 +13,16 @@ export interface SignInHarnessOptions {
   readonly requestMs?: number;
 }
 
-/** Nobody is there. */
+/** A browser without a user. */
 const NOWHERE = "http://127.0.0.1:9";
 
-/** Sign-ins, and everything that they told. */
+/** Sign-ins, with everything that they reported. */
 export class SignInHarness implements AsyncDisposable {
   readonly ends: { readonly provider: BuiltInProvider; readonly detail: LoginDetail }[] = [];
   readonly kept: Credential[] = [];
-  /** Everything that was logged, as text. */
+  /** The whole log as text. */
   log = "";
-  /** What the sink does before it has kept something. */
+  /** Called by the sink before it stores a session. */
   beforeKeeping: () => Promise<void> = () => Promise.resolve();
   readonly signIns: OAuthSignIns;
 
@@ -61,7 +61,7 @@ export class SignInHarness implements AsyncDisposable {
     return this.ends.map(({ detail }) => detail);
   }
 
-  /** The session that was kept last. */
+  /** The session that was stored last. */
   get session(): OAuthSession {
     const last = this.kept.at(-1);
     if (last?.kind !== "oauth") throw new Error("no session was kept");
@@ -93,7 +93,7 @@ export interface PageAnswer {
   readonly text: string;
 }
 
-/** A request that a browser would not send. */
+/** Sends a request that no browser would send. */
 export function sendRawRequest(
   url: URL | string,
   options: { readonly method?: string; readonly host?: string } = {},

@@ -20,7 +20,7 @@ export function vaultDirectory(): string {
   return dir;
 }
 
-/** A vault on a real directory, and all that it has logged. */
+/** A vault in a real directory, with its log. */
 export class VaultHarness {
   readonly dir: string;
   readonly logged: unknown[] = [];
@@ -38,7 +38,7 @@ export class VaultHarness {
     return this.#vault;
   }
 
-  /** As a daemon that ends, where there was one, and one that starts. */
+  /** Disposes the vault, if there is one, and opens it again, like a daemon that restarts. */
   async start(changes: Partial<EncryptedVaultOptions> = {}): Promise<EncryptedVault> {
     await this.#vault?.[Symbol.asyncDispose]();
     this.#vault = undefined;
@@ -53,7 +53,7 @@ export class VaultHarness {
     return this.#vault;
   }
 
-  /** As another program that opens the database. */
+  /** Opens the database like another program. */
   sql<T>(work: (db: Database.Database) => T): T {
     const db = new Database(join(this.dir, "vault.db"));
     try {

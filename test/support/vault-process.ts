@@ -3,9 +3,8 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 
 /**
- * A process of its own that stores and removes one credential after the other in the vault of `DIR`, for
- * tests that kill it. Prints `put ID NUMBER` before and `has ID NUMBER` after each write, and the same with
- * `remove` and `gone`.
+ * A separate process that stores and removes credentials one after the other in the vault of `DIR`, for tests that kill
+ * it. Prints `put ID NUMBER` before and `has ID NUMBER` after each write, and likewise `remove` and `gone`.
  */
 const [dir] = process.argv.slice(2);
 if (dir === undefined) throw new Error("usage: vault-process.ts DIR");

@@ -3,23 +3,23 @@ import { AssistantError } from "../assistant-error.ts";
 
 export interface EngineChoice {
   readonly engine: "llama" | "stub";
-  /** Why it is another one than a user would expect; undefined when it is not. */
+  /** Explains an engine that the user may not expect; undefined if there is nothing to explain. */
   readonly notice?: string;
 }
 
 /**
- * `auto` is llama.cpp, with models or without, wherever it runs; on musl it is the stub. Throws `engine_failed` when
- * llama.cpp is asked for by name and does not run here: nothing is compiled or downloaded instead.
+ * `auto` selects llama.cpp, except on musl, where it selects the stub. Throws `engine_failed` if llama.cpp was
+ * requested by name and does not run on this system: nothing is compiled or downloaded to replace it.
  */
 export function chooseEngine(
-  wanted: "auto" | "llama" | "stub",
+  requested: "auto" | "llama" | "stub",
   system: { readonly isMusl: boolean },
 ): EngineChoice {
-  if (wanted === "stub") return { engine: "stub" };
+  if (requested === "stub") return { engine: "stub" };
   if (!system.isMusl) return { engine: "llama" };
-  if (wanted === "auto") return { engine: "stub", notice: MUSL_NOTICE };
+  if (requested === "auto") return { engine: "stub", notice: MUSL_NOTICE };
   throw new AssistantError(
     "engine_failed",
-    "llama.cpp does not run on this system, whose C library is musl; use one with glibc, such as Debian, or the engine stub",
+    "llama.cpp does not run on this system, whose C library is musl; use a system with glibc, such as Debian, or the engine stub",
   );
 }

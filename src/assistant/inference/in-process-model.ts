@@ -17,15 +17,15 @@ export interface InProcessModelOptions {
   readonly facts: ModelFacts;
   readonly memoryBytes: number;
   readonly threads: number;
-  /** Belongs to the model from now on, and is disposed with it. */
+  /** Owned by the model, which disposes it. */
   readonly runner: Runner;
   readonly cores: CoreLease;
   readonly clock: Clock;
 }
 
 /**
- * A model that is computed in this process: a runner with the scheduler in front. The stub's and the
- * tests' models are this one; llama.cpp's stands in the child process and is spoken to from outside.
+ * A model that runs in this process: a runner behind a scheduler. The stub and the tests use it directly; for llama.cpp
+ * it runs inside the model's child process.
  */
 export class InProcessModel implements LoadedModel {
   readonly id: string;
@@ -48,7 +48,7 @@ export class InProcessModel implements LoadedModel {
     this.#scheduler = new Scheduler(options);
   }
 
-  /** Resolves when a call of the runner was rejected, after which nothing is known of its state. */
+  /** Resolves when a call of the runner was rejected, after which the runner's state is unknown. */
   get ended(): Promise<ModelEnd> {
     return this.#scheduler.ended;
   }
@@ -73,7 +73,7 @@ export class InProcessModel implements LoadedModel {
     return this.#scheduler.encode(prompt, signal);
   }
 
-  /** Whatever is under way rejects with `shutting_down`. */
+  /** Rejects all work in progress with `shutting_down`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#scheduler[Symbol.asyncDispose]();
     await this.#runner[Symbol.asyncDispose]();

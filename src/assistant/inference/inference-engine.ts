@@ -1,74 +1,79 @@
 import type { EmbeddingResult, Prompt, Sampling, Token, TokenLogprob } from "./runner.ts";
 
 /**
- * What turns files into models that answer. Adapters: `llama` (llama.cpp, a process for each model),
- * `stub` (deterministic, for trying things out) and the scripted one of the tests; one contract suite
- * holds for all. An engine knows nothing of HTTP, of queues' limits or of the ledger.
+ * Loads model files into models that can answer. Adapters: `llama` (llama.cpp, one process for each model), `stub`
+ * (deterministic, for trials) and the scripted engine of the tests; all pass one contract suite. An engine knows
+ * nothing of HTTP, queue limits or the ledger.
  */
 export interface InferenceEngine extends AsyncDisposable {
-  /** As /health tells it: `llama.cpp`, or `stub`. */
+  /** The engine's name in /health: `llama.cpp` or `stub`. */
   readonly name: string;
   /**
-   * Reads what a file says of itself; loads nothing. Rejects with `model_unusable` for a file that is
-   * missing, damaged or of an architecture that the engine does not know.
+   * Reads the metadata of a model file without loading it. Rejects with `model_unusable` if the file is missing or
+   * damaged, or its architecture is unknown to the engine.
    */
   inspect(file: ModelFile, signal: AbortSignal): Promise<ModelFacts>;
   /**
-   * Loads a model and resolves when it can answer. Rejects with `model_unusable`, or with
-   * `insufficient_memory` and the numbers. An abort ends whatever was started.
+   * Loads a model and resolves when it can answer. Rejects with `model_unusable`, or with `insufficient_memory` and the
+   * numbers. An abort stops the processes that it started.
    */
   load(request: LoadRequest, signal: AbortSignal): Promise<LoadedModel>;
 }
 
 export interface ModelFile {
-  /** What clients call it; stands in messages, which never hold paths. */
+  /** The model's name for clients. Messages use it in place of the path. */
   readonly id: string;
   readonly path: string;
 }
 
 export interface ModelFacts {
   readonly architecture: string;
-  /** `general.name` of the file, where it has one. */
+  /** The file's `general.name`, if it has one. */
   readonly name: string | undefined;
   readonly parameters: number | undefined;
-  /** `Q8_0`, `F16`, ...; undefined where the file does not say. */
+  /** `Q8_0`, `F16`, ...; undefined if the file has no such entry. */
   readonly quantization: string | undefined;
   readonly fileBytes: number;
-  /** What it was trained with, in tokens. */
+  /** Context length that the model was trained with, in tokens. */
   readonly trainedContextTokens: number;
   readonly embeddingLength: number;
-  /** chat: has a chat template; completion: generates, without a template; embedding: only embeds. */
+  /** chat: generates and has a chat template; completion: generates without a template; embedding: only embeds. */
   readonly kind: "chat" | "completion" | "embedding";
-  /** Jinja, as the file has it. */
+  /** The file's Jinja template, unchanged. */
   readonly chatTemplate: string | undefined;
-  /** What loading it with these sequences of that context would take, in bytes, all in all. */
+  /** Total memory in bytes for loading the model with these sequences of that context. */
   memoryBytes(options: { readonly contextTokens: number; readonly sequences: number }): number;
 }
 
 export interface LoadRequest extends ModelFile {
-  /** Of one sequence. Undefined: what was trained, as far as it fits `memoryBytesMax`, at most 8,192. */
+  /**
+   * Context of one sequence in tokens. Undefined: the trained length as far as it fits `memoryBytesMax`, at most 8,192.
+   */
   readonly contextTokens: number | undefined;
-  /** Undefined: 8, or fewer where memory is short. */
+  /** Undefined: 8, or fewer if memory is short. */
   readonly sequences: number | undefined;
-  /** What the model may take in all; more is refused with `insufficient_memory`. */
+  /** Memory that the model may use in total; a model that needs more is rejected with `insufficient_memory`. */
   readonly memoryBytesMax: number;
-  /** Cores that several models share; see `Cores`. */
+  /** Processor cores that several models share; see `CoreLease`. */
   readonly cores: CoreLease;
 }
 
 /**
- * One model computes at a time: the threads of two would wait for each other spinning, which costs a
- * factor of a hundred. Whoever holds the cores may be asked to let go after its step.
+ * A lease on the processor cores. Only one model computes at a time, because the threads of two models would spin while
+ * they wait for each other, which is about a hundred times slower. A model may be asked to release the cores after its
+ * current step.
  */
 export interface CoreLease {
-  /** Resolves when the caller may compute; at once while it holds the cores and nobody else wants them. */
+  /**
+   * Resolves when the caller may compute: immediately if it already holds the cores and no other model waits for them.
+   */
   hold(priority: RequestPriority, signal: AbortSignal): Promise<void>;
-  /** There is nothing more to compute for now. Safe to call without holding. */
+  /** Releases the cores when there is no more work. Safe to call without holding them. */
   release(): void;
   /**
-   * Tells when somebody else begins to wait for the cores, and when nobody does any more; returns a
-   * function that ends it. An engine in another process keeps the cores without asking again while
-   * they are not contested, and asks before every step while they are.
+   * Calls back when another model starts to wait for the cores and when none waits any more; returns a function that
+   * unsubscribes. An engine in another process keeps the cores without asking while no other model waits, and asks
+   * before each step otherwise.
    */
   onContest(listener: (contested: boolean) => void): () => void;
 }
@@ -81,26 +86,26 @@ export interface LoadedModel extends AsyncDisposable {
   readonly contextTokens: number;
   readonly sequences: number;
   readonly memoryBytes: number;
-  /** What it computes with, after calibration. */
+  /** Threads in use, after calibration. */
   readonly threads: number;
   /**
-   * Generates. Events come as they happen; whoever does not take them stops being stepped after a while
-   * and goes on when it does, and stalls nobody. An abort, or leaving the loop, frees the sequence
-   * within one step. Rejects with `context_length_exceeded` (both counts), `invalid_request`, or
-   * `engine_failed` where the model's process ended.
+   * Generates and yields events as they happen. If the caller stops pulling, its sequence soon pauses until the caller
+   * pulls again, without delaying others. An abort, or ending the loop, frees the sequence within one step. Rejects
+   * with `context_length_exceeded` (with both counts), `invalid_request`, or `engine_failed` if the model's process
+   * exited.
    */
   generate(job: GenerateJob, signal: AbortSignal): AsyncIterable<GenerateEvent>;
-  /** Rejects with `context_length_exceeded` naming the text that is too long, or `engine_failed`. */
+  /** Rejects with `context_length_exceeded`, which names the text that is too long, or `engine_failed`. */
   embed(
     texts: readonly string[],
     options: { readonly priority: RequestPriority },
     signal: AbortSignal,
   ): Promise<EmbeddingResult>;
-  /** The tokens of a prompt, without generating. */
+  /** Returns the tokens of a prompt without generating. */
   encode(prompt: Prompt, signal: AbortSignal): Promise<readonly Token[]>;
-  /** What goes on inside, for metrics and the control socket. */
+  /** The current load, for metrics and the control socket. */
   readonly load: ModelLoad;
-  /** Resolves when the model has ended by itself (its process crashed); never rejects. */
+  /** Resolves when the model has ended by itself because its process crashed; never rejects. */
   readonly ended: Promise<ModelEnd>;
 }
 
@@ -108,33 +113,33 @@ export interface GenerateJob {
   readonly prompt: Prompt;
   readonly priority: RequestPriority;
   readonly sampling: Sampling;
-  /** Undefined: to the end of the context. */
+  /** Undefined: up to the end of the context. */
   readonly maxTokens: number | undefined;
-  /** The answer ends before the first of these; none is empty. */
+  /** The answer ends before the first occurrence of one of these texts; none of them is empty. */
   readonly stop: readonly string[];
 }
 
 export type GenerateEvent =
-  /** The prompt has been read; `cachedTokens` of its tokens were there from an earlier one. */
+  /** Emitted when the prompt has been read; `cachedTokens` of its tokens were still cached from an earlier prompt. */
   | { readonly type: "started"; readonly promptTokens: number; readonly cachedTokens: number }
-  /** `text` may be "" where only logprobs are told. */
+  /** `text` may be "" if the event only carries logprobs. */
   | { readonly type: "text"; readonly text: string; readonly logprobs?: readonly TokenLogprob[] }
-  /** Last of all. */
+  /** The last event. */
   | {
       readonly type: "end";
-      /** stop: the model ended, or a stop text was met; length: a limit was hit. */
+      /** stop: the model ended its answer, or a stop text occurred; length: a limit was reached. */
       readonly reason: "stop" | "length";
       readonly completionTokens: number;
     };
 
 export interface ModelLoad {
-  /** Jobs on a sequence now. */
+  /** Jobs that have a sequence. */
   readonly active: number;
-  /** Jobs that wait for one. */
+  /** Jobs that wait for a sequence. */
   readonly queued: number;
 }
 
 export interface ModelEnd {
-  /** One line without paths: `killed by SIGSEGV`. */
+  /** One line without paths, such as `killed by SIGSEGV`. */
   readonly reason: string;
 }

@@ -1,46 +1,49 @@
 /**
- * One loaded model as the scheduler drives it: sequences with state, filled in chunks and stepped
- * together. Adapters: llama.cpp (in a process of its own), the stub, and what tests script. A runner is
- * driven by one scheduler, which never calls two of its methods that touch sequences at once.
+ * One loaded model as the scheduler uses it: sequences that hold state, are filled in chunks and stepped together.
+ * Adapters: llama.cpp (in a child process), the stub, and scripted runners of the tests. A runner has one scheduler,
+ * which never runs two methods that touch sequences at the same time.
  */
 export interface Runner extends AsyncDisposable {
-  /** How many sequences hold state at a time; they are numbered from 0. */
+  /** Number of sequences that hold state; their ids start at 0. */
   readonly sequences: number;
-  /** What one sequence holds at most, prompt and answer together, in tokens. */
+  /** Tokens that one sequence can hold, prompt and answer together. */
   readonly contextTokens: number;
-  /** What one call of `prefill` takes at most, in tokens: between two calls others get their step. */
+  /** Tokens that one call of `prefill` may have. Between two calls the other sequences get a step. */
   readonly prefillTokensMax: number;
 
-  /** The tokens of a prompt. Rejects with AssistantError `invalid_request` where a template refuses it. */
+  /**
+   * Returns the tokens of a prompt. Rejects with AssistantError `invalid_request` if the chat template rejects the
+   * prompt.
+   */
   encode(prompt: Prompt): Promise<readonly Token[]>;
 
   /**
-   * Erases what the sequence holds beyond its first `length` tokens. Resolves to how many are kept: a
-   * model whose state cannot be cut there keeps fewer, down to 0.
+   * Erases the tokens of the sequence beyond the first `length`. Resolves to the number of tokens that remain: a model
+   * whose state cannot be cut there keeps fewer, down to 0.
    */
   truncate(sequence: number, length: number): Promise<number>;
 
-  /** Evaluates tokens on top of what the sequence holds, 1 to `prefillTokensMax` of them; no answer. */
+  /** Evaluates 1 to `prefillTokensMax` tokens at the end of the sequence, without sampling. */
   prefill(sequence: number, tokens: readonly Token[]): Promise<void>;
 
   /**
-   * Begins to generate on a sequence. `last` is the one token of the prompt that was not prefilled; the
-   * first step evaluates it. Nothing is evaluated before that. What it throws ends this job alone.
+   * Starts to generate on a sequence. `last` is the one token of the prompt that was not prefilled; the first step
+   * evaluates it, and nothing is evaluated before. An error that this throws ends only this job.
    */
   start(sequence: number, last: Token, sampling: Sampling): TokenStream;
 
   /**
-   * One token for each stream, evaluated together as one batch; streams in the order of their
-   * sequences. The outcomes are in the same order, and come in a later turn of the event loop: a caller
-   * that steps without end starves nobody. A stream that fails fails alone; a rejection means
-   * that the whole model is broken.
+   * Samples one token for each stream, evaluated together as one batch, with the streams in the order of their
+   * sequences. Resolves to the outcomes in the same order, in a later turn of the event loop, so that a caller that
+   * steps in a loop does not block other work. A failure of one stream is its own outcome; a rejection means that the
+   * whole model is broken.
    */
   step(streams: readonly TokenStream[]): Promise<readonly StepOutcome[]>;
 
   /**
-   * Unit vectors and how many tokens each text had; an abort ends it between texts. Rejects with
-   * TextTooLongError, and has to stay usable then. Touches no sequence; the scheduler calls it between
-   * steps and never twice at once, with few texts at a time where a generation waits.
+   * Returns unit vectors and the token count of each text; an abort takes effect between two texts. Rejects with
+   * TextTooLongError and stays usable afterwards. Touches no sequence. The scheduler calls it between steps, never
+   * twice at the same time, and with few texts at a time while a generation waits.
    */
   embed(texts: readonly string[], signal: AbortSignal): Promise<EmbeddingResult>;
 }
@@ -48,41 +51,41 @@ export interface Runner extends AsyncDisposable {
 export type Token = number;
 
 /**
- * A generation under way; made by `Runner.start`, of no use to another runner. A stream that is left out
- * of steps for a while loses nothing: its sequence stays as it is until the scheduler suspends it.
+ * A generation in progress, created by `Runner.start` for that runner only. A stream that is left out of some steps
+ * loses nothing: its sequence keeps its state until the scheduler suspends it.
  */
 export interface TokenStream {
-  /** Where it evaluates; while it is suspended, where it did so last. */
+  /** The sequence that it runs on; while it is suspended, the last one. */
   readonly sequence: number;
   /**
-   * Lets go of the sequence between two steps, so that another job can have it; the sequence itself is
-   * left as it is. What chooses the next token stays with the stream until `resume` or `close`: the
-   * state of the grammar, the tokens that penalties look at, the bytes of an unfinished code point, and
-   * the state of the random numbers where it can be kept (else they go on from another seed).
+   * Releases the sequence between two steps, so that another job can use it; the sequence itself is left unchanged. The
+   * stream keeps the state that sampling needs until `resume` or `close`: the grammar's state, the tokens that
+   * penalties consider, the bytes of an incomplete code point, and the random state if it can be saved (otherwise
+   * sampling continues with another seed).
    */
   suspend(): Promise<void>;
   /**
-   * Goes on after `suspend`, on any sequence, which by `truncate` and `prefill` holds everything the
-   * stream had evaluated: the prompt and the tokens it gave, all but `last`, the newest of them (of the
-   * prompt, where it gave none). The next step evaluates `last` and gives the token after it. Neither
-   * the grammar nor the text decoder may take `last` a second time: they have seen it.
+   * Continues after `suspend`, on any sequence. By then the scheduler has used `truncate` and `prefill` to fill that
+   * sequence with everything that the stream had evaluated: the prompt and the generated tokens except `last`, the
+   * newest one (or the prompt's last token if none was generated). The next step evaluates `last` and returns the token
+   * after it. The grammar and the text decoder have seen `last` already and must not process it again.
    */
   resume(sequence: number, last: Token): void;
   /**
-   * Ends it, suspended or not; the sequence keeps the state of every token that was evaluated. Safe to
-   * call twice. Called for each stream, also one that ended or failed by itself.
+   * Ends the stream, suspended or not; the sequence keeps the state of every evaluated token. Safe to call twice. The
+   * scheduler calls it for each stream, even for one that ended or failed by itself.
    */
   close(): Promise<void>;
 }
 
-/** A text has more tokens than the model takes at once; `index` is its place among those of that call. */
+/** A text has more tokens than the model accepts at once; `index` is its position among the texts of that call. */
 export class TextTooLongError extends Error {
   readonly index: number;
   readonly tokens: number;
   readonly tokensMax: number;
 
   constructor(index: number, tokens: number, tokensMax: number) {
-    super(`text ${index} has ${tokens} tokens, the model takes ${tokensMax}`);
+    super(`text ${index} has ${tokens} tokens, the model accepts ${tokensMax}`);
     this.name = "TextTooLongError";
     this.index = index;
     this.tokens = tokens;
@@ -94,14 +97,14 @@ export type StepOutcome =
   | {
       readonly kind: "token";
       readonly token: Token;
-      /** Whole code points that became certain with this token; "" while bytes of one are missing. */
+      /** Complete code points that this token finished; "" while bytes of one are missing. */
       readonly text: string;
-      /** Where `Sampling.logprobs` asked for it. */
+      /** Present if `Sampling.logprobs` requested it. */
       readonly logprob?: TokenLogprob;
     }
   /**
-   * The model has ended its answer; `text` is what was held back, mostly "". The token that ended it is
-   * neither told nor counted, and is not evaluated.
+   * The model has ended its answer; `text` is the text held back so far, mostly "". The token that ended the answer is
+   * neither returned nor counted, and is not evaluated.
    */
   | { readonly kind: "end"; readonly text: string }
   | { readonly kind: "failed"; readonly error: unknown };
@@ -125,7 +128,7 @@ export type Prompt =
       readonly kind: "chat";
       readonly messages: readonly ChatMessage[];
       readonly tools: readonly ToolDefinition[];
-      /** Further variables of the template, such as enable_thinking or reasoning_effort. */
+      /** Additional variables of the template, such as enable_thinking or reasoning_effort. */
       readonly variables: Readonly<Record<string, unknown>>;
     }
   | { readonly kind: "text"; readonly text: string }
@@ -133,7 +136,7 @@ export type Prompt =
 
 export interface ChatMessage {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool";
-  /** Content parts are joined already. */
+  /** The content parts, already joined. */
   readonly content: string;
   readonly name?: string | undefined;
   readonly toolCalls?: readonly ToolCall[] | undefined;
@@ -143,7 +146,7 @@ export interface ChatMessage {
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
-  /** JSON text, as the model wrote it. */
+  /** JSON text, unchanged from the model's output. */
   readonly arguments: string;
 }
 
@@ -154,33 +157,33 @@ export interface ToolDefinition {
   readonly parameters?: unknown;
 }
 
-/** How the next token is chosen. Undefined: the model's, or the engine's, default. */
+/** How the next token is sampled. Undefined: the default of the model or of the engine. */
 export interface Sampling {
-  /** 0: always the likeliest token. */
+  /** 0: always the most likely token. */
   readonly temperature: number;
   readonly topP: number;
-  /** 0: all. */
+  /** 0: no limit. */
   readonly topK: number;
   readonly minP: number;
   readonly seed: number;
-  /** 1: none. */
+  /** 1: no penalty. */
   readonly repeatPenalty: number;
   readonly presencePenalty: number;
   readonly frequencyPenalty: number;
-  /** Token to bias, as OpenAI has it: -100 bans, 100 all but forces. */
+  /** Biases by token id, as in OpenAI's API: -100 excludes the token, 100 almost forces it. */
   readonly logitBias: Readonly<Record<string, number>>;
-  /** How many likely tokens are told beside the chosen one; undefined: no logprobs at all. */
+  /** Number of likely alternatives that are returned with each token; undefined: no logprobs. */
   readonly logprobs: number | undefined;
-  /** GBNF that the answer has to follow; undefined: free text. */
+  /** GBNF grammar that the answer must follow; undefined: free text. */
   readonly grammar: string | undefined;
   /** A shortest text of that grammar, for engines that do not sample. */
   readonly grammarExample: string | undefined;
-  /** Whether control tokens show as text, as markers of tool calls do. */
+  /** Shows control tokens as text, such as the markers of tool calls. */
   readonly showControlTokens: boolean;
 }
 
 export interface EmbeddingResult {
-  /** One for each text, of length 1. */
+  /** One vector of length 1 for each text. */
   readonly vectors: readonly Float32Array[];
   readonly tokens: readonly number[];
 }

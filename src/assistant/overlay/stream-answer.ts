@@ -35,7 +35,7 @@ export async function streamAnswer(query: OverlayQuery, options: AnswerOptions):
   }
   emitPieces(text.flush());
   signal.throwIfAborted();
-  if (!end) throw new Error("the answer has no end");
+  if (!end) throw new Error("the answer had no end event");
   const { completionTokens, reason } = end;
   query.progress = {
     ...query.progress,

@@ -7,7 +7,7 @@ const displayNames: Readonly<Record<BuiltInProvider, string>> = {
   huggingface: "Hugging Face",
 };
 
-/** The providers that Berth can sign in at. */
+/** The providers that support sign-in. */
 export function builtInProviders(endpoints: SignInConfig): readonly Provider[] {
   return builtInIds.map((id) => ({
     id,
@@ -25,7 +25,7 @@ export function findBuiltInId(id: string): BuiltInProvider | undefined {
   return builtInIds.find((known) => known === id);
 }
 
-/** They are on the web, unless whoever runs Berth has written down other endpoints on this machine. */
+/** A built-in provider is on the web, unless the configuration sets an endpoint on this machine. */
 function classifyBaseUrl(baseUrl: string): AddressClass {
   const { hostname } = new URL(baseUrl);
   const host = hostname.replaceAll(/[[\]]/g, "");

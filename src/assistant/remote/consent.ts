@@ -1,7 +1,7 @@
 import type { DataClass } from "../data-class.ts";
 import type { ConsentRules } from "./egress/port.ts";
 
-/** What may leave, live. Nothing may before it has been allowed. */
+/** The data classes that the user allows to leave the machine, at this moment. At first there are none. */
 export class Consent implements ConsentRules {
   readonly #allowed: Set<DataClass>;
   readonly #watchers = new Set<{

@@ -7,7 +7,7 @@ import { AssistantError } from "../assistant-error.ts";
 const BYTES_MAX = 16 * 1024;
 const READ_MS_MAX = 10_000;
 
-/** A key that comes over a descriptor, which is closed whether or not somebody reads it. */
+/** A key that a client passes as a file descriptor. The descriptor is closed whether or not the key is read. */
 export class KeyDescriptor implements Disposable {
   readonly #fd: number;
   #isConsumed = false;
@@ -17,8 +17,8 @@ export class KeyDescriptor implements Disposable {
   }
 
   /**
-   * What comes over a pipe, a socket or a file, up to its end; once. Throws `invalid_request` for other
-   * descriptors, for more than 16 KiB and for no end within 10 s.
+   * Reads a pipe, a socket or a file up to its end. May be called once. Throws `invalid_request` for other descriptors,
+   * for more than 16 KiB, and if the end does not arrive within 10 s.
    */
   read(signal: AbortSignal): Promise<string> {
     this.#isConsumed = true;
@@ -35,11 +35,11 @@ async function readKey(fd: number, signal: AbortSignal): Promise<string> {
   const stream = found && openStream(fd, found);
   if (!stream) {
     close(fd, () => {});
-    throw invalidKeyError("the key has to come over a pipe, a socket or a file");
+    throw invalidKeyError("the key has to be passed as a pipe, a socket or a file");
   }
   using limit = createTimeLimit(signal, READ_MS_MAX);
   const stop = () => stream.destroy(new Error("it took too long"));
-  // Whoever sends it may have gone while its descriptor was looked at.
+  // The sender may have closed its end while the descriptor was inspected.
   if (limit.signal.aborted) stop();
   limit.signal.addEventListener("abort", stop, { once: true });
   const chunks: Buffer[] = [];
@@ -55,7 +55,7 @@ async function readKey(fd: number, signal: AbortSignal): Promise<string> {
     signal.throwIfAborted();
     if (limit.signal.aborted)
       throw invalidKeyError(
-        `the key did not end within ${READ_MS_MAX / 1000} s: close the pipe behind it`,
+        `the end of the key did not arrive within ${READ_MS_MAX / 1000} s: close the pipe after writing the key`,
       );
     throw error instanceof AssistantError ? error : invalidKeyError("the key cannot be read");
   } finally {
@@ -65,13 +65,13 @@ async function readKey(fd: number, signal: AbortSignal): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Reading a pipe as a file would hold a thread for as long as nobody writes. */
+/** Reading a pipe as a file would block a thread until data arrives. */
 function openStream(fd: number, found: Stats) {
   if (found.isFIFO() || found.isSocket()) return openSocket(fd);
   return found.isFile() ? createReadStream("", { fd, end: BYTES_MAX }) : undefined;
 }
 
-/** Undefined for one of datagrams, which has no end. */
+/** Undefined for a datagram socket, which has no end of file. */
 function openSocket(fd: number): Socket | undefined {
   try {
     return new Socket({ fd, readable: true, writable: false });

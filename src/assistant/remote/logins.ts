@@ -11,17 +11,17 @@ import type { SignInSink, SignIns } from "./sign-in/port.ts";
 import type { OAuthSession } from "./vault/port.ts";
 
 export interface LoginsOptions {
-  /** Made with what this is: the sink of sign-ins. */
+  /** Called with this object, which receives the results of sign-ins. */
   readonly open: (sink: SignInSink) => SignIns;
   readonly ledger: Ledger;
 }
 
-/** Sign-ins from their begin to their end: in the ledger, into the vault, and told to whoever listens. */
+/** Runs sign-ins: it records them in the ledger, stores the sessions in the vault and notifies the subscribers. */
 export class Logins {
   readonly signIns: SignIns;
   readonly #ledger: Ledger;
   readonly #listeners = new Set<RemoteListener>();
-  /** The session of each provider that was kept last, or is being kept. */
+  /** The last operation per provider that stores a session. */
   readonly #keeping = new Map<BuiltInProvider, Promise<void>>();
   #destination:
     | { readonly credentials: ProviderCredentials; find(id: string): Provider | undefined }
@@ -39,7 +39,10 @@ export class Logins {
     });
   }
 
-  /** Where sessions go; said before the first sign-in begins. Credentials renew by way of the sign-ins. */
+  /**
+   * Sets where sessions are stored; must be called before the first sign-in. Needed because credentials in turn use the
+   * sign-ins for renewal.
+   */
   setDestination(into: {
     readonly credentials: ProviderCredentials;
     find(id: string): Provider | undefined;
@@ -52,10 +55,13 @@ export class Logins {
     return this.signIns.begin(provider);
   }
 
-  /** Resolves when nothing more comes of a sign-in that was under way: one that is being kept is too far on. */
+  /**
+   * Cancels a sign-in. Resolves when it can no longer store a session; one whose session is already being stored is not
+   * cancelled.
+   */
   async cancel(provider: BuiltInProvider): Promise<void> {
     this.signIns.cancel(provider);
-    await this.#keeping.get(provider)?.catch(() => {}); // told to whoever keeps it
+    await this.#keeping.get(provider)?.catch(() => {}); // the sign-in reports it
   }
 
   pending(): readonly PendingLogin[] {
@@ -79,7 +85,7 @@ export class Logins {
   async #keep(provider: BuiltInProvider, session: OAuthSession): Promise<void> {
     const known = this.#destination?.find(provider);
     if (!this.#destination || !known)
-      throw new Error("a sign-in ended before there was a place for it");
+      throw new Error("a sign-in ended before its destination was set");
     await this.appendEntry(provider, "keep");
     await this.#destination.credentials.keep(known, session);
   }

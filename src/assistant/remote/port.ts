@@ -2,45 +2,53 @@ import type { Caller } from "../caller.ts";
 import type { DataClass } from "../data-class.ts";
 
 /**
- * Providers of models elsewhere, as the transports see them: who they are, credentials that are only ever
- * written, consent, and signing in. Errors are AssistantErrors; a sandboxed caller gets `forbidden` from
- * everything that changes something. Each write is in the ledger before it is done.
+ * The providers of remote models, for the transports: the list of providers, write-only credentials, consent and
+ * sign-in. Errors are AssistantErrors; a sandboxed caller gets `forbidden` from every method that changes something.
+ * Each change is in the ledger before it takes effect.
  */
 export interface RemoteService {
   state(): RemoteState;
 
   /**
-   * `invalid_request` for an id or an address that cannot be one (`param`: `id`, `display_name`, `base_url`),
-   * `exists` for an id that is taken, by a built-in provider also; `forbidden` for an address that no
-   * provider may have. Resolves the address, once.
+   * Adds a provider and resolves its address once. `invalid_request` for an invalid id or address (`param`: `id`,
+   * `display_name`, `base_url`), `exists` for an id that is in use, by a built-in provider, too; `forbidden` for an
+   * address that no provider may have.
    */
-  addProvider(wanted: NewProvider, caller: Caller): Promise<void>;
+  addProvider(provider: NewProvider, caller: Caller): Promise<void>;
 
-  /** With its key, and what is under way at it. `not_found`; `invalid_request` for a built-in one, which stays. */
+  /**
+   * Removes a provider with its key and ends the requests to it. `not_found`; `invalid_request` for a built-in
+   * provider, which cannot be removed.
+   */
   removeProvider(id: string, caller: Caller): Promise<void>;
 
   /**
-   * Replaces what there was; a key that has yet to be read is read of those only who may set it. `not_found`,
-   * `invalid_request` for a key that cannot be one, `storage_failed`.
+   * Replaces the credential. A key in a descriptor is read only if the caller may set it. `not_found`,
+   * `invalid_request` for text that cannot be a key, `storage_failed`.
    */
   setKey(id: string, key: string | (() => Promise<string>), caller: Caller): Promise<void>;
 
-  /** Also where there is none. Ends what is under way by it. `not_found` where there is no such provider. */
+  /**
+   * Removes the credential, if there is one, and ends the requests that use it. `not_found` for an unknown provider.
+   */
   clearKey(id: string, caller: Caller): Promise<void>;
 
-  /** `invalid_request` for a scope that there is not. Taking consent back aborts what is under way by it. */
+  /** `invalid_request` for an unknown scope. Revoking consent aborts the requests that need it. */
   setConsent(scope: string, isAllowed: boolean, caller: Caller): Promise<void>;
 
-  /** The URL at which the person signs in. `invalid_request` for a provider that has no sign-in. */
+  /** Resolves to the URL at which the user signs in. `invalid_request` for a provider without sign-in. */
   beginLogin(id: string, caller: Caller): Promise<string>;
 
-  /** Forgets a stored session, and ends what is under way by it, a sign-in also (`cancelled`). Also where there is none. */
+  /**
+   * Deletes the stored session, if there is one, and ends the requests that use it. A sign-in in progress ends with
+   * `cancelled`.
+   */
   logout(id: string, caller: Caller): Promise<void>;
 
-  /** The ids of the provider's own list, asked for now. Errors as those of a request to it. */
+  /** Requests the ids of the provider's models now. Errors are those of a request to the provider. */
   listModels(id: string, signal: AbortSignal): Promise<readonly string[]>;
 
-  /** The function that it returns ends the subscription. */
+  /** Returns a function that ends the subscription. */
   subscribe(listener: RemoteListener): () => void;
 }
 
@@ -68,27 +76,27 @@ export interface NewProvider {
   readonly baseUrl: string;
 }
 
-/** Providers that Berth knows by itself, and can sign in at. */
+/** Providers that Berth knows and can sign in at. */
 export type BuiltInProvider = "openrouter" | "huggingface";
 
-/** Where an address is: on the web, on this machine, or in a network of one's own. */
+/** The location of an address: on the web, on this machine, or in a private network. */
 export type AddressClass = "public" | "loopback" | "private";
 
-/** A provider as it is kept. */
+/** A provider, as it is stored. */
 export interface Provider {
   /** `^[a-z0-9][a-z0-9_-]{0,31}$`. */
   readonly id: string;
   readonly displayName: string;
-  /** Without a slash at its end: `https://openrouter.ai/api/v1`. */
+  /** Without a slash at the end: `https://openrouter.ai/api/v1`. */
   readonly baseUrl: string;
-  /** Of the address when it was given; a connection to one of another class is refused. */
+  /** The class of the address when it was added; connections to an address of another class are refused. */
   readonly addressClass: AddressClass;
   readonly builtin: boolean;
-  /** How one gets a key: writes it down oneself, or signs in (and may still write one down). */
+  /** How the user gets a credential: by entering a key, or by signing in (entering a key is possible as well). */
   readonly auth: "key" | "sign_in";
 }
 
-/** State's JSON. Nothing in it is, or is made of, a secret. */
+/** The JSON of State. It contains no secret, nor anything derived from one. */
 export interface RemoteState {
   readonly v: 1;
   readonly providers: readonly ProviderState[];
@@ -105,7 +113,7 @@ export interface ProviderState {
   readonly auth: "key" | "sign_in";
   readonly credential: CredentialState;
   readonly address_class: AddressClass;
-  /** What its last answer told; `unknown` since the start, or since its key was changed. */
+  /** The result of the last answer; `unknown` after a start and after a change of the credential. */
   readonly status: ProviderStatus;
   /** RFC 3339. */
   readonly last_used: string | null;
@@ -133,12 +141,12 @@ export interface PendingLogin {
   readonly expires_at: string;
 }
 
-/** What credentials are encrypted by. */
+/** The protection of the credentials. */
 export interface Protection {
-  /** Where the master key is. */
+  /** The location of the master key. */
   readonly source: "systemd-credential" | "secret-service" | "file";
-  /** locked: the source does not give the key now; nothing can be read or written. */
+  /** locked: the source does not provide the key now, so credentials can neither be read nor stored. */
   readonly state: "ready" | "locked";
-  /** Why it is locked, and what to do. */
+  /** The reason why it is locked, and what to do. */
   readonly message: string | null;
 }

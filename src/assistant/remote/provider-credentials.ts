@@ -9,7 +9,7 @@ import type { BuiltInProvider, Provider } from "./port.ts";
 import type { SignIns } from "./sign-in/port.ts";
 import type { Credential, OAuthSession, Vault } from "./vault/port.ts";
 
-/** A session that lasts no longer than this is renewed before it is used. */
+/** A session that expires within this time is renewed before it is used. */
 const RENEW_MS = 60_000;
 const RENEWAL_MS_MAX = 30_000;
 const KEY_CHARACTERS_MAX = 16 * 1024;
@@ -19,29 +19,28 @@ interface ClearedCredential {
   readonly session: OAuthSession | undefined;
 }
 
-/** Credentials as they are changed and used: the ledger first, then the vault, one change after the other. */
+interface ProviderCredentialsOptions {
+  readonly vault: Vault;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly renewer: Pick<SignIns, "refresh" | "revoke">;
+}
+
+/**
+ * Changes and reads the credentials. Each change is recorded in the ledger and then stored in the vault; changes run
+ * one after the other.
+ */
 export class ProviderCredentials implements AsyncDisposable {
-  readonly #vault: Vault;
-  readonly #ledger: Ledger;
-  readonly #clock: Clock;
-  readonly #renewer: Pick<SignIns, "refresh" | "revoke">;
+  readonly #options: ProviderCredentialsOptions;
   readonly #changes = new Mutex();
   readonly #renewing = new Map<string, Promise<Credential | undefined>>();
   readonly #closing = new AbortController();
 
-  constructor(options: {
-    readonly vault: Vault;
-    readonly ledger: Ledger;
-    readonly clock: Clock;
-    readonly renewer: Pick<SignIns, "refresh" | "revoke">;
-  }) {
-    this.#vault = options.vault;
-    this.#ledger = options.ledger;
-    this.#clock = options.clock;
-    this.#renewer = options.renewer;
+  constructor(options: ProviderCredentialsOptions) {
+    this.#options = options;
   }
 
-  /** Throws `invalid_request` for what could be in no header. */
+  /** Throws `invalid_request` for text that no header can contain. */
   async setKey(provider: Provider, text: string): Promise<void> {
     const key = text.trim();
     if (key === "")
@@ -55,7 +54,7 @@ export class ProviderCredentials implements AsyncDisposable {
     if (!/^[\x21-\x7e]+$/.test(key))
       throw new AssistantError(
         "invalid_request",
-        "the key holds blanks, line ends or characters outside ASCII, which no key does",
+        "the key contains spaces, line breaks or characters outside ASCII, which no key has",
         { param: "key" },
       );
     await this.keep(provider, { kind: "key", key });
@@ -65,29 +64,29 @@ export class ProviderCredentials implements AsyncDisposable {
     return this.#changes.runExclusive(() => this.#put(provider, credential));
   }
 
-  /** Resolves to whether there was one, and to it where it was a session. */
+  /** Resolves to whether there was a credential, with the session if it was one. */
   clear(provider: Provider): Promise<ClearedCredential> {
     const { id } = provider;
     return this.#changes.runExclusive(async () => {
-      const { kind, present } = this.#vault.describe(id);
-      await this.#ledger.append({ name: "remote.key.clear", fields: { provider: id } });
-      // What cannot be read any more can still be removed.
+      const { kind, present } = this.#options.vault.describe(id);
+      await this.#options.ledger.append({ name: "remote.key.clear", fields: { provider: id } });
+      // A credential that can no longer be read can still be removed.
       const former =
         kind === "oauth"
-          ? await this.#vault.get(getCredentialOwner(provider)).catch(() => undefined)
+          ? await this.#options.vault.get(getCredentialOwner(provider)).catch(() => undefined)
           : undefined;
-      await this.#vault.remove(id);
+      await this.#options.vault.remove(id);
       return { wasThere: present, session: former?.kind === "oauth" ? former : undefined };
     });
   }
 
-  /** What goes into the Authorization header; undefined: there is no credential. */
+  /** Resolves to the token for the Authorization header; undefined if there is no credential. */
   async bearer(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
-    const credential = await this.#vault.get(getCredentialOwner(provider));
+    const credential = await this.#options.vault.get(getCredentialOwner(provider));
     if (credential?.kind !== "oauth") return getBearerToken(credential);
     const builtIn = findBuiltInId(provider.id);
-    const leftMs = (credential.expiresAtMs ?? Number.POSITIVE_INFINITY) - this.#clock.now();
-    // What cannot be renewed is good to its end.
+    const leftMs = (credential.expiresAtMs ?? Number.POSITIVE_INFINITY) - this.#options.clock.now();
+    // A session that cannot be renewed is used until it expires.
     const isGood = leftMs > (credential.refreshToken === undefined ? 0 : RENEW_MS);
     if (builtIn === undefined || isGood) return getBearerToken(credential);
     return getBearerToken(
@@ -95,15 +94,15 @@ export class ProviderCredentials implements AsyncDisposable {
     );
   }
 
-  /** Ends renewals, and waits for changes that are under way. */
+  /** Ends renewals and waits for changes in progress. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     await this.#changes.waitUntilIdle();
   }
 
   /**
-   * Once for all who ask meanwhile, and whoever of them leaves: a second use of a refresh token ends the session at
-   * many providers.
+   * All concurrent callers share one renewal, which continues even if they abort: at many providers, using a refresh
+   * token twice ends the session.
    */
   #renewOnce(
     provider: Provider,
@@ -119,23 +118,26 @@ export class ProviderCredentials implements AsyncDisposable {
     return renewing;
   }
 
-  /** Resolves to what there is then: somebody may have signed out meanwhile, or in as another. */
+  /**
+   * Resolves to the credential that is stored then: the user may have signed out meanwhile, or signed in with another
+   * account.
+   */
   async #renew(
     provider: Provider,
     builtIn: BuiltInProvider,
     session: OAuthSession,
   ): Promise<Credential | undefined> {
     const fields = { provider: provider.id, step: "renew" };
-    await this.#ledger.append({ name: "remote.login", fields });
+    await this.#options.ledger.append({ name: "remote.login", fields });
     using limit = createTimeLimit(this.#closing.signal, RENEWAL_MS_MAX);
-    const renewed = await this.#renewer.refresh(builtIn, session, limit.signal);
+    const renewed = await this.#options.renewer.refresh(builtIn, session, limit.signal);
     const now = await this.#changes.runExclusive(async () => {
-      const found = await this.#vault.get(getCredentialOwner(provider));
+      const found = await this.#options.vault.get(getCredentialOwner(provider));
       if (found?.kind !== "oauth" || found.accessToken !== session.accessToken) return found;
       await this.#put(provider, renewed);
       return renewed;
     });
-    if (now !== renewed) await this.#renewer.revoke(builtIn, renewed);
+    if (now !== renewed) await this.#options.renewer.revoke(builtIn, renewed);
     return now;
   }
 
@@ -145,8 +147,8 @@ export class ProviderCredentials implements AsyncDisposable {
       origin: getOrigin(provider),
       kind: credential.kind,
     };
-    await this.#ledger.append({ name: "remote.key.set", fields });
-    await this.#vault.put(getCredentialOwner(provider), credential);
+    await this.#options.ledger.append({ name: "remote.key.set", fields });
+    await this.#options.vault.put(getCredentialOwner(provider), credential);
   }
 }
 

@@ -3,17 +3,17 @@ import { AssistantError } from "../assistant-error.ts";
 const ID = /^[a-z0-9][a-z0-9_-]{0,31}$/;
 const NAME_CHARACTERS_MAX = 100;
 
-/** Throws `invalid_request`. It is a part of `remote:<provider>:<model>`, so it holds no colon. */
+/** Throws `invalid_request`. The id is part of `remote:<provider>:<model>`, so it must not contain a colon. */
 export function validateProviderId(id: string): string {
   if (ID.test(id)) return id;
   throw new AssistantError(
     "invalid_request",
-    `${JSON.stringify(id.slice(0, 64))} cannot be a provider's id: it has 1 to 32 lower-case letters, digits, - and _, and begins with a letter or a digit`,
+    `${JSON.stringify(id.slice(0, 64))} cannot be a provider's id: an id has 1 to 32 lower-case letters, digits, - and _, and begins with a letter or a digit`,
     { param: "id" },
   );
 }
 
-/** Throws `invalid_request`. It is shown to people. */
+/** Throws `invalid_request`. The name is shown to people. */
 export function validateDisplayName(name: string): string {
   const trimmed = name.trim();
   if (

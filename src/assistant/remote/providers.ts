@@ -2,12 +2,12 @@ import type { Clock } from "../../base/clock.ts";
 import type { CredentialState, Provider, ProviderStatus } from "./port.ts";
 import type { RemoteStore } from "./store/remote-store.ts";
 
-/** The providers that there are: those that Berth brings, and those that were added, with what is known of each. */
+/** The built-in and the added providers, with the last known status of each. */
 export class Providers {
   readonly #store: RemoteStore;
   readonly #describe: (id: string) => CredentialState;
   readonly #clock: Clock;
-  /** As in the store; each request looks here. Those that Berth brings come first. */
+  /** All providers by id, built-in ones first. Kept in memory, because every request reads it. */
   readonly #known: Map<string, Provider>;
   readonly #status = new Map<string, ProviderStatus>();
 
@@ -20,7 +20,7 @@ export class Providers {
     this.#store = options.store;
     this.#describe = options.describe;
     this.#clock = options.clock;
-    // A later one of the same id counts: what was somebody's own before Berth brought one of that name.
+    // An added provider takes precedence over a built-in one of the same id, which a later version of Berth may bring.
     const all = [...options.builtIn, ...options.store.providers()];
     this.#known = new Map(all.map((provider) => [provider.id, provider]));
   }
@@ -33,7 +33,7 @@ export class Providers {
     return this.#known.get(id);
   }
 
-  /** One in a network of one's own may need no key, one on the web does. */
+  /** A provider in a private network may work without a key, one on the web does not. */
   usable(): readonly Provider[] {
     return this.all().filter(
       ({ id, addressClass }) => addressClass !== "public" || this.#describe(id).present,
@@ -56,13 +56,13 @@ export class Providers {
   }
 
   noteStatus(id: string, status: ProviderStatus): void {
-    // Its last answers may come when it has been removed.
+    // The last answers of a provider may arrive after it was removed.
     if (!this.#known.has(id)) return;
     this.#status.set(id, status);
     this.#store.noteUsed(id, this.#clock.now());
   }
 
-  /** Its credential is another one: what was known of it says nothing any more. */
+  /** Resets the status, which a changed credential makes obsolete. */
   forgetStatus(id: string): void {
     this.#status.delete(id);
   }

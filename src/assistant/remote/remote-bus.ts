@@ -10,16 +10,17 @@ const INTERFACE_VERSION = 1;
 export interface RemoteBusOptions {
   readonly bus: Bus;
   readonly service: RemoteService;
-  /** What Ping answers: `berth 0.1.0`. */
+  /** The answer to Ping: `berth 0.1.0`. */
   readonly daemon: string;
 }
 
-/** Puts the broker on the bus. The function that it returns takes it off. */
+/** Exports the broker on the bus. Returns a function that removes it. */
 export function serveRemote(options: RemoteBusOptions): () => void {
   const { bus, service } = options;
   const remove = bus.serve(PATH, remoteInterface(options));
   const unsubscribe = service.subscribe({
-    // To whoever listens: the window that began it may be gone, and the settings be open. It tells no token.
+    // Emitted to all subscribers, because the window that started the sign-in may be closed and the settings open. It
+    // contains no token.
     loginCompleted: (...end) =>
       bus.emit({ path: PATH, interface: INTERFACE, name: "LoginCompleted", args: end }, undefined),
   });
@@ -36,12 +37,12 @@ function remoteInterface({ service, daemon }: RemoteBusOptions): ServedInterface
       Ping: () => [daemon],
       State: () => [JSON.stringify(service.state())],
       AddProvider: async ({ args: [id, displayName, baseUrl], caller }) => {
-        const wanted = {
+        const provider = {
           id: asText(id),
           displayName: asText(displayName),
           baseUrl: asText(baseUrl),
         };
-        await service.addProvider(wanted, caller);
+        await service.addProvider(provider, caller);
         return [];
       },
       RemoveProvider: async ({ args: [id], caller }) => {
@@ -78,7 +79,7 @@ function remoteInterface({ service, daemon }: RemoteBusOptions): ServedInterface
   };
 }
 
-/** The bus has checked the types. */
+/** The bus has checked the types already. */
 function asText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

@@ -23,7 +23,7 @@ import { type Revocations, Revoked } from "./revocations.ts";
 import type { RemoteStore } from "./store/remote-store.ts";
 import type { Vault } from "./vault/port.ts";
 
-/** A person has a handful; each may have connections and a list of models of its own. */
+/** Users have a handful; each provider may have connections and a list of models. */
 const PROVIDERS_MAX = 64;
 
 export interface RemoteManagerOptions {
@@ -34,20 +34,20 @@ export interface RemoteManagerOptions {
   readonly consent: Consent;
   readonly logins: Logins;
   readonly addresses: AddressRules;
-  /** The ids of a provider's own list, asked for now. */
+  /** Requests the ids of a provider's models now. */
   readonly listModels: (id: string, signal: AbortSignal) => Promise<readonly string[]>;
   readonly revocations: Revocations;
-  /** Ends connections that are kept to a provider. */
+  /** Closes idle connections to a provider. */
   readonly disconnect: (id: string) => Promise<void>;
   readonly ledger: Ledger;
 }
 
-/** Providers, credentials and consent as a person changes them. */
+/** Manages providers, credentials and consent for the user. */
 export class RemoteManager implements RemoteService, AsyncDisposable {
   readonly #options: RemoteManagerOptions;
   readonly #changes = new Mutex();
   readonly #closing = new AbortController();
-  /** How often consent was taken back: what was allowed before that must not come after it. */
+  /** Counts revocations of consent, so that a grant which began before a revocation cannot take effect after it. */
   readonly #revocationCounts = new Map<DataClass, number>();
 
   constructor(options: RemoteManagerOptions) {
@@ -58,13 +58,13 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     return buildRemoteState(this.#options);
   }
 
-  async addProvider(wanted: NewProvider, caller: Caller): Promise<void> {
+  async addProvider(request: NewProvider, caller: Caller): Promise<void> {
     assertNotSandboxed(caller, "add providers");
     const { providers, addresses, ledger } = this.#options;
-    const id = validateProviderId(wanted.id);
-    const displayName = validateDisplayName(wanted.displayName === "" ? id : wanted.displayName);
+    const id = validateProviderId(request.id);
+    const displayName = validateDisplayName(request.displayName === "" ? id : request.displayName);
     this.#assertIdFree(id);
-    const { baseUrl, addressClass } = await addresses.check(wanted.baseUrl, this.#closing.signal);
+    const { baseUrl, addressClass } = await addresses.check(request.baseUrl, this.#closing.signal);
     const provider = {
       id,
       displayName,
@@ -78,7 +78,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
       if (providers.all().length >= PROVIDERS_MAX)
         throw new AssistantError(
           "limits_exceeded",
-          `there are ${PROVIDERS_MAX} providers already; remove one that is not used`,
+          `there are ${PROVIDERS_MAX} providers already; remove one that you do not use`,
         );
       const fields = { provider: id, base_url: baseUrl, address_class: addressClass };
       await ledger.append({ name: "remote.provider.add", fields });
@@ -94,11 +94,11 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
       if (provider.builtin)
         throw new AssistantError(
           "invalid_request",
-          `${id} is built in and stays; clear its key, or sign out, to use it no more`,
+          `${id} is built in and cannot be removed; to stop using it, clear its key or sign out`,
           { param: "id" },
         );
       await ledger.append({ name: "remote.provider.remove", fields: { provider: id } });
-      // The key first: no key is ever left without the provider by which it could be removed.
+      // The key first, so that a key never remains without the provider through which it could be removed.
       await credentials.clear(provider);
       revocations.end(id, new Revoked("model_not_found", `the provider ${id} was removed`, id));
       providers.remove(id);
@@ -121,18 +121,17 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     await this.#changes.runExclusive(async () => {
       const { wasThere } = await this.#options.credentials.clear(this.#getProvider(id));
       this.#options.providers.forgetStatus(id);
-      // What goes without a key goes on without one.
+      // Without a key to clear, requests in progress used none and continue.
       if (wasThere) this.#endRequests(id, `the key of ${id} was cleared`);
     });
   }
 
   async setConsent(scope: string, isAllowed: boolean, caller: Caller): Promise<void> {
-    assertNotSandboxed(caller, "give or take consent");
+    assertNotSandboxed(caller, "change consent");
     const known = parseScope(scope);
     const { consent, ledger, store } = this.#options;
     const times = this.#revocationCounts.get(known) ?? 0;
-    // Taking back counts at once, also where it can be written down nowhere: nothing may go on leaving
-    // because a disk is full.
+    // Takes effect at once, even if it cannot be stored: a full disk must not let data continue to leave the machine.
     if (!isAllowed) {
       this.#revocationCounts.set(known, times + 1);
       consent.set(known, false);
@@ -140,7 +139,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     await this.#changes.runExclusive(async () => {
       const fields = { scope: known, allowed: isAllowed };
       const written = ledger.append({ name: "remote.consent", fields });
-      // Nor may it come back with the next start, because the ledger could not be written.
+      // Revoked consent must not return with the next start, even if the ledger could not be written.
       await (isAllowed ? written : written.finally(() => store.setConsent(known, false)));
       if (!isAllowed || (this.#revocationCounts.get(known) ?? 0) !== times) return;
       store.setConsent(known, true);
@@ -159,7 +158,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     const { logins, vault, credentials, providers } = this.#options;
     await logins.cancel(builtIn);
     const session = await this.#changes.runExclusive(async () => {
-      // Nothing to forget, or a key that was written down, which is no session.
+      // There is no credential, or it is a key, which is not a session.
       if (vault.describe(id).kind !== "oauth") return undefined;
       await logins.appendEntry(builtIn, "logout");
       const cleared = await credentials.clear(this.#getProvider(id));
@@ -179,7 +178,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     return this.#options.logins.subscribe(listener);
   }
 
-  /** Looking for addresses ends; changes that are under way are waited for. */
+  /** Aborts the resolution of addresses and waits for changes in progress. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     await this.#changes.waitUntilIdle();
@@ -205,16 +204,14 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     const { auth } = this.#getProvider(id);
     const builtIn = findBuiltInId(id);
     if (builtIn !== undefined && auth === "sign_in") return builtIn;
-    throw new AssistantError(
-      "invalid_request",
-      `one cannot sign in at ${id}; give it a key instead`,
-      { param: "id" },
-    );
+    throw new AssistantError("invalid_request", `${id} has no sign-in; set a key instead`, {
+      param: "id",
+    });
   }
 
   #assertIdFree(id: string): void {
     if (!this.#options.providers.find(id)) return;
-    throw new AssistantError("exists", `there is a provider ${id} already`, { param: "id" });
+    throw new AssistantError("exists", `a provider ${id} exists already`, { param: "id" });
   }
 }
 
@@ -228,7 +225,7 @@ function parseScope(scope: string): DataClass {
   );
 }
 
-/** Throws `forbidden` for an app that is confined: what leaves the machine is for the person to decide. */
+/** Throws `forbidden` for a confined app: only the user decides which data may leave the machine. */
 function assertNotSandboxed(caller: Caller, what: string): void {
   const app = sandboxedApp(caller);
   if (app !== undefined)

@@ -11,7 +11,7 @@ interface RemoteStateDependencies {
   readonly logins: Pick<Logins, "pending">;
 }
 
-/** State's document. It is made of what may be told; no secret is in reach of it. */
+/** Builds the document of State. Its inputs contain no secret. */
 export function buildRemoteState({
   providers,
   vault,

@@ -1,20 +1,20 @@
 import { AssistantError } from "../assistant-error.ts";
 
-/** What a request ends with whose provider, or the credential that it went by, was taken back. */
+/** The error of a request whose provider or credential was removed while it ran. */
 export class Revoked extends AssistantError {
   constructor(code: "unauthorized" | "model_not_found", why: string, id: string) {
     super(code, `${why}, so the request to ${id} was ended`);
   }
 }
 
-/** Requests under way at each provider, told when the person takes back what they go by. */
+/** Requests in progress by provider, each with a callback for the revocation of its provider or credential. */
 export class Revocations {
   readonly #watchers = new Map<string, Set<(error: Revoked) => void>>();
 
-  /** Calls back at once, with what the request ends with. The function that it returns ends that. */
+  /** Calls back at once on a revocation, with the error for the request. Returns a function that unsubscribes. */
   onRevoked(id: string, callback: (error: Revoked) => void): () => void {
     const watchers = this.#watchers.get(id) ?? new Set();
-    // One of its own for each: a callback may be given twice.
+    // A new object for each subscription, because the same callback may subscribe twice.
     const watcher = (error: Revoked) => callback(error);
     this.#watchers.set(id, watchers.add(watcher));
     return () => {
@@ -23,7 +23,7 @@ export class Revocations {
     };
   }
 
-  /** Ends what is under way at a provider. */
+  /** Ends the requests to a provider. */
   end(id: string, error: Revoked): void {
     const watchers = this.#watchers.get(id) ?? [];
     this.#watchers.delete(id);

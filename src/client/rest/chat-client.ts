@@ -1,4 +1,12 @@
 import { BerthError, type ErrorCode, isAbortError } from "../../base/errors.ts";
+import { type AnswerDelta, ChoiceReader } from "../../base/openai-wire/choice-reader.ts";
+import {
+  getArrayMember,
+  getCountMember,
+  getMember,
+  getStringMember,
+} from "../../base/openai-wire/json-members.ts";
+import { parseModelList, parseWireModel } from "../../base/openai-wire/model-list.ts";
 import { readEvents } from "./server-sent-events.ts";
 
 export interface ChatMessage {
@@ -101,9 +109,9 @@ export class ChatClient {
   async listModels(signal?: AbortSignal): Promise<readonly ServedModel[]> {
     const response = await this.#send("/v1/models", { signal: signal ?? null });
     const body = parseJson(await response.text());
-    const data = getField(body, "data");
-    if (!Array.isArray(data)) throw unexpectedServer(this.#url);
-    return data.map((model: unknown) => parseServedModel(model));
+    const list = parseModelList(body);
+    if (!list) throw unexpectedServer(this.#url);
+    return list.map((item) => parseServedModel(item));
   }
 
   /**
@@ -125,9 +133,11 @@ export class ChatClient {
       signal,
     });
     let end: ChatEndEvent = { type: "end", model: null, finishReason: "", usage: null };
+    const reader = new ChoiceReader(0);
     try {
       for await (const { data } of readEvents(response)) {
         if (data === "[DONE]") {
+          yield* toChatEvents(reader.end());
           yield end;
           return;
         }
@@ -135,7 +145,7 @@ export class ChatClient {
         const failure = readError(chunk);
         if (failure !== undefined) throw failure;
         end = { ...end, ...mergeEnd(chunk, end) };
-        yield* readChunkEvents(chunk);
+        yield* toChatEvents(reader.read(getFirstChoice(chunk)));
       }
     } catch (error) {
       if (error instanceof BerthError || isAbortError(error) || signal.aborted) throw error;
@@ -185,67 +195,50 @@ function connectionLost(url: string, cause: unknown): BerthError {
 }
 
 function readError(body: unknown): ChatError | undefined {
-  const error = getField(body, "error");
-  const message = getField(error, "message");
-  if (typeof message !== "string") return undefined;
-  const code = getField(error, "code");
-  return new ChatError(typeof code === "string" ? code : "", message);
+  const error = getMember(body, "error");
+  const message = getStringMember(error, "message");
+  if (message === undefined) return undefined;
+  return new ChatError(getStringMember(error, "code") ?? "", message);
 }
 
 function mergeEnd(chunk: unknown, before: ChatEndEvent): Partial<ChatEndEvent> {
-  const model = getField(chunk, "model");
-  const reason = getField(getFirstChoice(chunk), "finish_reason");
-  const usage = getField(chunk, "usage");
+  const usage = getMember(chunk, "usage");
   return {
-    model: typeof model === "string" ? model : before.model,
-    finishReason: typeof reason === "string" ? reason : before.finishReason,
+    model: getStringMember(chunk, "model") ?? before.model,
+    finishReason: getStringMember(getFirstChoice(chunk), "finish_reason") ?? before.finishReason,
     usage: isUsage(usage) ? usage : before.usage,
   };
 }
 
 function isUsage(value: unknown): value is ChatUsage {
   return (
-    typeof getField(value, "prompt_tokens") === "number" &&
-    typeof getField(value, "completion_tokens") === "number" &&
-    typeof getField(value, "total_tokens") === "number"
+    getCountMember(value, "prompt_tokens") !== undefined &&
+    getCountMember(value, "completion_tokens") !== undefined &&
+    getCountMember(value, "total_tokens") !== undefined
   );
 }
 
-function* readChunkEvents(chunk: unknown): Generator<ChatEvent> {
-  const delta = getField(getFirstChoice(chunk), "delta");
-  const thought = getField(delta, "reasoning_content");
-  if (typeof thought === "string" && thought !== "") yield { type: "thought", text: thought };
-  const text = getField(delta, "content");
-  if (typeof text === "string" && text !== "") yield { type: "text", text };
+function* toChatEvents(deltas: Iterable<AnswerDelta>): Generator<ChatEvent> {
+  for (const delta of deltas) {
+    if (delta.type === "reasoning") yield { type: "thought", text: delta.text };
+    else if (delta.type === "text" && delta.text !== "") yield { type: "text", text: delta.text };
+  }
 }
 
 function getFirstChoice(chunk: unknown): unknown {
-  const choices = getField(chunk, "choices");
-  return Array.isArray(choices) ? choices[0] : undefined;
+  return getArrayMember(chunk, "choices")?.[0];
 }
 
-function parseServedModel(value: unknown): ServedModel {
-  const text = (name: string) => {
-    const found = getField(value, name);
-    return typeof found === "string" ? found : "";
-  };
-  const aliases = getField(value, "aliases");
-  const context = getField(value, "context_length");
-  const error = text("error");
+function parseServedModel(item: unknown): ServedModel {
+  const { id = "", aliases, kind = "", state = "", contextTokens, error } = parseWireModel(item);
   return {
-    id: text("id"),
-    aliases: Array.isArray(aliases) ? aliases.filter((alias) => typeof alias === "string") : [],
-    kind: text("kind"),
-    state: text("state"),
-    context_length: typeof context === "number" ? context : null,
-    ...(error === "" ? {} : { error }),
+    id,
+    aliases,
+    kind,
+    state,
+    context_length: contextTokens ?? null,
+    ...(error === undefined || error === "" ? {} : { error }),
   };
-}
-
-function getField(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null
-    ? Object.getOwnPropertyDescriptor(value, name)?.value
-    : undefined;
 }
 
 function parseJson(text: string): unknown {

@@ -1,32 +1,27 @@
-import { createParser, type EventSourceMessage } from "eventsource-parser";
+import type { EventSourceMessage } from "eventsource-parser";
 import { BerthError } from "../../base/errors.ts";
+import { ServerSentEventDecoder } from "../../base/server-sent-events.ts";
 
-/** The longest event that is taken in, in characters: a server that never ends a line is cut off. */
-const EVENT_LENGTH_MAX = 8 * 1024 * 1024;
+/** Bounds the memory that a server which never ends an event can take. */
+const EVENT_CHARACTERS_MAX = 8 * 2 ** 20;
 
-/** The events of a response, until the server ends it or the signal of its request aborts. */
+/** Yields the events of a response until the server ends it or the signal of its request aborts. */
 export async function* readEvents(response: Response): AsyncGenerator<EventSourceMessage> {
   if (response.body === null) return;
-  const ready: EventSourceMessage[] = [];
-  let pendingLength = 0;
-  const parser = createParser({ onEvent: (event) => ready.push(event) });
-  const decoder = new TextDecoder();
+  const decoder = new ServerSentEventDecoder({
+    charactersMax: EVENT_CHARACTERS_MAX,
+    tooLong: () =>
+      new BerthError("payload_too_large", "the server sent an event of more than 8 MiB"),
+  });
   const reader = response.body.getReader();
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      const text = decoder.decode(value, { stream: true });
-      pendingLength += text.length;
-      parser.feed(text);
-      if (ready.length > 0) pendingLength = 0;
-      if (pendingLength > EVENT_LENGTH_MAX) {
-        throw new BerthError("payload_too_large", "the server sent an event of more than 8 MiB");
-      }
-      yield* ready.splice(0);
+      yield* decoder.push(value);
     }
   } finally {
-    // Leaving the loop early closes the connection; the abort that this causes is nobody's error.
+    // A caller that ends the loop early closes the connection, which must not throw the abort error that follows.
     await reader.cancel().catch(() => {});
   }
 }

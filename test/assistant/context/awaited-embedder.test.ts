@@ -3,7 +3,7 @@ import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
-/** Ships are near to vessels, and a passage with "endless" in it is too long. */
+/** An embedder in which ships are similar to vessels, and which refuses a passage with "endless" as too long. */
 class Embedder {
   readonly id = "model:ships:2";
   readonly dimensions = 2;
@@ -29,10 +29,10 @@ function createFleetFolder(): string {
   return folder;
 }
 
-const searchMode = async (world: Awaited<ReturnType<typeof openContext>>, query: string) =>
-  (await world.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
+const searchMode = async (harness: Awaited<ReturnType<typeof openContext>>, query: string) =>
+  (await harness.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
 
-it("goes by words until the model is there, keeps its vectors while it is not, and asks once for what is too long", async () => {
+it("search works by words until the model is available, keeps vectors while it is not, and asks only once about texts that are too long", async () => {
   const dir = temporaryFolder();
   const sources = [{ name: "notes", path: createFleetFolder() }];
   const first = await openContext({ dir, sources, embedder: "awaited" });
@@ -68,7 +68,7 @@ it("goes by words until the model is there, keeps its vectors while it is not, a
   expect(again.asked.filter((text) => text !== "vessel")).toEqual([]);
 });
 
-it("keeps to the scopes where it finds by meaning alone", async () => {
+it("search by meaning alone respects the scopes", async () => {
   const [seen, hidden] = [temporaryFolder(), temporaryFolder()];
   writeFiles(seen, { "a.md": "# Fleet\n\nour ships are old" });
   writeFiles(hidden, { "b.md": "# Other fleet\n\nour ships are new" });
@@ -76,9 +76,9 @@ it("keeps to the scopes where it finds by meaning alone", async () => {
     { name: "seen", path: seen },
     { name: "hidden", path: hidden },
   ];
-  const world = await openContext({ sources, embedder: new Embedder() });
+  const harness = await openContext({ sources, embedder: new Embedder() });
   const titles = async (scopes?: readonly string[]) =>
-    (await world.find("vessel", { isHybrid: true, scopes })).map(({ title }) => title).toSorted();
+    (await harness.find("vessel", { isHybrid: true, scopes })).map(({ title }) => title).toSorted();
   await vi.waitFor(
     async () => expect(await titles()).toEqual(["Fleet", "Other fleet"]),
     WAIT_OPTIONS,
@@ -88,12 +88,12 @@ it("keeps to the scopes where it finds by meaning alone", async () => {
   expect(await titles([])).toEqual([]);
 });
 
-it("takes a query of 4,096 bytes, and none of one more", async () => {
-  const world = await openContext({ sources: [{ name: "notes", path: createFleetFolder() }] });
+it("a query may have 4,096 bytes and not one more", async () => {
+  const harness = await openContext({ sources: [{ name: "notes", path: createFleetFolder() }] });
   const query = `ships ${"é".repeat(2_045)}`;
   expect(Buffer.byteLength(query)).toBe(4_096);
-  expect(await world.find(query)).toHaveLength(1);
-  await expect(world.find(`${query}x`)).rejects.toMatchObject({
+  expect(await harness.find(query)).toHaveLength(1);
+  await expect(harness.find(`${query}x`)).rejects.toMatchObject({
     code: "invalid_request",
     param: "query",
   });

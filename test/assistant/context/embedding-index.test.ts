@@ -18,7 +18,7 @@ const topics = [
   ["guitar", "chord", "melody", "song", "drum", "tune"],
 ];
 
-/** Files of four words of one topic each, so that words of a topic are met together. */
+/** Creates files of four words of one topic each, so that words of a topic occur together. */
 function topicFiles(count: number): Record<string, string> {
   const dice = new Dice(5);
   return Object.fromEntries(
@@ -32,17 +32,17 @@ function topicFiles(count: number): Record<string, string> {
 const cosine = (a: Float32Array | undefined, b: Float32Array | undefined) =>
   Array.from(a ?? []).reduce((sum, value, at) => sum + value * (b?.[at] ?? 0), 0);
 
-const untilHybrid = (world: ContextHarness, query: string) =>
+const untilHybrid = (harness: ContextHarness, query: string) =>
   vi.waitFor(
     async () => {
-      const hits = await world.find(query, { isHybrid: true, limit: 50 });
+      const hits = await harness.find(query, { isHybrid: true, limit: 50 });
       expect(hits.map(({ mode }) => mode)).toContain("hybrid");
       return hits;
     },
     { timeout: 20_000, interval: 50 },
   );
 
-it("learns from the corpus what belongs together, keeps it, and forgets what is gone", async () => {
+it("learns related words from the corpus, keeps them, and forgets deleted files", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const canary = "zyxwvqcanary";
   const marked = Array.from({ length: 5 }, (_, at) => [`m${at}.txt`, `${canary} flour oven`]);
@@ -68,7 +68,7 @@ it("learns from the corpus what belongs together, keeps it, and forgets what is 
   await untilHybrid(second, "anchor");
   expect(second.context.embedder.id).toBe(id);
 
-  // A file that is new is found by its meaning too, without learning anew.
+  // A new file is found by its meaning without learning again.
   writeFiles(folder, { "new.md": "# New\n\nzebra ship harbour" });
   await vi.waitFor(async () => {
     const found = await second.find("zebra quay", { isHybrid: true, limit: 50 });

@@ -15,7 +15,7 @@ import { UNBOUNDED_AFTER_MS, WAIT_OPTIONS } from "../../support/wait-limits.ts";
 const privateKey =
   "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkK\n-----END OPENSSH PRIVATE KEY-----";
 
-it("finds no private key in a packed page, in base64 or behind markup", async () => {
+it("indexes no private key in a compressed page, in base64 or in markup", async () => {
   const folder = temporaryFolder();
   const page = `.TH X 1\n.SH NAME\nx \\- zyxcanary\n.nf\n${privateKey}\n.fi\n`;
   writeFiles(folder, {
@@ -25,49 +25,49 @@ it("finds no private key in a packed page, in base64 or behind markup", async ()
     "key.html": `<p>zyxcanary<pre>${privateKey.replace("OPENSSH PRIVATE", "OPENSSH&#32;PRIVATE")}</pre>`,
     "seen.md": "# Seen\n\nharbour",
   });
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  await waitUntilFound(world, "harbour", ["Seen"]);
-  expect(await world.find("zyxcanary")).toEqual([]);
-  expect(containsBytes(world.dir, "zyxcanary")).toBe(false);
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
+  await waitUntilFound(harness, "harbour", ["Seen"]);
+  expect(await harness.find("zyxcanary")).toEqual([]);
+  expect(containsBytes(harness.dir, "zyxcanary")).toBe(false);
 });
 
-it("lets go of a file that becomes a secret", async () => {
+it("removes a file that becomes a secret", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, { "notes.txt": "zyxcanary before", "seen.md": "# Seen\n\nharbour" });
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  await waitUntilFound(world, "zyxcanary", ["notes"]);
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
+  await waitUntilFound(harness, "zyxcanary", ["notes"]);
   appendFileSync(join(folder, "notes.txt"), `\n${privateKey}\n`);
-  await waitUntilFound(world, "zyxcanary", []);
-  await vi.waitFor(() => expect(containsBytes(world.dir, "zyxcanary")).toBe(false), WAIT_OPTIONS);
+  await waitUntilFound(harness, "zyxcanary", []);
+  await vi.waitFor(() => expect(containsBytes(harness.dir, "zyxcanary")).toBe(false), WAIT_OPTIONS);
 });
 
-it("answers for a file whose time no date has", async () => {
+it("indexes a file with an impossible modification time", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, { "far.md": "# Far\n\nharbour", "early.md": "# Early\n\nharbour" });
   utimesSync(join(folder, "far.md"), 0, 9e12);
   utimesSync(join(folder, "early.md"), 0, -9e12);
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  await waitUntilFound(world, "harbour", ["Far", "Early"]);
-  for (const { mtime } of await world.find("harbour")) expect(mtime).toMatch(/^\d{4}-\d\d-\d\dT/);
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
+  await waitUntilFound(harness, "harbour", ["Far", "Early"]);
+  for (const { mtime } of await harness.find("harbour")) expect(mtime).toMatch(/^\d{4}-\d\d-\d\dT/);
 });
 
-it("keeps up with a burst of changes in a source of many files", async () => {
+it("keeps up with a burst of changes in a source with many files", async () => {
   const folder = temporaryFolder();
   const names = Array.from({ length: 3_000 }, (_, at) => `${at % 40}/${at}.txt`);
   writeFiles(folder, Object.fromEntries(names.map((name) => [name, `file ${name}`])));
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
   const began = performance.now();
   for (const name of names.slice(0, 2_000)) writeFileSync(join(folder, name), "changed harbour");
   writeFileSync(join(folder, "39/2999.txt"), "zebra");
-  await waitUntilFound(world, "zebra", ["2999"]);
-  // Asking the index for all files at each change took a minute.
+  await waitUntilFound(harness, "zebra", ["2999"]);
+  // Querying the index for all files at each change took a minute.
   expect(performance.now() - began).toBeLessThan(UNBOUNDED_AFTER_MS);
 }, 60_000);
 
 const marked = (canary: string) =>
   Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`m${at}.txt`, `${canary} flour oven`]));
 
-it("forgets the words of files that went, and of sources that were taken out, while nobody looked", async () => {
+it("forgets the words of files and sources that were removed while it was not running", async () => {
   const [folder, other, dir] = [temporaryFolder(), temporaryFolder(), temporaryFolder()];
   const topics = [
     "boat ship harbour sail quay",

@@ -13,10 +13,10 @@ function descriptors(): number {
   return readdirSync("/proc/self/fd").length;
 }
 
-test("1,000 streams that are given up leave no descriptor, timer or listener", async () => {
+test("1,000 cancelled streams leave no descriptor, timer or listener", async () => {
   const clock = new CountingClock();
-  await using world = await startInferenceHttp({ clock });
-  world.service.script = async function* (_request, signal) {
+  await using harness = await startInferenceHttp({ clock });
+  harness.service.script = async function* (_request, signal) {
     yield accepted;
     yield { type: "text", choice: 0, text: "one" };
     await forever(signal);
@@ -24,27 +24,27 @@ test("1,000 streams that are given up leave no descriptor, timer or listener", a
   const body = JSON.stringify({ messages: [{ role: "user", content: "hi" }], stream: true });
   const round = async (count: number, leave: (client: RawClient) => void) => {
     const clients = Array.from({ length: count }, () =>
-      new RawClient(world.port).write(rawPost("/v1/chat/completions", body)),
+      new RawClient(harness.port).write(rawPost("/v1/chat/completions", body)),
     );
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(count);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(count);
     for (const client of clients) leave(client);
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
   };
 
   await round(10, (client) => client.socket.destroy());
-  await expect.poll(() => world.server.server.listenerCount("close"), SHORT_WAIT).toBeLessThan(5);
+  await expect.poll(() => harness.server.server.listenerCount("close"), SHORT_WAIT).toBeLessThan(5);
   const before = descriptors();
   for (let batch = 0; batch < 5; batch += 1) {
     await round(100, (client) => client.socket.destroy());
     await round(100, (client) => client.socket.resetAndDestroy());
   }
-  expect(world.service.aborted).toBe(1_010);
+  expect(harness.service.aborted).toBe(1_010);
   await expect.poll(descriptors, SHORT_WAIT).toBeLessThanOrEqual(before);
   expect(clock.pending).toBe(0);
-  expect(await world.metrics.metrics()).toMatch(/connections_open 0\n[^]*requests_underway 0\n/);
-  // On one connection that stays, as the openai client keeps it, nothing piles up either.
-  using client = new RawClient(world.port);
-  world.service.script = function* () {
+  expect(await harness.metrics.metrics()).toMatch(/connections_open 0\n[^]*requests_underway 0\n/);
+  // A single connection that is kept, as the openai client does, accumulates nothing either.
+  using client = new RawClient(harness.port);
+  harness.service.script = function* () {
     yield accepted;
     yield { type: "end", choice: 0, reason: "stop", completionTokens: 0 };
   };
@@ -54,7 +54,7 @@ test("1,000 streams that are given up leave no descriptor, timer or listener", a
   }
   expect(clock.pending).toBe(0);
   const sockets = await new Promise<number>((resolve) => {
-    world.server.server.getConnections((_error, open) => resolve(open));
+    harness.server.server.getConnections((_error, open) => resolve(open));
   });
   expect(sockets).toBe(1);
 });

@@ -8,11 +8,11 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted, forever, Gate, says, started } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await startInferenceHttp({ limits: { openAfterMs: 30, heartbeatMs: 30 } });
+  harness = await startInferenceHttp({ limits: { openAfterMs: 30, heartbeatMs: 30 } });
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const messages = [{ role: "user" as const, content: "hi" }];
 
@@ -25,7 +25,7 @@ interface Chunk {
 }
 
 async function chunksOf(body: object): Promise<Chunk[]> {
-  const response = await world.post("/v1/chat/completions", { messages, stream: true, ...body });
+  const response = await harness.post("/v1/chat/completions", { messages, stream: true, ...body });
   expect(response.status).toBe(200);
   expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
   const data = readDataLines(await response.text());
@@ -34,7 +34,7 @@ async function chunksOf(body: object): Promise<Chunk[]> {
 }
 
 describe("a streamed chat", () => {
-  test("is a role preamble, the text, the reason for its end, and [DONE]", async () => {
+  test("consists of a chunk with the role, the text, the finish reason, and [DONE]", async () => {
     const chunks = await chunksOf({});
     expect(chunks.map((chunk) => chunk.choices)).toEqual(
       [
@@ -53,7 +53,7 @@ describe("a streamed chat", () => {
     expect(chunks.every((chunk) => !("usage" in chunk))).toBe(true);
   });
 
-  test("tells usage in a chunk of its own, with choices that are an empty array", async () => {
+  test("has its usage in a separate chunk with an empty choices array", async () => {
     const chunks = await chunksOf({ stream_options: { include_usage: true } });
     expect(chunks.slice(0, -1).map((chunk) => chunk.usage)).toEqual([null, null, null, null, null]);
     expect(chunks.at(-1)).toMatchObject({
@@ -67,10 +67,10 @@ describe("a streamed chat", () => {
     });
   });
 
-  test("is read by the openai client as it was said, characters of all sizes included", async () => {
+  test("is read by the openai client unchanged, with characters of all sizes", async () => {
     const words = ['"quoted"', "\n\n", "data: [DONE]", "ümläut 🦜", "\u2028", "</s>"];
-    world.service.script = (request) => says(request, words, "length");
-    const stream = await world.openai.chat.completions.create({
+    harness.service.script = (request) => says(request, words, "length");
+    const stream = await harness.openai.chat.completions.create({
       model: "tiny",
       messages,
       stream: true,
@@ -87,7 +87,7 @@ describe("a streamed chat", () => {
     expect([text, reason, usage]).toEqual([words.join(""), "length", 11]);
   });
 
-  test("has a preamble for each of n choices", async () => {
+  test("has a chunk with the role for each of n choices", async () => {
     const chunks = await chunksOf({ n: 3 });
     const roles = chunks.slice(0, 3).flatMap((chunk) => chunk.choices);
     expect(roles).toMatchObject(
@@ -95,7 +95,7 @@ describe("a streamed chat", () => {
     );
   });
 
-  test("tells logprobs with the text that they are of; what is impossible is a number", async () => {
+  test("has logprobs with their text, and represents minus infinity as a number", async () => {
     const chunks = await chunksOf({ logprobs: true, top_logprobs: 2 });
     expect(chunks[1]?.choices).toMatchObject([
       {
@@ -114,8 +114,8 @@ describe("a streamed chat", () => {
     ]);
   });
 
-  test("tells tool calls in pieces that the openai client puts together", async () => {
-    world.service.script = function* () {
+  test("has tool calls in pieces that the openai client joins", async () => {
+    harness.service.script = function* () {
       yield accepted;
       yield started();
       yield { type: "reasoning", choice: 0, text: "which?" };
@@ -128,7 +128,7 @@ describe("a streamed chat", () => {
     const tools = [
       { type: "function" as const, function: { name: "weather", parameters: { type: "object" } } },
     ];
-    const runner = world.openai.chat.completions.stream({ model: "tiny", messages, tools });
+    const runner = harness.openai.chat.completions.stream({ model: "tiny", messages, tools });
     const completion = await runner.finalChatCompletion();
     expect(completion.choices[0]).toMatchObject({
       finish_reason: "tool_calls",
@@ -163,12 +163,12 @@ describe("a streamed chat", () => {
 });
 
 describe("an error of a stream", () => {
-  test("before the first piece is a status", async () => {
+  test("before the first delta is an HTTP status", async () => {
     // oxlint-disable-next-line require-yield
-    world.service.script = function* () {
+    harness.service.script = function* () {
       throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
     };
-    const response = await world.post("/v1/chat/completions", { messages, stream: true });
+    const response = await harness.post("/v1/chat/completions", { messages, stream: true });
     expect(response.status).toBe(503);
     expect(response.headers.get("x-should-retry")).toBe("false");
     expect(await response.json()).toEqual({
@@ -181,27 +181,27 @@ describe("an error of a stream", () => {
     });
   });
 
-  test("after the request was accepted is a status still, while nothing was sent", async () => {
-    world.service.script = function* () {
+  test("after acceptance is still an HTTP status if nothing was sent", async () => {
+    harness.service.script = function* () {
       yield accepted;
       throw new AssistantError("context_length_exceeded", "9 tokens are more than 8", {
         param: "prompts[0]",
       });
     };
-    const response = await world.post("/v1/chat/completions", { messages, stream: true });
+    const response = await harness.post("/v1/chat/completions", { messages, stream: true });
     expect([response.status, await response.json()]).toMatchObject([
       400,
       { error: { param: "messages" } },
     ]);
   });
 
-  test("in the middle is an event, and the end; the openai client throws it", async () => {
-    world.service.script = function* () {
+  test("midway is the last event, which the openai client throws", async () => {
+    harness.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
       throw new AssistantError("engine_failed", "the engine ended");
     };
-    const raw = await world.post("/v1/chat/completions", { messages, stream: true });
+    const raw = await harness.post("/v1/chat/completions", { messages, stream: true });
     const data = readDataLines(await raw.text());
     expect(JSON.parse(data.at(-1) ?? "")).toEqual({
       error: {
@@ -212,7 +212,7 @@ describe("an error of a stream", () => {
       },
     });
     expect(data).not.toContain("[DONE]");
-    const stream = await world.openai.chat.completions.create({
+    const stream = await harness.openai.chat.completions.create({
       messages,
       model: "tiny",
       stream: true,
@@ -224,13 +224,13 @@ describe("an error of a stream", () => {
     expect(seen.join("")).toBe("Hel");
   });
 
-  test("that nobody expected says nothing of itself", async () => {
-    world.service.script = function* () {
+  test("that is unexpected reveals no details", async () => {
+    harness.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
       throw new Error("secret /path");
     };
-    const raw = await world.post("/v1/chat/completions", { messages, stream: true });
+    const raw = await harness.post("/v1/chat/completions", { messages, stream: true });
     const last = readDataLines(await raw.text()).at(-1) ?? "";
     expect(JSON.parse(last)).toMatchObject({ error: { code: "internal" } });
     expect(last).not.toContain("secret");
@@ -238,15 +238,15 @@ describe("an error of a stream", () => {
 });
 
 describe("a stream that waits", () => {
-  test("is open, and hears a comment now and then, which the openai client passes over", async () => {
+  test("opens and sends comments, which the openai client ignores", async () => {
     const gate = new Gate();
-    world.service.script = async function* (request) {
+    harness.service.script = async function* (request) {
       yield accepted;
       await gate.opened;
       yield* [...says(request, ["late"])].slice(1);
     };
-    const stream = world.openai.chat.completions.stream({ messages, model: "tiny" });
-    const raw = await world.post("/v1/chat/completions", { messages, stream: true });
+    const stream = harness.openai.chat.completions.stream({ messages, model: "tiny" });
+    const raw = await harness.post("/v1/chat/completions", { messages, stream: true });
     const reader = raw.body?.pipeThrough(new TextDecoderStream()).getReader();
     let seen = "";
     while (!/: waiting\n\n[^]*: waiting\n\n/.test(seen))
@@ -259,30 +259,30 @@ describe("a stream that waits", () => {
     expect(await stream.finalContent()).toBe("late");
   });
 
-  test("a refusal that takes longer than the wait is a status", async () => {
+  test("is refused with an HTTP status even after the wait", async () => {
     // oxlint-disable-next-line require-yield
-    world.service.script = async function* () {
-      // Longer than a stream that was accepted would be kept without an answer.
+    harness.service.script = async function* () {
+      // Longer than an accepted stream would stay without headers.
       await new Promise((resolve) => setTimeout(resolve, 60));
       throw new AssistantError("queue_full", "there are 64 before you", { retryAfterSeconds: 3 });
     };
-    const response = await world.post("/v1/chat/completions", { messages, stream: true });
+    const response = await harness.post("/v1/chat/completions", { messages, stream: true });
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "3"]);
   });
 
   test("ends with an error when the server closes, streamed or not", async () => {
-    world.service.script = async function* (_request, signal) {
+    harness.service.script = async function* (_request, signal) {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
       await forever(signal);
     };
-    const streamed = await world.post("/v1/chat/completions", { messages, stream: true });
-    const whole = world.post("/v1/chat/completions", { messages });
-    await expect.poll(() => world.service.pulled, SHORT_WAIT).toBe(4);
-    await world.server.close();
+    const streamed = await harness.post("/v1/chat/completions", { messages, stream: true });
+    const whole = harness.post("/v1/chat/completions", { messages });
+    await expect.poll(() => harness.service.pulled, SHORT_WAIT).toBe(4);
+    await harness.server.close();
     expect(readDataLines(await streamed.text()).at(-1)).toContain('"code":"shutting_down"');
     expect((await whole).status).toBe(503);
     expect(await (await whole).json()).toMatchObject({ error: { code: "shutting_down" } });
-    expect(world.service.running).toBe(0);
+    expect(harness.service.running).toBe(0);
   });
 });

@@ -6,17 +6,17 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted, says, started } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await startInferenceHttp();
+  harness = await startInferenceHttp();
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const messages = [{ role: "user" as const, content: "hi" }];
 
-describe("a chat in one piece", () => {
-  test("has what the contract says", async () => {
-    const response = await world.post("/v1/chat/completions", { messages });
+describe("a chat as one document", () => {
+  test("has the documented members", async () => {
+    const response = await harness.post("/v1/chat/completions", { messages });
     expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
     expect(await response.json()).toEqual({
       id: expect.stringMatching(/^chatcmpl-/),
@@ -41,8 +41,8 @@ describe("a chat in one piece", () => {
     });
   });
 
-  test("passes on all that the openai client sends", async () => {
-    await world.openai.chat.completions.create({
+  test("passes on all parameters of the openai client", async () => {
+    await harness.openai.chat.completions.create({
       model: "default",
       messages: [
         { role: "developer", content: "be brief" },
@@ -86,7 +86,7 @@ describe("a chat in one piece", () => {
       parallel_tool_calls: false,
       reasoning_effort: "low",
     });
-    expect(world.service.requests).toEqual([
+    expect(harness.service.requests).toEqual([
       {
         model: "default",
         prompts: [
@@ -128,8 +128,8 @@ describe("a chat in one piece", () => {
     ]);
   });
 
-  test("passes on what other clients send, and takes null for absent", async () => {
-    const response = await world.post("/v1/chat/completions", {
+  test("passes on the parameters of other clients, and treats null as absent", async () => {
+    const response = await harness.post("/v1/chat/completions", {
       messages,
       model: null,
       tools: null,
@@ -145,7 +145,7 @@ describe("a chat in one piece", () => {
       response_format: { type: "json_object" },
     });
     expect(response.status).toBe(200);
-    expect(world.service.requests[0]).toMatchObject({
+    expect(harness.service.requests[0]).toMatchObject({
       model: undefined,
       prompts: [{ tools: [], variables: { style: "plain", enable_thinking: false } }],
       sampling: { topK: 0, minP: 0.1, repeatPenalty: 1.1, logprobs: undefined },
@@ -158,8 +158,8 @@ describe("a chat in one piece", () => {
     });
   });
 
-  test("tells tool calls, reasoning and logprobs", async () => {
-    world.service.script = function* () {
+  test("has tool calls, reasoning and logprobs", async () => {
+    harness.service.script = function* () {
       yield accepted;
       yield started();
       yield { type: "reasoning", choice: 0, text: "hm" };
@@ -175,7 +175,7 @@ describe("a chat in one piece", () => {
         reasoningTokens: 4,
       };
     };
-    const { choices, usage } = await world.openai.chat.completions.create({
+    const { choices, usage } = await harness.openai.chat.completions.create({
       model: "tiny",
       messages,
     });
@@ -191,8 +191,8 @@ describe("a chat in one piece", () => {
       },
     });
     expect(usage?.completion_tokens_details?.reasoning_tokens).toBe(4);
-    world.service.script = (request) => says(request, ["é"], "length");
-    const second = await world.openai.chat.completions.create({
+    harness.service.script = (request) => says(request, ["é"], "length");
+    const second = await harness.openai.chat.completions.create({
       model: "tiny",
       messages,
       logprobs: true,
@@ -203,8 +203,8 @@ describe("a chat in one piece", () => {
     });
   });
 
-  test("keeps the choices of n apart, in whatever order they come", async () => {
-    world.service.script = function* () {
+  test("keeps n choices apart, whatever their order", async () => {
+    harness.service.script = function* () {
       yield accepted;
       yield started();
       for (const text of ["a", "b"]) {
@@ -213,7 +213,7 @@ describe("a chat in one piece", () => {
       for (const choice of [1, 0])
         yield { type: "end", choice, reason: "stop", completionTokens: 2 };
     };
-    const { choices, usage } = await world.openai.chat.completions.create({
+    const { choices, usage } = await harness.openai.chat.completions.create({
       model: "tiny",
       messages,
       n: 2,
@@ -226,9 +226,9 @@ describe("a chat in one piece", () => {
   });
 });
 
-describe("what is not honoured", () => {
-  test("is accepted in silence where it changes nothing", async () => {
-    const response = await world.post("/v1/chat/completions", {
+describe("an unsupported parameter", () => {
+  test("is accepted silently if it has no effect", async () => {
+    const response = await harness.post("/v1/chat/completions", {
       messages,
       user: "ann",
       metadata: { a: "b" },
@@ -243,8 +243,8 @@ describe("what is not honoured", () => {
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
   });
 
-  test("is named in a header where nobody knows it", async () => {
-    const response = await world.post("/v1/chat/completions", {
+  test("is named in a header if it is unknown", async () => {
+    const response = await harness.post("/v1/chat/completions", {
       messages: [{ ...messages[0], mood: 3 }],
       colour: "red",
       "ünknown\r\nset-cookie: a": 1,
@@ -278,13 +278,13 @@ describe("what is not honoured", () => {
       },
       "messages[0].content[0].type",
     ],
-  ])("is refused by name where it would change the answer: %j", async (body, param) => {
-    const response = await world.post("/v1/chat/completions", { messages, ...body });
+  ])("is refused by name if it would change the answer: %j", async (body, param) => {
+    const response = await harness.post("/v1/chat/completions", { messages, ...body });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({
       error: { type: "invalid_request_error", code: "unsupported_parameter", param },
     });
-    expect(world.service.requests).toEqual([]);
+    expect(harness.service.requests).toEqual([]);
   });
 });
 
@@ -312,12 +312,12 @@ test.each<[object, string | null, string]>([
   [{ temperature: "hot" }, "temperature", "temperature has to be a number, and is a string"],
   [{ max_tokens: 0 }, "max_tokens", "max_tokens has to be 1 or more"],
   [{ max_tokens: 1.5 }, "max_tokens", "max_tokens has to be an integer, and is 1.5"],
-  [{ max_tokens: 1, max_completion_tokens: 2 }, "max_completion_tokens", "send one of them"],
+  [{ max_tokens: 1, max_completion_tokens: 2 }, "max_completion_tokens", "send only one of them"],
   [{ n: 9 }, "n", "n has to be <= 8, and is 9"],
   [{ stop: ["a", "b", "c", "d", "e"] }, "stop", "stop may have at most 4 texts"],
   [{ stop: ["a", ""] }, "stop[1]", "stop[1] is empty"],
   [{ stop: 7 }, "stop", "stop has to be a string or an array of strings, and is a number"],
-  [{ logit_bias: { the: 1 } }, "logit_bias", "ids of tokens"],
+  [{ logit_bias: { the: 1 } }, "logit_bias", "token ids"],
   [{ logit_bias: { "5": 101 } }, "logit_bias[5]", "has to be <= 100"],
   [{ top_logprobs: 2 }, "top_logprobs", "top_logprobs needs logprobs: true"],
   [{ svc_priority: "high" }, "svc_priority", 'has to be one of "interactive", "background"'],
@@ -343,7 +343,7 @@ test.each<[object, string | null, string]>([
   [
     { response_format: { type: "json_schema", schema: {}, json_schema: { schema: {} } } },
     "response_format.schema",
-    "one too many",
+    "send only one of them",
   ],
   [{ tools: [{ type: "web" }] }, "tools[0].type", 'has to be "function"'],
   [{ tools: [tool("a b")] }, "tools[0].function.name", "has to match"],
@@ -353,17 +353,21 @@ test.each<[object, string | null, string]>([
     "tools[0].function.parameters",
     "has to be a JSON Schema of an object",
   ],
-  [{ tool_choice: "required" }, "tool_choice", "there are no tools"],
+  [{ tool_choice: "required" }, "tool_choice", "the request has no tools"],
   [{ tools: [tool("a")], tool_choice: "b" }, "tool_choice", 'has to be "none", "auto"'],
   [
     { tools: [tool("a")], tool_choice: { type: "function", function: { name: "b" } } },
     "tool_choice.function.name",
     "is not the name of one of the tools",
   ],
-  [{ chat_template_kwargs: { messages: [] } }, "chat_template_kwargs.messages", "is given"],
-  [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send one of them"],
+  [
+    { chat_template_kwargs: { messages: [] } },
+    "chat_template_kwargs.messages",
+    "is set by the request",
+  ],
+  [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send only one of them"],
 ])("%j is refused", async (body, param, message) => {
-  const response = await world.post("/v1/chat/completions", { messages, ...body });
+  const response = await harness.post("/v1/chat/completions", { messages, ...body });
   expect(response.status).toBe(400);
   expect(await response.json()).toMatchObject({
     error: {
@@ -385,12 +389,12 @@ test.each<[AssistantErrorCode, number, string | null]>([
   ["invalid_output", 500, "false"],
   ["engine_failed", 500, null],
   ["ledger_unavailable", 503, "false"],
-])("%s of the service is %i", async (code, status, shouldRetry) => {
+])("the service's error %s has status %i", async (code, status, shouldRetry) => {
   // oxlint-disable-next-line require-yield
-  world.service.script = function* () {
+  harness.service.script = function* () {
     throw new AssistantError(code, "this and that", { param: "guide.schema" });
   };
-  const response = await world.post("/v1/chat/completions", { messages });
+  const response = await harness.post("/v1/chat/completions", { messages });
   expect([response.status, response.headers.get("x-should-retry")]).toEqual([status, shouldRetry]);
   expect(response.headers.get("retry-after")).toBe(code === "queue_full" ? "1" : null);
   expect(await response.json()).toMatchObject({
@@ -398,14 +402,17 @@ test.each<[AssistantErrorCode, number, string | null]>([
   });
 });
 
-test("the openai client does not repeat what the ledger refused", async () => {
+test("the openai client does not repeat a request that the ledger refused", async () => {
   let count = 0;
   // oxlint-disable-next-line require-yield
-  world.service.script = function* () {
+  harness.service.script = function* () {
     count += 1;
     throw new AssistantError("ledger_unavailable", "the disk is full");
   };
-  const call = world.openai.chat.completions.create({ model: "tiny", messages }, { maxRetries: 3 });
+  const call = harness.openai.chat.completions.create(
+    { model: "tiny", messages },
+    { maxRetries: 3 },
+  );
   await expect(call).rejects.toMatchObject({ status: 503, code: "ledger_unavailable" });
   expect(count).toBe(1);
 });

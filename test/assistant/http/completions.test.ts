@@ -6,14 +6,14 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { says, textOfPrompt } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await startInferenceHttp();
+  harness = await startInferenceHttp();
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
-test("a completion of one text", async () => {
-  const answer = await world.openai.completions.create({
+test("completes one text", async () => {
+  const answer = await harness.openai.completions.create({
     model: "tiny",
     prompt: "Once",
     max_tokens: 9,
@@ -25,20 +25,20 @@ test("a completion of one text", async () => {
     choices: [{ text: "Hello there", index: 0, logprobs: null, finish_reason: "stop" }],
     usage: { prompt_tokens: 5, completion_tokens: 3, total_tokens: 8 },
   });
-  expect(world.service.requests[0]).toMatchObject({
+  expect(harness.service.requests[0]).toMatchObject({
     prompts: [{ kind: "text", text: "Once" }],
     maxTokens: 9,
     toolChoice: { kind: "none" },
   });
 });
 
-test("several prompts have their choices one after the other", async () => {
-  world.service.script = (request) =>
+test("returns the choices of several prompts one after the other", async () => {
+  harness.service.script = (request) =>
     says(
       request,
       request.prompts.map((p) => textOfPrompt(p)),
     );
-  const answer = await world.openai.completions.create({
+  const answer = await harness.openai.completions.create({
     model: "tiny",
     prompt: ["a", "b"],
     n: 2,
@@ -54,14 +54,14 @@ test("several prompts have their choices one after the other", async () => {
   expect(answer.usage?.prompt_tokens).toBe(10);
 });
 
-test("prompts may be ids of tokens", async () => {
+test("accepts token ids as prompts", async () => {
   for (const prompt of [
     [1, 2, 3],
     [[1, 2], [3]],
   ]) {
-    await world.openai.completions.create({ model: "tiny", prompt });
+    await harness.openai.completions.create({ model: "tiny", prompt });
   }
-  expect(world.service.requests.map(({ prompts }) => prompts)).toEqual([
+  expect(harness.service.requests.map(({ prompts }) => prompts)).toEqual([
     [{ kind: "tokens", tokens: [1, 2, 3] }],
     [
       { kind: "tokens", tokens: [1, 2] },
@@ -70,8 +70,8 @@ test("prompts may be ids of tokens", async () => {
   ]);
 });
 
-test("a stream has the texts, the reason, the usage and [DONE]", async () => {
-  const stream = await world.openai.completions.create({
+test("streams the text, the finish reason, the usage and [DONE]", async () => {
+  const stream = await harness.openai.completions.create({
     model: "tiny",
     prompt: "Once",
     echo: true,
@@ -92,11 +92,11 @@ test("a stream has the texts, the reason, the usage and [DONE]", async () => {
       [undefined, undefined, 8],
     ].map((row) => ["text_completion", ...row]),
   );
-  const raw = await world.post("/v1/completions", { prompt: "x", stream: true });
+  const raw = await harness.post("/v1/completions", { prompt: "x", stream: true });
   expect(readDataLines(await raw.text()).at(-1)).toBe("[DONE]");
 });
 
-test("logprobs say where each token stands, streamed or not", async () => {
+test("has each token's offset in logprobs, streamed or not", async () => {
   const options = { model: "tiny", prompt: "x", logprobs: 1 };
   const logprobs = {
     tokens: ["Hello", " ", "there"],
@@ -104,10 +104,10 @@ test("logprobs say where each token stands, streamed or not", async () => {
     top_logprobs: [{ Hello: -0.5 }, { " ": -0.5 }, { there: -0.5 }],
     text_offset: [0, 5, 6],
   };
-  const whole = await world.openai.completions.create(options);
+  const whole = await harness.openai.completions.create(options);
   expect(whole.choices[0]?.logprobs).toEqual(logprobs);
   const offsets: unknown[] = [];
-  for await (const { choices } of await world.openai.completions.create({
+  for await (const { choices } of await harness.openai.completions.create({
     ...options,
     stream: true,
   })) {
@@ -133,6 +133,6 @@ test.each<[object, string, string]>([
   [{ messages: [] }, "messages", "unsupported_parameter"],
   [{ tools: [{}] }, "tools", "unsupported_parameter"],
 ])("%j is refused", async (body, param, code) => {
-  const response = await world.post("/v1/completions", { prompt: "x", ...body });
+  const response = await harness.post("/v1/completions", { prompt: "x", ...body });
   expect([response.status, await response.json()]).toMatchObject([400, { error: { param, code } }]);
 });

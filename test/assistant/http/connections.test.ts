@@ -10,13 +10,13 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted, forever, Gate, says } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 let clock: CountingClock;
 beforeEach(async () => {
   clock = new CountingClock();
-  world = await startInferenceHttp({ clock });
+  harness = await startInferenceHttp({ clock });
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const path = "/v1/chat/completions";
 const ask = JSON.stringify({ messages: [{ role: "user", content: "hi" }] });
@@ -26,119 +26,119 @@ const get = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 describe("a client that closes its sending half", () => {
   test.each([
     ["at once", false],
-    ["while its answer is being made", true],
+    ["while its answer is being generated", true],
   ])("%s gets its answer, streamed or not", async (_, isLate) => {
     const gates = [new Gate(), new Gate()];
-    world.service.script = async function* (request) {
+    harness.service.script = async function* (request) {
       yield accepted;
       await gates[request.isStreamed ? 1 : 0]?.opened;
       yield* [...says(request, ["late"])].slice(1);
     };
-    using whole = new RawClient(world.port).write(rawPost(path, ask));
-    using streamed = new RawClient(world.port).write(rawPost(path, askStream));
-    if (isLate) await expect.poll(() => world.service.running, SHORT_WAIT).toBe(2);
+    using whole = new RawClient(harness.port).write(rawPost(path, ask));
+    using streamed = new RawClient(harness.port).write(rawPost(path, askStream));
+    if (isLate) await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(2);
     whole.socket.end();
     streamed.socket.end();
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(2);
-    // Some looks at the other end of the connection later, both are still there.
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(2);
+    // After a few checks of the other end, both are still there.
     const timers = clock.everSet;
     await expect.poll(() => clock.everSet, SHORT_WAIT).toBeGreaterThan(timers + 3);
-    expect([world.service.running, world.service.aborted]).toEqual([2, 0]);
+    expect([harness.service.running, harness.service.aborted]).toEqual([2, 0]);
     for (const gate of gates) gate.open();
     expect(await whole.all()).toContain('"content":"late"');
     expect(readDataLines(await streamed.all()).at(-1)).toBe("[DONE]");
   });
 
-  test("and then goes away altogether ends its request, though nothing is written", async () => {
-    world.service.script = async function* (_request, signal) {
+  test("and then disconnects ends its request, even if nothing is being written", async () => {
+    harness.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
     };
-    using client = new RawClient(world.port).write(rawPost(path, ask));
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
+    using client = new RawClient(harness.port).write(rawPost(path, ask));
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
     client.socket.end();
     const timers = clock.everSet;
     await expect.poll(() => clock.everSet, SHORT_WAIT).toBeGreaterThan(timers + 2);
-    expect(world.service.running).toBe(1);
+    expect(harness.service.running).toBe(1);
     client.socket.destroy();
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
   });
 });
 
-describe("a client that goes away", () => {
+describe("a client that disconnects", () => {
   test.each([
     ["a whole answer", ask],
     ["a stream", askStream],
-  ])("ends the work on %s, in the queue and in the middle", async (_, body) => {
+  ])("ends its work on %s, in the queue and midway", async (_, body) => {
     for (const events of [
       [],
       [accepted],
       [accepted, { type: "text", choice: 0, text: "a" }] as const,
     ]) {
-      world.service.script = async function* (_request, signal) {
+      harness.service.script = async function* (_request, signal) {
         yield* events;
         await forever(signal);
       };
-      const client = new RawClient(world.port).write(rawPost(path, body));
-      await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
+      const client = new RawClient(harness.port).write(rawPost(path, body));
+      await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
       client.socket.destroy();
-      await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
+      await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
     }
   });
 
-  test("is seen by an abort of the openai client too, and by the metrics", async () => {
-    world.service.script = async function* (_request, signal) {
+  test("includes an abort of the openai client, and is counted in the metrics", async () => {
+    harness.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
     };
     const leaving = new AbortController();
-    const call = world.openai.chat.completions.create(
+    const call = harness.openai.chat.completions.create(
       { model: "tiny", messages: [{ role: "user", content: "hi" }] },
       { signal: leaving.signal },
     );
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
     leaving.abort();
     await expect(call).rejects.toThrow("aborted");
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
     await expect
-      .poll(() => world.metrics.metrics(), SHORT_WAIT)
+      .poll(() => harness.metrics.metrics(), SHORT_WAIT)
       .toMatch(/requests_total\{method="POST",route="\/v1\/chat\/completions",status="gone"\} 1/);
   });
 });
 
 describe("a slow reader", () => {
-  test("stops the pull of its events, and gets all of them when it reads on", async () => {
+  test("stops the pull of events, and gets all of them when it continues", async () => {
     const word = "x".repeat(4_000);
     const count = 4_000;
-    world.service.script = async function* () {
+    harness.service.script = async function* () {
       yield accepted;
       for (let at = 0; at < count; at += 1) yield { type: "text", choice: 0, text: word };
       yield { type: "end", choice: 0, reason: "stop", completionTokens: count };
     };
-    using client = new RawClient(world.port);
+    using client = new RawClient(harness.port);
     client.socket.pause();
     client.write(rawPost(path, askStream, { connection: "close" }));
     let before = -1;
     await expect
       .poll(
         () => {
-          const isStill = world.service.pulled > 0 && world.service.pulled === before;
-          before = world.service.pulled;
+          const isStill = harness.service.pulled > 0 && harness.service.pulled === before;
+          before = harness.service.pulled;
           return isStill;
         },
         { ...SHORT_WAIT, interval: 200 },
       )
       .toBe(true);
-    expect(world.service.pulled).toBeLessThan(count);
-    // Others do not notice.
-    expect((await fetch(`${world.url}/health`)).status).toBe(200);
+    expect(harness.service.pulled).toBeLessThan(count);
+    // Other clients are not affected.
+    expect((await fetch(`${harness.url}/health`)).status).toBe(200);
     client.socket.resume();
     const all = readDataLines((await client.all(60_000)).replaceAll(/\r\n[0-9a-f]+\r\n/g, ""));
     expect(all.at(-1)).toBe("[DONE]");
-    expect(world.service.pulled).toBe(count + 2);
+    expect(harness.service.pulled).toBe(count + 2);
   });
 
-  test("that never reads on is cut off", async () => {
+  test("that never continues is disconnected", async () => {
     await using strict = await startInferenceHttp({ limits: { stalledMs: 50 } });
     const count = 5_000;
     strict.service.script = async function* () {
@@ -157,8 +157,8 @@ describe("a slow reader", () => {
 });
 
 describe("a connection", () => {
-  test("serves on after a stream", async () => {
-    using client = new RawClient(world.port).write(rawPost(path, askStream));
+  test("can be used again after a stream", async () => {
+    using client = new RawClient(harness.port).write(rawPost(path, askStream));
     await client.until((text) => text.endsWith("0\r\n\r\n"));
     client.write(rawPost(path, ask));
     await client.until((text) => text.includes('"chat.completion"'));
@@ -167,30 +167,30 @@ describe("a connection", () => {
     expect(all.split("HTTP/1.1 200 OK")).toHaveLength(4);
   });
 
-  test("serves on after a stream that ended with an error", async () => {
-    world.service.script = function* () {
+  test("can be used again after a stream that ended with an error", async () => {
+    harness.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "a" };
       throw new Error("broken");
     };
-    using client = new RawClient(world.port).write(rawPost(path, askStream));
+    using client = new RawClient(harness.port).write(rawPost(path, askStream));
     await client.until((text) => text.endsWith("0\r\n\r\n"));
     client.write(get);
     const all = await client.until((text) => text.includes('"ledger":"ok"}'));
     expect(all.split("HTTP/1.1 200 OK")).toHaveLength(3);
   });
 
-  test("answers pipelined requests in their order, whichever is done first", async () => {
+  test("answers pipelined requests in order, whichever is finished first", async () => {
     const gate = new Gate();
-    world.service.script = async function* (request) {
+    harness.service.script = async function* (request) {
       yield accepted;
       if (request.isStreamed) await gate.opened;
       yield* [...says(request, [request.isStreamed ? "first" : "second"])].slice(1);
     };
-    using client = new RawClient(world.port);
+    using client = new RawClient(harness.port);
     client.write(Buffer.concat([rawPost(path, askStream), rawPost(path, ask), Buffer.from(get)]));
-    await expect.poll(() => world.service.requests.length, SHORT_WAIT).toBe(2);
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
+    await expect.poll(() => harness.service.requests.length, SHORT_WAIT).toBe(2);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
     gate.open();
     const text = await client.until((all) => all.includes('"engine"'));
     const places = ['"first"', "[DONE]", '"second"', '"engine"'].map((part) => text.indexOf(part));
@@ -198,20 +198,20 @@ describe("a connection", () => {
     expect(places[0]).toBeGreaterThan(0);
   });
 
-  test("whose client goes away ends all that was pipelined on it", async () => {
-    world.service.script = async function* (_request, signal) {
+  test("whose client disconnects ends all its pipelined requests", async () => {
+    harness.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
     };
-    const client = new RawClient(world.port);
+    const client = new RawClient(harness.port);
     for (let count = 0; count < 20; count += 1) client.write(rawPost(path, askStream));
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(20);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(20);
     client.socket.destroy();
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
   });
 
-  test("may send its body in chunks, byte by byte", async () => {
-    using client = new RawClient(world.port);
+  test("accepts a body in chunks, byte by byte", async () => {
+    using client = new RawClient(harness.port);
     client.write(
       `POST ${path} HTTP/1.1\r\nhost: [::1]:7777\r\ncontent-type: application/json; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n`,
     );
@@ -220,11 +220,11 @@ describe("a connection", () => {
     }
     client.write("0\r\n\r\n");
     await client.until((text) => text.includes('"content":"Hello there"'));
-    expect(world.service.requests[0]?.prompts).toMatchObject([{ messages: [{ content: "hü" }] }]);
+    expect(harness.service.requests[0]?.prompts).toMatchObject([{ messages: [{ content: "hü" }] }]);
   });
 
-  test("is told to go on with a body that it announces", async () => {
-    using client = new RawClient(world.port);
+  test("answers an announced body with 100 Continue", async () => {
+    using client = new RawClient(harness.port);
     const [head = "", body = ""] = rawPost(path, ask, { expect: "100-continue" })
       .toString()
       .split("\r\n\r\n");
@@ -234,8 +234,8 @@ describe("a connection", () => {
     expect(await client.until((text) => text.endsWith("}"))).toContain('"content":"Hello there"');
   });
 
-  test("that sends something else than HTTP hears so, in the usual form", async () => {
-    using client = new RawClient(world.port).write("EHLO mail\r\n\r\n");
+  test("with invalid HTTP gets an error in the usual format", async () => {
+    using client = new RawClient(harness.port).write("EHLO mail\r\n\r\n");
     const text = await client.all();
     expect(text).toMatch(/^HTTP\/1\.1 400 /);
     expect(JSON.parse(text.split("\r\n\r\n")[1] ?? "")).toMatchObject({
@@ -243,7 +243,7 @@ describe("a connection", () => {
     });
   });
 
-  test("that sends its headers or its body too slowly is ended", async () => {
+  test("that sends its headers or body too slowly is closed", async () => {
     await using strict = await startInferenceHttp({ limits: { headersMs: 200, requestMs: 200 } });
     using headers = new RawClient(strict.port).write("POST /v1/completions HTTP/1.1\r\nhost: loc");
     using body = new RawClient(strict.port).write(rawPost(path, ask).subarray(0, -5));

@@ -14,7 +14,7 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted, forever, type Script } from "../../support/scripted-service.ts";
 
-/** Every address of 127.0.0.0/8 is this machine's: they stand for a bridge, containers and strangers. */
+/** All addresses of 127.0.0.0/8 belong to this machine: here they stand for a bridge, containers and strangers. */
 const BRIDGE = "127.0.0.2";
 const CONTAINER = "127.0.1.17";
 const STRANGER = "127.0.2.17";
@@ -25,32 +25,32 @@ const neverEnding: Script = async function* (_, signal) {
   await forever(signal);
 };
 
-let world: InferenceHttpHarness;
-let doors: ContainerListeners;
+let harness: InferenceHttpHarness;
+let listeners: ContainerListeners;
 let port: number;
-let door: ContainerListener;
+let listener: ContainerListener;
 beforeEach(async () => {
-  doors = new ContainerListeners({ logger: silentLogger });
-  world = await startInferenceHttp({ doors });
+  listeners = new ContainerListeners({ logger: silentLogger });
+  harness = await startInferenceHttp({ listeners });
   [port = 0] = await freePorts(1);
-  door = { address: BRIDGE, port, host: NAME, subnets: ["127.0.1.0/24"] };
+  listener = { address: BRIDGE, port, host: NAME, subnets: ["127.0.1.0/24"] };
 });
 afterEach(async () => {
-  await doors[Symbol.asyncDispose]();
-  await world[Symbol.asyncDispose]();
+  await listeners[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 
 interface Call {
   readonly from?: string;
   readonly to?: string;
   readonly port?: number;
-  /** Raw, so that there can be two. */
+  /** Written by hand, so that there can be two Host headers. */
   readonly headers?: readonly string[];
   readonly path?: string;
   readonly body?: unknown;
 }
 
-/** The status and the body; rejects where the connection ends without an answer. */
+/** Resolves to the status and the body; rejects if the connection ends without an answer. */
 function call(options: Call = {}): Promise<{ status: number | undefined; text: string }> {
   return new Promise((resolve, reject) => {
     const { body } = options;
@@ -80,9 +80,9 @@ function call(options: Call = {}): Promise<{ status: number | undefined; text: s
   });
 }
 
-describe("who comes in", () => {
-  test("a client of the door's networks is answered", async () => {
-    await doors.replace([door]);
+describe("access to a container listener", () => {
+  test("is granted to clients in its networks", async () => {
+    await listeners.replace([listener]);
     expect(await call()).toMatchObject({ status: 200 });
     const body = { messages: [{ role: "user", content: "hi" }] };
     const answer = await call({ path: "/v1/chat/completions", body });
@@ -90,50 +90,53 @@ describe("who comes in", () => {
     expect(JSON.parse(answer.text)).toMatchObject({ object: "chat.completion" });
   });
 
-  test.each([STRANGER, "127.0.0.1", BRIDGE])("%s is closed unread", async (from) => {
-    await doors.replace([door]);
-    await expect(call({ from })).rejects.toMatchObject({ code: "ECONNRESET" });
-    expect(world.service.requests).toEqual([]);
+  test.each([STRANGER, "127.0.0.1", BRIDGE])(
+    "is denied for %s, whose connection is closed unread",
+    async (from) => {
+      await listeners.replace([listener]);
+      await expect(call({ from })).rejects.toMatchObject({ code: "ECONNRESET" });
+      expect(harness.service.requests).toEqual([]);
+    },
+  );
+
+  test("is not possible before it is opened or after it is closed", async () => {
+    await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
+    await listeners.replace([listener]);
+    await listeners.replace([]);
+    await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
 
-  test("nobody does before a door is open, nor after it is closed", async () => {
-    await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
-    await doors.replace([door]);
-    await doors.replace([]);
-    await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
-  });
-
-  test("the door is at its own address only", async () => {
-    await doors.replace([door]);
+  test("is possible at its own address only", async () => {
+    await listeners.replace([listener]);
     for (const to of ["127.0.0.1", "127.0.0.3", CONTAINER])
       await expect(call({ to })).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
 });
 
-describe("the name that a client has to use", () => {
-  test.each([[NAME], [`${NAME}:7777`], ["Models.Berth.Internal"]])("%s will do", async (host) => {
-    await doors.replace([door]);
+describe("the Host header of a client", () => {
+  test.each([[NAME], [`${NAME}:7777`], ["Models.Berth.Internal"]])("may be %s", async (host) => {
+    await listeners.replace([listener]);
     expect((await call({ headers: ["host", host] })).status).toBe(200);
   });
 
   test.each([
     ["localhost", ["host", "localhost"]],
-    ["the door's address", ["host", BRIDGE]],
-    ["another name", ["host", `evil.${NAME}`]],
-    ["a name that begins so", ["host", `${NAME}.example.org`]],
+    ["the listener's address", ["host", BRIDGE]],
+    ["another host name", ["host", `evil.${NAME}`]],
+    ["a host name with the same prefix", ["host", `${NAME}.example.org`]],
     ["two", ["host", NAME, "host", NAME]],
     ["a page's origin", ["host", NAME, "origin", `http://${NAME}`]],
     ["a stranger's origin", ["host", NAME, "origin", "https://example.org"]],
-  ])("%s is refused", async (_, headers) => {
-    await doors.replace([door]);
+  ])("must not be %s", async (_, headers) => {
+    await listeners.replace([listener]);
     const { status, text } = await call({ headers });
-    // Two are none of HTTP, for Node already.
+    // Node itself refuses two Host headers.
     expect([400, 403]).toContain(status);
     expect(text).not.toContain('"status":"ok"');
   });
 
-  test("is told where it is another one", async () => {
-    await doors.replace([door]);
+  test("has the required name in the error", async () => {
+    await listeners.replace([listener]);
     const { text } = await call({ headers: ["host", "localhost"] });
     expect(JSON.parse(text)).toMatchObject({
       error: {
@@ -143,119 +146,125 @@ describe("the name that a client has to use", () => {
     });
   });
 
-  test("is none for the endpoint's own address", async () => {
-    await doors.replace([door]);
+  test("must not be the listener's name at the endpoint's own address", async () => {
+    await listeners.replace([listener]);
     expect((await call(own())).status).toBe(403);
     expect((await call({ ...own(), headers: ["host", "localhost"] })).status).toBe(200);
   });
 });
 
-const own = () => ({ to: "127.0.0.1", port: world.port, from: "127.0.0.1" });
-const ownDoor = (): ContainerListener => ({
+const own = () => ({ to: "127.0.0.1", port: harness.port, from: "127.0.0.1" });
+const ownListener = (): ContainerListener => ({
   address: "127.0.0.1",
-  port: world.port,
+  port: harness.port,
   host: NAME,
   subnets: ["127.0.0.0/24"],
 });
 
-describe("a door on the endpoint's own address", () => {
-  test("adds its name to those of loopback, until it is closed", async () => {
-    await doors.replace([ownDoor()]);
+describe("a listener on the endpoint's own address", () => {
+  test("adds its name to those of loopback until it is closed", async () => {
+    await listeners.replace([ownListener()]);
     expect((await call(own())).status).toBe(200);
     expect((await call({ ...own(), headers: ["host", "127.0.0.1"] })).status).toBe(200);
     expect((await call({ ...own(), headers: ["host", "example.org"] })).status).toBe(403);
-    const page = ["host", NAME, "origin", `http://${NAME}:${world.port}`];
+    const page = ["host", NAME, "origin", `http://${NAME}:${harness.port}`];
     expect((await call({ ...own(), headers: page })).status).toBe(403);
-    await doors.replace([]);
+    await listeners.replace([]);
     expect((await call(own())).status).toBe(403);
   });
 
-  test("is for the clients of its networks", async () => {
-    await doors.replace([ownDoor()]);
+  test("is open to the clients of its networks only", async () => {
+    await listeners.replace([ownListener()]);
     expect((await call({ ...own(), from: CONTAINER })).status).toBe(403);
   });
 });
 
-describe("an exchange of doors", () => {
-  test("leaves connections of clients that may stay, and ends the others", async () => {
-    world.service.script = neverEnding;
+describe("replacing the listeners", () => {
+  test("keeps connections of clients that are still allowed, and closes the others", async () => {
+    harness.service.script = neverEnding;
     const body = { messages: [{ role: "user", content: "hi" }], stream: true };
     const ended: string[] = [];
     const follow = (from: string) =>
       void call({ from, path: "/v1/chat/completions", body })
         .catch(() => {})
         .finally(() => ended.push(from));
-    await doors.replace([{ ...door, subnets: ["127.0.1.0/24", "127.0.3.0/24"] }]);
+    await listeners.replace([{ ...listener, subnets: ["127.0.1.0/24", "127.0.3.0/24"] }]);
     follow(CONTAINER);
     follow("127.0.3.1");
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(2);
-    await doors.replace([door]);
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(2);
+    await listeners.replace([listener]);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
     await expect.poll(() => ended, SHORT_WAIT).toEqual(["127.0.3.1"]);
-    await doors.replace([]);
+    await listeners.replace([]);
     await expect.poll(() => ended, SHORT_WAIT).toEqual(["127.0.3.1", CONTAINER]);
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
   });
 
-  test("with an address that is refused changes nothing", async () => {
-    await doors.replace([door]);
-    const wrong = { ...door, address: "0.0.0.0" };
-    await expect(doors.replace([wrong])).rejects.toMatchObject({ code: "invalid_request" });
-    await expect(doors.replace([{ ...door, subnets: ["0.0.0.0/0"] }])).rejects.toMatchObject({
+  test("changes nothing if an address is refused", async () => {
+    await listeners.replace([listener]);
+    const wrong = { ...listener, address: "0.0.0.0" };
+    await expect(listeners.replace([wrong])).rejects.toMatchObject({ code: "invalid_request" });
+    await expect(
+      listeners.replace([{ ...listener, subnets: ["0.0.0.0/0"] }]),
+    ).rejects.toMatchObject({
       code: "invalid_request",
     });
     expect((await call()).status).toBe(200);
     expect((await call({ from: STRANGER }).catch(() => undefined))?.status).toBeUndefined();
   });
 
-  test("with a port that is taken says so, and opens the others", async () => {
+  test("reports a port in use, and opens the other listeners", async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen({ host: "127.0.0.4", port }, resolve));
     try {
-      const taken = { ...door, address: "127.0.0.4" };
-      await expect(doors.replace([taken, door])).rejects.toMatchObject({
+      const taken = { ...listener, address: "127.0.0.4" };
+      await expect(listeners.replace([taken, listener])).rejects.toMatchObject({
         message: expect.stringContaining(`port ${port} of 127.0.0.4 is taken`),
       });
       expect((await call()).status).toBe(200);
     } finally {
       other.close();
     }
-    await doors.replace([{ ...door, address: "127.0.0.4" }]);
+    await listeners.replace([{ ...listener, address: "127.0.0.4" }]);
     expect((await call({ to: "127.0.0.4" })).status).toBe(200);
   });
 
-  test("is made one after the other", async () => {
-    await Promise.all([doors.replace([door]), doors.replace([]), doors.replace([door])]);
+  test("runs one replacement after the other", async () => {
+    await Promise.all([
+      listeners.replace([listener]),
+      listeners.replace([]),
+      listeners.replace([listener]),
+    ]);
     expect((await call()).status).toBe(200);
   });
 });
 
-describe("a client in a container that leaves", () => {
-  test.each([false, true])("ends what it asked for, streamed: %s", async (stream) => {
-    world.service.script = neverEnding;
-    await doors.replace([door]);
+describe("a client in a container that disconnects", () => {
+  test.each([false, true])("ends its request, streamed: %s", async (stream) => {
+    harness.service.script = neverEnding;
+    await listeners.replace([listener]);
     const socket = connect({ host: BRIDGE, port, localAddress: CONTAINER, allowHalfOpen: true });
     const body = JSON.stringify({ messages: [{ role: "user", content: "hi" }], stream });
     socket.on("error", () => {}).resume();
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: ${NAME}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
-    // As seen from here, a process that dies looks like this; its end is in a network of its own.
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
+    // From this end, a process that dies looks the same; its end is in another network namespace.
     socket.end();
-    await expect.poll(() => world.service.running, SHORT_WAIT).toBe(0);
+    await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
     socket.destroy();
   });
 });
 
-test("at the end of the endpoint what is under way by a door ends too", async () => {
-  world.service.script = neverEnding;
-  await doors.replace([door]);
+test("closing the endpoint ends requests of container listeners, too", async () => {
+  harness.service.script = neverEnding;
+  await listeners.replace([listener]);
   const body = { messages: [{ role: "user", content: "hi" }] };
   const answer = call({ path: "/v1/chat/completions", body });
-  await expect.poll(() => world.service.running, SHORT_WAIT).toBe(1);
-  await doors[Symbol.asyncDispose]();
+  await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
+  await listeners[Symbol.asyncDispose]();
   await expect(call()).rejects.toMatchObject({ code: "ECONNREFUSED" });
-  await world.server.close();
+  await harness.server.close();
   expect(JSON.parse((await answer).text)).toMatchObject({ error: { code: "shutting_down" } });
 });

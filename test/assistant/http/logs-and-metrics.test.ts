@@ -7,7 +7,7 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted } from "../../support/scripted-service.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 let lines: { level: string; fields: LogFields; message: string }[];
 beforeEach(async () => {
   lines = [];
@@ -21,21 +21,21 @@ beforeEach(async () => {
     error: at("error"),
     child: () => logger,
   };
-  world = await startInferenceHttp({ logger });
+  harness = await startInferenceHttp({ logger });
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const body = { messages: [{ role: "user", content: "my secret" }], user: "ann" };
 
-test("health has status, engine and version, and says when the ledger stands in the way", async () => {
-  const health = async () => (await fetch(`${world.url}/health`)).json();
+test("health has status, engine and version, and is degraded while the ledger fails", async () => {
+  const health = async () => (await fetch(`${harness.url}/health`)).json();
   expect(await health()).toEqual({
     status: "ok",
     engine: "scripted",
     version: "1.2.3",
     ledger: "ok",
   });
-  world.service.healthAnswer = { engine: "stub", ledgerOk: false };
+  harness.service.healthAnswer = { engine: "stub", ledgerOk: false };
   expect(await health()).toMatchObject({
     status: "degraded",
     engine: "stub",
@@ -43,29 +43,30 @@ test("health has status, engine and version, and says when the ledger stands in 
   });
 });
 
-test("a model that has failed says why, others do not", async () => {
-  const [model] = world.service.known;
-  if (model) world.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
-  const list: unknown = await (await fetch(`${world.url}/v1/models`)).json();
+test("only a failed model has an error", async () => {
+  const [model] = harness.service.known;
+  if (model)
+    harness.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
+  const list: unknown = await (await fetch(`${harness.url}/v1/models`)).json();
   expect(list).toMatchObject({ data: [{ state: "failed", error: "it is cut off" }, {}] });
   expect(JSON.stringify(list).match(/"error"/g)).toHaveLength(1);
 });
 
-test("models are listed as the contract says, and found by id and alias, slashes included", async () => {
-  const list = await world.openai.models.list();
+test("models are listed as documented, and found by id and alias, even with slashes", async () => {
+  const list = await harness.openai.models.list();
   expect(list.object).toBe("list");
   expect(list.data).toMatchObject([
     { id: "tiny", object: "model", created: 1_700_000_000, owned_by: "berth", state: "resident" },
     { id: "hub/org/embedder:q8", object: "model", created: 1_700_000_001, owned_by: "berth" },
   ]);
   for (const name of ["hub/org/embedder:q8", "tiny", "default"]) {
-    // The client escapes the slashes; others write them.
-    const model = await world.openai.models.retrieve(name);
-    const plain = await (await fetch(`${world.url}/v1/models/${name}`)).json();
+    // This client escapes the slashes; others do not.
+    const model = await harness.openai.models.retrieve(name);
+    const plain = await (await fetch(`${harness.url}/v1/models/${name}`)).json();
     expect(plain).toEqual(model);
     expect(model.id).toBe(name === "default" ? "tiny" : name);
   }
-  await expect(world.openai.models.retrieve("gpt-5")).rejects.toMatchObject({
+  await expect(harness.openai.models.retrieve("gpt-5")).rejects.toMatchObject({
     status: 404,
     code: "model_not_found",
     param: "model",
@@ -74,17 +75,17 @@ test("models are listed as the contract says, and found by id and alias, slashes
 });
 
 test("metrics count requests by route and status, tokens by model, and errors of streams", async () => {
-  await (await world.post("/v1/chat/completions", body)).text();
-  await (await world.post("/v1/chat/completions", { ...body, stream: true })).text();
-  await (await world.post("/v1/chat/completions", {})).text();
-  await (await fetch(`${world.url}/v1/models/some/id`)).text();
-  world.service.script = function* () {
+  await (await harness.post("/v1/chat/completions", body)).text();
+  await (await harness.post("/v1/chat/completions", { ...body, stream: true })).text();
+  await (await harness.post("/v1/chat/completions", {})).text();
+  await (await fetch(`${harness.url}/v1/models/some/id`)).text();
+  harness.service.script = function* () {
     yield accepted;
     yield { type: "text", choice: 0, text: "a" };
     throw new Error("broken");
   };
-  await (await world.post("/v1/chat/completions", { ...body, stream: true })).text();
-  const response = await fetch(`${world.url}/metrics`);
+  await (await harness.post("/v1/chat/completions", { ...body, stream: true })).text();
+  const response = await fetch(`${harness.url}/metrics`);
   expect(response.headers.get("content-type")).toContain("text/plain");
   const text = await response.text();
   const chat = 'method="POST",route="/v1/chat/completions"';
@@ -104,8 +105,8 @@ test("metrics count requests by route and status, tokens by model, and errors of
   }
 });
 
-test("the log has every request and nothing of a prompt; what nobody expected is an error", async () => {
-  await (await world.post("/v1/chat/completions", { ...body, odd: 1 })).text();
+test("the log has every request without its prompt, and unexpected errors at level error", async () => {
+  await (await harness.post("/v1/chat/completions", { ...body, odd: 1 })).text();
   await expect
     .poll(() => lines.filter(({ level }) => level === "info"), SHORT_WAIT)
     .toHaveLength(1);
@@ -113,7 +114,7 @@ test("the log has every request and nothing of a prompt; what nobody expected is
     { level: "debug", fields: { ignored: "odd" } },
     {
       level: "info",
-      message: "a request is over",
+      message: "request finished",
       fields: {
         method: "POST",
         route: "/v1/chat/completions",
@@ -125,10 +126,10 @@ test("the log has every request and nothing of a prompt; what nobody expected is
       },
     },
   ]);
-  world.service.script = () => {
+  harness.service.script = () => {
     throw new TypeError("x is not a function");
   };
-  const response = await world.post("/v1/chat/completions", body);
+  const response = await harness.post("/v1/chat/completions", body);
   expect([response.status, await response.json()]).toMatchObject([
     500,
     { error: { code: "internal" } },

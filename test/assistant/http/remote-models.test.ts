@@ -16,13 +16,13 @@ const chain = new Map([
 ]);
 
 let remote: ScriptedService;
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
   remote = new ScriptedService();
   remote.known = [];
-  world = await startInferenceHttp({ remote, aliases: chain });
+  harness = await startInferenceHttp({ remote, aliases: chain });
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const chat = { messages: [{ role: "user", content: "hi" }] };
 const routes = [
@@ -31,14 +31,14 @@ const routes = [
   ["/v1/embeddings", { input: "hi" }],
 ] as const;
 
-/** What either side was asked last, whichever it was. */
+/** The last request to either side. */
 function asked(): {
   readonly isRemote: boolean;
   readonly egress: unknown;
   readonly further: unknown;
 } {
   const ofRemote = [...remote.requests, ...remote.embeds].at(-1);
-  const request = ofRemote ?? [...world.service.requests, ...world.service.embeds].at(-1);
+  const request = ofRemote ?? [...harness.service.requests, ...harness.service.embeds].at(-1);
   return {
     isRemote: ofRemote !== undefined,
     egress: request?.egress,
@@ -50,31 +50,31 @@ const stray = { user: "ann", store: true, metadata: { a: "b" }, colour: "red", m
 const sent = { user: "ann", store: true, metadata: { a: "b" }, colour: "red" };
 
 describe.each(routes)("on %s", (path, body) => {
-  test("what only a provider may know goes to a remote model", async () => {
-    const response = await world.post(path, { ...body, ...stray, model: remoteModel });
+  test("parameters that only a provider may know are sent to a remote model", async () => {
+    const response = await harness.post(path, { ...body, ...stray, model: remoteModel });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toEqual({ isRemote: true, egress: undefined, further: sent });
   });
 
-  test("it goes along where any model of a name is remote", async () => {
-    const response = await world.post(path, { ...body, ...stray, model: "both" });
+  test("they are sent if any model of an alias is remote", async () => {
+    const response = await harness.post(path, { ...body, ...stray, model: "both" });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toEqual({ isRemote: false, egress: undefined, further: sent });
   });
 
-  test.each([undefined, "tiny", "here"])("nothing is different for %j", async (model) => {
-    const response = await world.post(path, { ...body, ...stray, model });
+  test.each([undefined, "tiny", "here"])("a request for %j is not affected", async (model) => {
+    const response = await harness.post(path, { ...body, ...stray, model });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, "colour"]);
     expect(asked()).toEqual({ isRemote: false, egress: undefined, further: undefined });
   });
 
-  test("svc_scopes are what is in the request, beside the prompt", async () => {
+  test("svc_scopes declares data classes in addition to the prompt", async () => {
     const scopes = ["files", "memory", "files"];
-    await world.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
+    await harness.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
     expect(asked().egress).toEqual({ classes: ["prompt", "files", "memory"], allowedOnce: [] });
     remote.requests.length = 0;
     remote.embeds.length = 0;
-    const local = await world.post(path, { ...body, svc_scopes: [] });
+    const local = await harness.post(path, { ...body, svc_scopes: [] });
     expect([local.status, local.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toMatchObject({ isRemote: false, egress: { classes: ["prompt"] } });
   });
@@ -89,7 +89,7 @@ describe.each(routes)("on %s", (path, body) => {
     [["files", "secrets"], "svc_scopes[1]", "has to be one of"],
     [[["files"]], "svc_scopes[0]", "has to be one of"],
   ])("svc_scopes %j are refused", async (scopes, param, message) => {
-    const response = await world.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
+    const response = await harness.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({
       error: { code: "invalid_request", param, message: expect.stringContaining(message) },
@@ -98,8 +98,8 @@ describe.each(routes)("on %s", (path, body) => {
   });
 });
 
-test("keys of messages, and options of a stream that is none, are told as ignored", async () => {
-  const response = await world.post("/v1/chat/completions", {
+test("unknown members of messages, and stream options without a stream, are reported as ignored", async () => {
+  const response = await harness.post("/v1/chat/completions", {
     messages: [{ ...chat.messages[0], mood: 3 }],
     model: remoteModel,
     colour: "red",
@@ -109,35 +109,38 @@ test("keys of messages, and options of a stream that is none, are told as ignore
   expect(asked().further).toEqual({ colour: "red" });
 });
 
-test("no parameter has the name of an object's own members", async () => {
+test("a parameter with the name of a built-in object member is not special", async () => {
   const text = `{"messages":[{"role":"user","content":"x"}],"model":"${remoteModel}","constructor":1,"toString":2}`;
-  expect((await world.post("/v1/chat/completions", text)).status).toBe(200);
+  expect((await harness.post("/v1/chat/completions", text)).status).toBe(200);
   expect(Object.entries(asked().further ?? {})).toEqual([
     ["constructor", 1],
     ["toString", 2],
   ]);
 });
 
-test.each(["tiny", remoteModel])("an image is refused for %s, in the same words", async (model) => {
-  const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
-  const response = await world.post("/v1/chat/completions", {
-    model,
-    messages: [{ role: "user", content: [{ type: "text", text: "what is this?" }, image] }],
-  });
-  expect(response.status).toBe(400);
-  expect(await response.json()).toEqual({
-    error: {
-      message:
-        "messages[0].content[1].type is not supported: image_url goes to no model, neither here nor elsewhere; send text",
-      type: "invalid_request_error",
-      param: "messages[0].content[1].type",
-      code: "unsupported_parameter",
-    },
-  });
-  expect([...remote.requests, ...world.service.requests]).toEqual([]);
-});
+test.each(["tiny", remoteModel])(
+  "an image is refused for %s with the same message",
+  async (model) => {
+    const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
+    const response = await harness.post("/v1/chat/completions", {
+      model,
+      messages: [{ role: "user", content: [{ type: "text", text: "what is this?" }, image] }],
+    });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toEqual({
+      error: {
+        message:
+          "messages[0].content[1].type is not supported: image_url is not sent to any model, local or remote; send text",
+        type: "invalid_request_error",
+        param: "messages[0].content[1].type",
+        code: "unsupported_parameter",
+      },
+    });
+    expect([...remote.requests, ...harness.service.requests]).toEqual([]);
+  },
+);
 
-test("both sides' models are listed, and found by their ids", async () => {
+test("the models of both sides are listed, and found by their ids", async () => {
   remote.known = [
     {
       id: remoteModel,
@@ -149,16 +152,16 @@ test("both sides' models are listed, and found by their ids", async () => {
       embeddingLength: undefined,
     },
   ];
-  const { data } = await world.openai.models.list();
+  const { data } = await harness.openai.models.list();
   expect(data.map(({ id, owned_by: owner }) => [id, owner])).toEqual(
     ["tiny", "hub/org/embedder:q8", "both", "here", remoteModel].map((id) => [id, "berth"]),
   );
-  for (const { id } of data) expect((await world.openai.models.retrieve(id)).id).toBe(id);
+  for (const { id } of data) expect((await harness.openai.models.retrieve(id)).id).toBe(id);
 });
 
-test("a remote model that takes long to its first word keeps its client waiting with comments", async () => {
-  await world[Symbol.asyncDispose]();
-  world = await startInferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
+test("a slow remote model keeps its client waiting with comments", async () => {
+  await harness[Symbol.asyncDispose]();
+  harness = await startInferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
   const gate = new Gate();
   remote.script = async function* () {
     yield { ...accepted, model: remoteModel };
@@ -166,7 +169,7 @@ test("a remote model that takes long to its first word keeps its client waiting 
     yield { type: "text", choice: 0, text: "late" };
     throw new AssistantError("rate_limited", "too many", { retryAfterSeconds: 7 });
   };
-  using client = new RawClient(world.port);
+  using client = new RawClient(harness.port);
   const body = JSON.stringify({ ...chat, model: remoteModel, stream: true });
   client.write(rawPost("/v1/chat/completions", body));
   const early = await client.until((text) => text.split(": waiting").length > 2);

@@ -5,15 +5,15 @@ import {
   startInferenceHttp,
 } from "../../support/inference-http-harness.ts";
 
-let world: InferenceHttpHarness;
+let harness: InferenceHttpHarness;
 beforeEach(async () => {
-  world = await startInferenceHttp();
+  harness = await startInferenceHttp();
 });
-afterEach(() => world[Symbol.asyncDispose]());
+afterEach(() => harness[Symbol.asyncDispose]());
 
 const path = "/v1/chat/completions";
 
-/** Byte for byte as version 1.5 of @langchain/openai writes a turn with a tool's result. */
+/** The exact body that version 1.5 of @langchain/openai sends for a turn with a tool's result. */
 const langchainTurn =
   '{"model":"tiny","stream":false,"tools":[{"type":"function","function":{"name":"weather",' +
   '"description":"w","parameters":{"$schema":"https://json-schema.org/draft/2020-12/schema",' +
@@ -23,7 +23,7 @@ const langchainTurn =
   '{"name":"weather","arguments":"{\\"city\\":\\"Bern\\"}"}}]},{"role":"tool","content":"20 in Bern",' +
   '"name":"weather","tool_call_id":"call_f1"}]}';
 
-/** As version 0.20 of the Agents SDK does. */
+/** The body that version 0.20 of the Agents SDK sends. */
 const agentsTurn =
   '{"model":"tiny","messages":[{"content":"i","role":"system"},{"role":"user","content":"hi"},' +
   '{"role":"assistant","content":null,"tool_calls":[{"id":"call_d3","type":"function","function":' +
@@ -37,10 +37,10 @@ const agentsTurn =
 test.each([
   ["LangChain", langchainTurn, "20 in Bern"],
   ["the Agents SDK", agentsTurn, "20"],
-])("a tool's result comes back from %s", async (_, body, content) => {
-  const response = await world.post(path, body);
+])("a tool's result is accepted from %s", async (_, body, content) => {
+  const response = await harness.post(path, body);
   expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
-  const [prompt] = world.service.requests[0]?.prompts ?? [];
+  const [prompt] = harness.service.requests[0]?.prompts ?? [];
   const messages = prompt?.kind === "chat" ? prompt.messages : [];
   expect(messages.at(-1)).toMatchObject({ role: "tool", content });
   expect(messages.at(-2)?.toolCalls).toMatchObject([{ name: "weather" }]);
@@ -54,7 +54,7 @@ describe("a schema at response_format.schema", () => {
     additionalProperties: false,
   };
 
-  /** Instructor's mode JSON_SCHEMA and llama-server's own examples write the one, Together the other. */
+  /** Instructor's mode JSON_SCHEMA and llama-server's examples use one type, Together the other. */
   test.each(["json_object", "json_schema"])("is enforced with type %s", async (type) => {
     const body = {
       model: "tiny",
@@ -63,20 +63,20 @@ describe("a schema at response_format.schema", () => {
       stream: false,
       response_format: { type, schema },
     };
-    expect((await world.post(path, body)).status).toBe(200);
-    expect(world.service.requests[0]?.guide).toMatchObject({ kind: "json_schema", schema });
+    expect((await harness.post(path, body)).status).toBe(200);
+    expect(harness.service.requests[0]?.guide).toMatchObject({ kind: "json_schema", schema });
   });
 
-  test("is what an error about it names", async () => {
+  test("is named in an error about it", async () => {
     // oxlint-disable-next-line require-yield
-    world.service.script = function* () {
+    harness.service.script = function* () {
       throw new AssistantError("unsupported_schema", "no", { param: "guide.schema" });
     };
     const body = {
       messages: [{ role: "user", content: "x" }],
       response_format: { type: "json_object", schema },
     };
-    const response = await world.post(path, body);
+    const response = await harness.post(path, body);
     expect(await response.json()).toMatchObject({ error: { param: "response_format.schema" } });
   });
 });
@@ -84,7 +84,7 @@ describe("a schema at response_format.schema", () => {
 describe("the role of a streamed answer", () => {
   const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
 
-  /** The AI SDK tells its user that a text has begun when it sees any content. */
+  /** The AI SDK reports the start of a text when it receives any content. */
   test.each([
     [{ tools, tool_choice: "required" }, null],
     [{ tools, tool_choice: { type: "function", function: { name: "f" } } }, null],
@@ -92,7 +92,7 @@ describe("the role of a streamed answer", () => {
     [{}, ""],
   ])("with %j comes with content %j", async (more, content) => {
     const body = { messages: [{ role: "user", content: "x" }], stream: true, ...more };
-    const text = await (await world.post(path, body)).text();
+    const text = await (await harness.post(path, body)).text();
     const [first] = text.split("\n\n");
     const chunk: unknown = JSON.parse(first?.replace("data: ", "") ?? "");
     expect(chunk).toMatchObject({ choices: [{ delta: { role: "assistant", content } }] });

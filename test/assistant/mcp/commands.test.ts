@@ -14,7 +14,7 @@ import { isProcessAlive } from "../../support/processes.ts";
 
 const APP = "org.example.Notes";
 
-let world: McpHarness;
+let harness: McpHarness;
 let starter: CommandStarter;
 let pids: number[];
 let endings: unknown[];
@@ -22,7 +22,7 @@ let endings: unknown[];
 beforeEach(async () => {
   pids = [];
   endings = [];
-  world = await McpHarness.open({
+  harness = await McpHarness.open({
     limits: { activationTimeoutMs: 5_000 },
     activator: (socketsDir) => {
       const dir = join(socketsDir, "../..");
@@ -37,7 +37,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
   await starter[Symbol.asyncDispose]();
 });
 
@@ -59,67 +59,67 @@ function commands(dir: string): Record<string, AppCommand> {
   };
 }
 
-it("starts an app that comes with Berth when it is called for, once for all who call", async () => {
-  const calls = Array.from({ length: 10 }, () => world.call(APP, "list_notes", {}, true));
+it("starts an app of Berth on demand, once for all callers", async () => {
+  const calls = Array.from({ length: 10 }, () => harness.call(APP, "list_notes", {}, true));
   for (const call of calls) expect((await call).structured).toEqual({ notes: [] });
   expect(pids).toHaveLength(1);
 });
 
-it("leaves an app that died where it is until it is called for again", async () => {
-  await world.call(APP, "create_note", { title: "a", body: "" }, true);
+it("starts an app that crashed again only on the next call", async () => {
+  await harness.call(APP, "create_note", { title: "a", body: "" }, true);
   const [pid = 0] = pids;
   process.kill(pid, "SIGKILL");
-  await expect.poll(() => world.apps.isConnected(APP)).toBe(false);
+  await expect.poll(() => harness.apps.isConnected(APP)).toBe(false);
   await expect.poll(() => endings).toMatchObject([{ app: APP, signal: "SIGKILL" }]);
   expect(pids).toHaveLength(1);
-  // Its socket file is still there, and nobody behind it.
-  await access(join(world.socketsDir, `${APP}.sock`));
-  expect((await world.call(APP, "list_notes", {}, true)).structured).toMatchObject({
+  // Its socket file still exists, without a listener.
+  await access(join(harness.socketsDir, `${APP}.sock`));
+  expect((await harness.call(APP, "list_notes", {}, true)).structured).toMatchObject({
     notes: [{ title: "a" }],
   });
   expect(pids).toHaveLength(2);
 });
 
-it("ends them with the daemon, also one that does not want to", async () => {
-  await world.call(APP, "list_notes", {}, true);
-  const stubborn = getToolAppError(world.call("org.example.Stubborn", "x", {}, true));
+it("stops its apps with the daemon, even one that ignores SIGTERM", async () => {
+  await harness.call(APP, "list_notes", {}, true);
+  const stubborn = getToolAppError(harness.call("org.example.Stubborn", "x", {}, true));
   await expect.poll(() => pids.length).toBe(2);
-  await world.apps[Symbol.asyncDispose]();
+  await harness.apps[Symbol.asyncDispose]();
   expect((await stubborn).code).toBe("transport_closed");
   await starter[Symbol.asyncDispose]();
   expect(pids.filter(isProcessAlive)).toEqual([]);
 });
 
-it("one that ends before it listens is app_unavailable at once, and the log has its last words", async () => {
-  const failure = await getToolAppError(world.call("org.example.Broken", "x", {}, true));
+it("reports an app that exits before it listens as app_unavailable, with its last output in the log", async () => {
+  const failure = await getToolAppError(harness.call("org.example.Broken", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("ended before it listened");
   await expect.poll(() => endings).toMatchObject([{ code: 3, said: "it is broken" }]);
 });
 
-it("one that cannot be started is app_unavailable, without the program's path", async () => {
-  const failure = await getToolAppError(world.call("org.example.Missing", "x", {}, true));
+it("reports an app that cannot be started as app_unavailable, without the program's path", async () => {
+  const failure = await getToolAppError(harness.call("org.example.Missing", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).not.toContain("nonexistent");
 });
 
-it("ends their standard input first, by which they may end themselves", async () => {
-  const waiting = getToolAppError(world.call("org.example.Idle", "x", {}, true));
+it("closes an app's standard input first, so that it can exit by itself", async () => {
+  const waiting = getToolAppError(harness.call("org.example.Idle", "x", {}, true));
   await expect.poll(() => pids.length).toBe(1);
-  const over = join(world.dir, "over");
+  const over = join(harness.dir, "over");
   await starter[Symbol.asyncDispose]();
   expect((await waiting).code).toBe("app_unavailable");
   await expect.poll(() => readFile(over, "utf8")).toBe("over\n");
 });
 
-it("is not asked of an app whose manifest does not say that it may be started", async () => {
-  const failure = await getToolAppError(world.call(APP, "list_notes", {}, false));
+it("does not start an app whose manifest does not allow it", async () => {
+  const failure = await getToolAppError(harness.call(APP, "list_notes", {}, false));
   expect(failure.code).toBe("app_unavailable");
   expect(pids).toEqual([]);
 });
 
-it("says so where nothing knows the app", async () => {
-  const failure = await getToolAppError(world.call("org.example.Unknown", "x", {}, true));
+it("reports an app that no starter knows", async () => {
+  const failure = await getToolAppError(harness.call("org.example.Unknown", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("knows how to start it");
 });

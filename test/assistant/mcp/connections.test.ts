@@ -14,34 +14,34 @@ const MIB = 1024 * 1024;
 /** 1,000 take two seconds, and nine on a busy machine. */
 const ROUNDS = Number(process.env["BERTH_MCP_ROUNDS"] ?? 300);
 
-let world: McpHarness;
+let harness: McpHarness;
 
 afterEach(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 
 async function open(limits: Partial<McpLimits> = {}, clock?: VirtualClock): Promise<McpHarness> {
-  world = await McpHarness.open({
+  harness = await McpHarness.open({
     limits: { callTimeoutMs: 2_000, ...limits },
     ...(clock && { clock }),
   });
-  return world;
+  return harness;
 }
 
-/** Closes at each call. */
+/** An app that closes the connection at each call. */
 const dying: RawScript = (message, peer) => {
   if (message.method !== "tools/call") return undefined;
   peer.socket.destroy();
   return "handled";
 };
 
-it("leaves an app alone that fails again and again, for longer each time", async () => {
+it("backs off from an app that fails repeatedly, for longer each time", async () => {
   const clock = new VirtualClock();
   await open({ failuresBeforeBackoff: 3, backoffMs: 1_000, backoffMsMax: 3_000 }, clock);
-  const app = await world.startRawApp(APP, dying);
-  const fail = async () => (await getToolAppError(world.call(APP, "echo"))).code;
+  const app = await harness.startRawApp(APP, dying);
+  const fail = async () => (await getToolAppError(harness.call(APP, "echo"))).code;
   for (let round = 0; round < 3; round += 1) expect(await fail()).toBe("transport_closed");
-  const left = await getToolAppError(world.call(APP, "echo"));
+  const left = await getToolAppError(harness.call(APP, "echo"));
   expect(left.code).toBe("app_unavailable");
   expect(left.message).toMatch(/failed 3 times in a row and is left alone for 1 s; last: .+/);
   expect(app.connections).toBe(3);
@@ -54,119 +54,119 @@ it("leaves an app alone that fails again and again, for longer each time", async
   expect(app.connections).toBe(7);
   await clock.advance(3_000);
   app.script = () => undefined;
-  expect((await world.call(APP, "echo")).isError).toBe(false);
+  expect((await harness.call(APP, "echo")).isError).toBe(false);
   app.script = dying;
   for (let round = 0; round < 3; round += 1) expect(await fail()).toBe("transport_closed");
 });
 
-it("counts a connection that is lost once, however many calls were on it", async () => {
+it("counts a lost connection once, however many calls used it", async () => {
   await open({ failuresBeforeBackoff: 2 });
-  const app = await world.startRawApp(APP, (message) =>
+  const app = await harness.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
   );
-  const calls = Array.from({ length: 20 }, () => getToolAppError(world.call(APP, "echo")));
+  const calls = Array.from({ length: 20 }, () => getToolAppError(harness.call(APP, "echo")));
   await expect.poll(() => app.methods.filter((name) => name === "tools/call").length).toBe(20);
   app.disconnect();
   for (const call of calls) expect((await call).code).toBe("transport_closed");
   app.script = () => undefined;
-  expect((await world.call(APP, "echo")).isError).toBe(false);
+  expect((await harness.call(APP, "echo")).isError).toBe(false);
 });
 
-it("refuses calls above what one app may have under way", async () => {
+it("refuses calls above an app's limit of concurrent calls", async () => {
   await open({ callsMax: 4 });
-  const app = await world.startRawApp(APP, (message) =>
+  const app = await harness.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
   );
-  const held = Array.from({ length: 4 }, () => getToolAppError(world.call(APP, "echo")));
+  const held = Array.from({ length: 4 }, () => getToolAppError(harness.call(APP, "echo")));
   await expect.poll(() => app.methods.filter((name) => name === "tools/call").length).toBe(4);
-  const fifth = await getToolAppError(world.call(APP, "echo"));
+  const fifth = await getToolAppError(harness.call(APP, "echo"));
   expect(fifth.code).toBe("app_unavailable");
   expect(fifth.message).toContain("4 calls");
   app.disconnect();
   await Promise.all(held);
 });
 
-it("cuts an app off that does not read", async () => {
+it("disconnects an app that does not read", async () => {
   await open({ outgoingBytesMax: MIB });
-  await world.startRawApp(APP, (message, peer) => {
+  await harness.startRawApp(APP, (message, peer) => {
     if (message.method === "tools/list") peer.socket.pause();
     return undefined;
   });
   const app = { appId: APP, isActivatable: false };
   const { signal } = new AbortController();
-  await world.apps.getDefinition(app, "echo", signal);
+  await harness.apps.getDefinition(app, "echo", signal);
   const args = { text: "x".repeat(MIB) };
-  const calls = [1, 2, 3].map(() => getToolAppError(world.apps.call(app, "echo", args, signal)));
+  const calls = [1, 2, 3].map(() => getToolAppError(harness.apps.call(app, "echo", args, signal)));
   const codes = (await Promise.all(calls)).map(({ code }) => code);
   expect(codes).toEqual(["transport_closed", "transport_closed", "transport_closed"]);
 });
 
-it("closes a connection that nobody has used for a while, and opens it on demand", async () => {
+it("closes an idle connection after a while, and opens it on demand", async () => {
   const clock = new VirtualClock();
   await open({ idleTimeoutMs: 60_000 }, clock);
-  const app = await world.startRawApp(APP);
-  await world.call(APP, "echo");
+  const app = await harness.startRawApp(APP);
+  await harness.call(APP, "echo");
   await clock.advance(59_999);
-  expect(world.apps.isConnected(APP)).toBe(true);
-  await world.call(APP, "echo");
+  expect(harness.apps.isConnected(APP)).toBe(true);
+  await harness.call(APP, "echo");
   await clock.advance(59_999);
-  expect(world.apps.isConnected(APP)).toBe(true);
+  expect(harness.apps.isConnected(APP)).toBe(true);
   await clock.advance(1);
-  expect(world.apps.isConnected(APP)).toBe(false);
-  await world.call(APP, "echo");
+  expect(harness.apps.isConnected(APP)).toBe(false);
+  await harness.call(APP, "echo");
   expect(app.connections).toBe(2);
 });
 
-it("asks for the list once, by whomever it is wanted", async () => {
+it("requests the list of tools once for all concurrent callers", async () => {
   await open();
-  const app = await world.startRawApp(APP);
-  await Promise.all(Array.from({ length: 20 }, () => world.call(APP, "echo")));
+  const app = await harness.startRawApp(APP);
+  await Promise.all(Array.from({ length: 20 }, () => harness.call(APP, "echo")));
   expect(app.connections).toBe(1);
   expect(app.methods.filter((name) => name === "tools/list")).toHaveLength(1);
 });
 
-it("one caller that gives up takes nothing from another", async () => {
+it("one caller's abort does not affect another", async () => {
   await open();
-  await world.startRawApp(APP);
+  await harness.startRawApp(APP);
   const address = { appId: APP, isActivatable: false };
   const giving = new AbortController();
-  const first = world.apps.getDefinition(address, "echo", giving.signal);
-  const second = world.apps.getDefinition(address, "echo", new AbortController().signal);
+  const first = harness.apps.getDefinition(address, "echo", giving.signal);
+  const second = harness.apps.getDefinition(address, "echo", new AbortController().signal);
   giving.abort(new Error("enough"));
   await expect(first).rejects.toThrow("enough");
   expect(await second).toBeDefined();
 });
 
-it("takes only a folder and a socket that are this user's alone", async () => {
+it("accepts only a directory and a socket that belong to this user alone", async () => {
   await open();
   const reason = async () => {
-    const failure = await getToolAppError(world.call(APP, "echo"));
+    const failure = await getToolAppError(harness.call(APP, "echo"));
     expect(failure.code).toBe("app_unavailable");
-    expect(failure.message).not.toContain(world.dir);
+    expect(failure.message).not.toContain(harness.dir);
     return failure.message;
   };
   expect(await reason()).toContain("is not running");
-  expect(await readdir(join(world.dir, "assistant"))).toEqual(["apps"]);
-  const socket = join(world.socketsDir, `${APP}.sock`);
+  expect(await readdir(join(harness.dir, "assistant"))).toEqual(["apps"]);
+  const socket = join(harness.socketsDir, `${APP}.sock`);
   await writeFile(socket, "");
   expect(await reason()).toContain("no socket");
   await rm(socket);
-  const app = await RawApp.start(world.socketsDir, "org.example.Other");
-  await symlink(join(world.socketsDir, "org.example.Other.sock"), socket);
+  const app = await RawApp.start(harness.socketsDir, "org.example.Other");
+  await symlink(join(harness.socketsDir, "org.example.Other.sock"), socket);
   expect(await reason()).toContain("no socket");
-  await chmod(world.socketsDir, 0o750);
+  await chmod(harness.socketsDir, 0o750);
   expect(await reason()).toContain("open to others");
   await app[Symbol.asyncDispose]();
-  await rm(world.socketsDir, { recursive: true });
-  await symlink(world.dir, world.socketsDir);
+  await rm(harness.socketsDir, { recursive: true });
+  await symlink(harness.dir, harness.socketsDir);
   expect(await reason()).toContain("not a folder of this user");
 });
 
-it("a name that leads elsewhere, or is too long for a socket, is refused", async () => {
+it("a name that leads to another directory, or is too long for a socket, is refused", async () => {
   await open();
-  await mkdir(world.socketsDir, { recursive: true, mode: 0o700 });
+  await mkdir(harness.socketsDir, { recursive: true, mode: 0o700 });
   for (const appId of ["../evil", "a/b", "", ".", "a..b", "a\0b", `org.${"x".repeat(200)}`]) {
-    expect((await getToolAppError(world.call(appId, "echo"))).message).toContain(
+    expect((await getToolAppError(harness.call(appId, "echo"))).message).toContain(
       "cannot be the name",
     );
   }
@@ -174,38 +174,38 @@ it("a name that leads elsewhere, or is too long for a socket, is refused", async
 
 it("a socket that a crash left behind is app_unavailable", async () => {
   await open();
-  const app = await RawApp.start(world.socketsDir, APP);
-  const path = join(world.socketsDir, `${APP}.sock`);
-  // What a listener that is closed takes away, one that was killed does not.
+  const app = await RawApp.start(harness.socketsDir, APP);
+  const path = join(harness.socketsDir, `${APP}.sock`);
+  // A listener removes its socket file when it is closed, but not when it is killed.
   const kept = `${path}.kept`;
   await rename(path, kept);
   await app[Symbol.asyncDispose]();
   await rename(kept, path);
-  expect((await getToolAppError(world.call(APP, "echo"))).message).toContain("is not running");
+  expect((await getToolAppError(harness.call(APP, "echo"))).message).toContain("is not running");
 });
 
-it("ends what is under way when it is disposed, and begins nothing after", async () => {
+it("ends calls in progress when it is disposed, and starts none afterwards", async () => {
   await open();
-  const app = await world.startRawApp(APP, (message) =>
+  const app = await harness.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
   );
-  const call = getToolAppError(world.call(APP, "echo"));
+  const call = getToolAppError(harness.call(APP, "echo"));
   await expect.poll(() => app.methods.at(-1)).toBe("tools/call");
-  await world.apps[Symbol.asyncDispose]();
+  await harness.apps[Symbol.asyncDispose]();
   expect((await call).code).toBe("transport_closed");
-  const after = await getToolAppError(world.call(APP, "echo"));
+  const after = await getToolAppError(harness.call(APP, "echo"));
   expect(after.code).toBe("transport_closed");
   expect(after.message).toContain("ending");
 });
 
-it("keeps nothing of connections that are over", async () => {
+it("keeps nothing of closed connections", async () => {
   await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
-  const app = await world.startRawApp(APP);
+  const app = await harness.startRawApp(APP);
   const round = async () => {
-    await world.call(APP, "echo");
+    await harness.call(APP, "echo");
     app.disconnect();
-    // Not expect.poll, which keeps something of each of its calls itself.
-    while (world.apps.isConnected(APP)) await nextTurn();
+    // Not expect.poll, which keeps memory for each of its own calls.
+    while (harness.apps.isConnected(APP)) await nextTurn();
     app.received.length = 0;
   };
   for (let warm = 0; warm < 50; warm += 1) await round();
@@ -213,24 +213,24 @@ it("keeps nothing of connections that are over", async () => {
   for (let done = 0; done < ROUNDS; done += 1) await round();
   expect(app.connections).toBe(ROUNDS + 50);
   expect(await descriptors()).toBeLessThanOrEqual(before.fds + 2);
-  // A connection with its client weighs about 40 KiB: one kept in five would show.
+  // A connection with its client takes about 40 KiB: a leak of one in five would show.
   expect(heapUsed() - before.heap).toBeLessThan(2 * MIB);
 });
 
 it("keeps nothing of lines that were too long", async () => {
   await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
   const line = Buffer.alloc(6 * MIB, "x");
-  await world.startRawApp(APP, (message, peer) => {
+  await harness.startRawApp(APP, (message, peer) => {
     if (message.method !== "tools/call") return undefined;
     peer.socket.write(line);
     return "handled";
   });
-  const fail = async () => (await getToolAppError(world.call(APP, "echo"))).code;
+  const fail = async () => (await getToolAppError(harness.call(APP, "echo"))).code;
   for (let warm = 0; warm < 3; warm += 1) expect(await fail()).toBe("result_too_large");
   heapUsed();
   const before = process.memoryUsage().arrayBuffers;
   for (let done = 0; done < 20; done += 1) expect(await fail()).toBe("result_too_large");
-  // The memory of buffers that are garbage is given back some time after.
+  // The memory of unreachable buffers is released with a delay.
   const kept = () => {
     heapUsed();
     return process.memoryUsage().arrayBuffers - before;
@@ -242,7 +242,7 @@ async function descriptors(): Promise<number> {
   return (await readdir("/proc/self/fd")).length;
 }
 
-/** After all that is garbage has gone. */
+/** Memory after garbage collection. */
 function heapUsed(): number {
   setFlagsFromString("--expose-gc");
   const collect: unknown = runInNewContext("gc");

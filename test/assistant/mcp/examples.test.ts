@@ -11,14 +11,14 @@ import { getToolAppError, McpHarness } from "../../support/mcp-harness.ts";
 
 const run = promisify(execFile);
 
-let world: McpHarness;
+let harness: McpHarness;
 
 beforeEach(async () => {
-  world = await McpHarness.open();
+  harness = await McpHarness.open();
 });
 
 afterEach(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 
 async function manifestOf(file: string): Promise<AppManifest> {
@@ -29,12 +29,12 @@ async function manifestOf(file: string): Promise<AppManifest> {
   return manifest;
 }
 
-/** What the app says of its tools, for each that the manifest declares. */
+/** The app's own description of its tools, for each tool that the manifest declares. */
 async function expectDeclared(manifest: AppManifest): Promise<void> {
   expect(manifest.tools.length).toBeGreaterThan(4);
   for (const tool of manifest.tools) {
     const { signal } = new AbortController();
-    const live = await world.apps.getDefinition(manifest, tool.name, signal);
+    const live = await harness.apps.getDefinition(manifest, tool.name, signal);
     const { $schema: _, ...schema } = live?.inputSchema ?? {};
     const { name, description, inputSchema } = tool;
     expect({ name, description: live?.description, inputSchema: schema }).toEqual({
@@ -55,7 +55,7 @@ function fieldOf(value: unknown, field: string): unknown {
   return typeof value === "object" && value !== null ? Reflect.get(value, field) : undefined;
 }
 
-/** The compensation that the manifest has for a call. */
+/** Returns the compensation that the manifest declares for a call. */
 function compensation(
   manifest: AppManifest,
   name: string,
@@ -77,21 +77,21 @@ describe("the notes app", () => {
   let manifest: AppManifest;
 
   beforeEach(async () => {
-    dataDir = join(world.dir, "data");
+    dataDir = join(harness.dir, "data");
     manifest = await manifestOf("notes-app/org.example.Notes.json");
   });
 
   async function start(): Promise<ExampleApp> {
-    return world.use(
+    return harness.use(
       await ExampleApp.start("notes-app/notes.mjs", {
-        runtimeDir: world.dir,
+        runtimeDir: harness.dir,
         environment: { XDG_DATA_HOME: dataDir },
       }),
     );
   }
 
   const call = async (name: string, args: JsonObject = {}) => {
-    const result = await world.call(id, name, args);
+    const result = await harness.call(id, name, args);
     expect(result).toMatchObject({ isError: false });
     return result.structured;
   };
@@ -110,7 +110,7 @@ describe("the notes app", () => {
     expect(properties).toMatchObject({ title: { maxLength: 120 }, body: { maxLength: 4000 } });
   });
 
-  it("keeps notes, and takes back what was done to them", async () => {
+  it("stores notes, and undoes its changes", async () => {
     await start();
     const [milk, bread] = [
       { title: "Milk", body: "two bottles" },
@@ -144,34 +144,34 @@ describe("the notes app", () => {
     expect(await titles()).toEqual(["Bread"]);
   });
 
-  it("says what is wrong with a call", async () => {
+  it("reports what is wrong with a call", async () => {
     await start();
-    const missing = await world.call(id, "read_note", { id: "gone" });
+    const missing = await harness.call(id, "read_note", { id: "gone" });
     expect(missing.isError).toBe(true);
     expect(JSON.stringify(missing.content)).toContain("there is no note gone");
-    const long = await world.call(id, "create_note", { title: "x".repeat(121), body: "" });
+    const long = await harness.call(id, "create_note", { title: "x".repeat(121), body: "" });
     expect(long.isError).toBe(true);
     expect(await titles()).toEqual([]);
   });
 
-  it("keeps every note of many calls at once, through a crash", async () => {
+  it("keeps every note of many concurrent calls, even through a crash", async () => {
     const app = await start();
     const numbers = Array.from({ length: 24 }, (_, index) => String(index));
     await Promise.all(numbers.map((title) => call("create_note", { title, body: "" })));
     await app.kill();
-    expect((await getToolAppError(world.call(id, "list_notes"))).code).toBe("app_unavailable");
+    expect((await getToolAppError(harness.call(id, "list_notes"))).code).toBe("app_unavailable");
     await start();
     expect(new Set(await titles())).toEqual(new Set(numbers));
     const file = join(dataDir, id, "notes.json");
     expect(JSON.parse(await readFile(file, "utf8"))).toHaveLength(24);
   });
 
-  it("runs once, and takes its socket away when it ends", async () => {
+  it("runs only once, and removes its socket when it exits", async () => {
     const app = await start();
     await expect(start()).rejects.toThrow("is running already");
     await app[Symbol.asyncDispose]();
     expect(app.exitCode).toBe(0);
-    await expect(access(join(world.socketsDir, `${id}.sock`))).rejects.toThrow("ENOENT");
+    await expect(access(join(harness.socketsDir, `${id}.sock`))).rejects.toThrow("ENOENT");
   });
 });
 
@@ -186,16 +186,16 @@ describe("the bridge to an MCP server of another package", () => {
   ] as const;
 
   async function start(command: readonly string[] = server): Promise<ExampleApp> {
-    return world.use(
+    return harness.use(
       await ExampleApp.start("mcp-bridge/bridge.mjs", {
-        runtimeDir: world.dir,
+        runtimeDir: harness.dir,
         args: [id, "--", ...command],
-        environment: { MEMORY_FILE_PATH: join(world.dir, "memory.jsonl") },
+        environment: { MEMORY_FILE_PATH: join(harness.dir, "memory.jsonl") },
       }),
     );
   }
 
-  it("brings the tools of the server, as the manifest beside it declares them", async () => {
+  it("offers the tools of the server as the manifest declares them", async () => {
     await start();
     const manifest = await manifestOf("mcp-bridge/org.example.Memory.json");
     await expectDeclared(manifest);
@@ -204,38 +204,41 @@ describe("the bridge to an MCP server of another package", () => {
       entityType: "thing",
       observations: [],
     }));
-    await world.call(id, "create_entities", { entities });
+    await harness.call(id, "create_entities", { entities });
     const input = { relations: [{ from: "Ada", to: "Engine", relationType: "programs" }] };
-    const created = await world.call(id, "create_relations", input);
-    expect((await world.call(id, "read_graph")).structured).toMatchObject(input);
-    await world.call(id, ...compensation(manifest, "create_relations", input, created.structured));
-    expect((await world.call(id, "read_graph")).structured).toMatchObject({
+    const created = await harness.call(id, "create_relations", input);
+    expect((await harness.call(id, "read_graph")).structured).toMatchObject(input);
+    await harness.call(
+      id,
+      ...compensation(manifest, "create_relations", input, created.structured),
+    );
+    expect((await harness.call(id, "read_graph")).structured).toMatchObject({
       entities,
       relations: [],
     });
   });
 
-  it("ends the server with the connection, and with itself", async () => {
+  it("stops the server when the connection or the bridge ends", async () => {
     const app = await start();
-    await world.call(id, "read_graph");
+    await harness.call(id, "read_graph");
     await app[Symbol.asyncDispose]();
     expect(app.exitCode).toBe(0);
-    expect(world.apps.isConnected(id)).toBe(false);
-    expect((await getToolAppError(world.call(id, "read_graph"))).code).toBe("app_unavailable");
+    expect(harness.apps.isConnected(id)).toBe(false);
+    expect((await getToolAppError(harness.call(id, "read_graph"))).code).toBe("app_unavailable");
   });
 
   it("a server that cannot be started closes the connection", async () => {
     const app = await start(["/nonexistent/server"]);
-    expect((await getToolAppError(world.call(id, "read_graph"))).code).toBe("transport_closed");
+    expect((await getToolAppError(harness.call(id, "read_graph"))).code).toBe("transport_closed");
     await expect.poll(() => app.stderr.join("\n")).toContain("could not be started");
   });
 
-  it("prints a manifest in which nothing is trusted yet", async () => {
+  it("prints a manifest in which no tool is trusted yet", async () => {
     await start();
     const environment = {
       PATH: process.env["PATH"],
-      XDG_RUNTIME_DIR: world.dir,
-      MEMORY_FILE_PATH: join(world.dir, "memory.jsonl"),
+      XDG_RUNTIME_DIR: harness.dir,
+      MEMORY_FILE_PATH: join(harness.dir, "memory.jsonl"),
     };
     const program = examplePath("mcp-bridge/manifest-of.mjs");
     for (const args of [[id], [id, "--", ...server]]) {

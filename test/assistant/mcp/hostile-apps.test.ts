@@ -6,23 +6,23 @@ import { echoTool, type RawMessage, type RawPeer, type RawScript } from "../../s
 const APP = "org.example.Hostile";
 const MIB = 1024 * 1024;
 
-let world: McpHarness;
+let harness: McpHarness;
 
 beforeEach(async () => {
-  world = await McpHarness.open();
+  harness = await McpHarness.open();
 });
 
-/** For what is to run out of time; everything else has all the time of a busy machine. */
+/** For tests of timeouts; all others use a limit that is long enough for a busy machine. */
 async function hurry(limits: Partial<McpLimits>): Promise<void> {
-  await world[Symbol.asyncDispose]();
-  world = await McpHarness.open({ limits });
+  await harness[Symbol.asyncDispose]();
+  harness = await McpHarness.open({ limits });
 }
 
 afterEach(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 
-/** Polite but for the calls. */
+/** An app that behaves correctly except for its calls. */
 function onCall(reaction: (call: RawMessage, peer: RawPeer) => void): RawScript {
   return (message, peer) => {
     if (message.method !== "tools/call") return undefined;
@@ -31,55 +31,55 @@ function onCall(reaction: (call: RawMessage, peer: RawPeer) => void): RawScript 
   };
 }
 
-describe("greeting an app", () => {
-  it("one that takes the connection and says nothing is a timeout, and delays nobody else", async () => {
+describe("initialising an app", () => {
+  it("that accepts the connection and stays silent is a timeout, and delays no other app", async () => {
     await hurry({ probeTimeoutMs: 100, handshakeTimeoutMs: 2_000 });
-    await world.startRawApp(APP, () => "handled");
-    await world.startRawApp("org.example.Quick");
-    const hanging = getToolAppError(world.call(APP, "echo"));
-    for (let round = 0; round < 20; round += 1) await world.call("org.example.Quick", "echo");
-    expect(world.apps.isConnected(APP)).toBe(false);
+    await harness.startRawApp(APP, () => "handled");
+    await harness.startRawApp("org.example.Quick");
+    const hanging = getToolAppError(harness.call(APP, "echo"));
+    for (let round = 0; round < 20; round += 1) await harness.call("org.example.Quick", "echo");
+    expect(harness.apps.isConnected(APP)).toBe(false);
     expect((await hanging).code).toBe("timeout");
   });
 
-  it("one that closes on what it does not know is greeted in the older way", async () => {
-    const app = await world.startRawApp(APP, (message, peer) => {
+  it("that closes on unknown requests falls back to the older handshake", async () => {
+    const app = await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "server/discover") return undefined;
       peer.socket.destroy();
       return "handled";
     });
-    expect((await world.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
+    expect((await harness.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
     expect(app.connections).toBe(2);
   });
 
-  it("one that is silent on what it does not know is greeted in the older way", async () => {
+  it("that ignores unknown requests falls back to the older handshake", async () => {
     await hurry({ probeTimeoutMs: 100 });
-    const app = await world.startRawApp(APP, (message) =>
+    const app = await harness.startRawApp(APP, (message) =>
       message.method === "server/discover" ? "handled" : undefined,
     );
-    expect((await world.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
+    expect((await harness.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
     expect(app.connections).toBe(2);
   });
 
-  it("one that closes at once is transport_closed", async () => {
-    await world.startRawApp(APP, (_, peer) => {
+  it("that closes at once is transport_closed", async () => {
+    await harness.startRawApp(APP, (_, peer) => {
       peer.socket.destroy();
       return "handled";
     });
-    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("transport_closed");
+    expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe("transport_closed");
   });
 
-  it("one that offers no version of MCP is bad_result", async () => {
-    await world.startRawApp(APP, (message, peer) => {
+  it("that supports no known version of MCP is bad_result", async () => {
+    await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "initialize") return undefined;
       peer.answer(message, { protocolVersion: "1999-01-01", capabilities: {}, serverInfo: {} });
       return "handled";
     });
-    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("bad_result");
+    expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe("bad_result");
   });
 
-  it("one that has no tools has none", async () => {
-    await world.startRawApp(APP, (message, peer) => {
+  it("without tools yields none", async () => {
+    await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "initialize") return undefined;
       peer.answer(message, {
         protocolVersion: "2025-06-18",
@@ -90,67 +90,67 @@ describe("greeting an app", () => {
     });
     const app = { appId: APP, isActivatable: false };
     const { signal } = new AbortController();
-    expect(await world.apps.getDefinition(app, "echo", signal)).toBeUndefined();
+    expect(await harness.apps.getDefinition(app, "echo", signal)).toBeUndefined();
   });
 });
 
-describe("an app that writes what it should not", () => {
+describe("an app that writes invalid data", () => {
   const answers: readonly (readonly [string, string, (peer: RawPeer, id: unknown) => void])[] = [
-    ["no JSON", "bad_result", ({ socket }) => socket.write("hello\n")],
-    ["JSON that is no message", "bad_result", ({ send }) => send({ hello: 1 })],
+    ["text that is not JSON", "bad_result", ({ socket }) => socket.write("hello\n")],
+    ["JSON that is not a message", "bad_result", ({ send }) => send({ hello: 1 })],
     ["a number", "bad_result", ({ send }) => send(7)],
     ["a batch", "bad_result", ({ send }, id) => send([{ jsonrpc: "2.0", id, result: {} }])],
-    ["no UTF-8", "bad_result", ({ socket }, id) => socket.write(notUtf8(id))],
+    ["invalid UTF-8", "bad_result", ({ socket }, id) => socket.write(notUtf8(id))],
     ["half a line", "transport_closed", ({ socket }) => socket.end('{"jsonrpc":"2.0","id":')],
-    ["nothing more", "transport_closed", ({ socket }) => socket.destroy()],
-    ["an answer to another", "timeout", ({ send }) => send(resultOf(4711, []))],
+    ["a closed connection", "transport_closed", ({ socket }) => socket.destroy()],
+    ["an answer to another request", "timeout", ({ send }) => send(resultOf(4711, []))],
     ["an id of another type", "timeout", ({ send }, id) => send(resultOf(String(id), []))],
     ["an answer without id", "timeout", ({ send }) => send(errorOf(null))],
-    ["no list of blocks", "bad_result", ({ send }, id) => send(resultOf(id, null))],
+    ["content that is not a list", "bad_result", ({ send }, id) => send(resultOf(id, null))],
     ["wrong blocks", "bad_result", ({ send }, id) => send(resultOf(id, [{ type: "text" }]))],
     ["too many blocks", "bad_result", ({ send }, id) => send(resultOf(id, zeros(1_001)))],
     ["a million values", "bad_result", ({ send }, id) => send(resultOf(id, [zeros(1_000_000)]))],
-    ["great depth", "bad_result", ({ socket }, id) => socket.write(deepLine(id, 100_000))],
+    ["deep nesting", "bad_result", ({ socket }, id) => socket.write(deepLine(id, 100_000))],
     ["5 MiB", "result_too_large", ({ send }, id) => send(resultOf(id, ["x".repeat(5 * MIB)]))],
   ];
 
   it.each(answers)("%s: %s", async (_, code, write) => {
     if (code === "timeout") await hurry({ callTimeoutMs: 700 });
-    const app = await world.startRawApp(
+    const app = await harness.startRawApp(
       APP,
       onCall((call, peer) => write(peer, call.id)),
     );
-    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe(code);
+    expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe(code);
     expect(app.methods.filter((method) => method === "tools/call")).toHaveLength(1);
-    // It is none the worse for it.
+    // Its connection still works.
     app.script = () => undefined;
-    expect((await world.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
+    expect((await harness.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
   });
 
-  it("a line of 4 MiB is taken, whole", async () => {
+  it("may send a line of 4 MiB", async () => {
     const text = "ä".repeat(2 * MIB - 100);
-    await world.startRawApp(
+    await harness.startRawApp(
       APP,
       onCall((call, peer) => peer.answer(call, { content: [{ type: "text", text }] })),
     );
-    expect((await world.call(APP, "echo")).content).toEqual([{ type: "text", text }]);
+    expect((await harness.call(APP, "echo")).content).toEqual([{ type: "text", text }]);
   });
 
-  it("great depth is noticed before it is made into values", async () => {
-    await world.startRawApp(
+  it("is refused for deep nesting before the line is parsed", async () => {
+    await harness.startRawApp(
       APP,
-      // Cut off, it would be no JSON for whoever reads it first.
+      // A truncated line would not be JSON for the first reader.
       onCall((_, { socket }) => void socket.write(`${"[".repeat(MIB)}\n`)),
     );
-    const failure = await getToolAppError(world.call(APP, "echo"));
+    const failure = await getToolAppError(harness.call(APP, "echo"));
     expect(failure.code).toBe("bad_result");
     expect(failure.message).toContain("nested more than 100 deep");
   });
 
-  it("a line that has no end is cut off, not kept", async () => {
+  it("is disconnected for an endless line, which is not stored", async () => {
     const piece = Buffer.alloc(MIB, "x");
     let written = 0;
-    await world.startRawApp(
+    await harness.startRawApp(
       APP,
       onCall((_, { socket }) => {
         const more = () => {
@@ -165,17 +165,17 @@ describe("an app that writes what it should not", () => {
         more();
       }),
     );
-    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("result_too_large");
+    expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe("result_too_large");
     expect(written).toBeLessThan(8 * MIB);
   });
 
-  it("an app's words come as one short line", async () => {
+  it("has its messages shortened to one line", async () => {
     const message = `a\u0000b\u202Ec\n${"😀".repeat(1_000)}`;
-    await world.startRawApp(
+    await harness.startRawApp(
       APP,
       onCall(({ id }, { send }) => send({ jsonrpc: "2.0", id, error: { code: -1, message } })),
     );
-    const failure = await getToolAppError(world.call(APP, "echo"));
+    const failure = await getToolAppError(harness.call(APP, "echo"));
     expect(failure.code).toBe("tool_error");
     expect(failure.message).toMatch(/: a b c 😀+…$/u);
     expect(failure.message.length).toBeLessThan(600);
@@ -184,14 +184,14 @@ describe("an app that writes what it should not", () => {
 });
 
 describe("an app that answers late", () => {
-  it("is told that nobody waits any more, and what it then says goes to nobody", async () => {
+  it("receives a cancellation, and its late answer is dropped", async () => {
     await hurry({ callTimeoutMs: 700 });
     const held: { call: RawMessage; peer: RawPeer }[] = [];
-    const app = await world.startRawApp(
+    const app = await harness.startRawApp(
       APP,
       onCall((call, peer) => void held.push({ call, peer })),
     );
-    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("timeout");
+    expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe("timeout");
     await expect.poll(() => app.methods.at(-1)).toBe("notifications/cancelled");
     const [late] = held;
     expect(app.received.at(-1)?.params).toEqual({
@@ -204,19 +204,19 @@ describe("an app that answers late", () => {
       peer.answer(message, { content: [], structuredContent: { late: false } });
       return "handled";
     };
-    expect((await world.call(APP, "echo")).structured).toEqual({ late: false });
+    expect((await harness.call(APP, "echo")).structured).toEqual({ late: false });
     expect(app.connections).toBe(1);
   });
 
-  it("is not told the caller's reason for giving up", async () => {
-    const app = await world.startRawApp(
+  it("is not told the caller's reason for the abort", async () => {
+    const app = await harness.startRawApp(
       APP,
       onCall(() => {}),
     );
     const address = { appId: APP, isActivatable: false };
     const giving = new AbortController();
-    await world.apps.getDefinition(address, "echo", giving.signal);
-    const call = world.apps.call(address, "echo", {}, giving.signal);
+    await harness.apps.getDefinition(address, "echo", giving.signal);
+    const call = harness.apps.call(address, "echo", {}, giving.signal);
     call.catch(() => {});
     await expect.poll(() => app.methods.at(-1)).toBe("tools/call");
     giving.abort(new Error("a secret of the caller"));
@@ -226,10 +226,10 @@ describe("an app that answers late", () => {
   });
 });
 
-describe("an app that speaks unasked", () => {
-  it("is refused what it asks for", async () => {
+describe("an app that sends requests and notifications of its own", () => {
+  it("gets an error for every request", async () => {
     const asked = ["sampling/createMessage", "elicitation/create", "roots/list", "x/y", "ping"];
-    const app = await world.startRawApp(
+    const app = await harness.startRawApp(
       APP,
       onCall((call, peer) => {
         for (const [index, method] of asked.entries()) {
@@ -238,7 +238,7 @@ describe("an app that speaks unasked", () => {
         peer.answer(call, { content: [] });
       }),
     );
-    await world.call(APP, "echo");
+    await harness.call(APP, "echo");
     const answers = () => app.received.filter(({ id }) => String(id).startsWith("ours-"));
     await expect.poll(() => answers().length).toBe(asked.length);
     expect(answers().map(({ error }) => error?.code)).toEqual([
@@ -254,32 +254,32 @@ describe("an app that speaks unasked", () => {
     ["notifications", () => ({ jsonrpc: "2.0", method: "notifications/tools/list_changed" })],
     ["requests", (id: number) => ({ jsonrpc: "2.0", id, method: "sampling/createMessage" })],
     ["answers", (id: number) => resultOf(1_000_000 + id, [])],
-  ])("is cut off when it floods with %s", async (_, message) => {
-    await world.startRawApp(
+  ])("is disconnected when it floods with %s", async (_, message) => {
+    await harness.startRawApp(
       APP,
       onCall((_call, { send }) => {
         for (let index = 0; index < 5_000; index += 1) send(message(index));
       }),
     );
-    const failure = await getToolAppError(world.call(APP, "echo"));
+    const failure = await getToolAppError(harness.call(APP, "echo"));
     expect(failure.code).toBe("transport_closed");
     expect(failure.message).toContain("200 messages in a second");
   });
 
-  it("may say a few hundred things at once", async () => {
+  it("may send a few hundred messages at once", async () => {
     const message = { jsonrpc: "2.0", method: "notifications/message", params: { level: "info" } };
-    await world.startRawApp(
+    await harness.startRawApp(
       APP,
       onCall((call, peer) => {
         for (let index = 0; index < 500; index += 1) peer.send(message);
         peer.answer(call, { content: [] });
       }),
     );
-    expect((await world.call(APP, "echo")).isError).toBe(false);
+    expect((await harness.call(APP, "echo")).isError).toBe(false);
   });
 
-  it("does not get what it wants by asking in place of an answer", async () => {
-    await world.startRawApp(APP, (message, peer) => {
+  it("cannot make requests in place of an answer", async () => {
+    await harness.startRawApp(APP, (message, peer) => {
       if (message.method === "server/discover") {
         peer.answer(message, {
           resultType: "complete",
@@ -295,7 +295,7 @@ describe("an app that speaks unasked", () => {
       }
       return "handled";
     });
-    const failure = await getToolAppError(world.call(APP, "echo"));
+    const failure = await getToolAppError(harness.call(APP, "echo"));
     expect(failure.code).toBe("tool_error");
     expect(failure.message).toContain("more input");
   });
@@ -303,27 +303,27 @@ describe("an app that speaks unasked", () => {
 
 describe("an app's list of tools", () => {
   const lists: readonly (readonly [string, (page: number) => unknown])[] = [
-    ["has no end", (page) => ({ tools: [], nextCursor: String(page) })],
-    ["goes in a circle", () => ({ tools: [], nextCursor: "again" })],
+    ["is endless", (page) => ({ tools: [], nextCursor: String(page) })],
+    ["has a cyclic cursor", () => ({ tools: [], nextCursor: "again" })],
     ["is too long", (page) => ({ tools: many(page, 501), nextCursor: String(page) })],
-    ["has a tool twice", () => ({ tools: [echoTool, echoTool] })],
-    ["is none", () => ({ tools: "none" })],
+    ["has a duplicate tool", () => ({ tools: [echoTool, echoTool] })],
+    ["is not a list", () => ({ tools: "none" })],
   ];
 
   it.each(lists)("that %s is bad_result", async (_, page) => {
     let pages = 0;
-    await world.startRawApp(APP, (message, peer) => {
+    await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "tools/list") return undefined;
       pages += 1;
       peer.answer(message, page(pages));
       return "handled";
     });
-    expect((await getToolAppError(world.call(APP, "echo"))).code).toBe("bad_result");
+    expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe("bad_result");
     expect(pages).toBeLessThanOrEqual(64);
   });
 
   it("may have a thousand tools on many pages", async () => {
-    await world.startRawApp(APP, (message, peer) => {
+    await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "tools/list") return undefined;
       const page = Number(message.params?.["cursor"] ?? 0);
       const nextCursor = page < 19 ? String(page + 1) : undefined;
@@ -332,8 +332,8 @@ describe("an app's list of tools", () => {
     });
     const app = { appId: APP, isActivatable: false };
     const { signal } = new AbortController();
-    expect(await world.apps.getDefinition(app, "tool-19-49", signal)).toBeDefined();
-    expect(await world.apps.getDefinition(app, "tool-20-0", signal)).toBeUndefined();
+    expect(await harness.apps.getDefinition(app, "tool-19-49", signal)).toBeDefined();
+    expect(await harness.apps.getDefinition(app, "tool-20-0", signal)).toBeUndefined();
   });
 });
 
@@ -341,7 +341,7 @@ function resultOf(id: unknown, content: readonly unknown[] | null): unknown {
   return { jsonrpc: "2.0", id, result: { content } };
 }
 
-/** An answer as it should be, but for one byte. */
+/** A valid answer, except for one byte. */
 function notUtf8(id: unknown): Buffer {
   const line = `${JSON.stringify(resultOf(id, [{ type: "text", text: "?" }]))}\n`;
   return Buffer.from(line.replace("?", "\u00FF"), "latin1");

@@ -25,7 +25,7 @@ let connections: ProviderHttpClient;
 let remote: RemoteInference;
 let consent: CountingConsent;
 let ledger: FakeLedger;
-let book: ScriptedProviderDirectory;
+let directory: ScriptedProviderDirectory;
 let clock: CountingClock;
 
 beforeEach(async () => {
@@ -35,12 +35,12 @@ beforeEach(async () => {
   connections = new ProviderHttpClient({ addresses, clock, extraAuthorities: [provider.ca] });
   consent = new CountingConsent(["prompt"]);
   ledger = new FakeLedger();
-  book = new ScriptedProviderDirectory();
-  book.add("there", provider.baseUrl, KEY);
+  directory = new ScriptedProviderDirectory();
+  directory.add("there", provider.baseUrl, KEY);
   const logger = silentLogger;
   remote = new RemoteInference({
     http: connections,
-    providers: book,
+    providers: directory,
     consent,
     ledger,
     clock,
@@ -58,7 +58,7 @@ afterEach(async () => {
 const attempts = () => ledger.entries.filter(({ name }) => name === "egress.send").length;
 
 describe("answers over TLS", () => {
-  test("one after the other on one connection, each in the ledger when it comes", async () => {
+  test("reuse one connection, and each request is in the ledger when it arrives", async () => {
     for (let round = 1; round <= 5; round++) {
       const events = await collect(remote.generate(request, signal));
       expect(joinText(events)).toBe("You said: hi");
@@ -74,7 +74,7 @@ describe("answers over TLS", () => {
     expect(provider.connectionsTotal).toBe(1);
   });
 
-  test("tools, and one document in place of a stream", async () => {
+  test("may contain tools, or be one document in place of a stream", async () => {
     provider.next({
       type: "chat",
       toolCalls: [{ id: "c1", name: "look", arguments: '{"a":1}' }],
@@ -93,7 +93,7 @@ describe("answers over TLS", () => {
   });
 });
 
-describe("answers that are none", () => {
+describe("invalid answers", () => {
   test.each([
     [401, "unauthorized", 1],
     [404, "model_not_found", 1],
@@ -101,7 +101,7 @@ describe("answers that are none", () => {
     [500, "provider_failed", 1],
     [502, "provider_failed", 3],
     [503, "provider_failed", 3],
-  ])("%i: %s, asked for %i times", async (status, code, times) => {
+  ])("%i: %s, requested %i times", async (status, code, times) => {
     const turn = refusal(status, `no, ${KEY}`, status === 429 ? { "retry-after": "7" } : {});
     provider.next(turn, turn, turn);
     const error: unknown = await collect(remote.generate(request, signal)).catch(
@@ -113,7 +113,7 @@ describe("answers that are none", () => {
     expect([provider.requests.length, attempts()]).toEqual([times, times]);
   });
 
-  test("a connection that is reset before the head is tried again, one that is cut is not", async () => {
+  test("a connection that is reset before the head is retried, one that is cut later is not", async () => {
     provider.next({ type: "reset" }, { type: "status", status: 503 });
     expect(joinText(await collect(remote.generate(request, signal)))).toBe("You said: hi");
     expect([provider.requests.length, attempts()]).toEqual([3, 3]);
@@ -124,7 +124,7 @@ describe("answers that are none", () => {
     expect([provider.requests.length, attempts()]).toEqual([4, 4]);
   });
 
-  test("what a provider refuses the name of is named otherwise", async () => {
+  test("a parameter that the provider refuses by name is renamed", async () => {
     provider.next(
       refusal(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."),
     );
@@ -135,23 +135,26 @@ describe("answers that are none", () => {
   });
 });
 
-describe("consent that is taken back", () => {
-  test.each(["before the head", "in mid-stream"])("%s: the provider is left", async (when) => {
-    provider.next(
-      when === "before the head"
-        ? { type: "hang" }
-        : { type: "chat", text: ["a"], afterwards: { after: 1, do: "hang" } },
-    );
-    const failing = collect(remote.generate(request, signal));
-    failing.catch(() => {});
-    await provider.until(({ requests }) => requests.length === 1);
-    consent.set("prompt", false);
-    await expect(failing).rejects.toMatchObject({ code: "consent_required" });
-    await provider.until(({ requests }) => requests[0]?.state === "left");
-    expect(provider.requests).toHaveLength(1);
-  });
+describe("revoking consent", () => {
+  test.each(["before the head", "in mid-stream"])(
+    "%s: ends the request at the provider",
+    async (when) => {
+      provider.next(
+        when === "before the head"
+          ? { type: "hang" }
+          : { type: "chat", text: ["a"], afterwards: { after: 1, do: "hang" } },
+      );
+      const failing = collect(remote.generate(request, signal));
+      failing.catch(() => {});
+      await provider.until(({ requests }) => requests.length === 1);
+      consent.set("prompt", false);
+      await expect(failing).rejects.toMatchObject({ code: "consent_required" });
+      await provider.until(({ requests }) => requests[0]?.state === "left");
+      expect(provider.requests).toHaveLength(1);
+    },
+  );
 
-  test("while it waits to try again: nothing more is sent", async () => {
+  test("while the request waits for a retry prevents the retry", async () => {
     provider.next(refusal(503, "later"));
     const failing = collect(remote.generate(request, signal));
     failing.catch(() => {});
@@ -162,12 +165,12 @@ describe("consent that is taken back", () => {
   });
 });
 
-test("200 streams that end in every way leave nothing behind", async () => {
+test("200 streams that end in every possible way leave nothing behind", async () => {
   const seed = Math.floor(Math.random() * 2 ** 32);
   const dice = new Dice(seed);
   const text = ["one ", "two ", "three "];
   const before = openDescriptors();
-  // What a provider does stands in the message, so that streams side by side each meet their own.
+  // The message tells the provider how to behave, so that concurrent streams each get their own behaviour.
   await using plain = await TestProvider.start({
     script: ({ text: body }) => {
       const [, way, after] = /(\w+) after (\d)/.exec(body) ?? [];
@@ -178,7 +181,7 @@ test("200 streams that end in every way leave nothing behind", async () => {
       return way === "refusal" ? refusal(401, "no") : { type: "chat", text };
     },
   });
-  book.add("plain", plain.baseUrl);
+  directory.add("plain", plain.baseUrl);
   const ends = new Set<string>();
   const one = async () => {
     const way = dice.pick(["answer", "left", "cut", "hang", "silence", "refusal"]);

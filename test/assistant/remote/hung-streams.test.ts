@@ -5,27 +5,27 @@ import { HttpChat } from "../../support/remote-companion-harness.ts";
 import { forever, started } from "../../support/scripted-service.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/** As long as a provider may be silent, and a little. */
+/** Slightly longer than a provider may be silent. */
 const LIMIT_MS = 300_000 + 1_000;
 const STREAMS = 200;
 const KEPT_MAX = 8;
 
-it("200 streams of which nothing more comes end by their time, and leave no timer and no connection", async () => {
+it("200 hanging streams end at their time limit, and leave no timer and no connection", async () => {
   const clock = new VirtualClock();
   await using elsewhere = await startRemoteModels({
     clock,
     provider: { script: findFaultyResponse },
   });
-  const { provider, http: world, ledger } = elsewhere;
-  // Beside them, some of this machine's that are only slow, and go on.
-  world.service.script = async function* (request, signal) {
+  const { provider, http: harness, ledger } = elsewhere;
+  // In addition to streams of this machine that are only slow, and continue.
+  harness.service.script = async function* (request, signal) {
     yield { type: "accepted", model: "tiny", ledgerSeq: 1 };
     yield started();
     yield* [];
     await forever(signal);
   };
   const chat = (model: string, text: string) =>
-    new HttpChat(world.url, { model, stream: true, messages: [{ role: "user", content: text }] });
+    new HttpChat(harness.url, { model, stream: true, messages: [{ role: "user", content: text }] });
   await chat("remote:there:test-model", "Hello").result;
   const timersBefore = clock.timerCount;
   const appended = ledger.entries.length;
@@ -36,17 +36,17 @@ it("200 streams of which nothing more comes end by their time, and leave no time
   const near = Array.from({ length: 5 }, () => chat("tiny", "Tell me"));
   await provider.until(({ requests }) => requests.length === STREAMS + 1);
   await Promise.all(far.filter((_, number) => number % 2 === 0).map(({ begun }) => begun));
-  await expect.poll(() => world.service.running).toBe(near.length);
-  // Each piece that comes sets its own clock, so that all of them have to be silent first.
+  await expect.poll(() => harness.service.running).toBe(near.length);
+  // Each piece starts its stream's timer, so all streams must be silent first.
   await clock.advance(LIMIT_MS);
   const ends = await Promise.all(far.map(({ result: end }) => end));
   expect(ends.map(({ code }) => code)).toEqual(ends.map(() => "timeout"));
   expect(provider.requests).toHaveLength(STREAMS + 1);
-  expect(world.service.running).toBe(near.length);
+  expect(harness.service.running).toBe(near.length);
   for (const one of near) one.disconnect();
 
   await expect.poll(() => provider.requests.map(({ state }) => state)).not.toContain("open");
-  await expect.poll(() => world.service.running).toBe(0);
+  await expect.poll(() => harness.service.running).toBe(0);
   await expect.poll(() => clock.timerCount).toBe(timersBefore);
   await expect.poll(() => provider.connections).toBeLessThanOrEqual(KEPT_MAX);
   const sent = ledger.entries.slice(appended).filter(({ name }) => name === "egress.send");

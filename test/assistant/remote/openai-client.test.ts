@@ -16,14 +16,14 @@ import { accepted, forever, ScriptedService } from "../../support/scripted-servi
 const there = "remote:there:test-model";
 const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "hi" }];
 
-describe("what a provider refuses", () => {
+describe("a provider's refusal", () => {
   let remote: ScriptedService;
-  let world: InferenceHttpHarness;
+  let harness: InferenceHttpHarness;
   beforeEach(async () => {
     remote = new ScriptedService();
-    world = await startInferenceHttp({ remote });
+    harness = await startInferenceHttp({ remote });
   });
-  afterEach(() => world[Symbol.asyncDispose]());
+  afterEach(() => harness[Symbol.asyncDispose]());
 
   const classes: readonly (readonly [
     AssistantErrorCode,
@@ -52,17 +52,17 @@ describe("what a provider refuses", () => {
         code === "rate_limited" ? { retryAfterSeconds: 7 } : {},
       );
 
-    test("is the client's own class, before anything of an answer", async () => {
+    test("is thrown as the client's own error class before the first delta", async () => {
       remote.script = async function* () {
         yield* [];
         throw error();
       };
       remote.embedder = () => Promise.reject(error());
       const asks = [
-        () => world.openai.chat.completions.create({ model: there, messages }),
-        () => world.openai.chat.completions.create({ model: there, messages, stream: true }),
-        () => world.openai.completions.create({ model: there, prompt: "hi" }),
-        () => world.openai.embeddings.create({ model: there, input: "hi" }),
+        () => harness.openai.chat.completions.create({ model: there, messages }),
+        () => harness.openai.chat.completions.create({ model: there, messages, stream: true }),
+        () => harness.openai.completions.create({ model: there, prompt: "hi" }),
+        () => harness.openai.embeddings.create({ model: there, input: "hi" }),
       ];
       for (const ask of asks) {
         const thrown: unknown = await ask().catch((reason: unknown) => reason);
@@ -75,14 +75,14 @@ describe("what a provider refuses", () => {
       }
     });
 
-    test("ends a stream that has begun, as an error with its code", async () => {
+    test("ends a stream that has begun, with an error that has its code", async () => {
       remote.script = async function* () {
         yield { ...accepted, model: there };
         yield { type: "text", choice: 0, text: "so far" };
         throw error();
       };
       const create = { model: there, messages, stream: true } as const;
-      const stream = await world.openai.chat.completions.create(create);
+      const stream = await harness.openai.chat.completions.create(create);
       let text = "";
       const thrown: unknown = await (async () => {
         for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
@@ -93,8 +93,8 @@ describe("what a provider refuses", () => {
     });
   });
 
-  test("is asked for again by itself only where that may help", async () => {
-    const client = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: "any", maxRetries: 1 });
+  test("is retried by the client only if that may help", async () => {
+    const client = new OpenAI({ baseURL: `${harness.url}/v1`, apiKey: "any", maxRetries: 1 });
     const asked: Record<string, number> = {};
     for (const code of [
       "consent_required",
@@ -118,14 +118,14 @@ describe("what a provider refuses", () => {
     });
   });
 
-  test("frees the request when the client leaves in mid-stream", async () => {
+  test("a client that disconnects during a stream ends the request", async () => {
     remote.script = async function* (_, signal) {
       yield { ...accepted, model: there };
       yield { type: "text", choice: 0, text: "so far" };
       await forever(signal);
     };
     const create = { model: there, messages, stream: true } as const;
-    const stream = await world.openai.chat.completions.create(create);
+    const stream = await harness.openai.chat.completions.create(create);
     for await (const chunk of stream) {
       if (chunk.choices[0]?.delta.content) stream.controller.abort();
     }
@@ -147,7 +147,7 @@ describe("a provider behind TLS", () => {
     return typeof body === "object" ? { ...body } : {};
   };
 
-  test("answers a chat, whole and as a stream, each in the ledger before it left", async () => {
+  test("answers a chat, whole and as a stream, each in the ledger before it is sent", async () => {
     await start();
     const whole = await openai.chat.completions.create({ model: there, messages });
     expect(whole.choices[0]?.message.content).toBe("You said: hi");
@@ -171,7 +171,7 @@ describe("a provider behind TLS", () => {
     expect(elsewhere.directory.statuses.get("there")).toBe("ok");
   });
 
-  test("gets tools, formats, samples and what it alone may know", async () => {
+  test("receives tools, formats, sampling parameters and parameters that only it may know", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",
@@ -215,7 +215,7 @@ describe("a provider behind TLS", () => {
     });
   });
 
-  test("gets a schema, and is asked once more where its answer is no JSON", async () => {
+  test("receives a schema, and is asked once more if its answer is not JSON", async () => {
     await start();
     elsewhere.provider.next(
       { type: "chat", text: ["not ", "json"] },
@@ -232,7 +232,7 @@ describe("a provider behind TLS", () => {
     expect(bodyOf()).toMatchObject({ response_format: { json_schema: { name: "x", schema } } });
   });
 
-  test("makes vectors", async () => {
+  test("returns embeddings", async () => {
     await start();
     const input = ["abc", "xyz"];
     const { data } = await openai.embeddings.create({ model: "remote:there:test-embedder", input });
@@ -243,7 +243,7 @@ describe("a provider behind TLS", () => {
     expect(bodyOf()).toMatchObject({ model: "test-embedder", input });
   });
 
-  test("has its models listed beside the local ones", async () => {
+  test("has its models listed in addition to the local ones", async () => {
     await start({ aliases: new Map([["best", [there, "tiny"]]]) });
     const ids = (await openai.models.list()).data.map(({ id }) => id);
     expect(ids).toEqual([
@@ -256,7 +256,7 @@ describe("a provider behind TLS", () => {
     expect((await openai.models.retrieve(there)).id).toBe(there);
   });
 
-  test("sees nothing without consent, whichever way the request takes", async () => {
+  test("receives nothing without consent, on every route", async () => {
     const aliases = new Map([
       ["best", [there, "tiny"]],
       ["near", ["tiny", there]],
@@ -279,7 +279,7 @@ describe("a provider behind TLS", () => {
     expect(elsewhere.ledger.entries).toEqual([]);
   });
 
-  test("sees a request only with consent for all that svc_scopes says is in it", async () => {
+  test("receives a request only with consent for everything that svc_scopes declares", async () => {
     await start();
     const create = { model: there, messages, svc_scopes: ["files"] };
     const ask = () => openai.chat.completions.create(create);
@@ -297,7 +297,7 @@ describe("a provider behind TLS", () => {
     [429, OpenAI.RateLimitError, "rate_limited"],
     [500, OpenAI.InternalServerError, "provider_failed"],
     [302, OpenAI.InternalServerError, "bad_response"],
-  ])("that answers %i is told as what it is", async (status, type, code) => {
+  ])("that answers %i has its own error code", async (status, type, code) => {
     await start();
     const headers = { "retry-after": "9", location: "https://elsewhere.test/" };
     elsewhere.provider.next({
@@ -316,7 +316,7 @@ describe("a provider behind TLS", () => {
     expect(JSON.stringify(thrown)).not.toContain(KEY);
   });
 
-  test("that is cut off in mid-stream ends the client's stream with an error", async () => {
+  test("that is cut off midway ends the client's stream with an error", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",
@@ -333,7 +333,7 @@ describe("a provider behind TLS", () => {
     expect(text).toBe("so far");
   });
 
-  test("that cannot answer now leaves it to the next model, each with its own entry", async () => {
+  test("that cannot answer now is replaced by the next model, each attempt with its own ledger entry", async () => {
     await start({ aliases: new Map([["best", [there, "tiny"]]]) });
     elsewhere.provider.next({ type: "status", status: 429, body: { error: { message: "slow" } } });
     const { model, choices } = await openai.chat.completions.create({ model: "best", messages });
@@ -347,7 +347,7 @@ describe("a provider behind TLS", () => {
     expect(again.model).toBe(there);
   });
 
-  test("is left when the client aborts in mid-stream", async () => {
+  test("loses its request when the client aborts during a stream", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",
@@ -363,7 +363,7 @@ describe("a provider behind TLS", () => {
     expect(elsewhere.provider.requests).toHaveLength(1);
   });
 
-  test("is left when consent is taken back in mid-stream, and the client hears why", async () => {
+  test("loses its request when consent is revoked during a stream, and the client gets the reason", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",

@@ -106,7 +106,7 @@ describe("the session bus", () => {
     await expect
       .poll(() => desk.cloudProvider.connections + desk.localProvider.connections)
       .toBe(0);
-    expect(desk.companion.log).toContain("the session bus is gone");
+    expect(desk.companion.log).toContain("the session bus closed");
     expect(desk.companion.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
     const verify = await desk.companion.berth(["ledger", "verify", "--user"]);
     expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });

@@ -1,6 +1,6 @@
 import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 
-/** The AssistantError that it rejects with; fails where it does not, or with something else. */
+/** Resolves to the AssistantError of a rejected promise; fails for any other result. */
 export async function catchAssistantError(waited: Promise<unknown>): Promise<AssistantError> {
   try {
     await waited;

@@ -8,7 +8,7 @@ export interface KeyPair {
 }
 
 export interface CertificateOptions {
-  /** Names and addresses that the certificate is for. */
+  /** Names and addresses in the certificate. */
   readonly names?: readonly string[];
   readonly validFrom?: Date;
   readonly validUntil?: Date;
@@ -16,13 +16,13 @@ export interface CertificateOptions {
 
 const DAY_MS = 86_400_000;
 
-/** An authority that nobody trusts who is not told to. */
+/** A certificate authority that only its test trusts. */
 export class TestAuthority {
-  /** PEM, for whoever is to trust it. */
+  /** PEM for clients that trust it. */
   readonly ca: string;
   readonly #pair: KeyPair;
 
-  /** Two that one program trusts have to have two names. */
+  /** Two authorities that one program trusts need different names. */
   static async create(name = "Berth test authority"): Promise<TestAuthority> {
     const made = await generate([{ name: "commonName", value: name }], {
       keyType: "ec",

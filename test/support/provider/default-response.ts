@@ -1,7 +1,7 @@
 import { refusal, type ScriptedResponse } from "./scripted-response.ts";
 import type { ProviderRequest } from "./test-provider.ts";
 
-/** Of the well-behaved provider's embeddings. */
+/** Dimensions of the well-behaved provider's embeddings. */
 const DIMENSIONS = 8;
 
 export function createDefaultResponse(
@@ -44,7 +44,7 @@ export function createDefaultResponse(
   }
 }
 
-/** What a text is as numbers: how often each kind of letter is in it. */
+/** Returns a text as numbers: the frequency of each kind of letter. */
 export function countLetters(text: string): number[] {
   const numbers = Array<number>(DIMENSIONS).fill(0);
   for (const letter of text) {
@@ -73,7 +73,7 @@ function lastMessage(body: unknown): string {
   return typeof content === "string" ? content : JSON.stringify(content ?? null);
 }
 
-/** Word by word, as models stream. */
+/** Splits a text into words, as models stream them. */
 function piecesOf(text: string): readonly string[] {
   return text.match(/\s*\S+|\s+$/g) ?? [text];
 }

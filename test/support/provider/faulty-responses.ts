@@ -13,12 +13,11 @@ const BEGUN = `data: ${JSON.stringify({
 const TRICKLED = ["It ", "comes ", "in ", "drops."];
 const DROP_MS = 15;
 
-/** What a trickling answer says as a whole. */
+/** The whole text of an answer that arrives slowly. */
 export const trickled = TRICKLED.join("");
 
 /**
- * Ways in which an answer fails, each by the name by which a chat asks for it: `#reset` in its text. What asks for
- * none is answered as by a well-behaved provider.
+ * Faults of an answer by name; a chat selects one with `#reset` in its text. Other chats get the well-behaved answer.
  */
 export const faultyResponses = {
   "hang-head": { type: "hang" },
@@ -45,7 +44,7 @@ function isFault(name: string): name is FaultName {
   return Object.hasOwn(faultyResponses, name);
 }
 
-/** In one chunk of a body that has no end. */
+/** Sends one chunk of a body without an end. */
 function raw(body: string | Buffer): ScriptedResponse {
   const bytes = Buffer.from(body);
   return {

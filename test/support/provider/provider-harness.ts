@@ -21,14 +21,14 @@ export interface ProviderCallOptions {
 }
 
 export interface ProviderHarnessOptions extends TestProviderOptions {
-  /** What names mean; default: every name is 127.0.0.1. */
+  /** Resolves names; by default every name is 127.0.0.1. */
   readonly resolve?: (host: string) => Promise<readonly string[]>;
   readonly ownPorts?: () => ReadonlySet<number>;
-  /** Beside the provider's own. */
+  /** In addition to the provider's own port. */
   readonly trusted?: readonly string[];
 }
 
-/** Nothing here takes so long, unless it hangs. */
+/** No test takes longer, unless it hangs. */
 const PATIENT: ProviderLimits = { headMs: 4_000, silentMs: 4_000, bytesMax: 2 ** 20 };
 
 export const KEY = "sk-canary-9f8e7d6c5b4a39281706f5e4d3c2b1a0";
@@ -39,7 +39,7 @@ export const createChatBody = (text: string, more: object = {}) => ({
   ...more,
 });
 
-/** A provider, and requests to it as the egress makes them. */
+/** A provider, with requests to it as the egress sends them. */
 export class ProviderHarness implements AsyncDisposable {
   readonly provider: TestProvider;
   readonly http: ProviderHttpClient;
@@ -88,10 +88,10 @@ export class ProviderHarness implements AsyncDisposable {
     return await readText(await this.open(asking));
   }
 
-  /** Nothing is open, set or waited for that a request left. Kept connections are. */
+  /** Checks that a request has left no connection, timer or listener. Idle connections may remain. */
   async untilQuiet(): Promise<void> {
     await this.provider.until(({ requests }) => requests.every(({ state }) => state !== "open"));
-    // The last things that a closed socket does.
+    // The last events of a closed socket.
     await new Promise((resolve) => systemClock.setTimer(0, () => resolve(undefined)));
   }
 

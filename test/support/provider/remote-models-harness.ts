@@ -13,7 +13,7 @@ import { TestProvider, type TestProviderOptions } from "./test-provider.ts";
 
 export const KEY = "sk-test-0123456789abcdef";
 
-/** The companion's port over a scripted local service and a provider behind TLS, which is called `there`. */
+/** The companion's port over a scripted local service and a TLS provider with the id `there`. */
 export interface RemoteModelsHarness extends AsyncDisposable {
   readonly provider: TestProvider;
   readonly directory: ScriptedProviderDirectory;
@@ -33,8 +33,8 @@ export async function startRemoteModels(
 ): Promise<RemoteModelsHarness> {
   const { aliases, limits } = options;
   const provider = await TestProvider.start({ tls: true, key: KEY, ...options.provider });
-  const book = new ScriptedProviderDirectory();
-  book.add("there", provider.baseUrl, KEY);
+  const directory = new ScriptedProviderDirectory();
+  directory.add("there", provider.baseUrl, KEY);
   const consent = new Consent(options.allowed ?? ["prompt"]);
   const ledger = new FakeLedger();
   const { clock = systemClock } = options;
@@ -44,13 +44,13 @@ export async function startRemoteModels(
   const connections = new ProviderHttpClient({ addresses, clock, extraAuthorities });
   const remote = new RemoteInference({
     http: connections,
-    providers: book,
+    providers: directory,
     ledger,
     consent,
     clock,
     logger,
   });
-  const world = await startInferenceHttp({
+  const http = await startInferenceHttp({
     remote,
     clock,
     ...(aliases ? { aliases } : {}),
@@ -58,12 +58,12 @@ export async function startRemoteModels(
   });
   return {
     provider,
-    directory: book,
+    directory,
     consent,
     ledger,
-    http: world,
+    http,
     async [Symbol.asyncDispose]() {
-      await world[Symbol.asyncDispose]();
+      await http[Symbol.asyncDispose]();
       await remote[Symbol.asyncDispose]();
       await connections[Symbol.asyncDispose]();
       await provider[Symbol.asyncDispose]();

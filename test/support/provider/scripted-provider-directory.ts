@@ -2,9 +2,9 @@ import type { ProviderDirectory } from "../../../src/assistant/remote/egress/por
 import type { AddressClass, Provider, ProviderStatus } from "../../../src/assistant/remote/port.ts";
 import { Revocations } from "../../../src/assistant/remote/revocations.ts";
 
-/** Providers that a test knows, each with its key. */
+/** A fixed list of providers, each with its key. */
 export class ScriptedProviderDirectory implements ProviderDirectory {
-  /** The last of each: a bench asks ten thousand times. */
+  /** The last status of each provider only, because a benchmark reports ten thousand. */
   readonly statuses = new Map<string, ProviderStatus>();
   readonly revocations = new Revocations();
   readonly #known = new Map<string, { provider: Provider; key: string | undefined }>();

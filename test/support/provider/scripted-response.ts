@@ -1,6 +1,6 @@
-/** What a provider does with one request. What is not said is as a well-behaved one does it. */
+/** A provider's response to one request. Members that are left out have the values of the well-behaved provider. */
 export type ScriptedResponse =
-  /** A chat's answer, streamed where the request says so. */
+  /** The answer to a chat, streamed if the request asks for it. */
   | {
       readonly type: "chat";
       /** Each piece is an event of a stream. */
@@ -8,11 +8,11 @@ export type ScriptedResponse =
       readonly toolCalls?: readonly ToolCall[];
       readonly finishReason?: string;
       readonly usage?: Usage;
-      /** Waited for before the piece of this number (from 0) is sent; the last is the finish. */
+      /** Awaited before the piece with this number (from 0) is sent; the last one is the finish. */
       readonly before?: (piece: number) => Promise<unknown> | undefined;
-      /** After so many pieces the connection is cut, or stays open without a word. */
+      /** After this number of pieces the connection is cut, or stays open silently. */
       readonly afterwards?: { readonly after: number; readonly do: "cut" | "hang" };
-      /** After the text an event that holds this error, in place of the finish. */
+      /** Sends an event with this error after the text, in place of the finish. */
       readonly error?: { readonly message: string; readonly code?: string };
     }
   | {
@@ -22,15 +22,15 @@ export type ScriptedResponse =
       /** Anything but a text or bytes is sent as JSON. */
       readonly body?: unknown;
     }
-  /** These bytes on the connection, whatever they are. */
+  /** Writes these bytes to the connection unchanged. */
   | {
       readonly type: "raw";
       readonly bytes: string | Uint8Array;
       readonly afterwards: "end" | "cut" | "hang";
     }
-  /** No answer, on an open connection. */
+  /** Never answers, on an open connection. */
   | { readonly type: "hang" }
-  /** The connection ends before an answer. */
+  /** Closes the connection before an answer. */
   | { readonly type: "reset" };
 
 export interface ToolCall {
@@ -46,7 +46,7 @@ export interface Usage {
   readonly total_tokens: number;
 }
 
-/** A refusal as the convention words it. */
+/** A refusal in the format of the convention. */
 export function refusal(
   status: number,
   message: string,

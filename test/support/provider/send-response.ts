@@ -38,7 +38,7 @@ export async function sendResponse(
   }
 }
 
-/** Waits until more can be written, or nobody is there any more. */
+/** Resolves when more can be written, or the client has disconnected. */
 async function untilWritable(response: ServerResponse): Promise<void> {
   const over = new AbortController();
   const { signal } = over;
@@ -70,7 +70,7 @@ async function sendStream(
   const text = turn.text ?? [];
   for (let piece = 0; piece <= text.length; piece++) {
     if (turn.afterwards?.after === piece) {
-      // What was written before the cut is to arrive.
+      // The data before the cut must arrive.
       await sent;
       if (turn.afterwards.do === "cut") response.socket?.destroy();
       return;

@@ -14,45 +14,45 @@ import { refusal, type ScriptedResponse } from "./scripted-response.ts";
 import { sendResponse } from "./send-response.ts";
 
 export interface TestProviderOptions {
-  /** https, by an authority that only who is given `ca` trusts. */
+  /** https, with a certificate of an authority that only clients with `ca` trust. */
   readonly tls?: boolean;
-  /** In place of the certificate that `tls` makes, which is for 127.0.0.1, ::1, localhost and `host`. */
+  /** Replaces the certificate that `tls` creates for 127.0.0.1, ::1, localhost and `host`. */
   readonly certificate?: KeyPair;
-  /** What the base URL names it; it listens on 127.0.0.1, whatever that is. */
+  /** The host name in the base URL; the server listens on 127.0.0.1 in any case. */
   readonly host?: string;
   readonly port?: number;
-  /** Where this is given, whoever does not bring it is answered 401. */
+  /** If set, requests without this key are answered with 401. */
   readonly key?: string;
   readonly models?: readonly string[];
-  /** What is done with a request; undefined: as a well-behaved provider does. */
+  /** The response to a request; undefined: that of the well-behaved provider. */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
 }
 
 export interface ProviderRequest {
-  /** From 1, in the order in which they came. */
+  /** From 1, in the order of arrival. */
   readonly number: number;
-  /** Of the connection on which it came, from 1. */
+  /** Number of the connection on which it arrived, from 1. */
   readonly connection: number;
   readonly method: string;
   /** With its query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** As it came; `body` is what that is as JSON, undefined where it is none. */
+  /** The raw body; `body` is the parsed JSON, or undefined if it is not JSON. */
   readonly text: string;
   readonly body: unknown;
-  /** answered: to its end. left: the other side went before that. */
+  /** answered: to its end. left: the client disconnected first. */
   state: "open" | "answered" | "left";
 }
 
 /**
- * A provider of the chat-completions convention: models, chat (streamed and whole), embeddings. It repeats
- * what the last message says, unless a script or `next` says otherwise, and records all that it is asked.
+ * A provider of the chat-completions convention: models, chat (streamed and whole), embeddings. It echoes the last
+ * message unless a script or `next` says otherwise, and records all its requests.
  */
 export class TestProvider implements AsyncDisposable {
   readonly requests: ProviderRequest[] = [];
-  /** PEM of the authority behind its certificate; empty without TLS. */
+  /** PEM of the certificate's authority; empty without TLS. */
   readonly ca: string;
-  /** The list that it gives. */
+  /** The models of its list. */
   models: readonly string[];
   readonly #options: TestProviderOptions;
   readonly #server: Server;
@@ -89,7 +89,7 @@ export class TestProvider implements AsyncDisposable {
       this.#answer(request, response).catch(() => response.destroy());
     };
     this.#server = certificate ? createTlsServer(certificate, listener) : createServer(listener);
-    // Kept connections stay until the test or the other side ends them.
+    // Idle connections stay open until the test or the client closes them.
     this.#server.keepAliveTimeout = 0;
     this.#server.setMaxListeners(0);
     this.#changes.setMaxListeners(0);
@@ -117,12 +117,12 @@ export class TestProvider implements AsyncDisposable {
     return `${scheme}://${this.#options.host ?? "127.0.0.1"}:${this.port}`;
   }
 
-  /** As a person writes it down for AddProvider. */
+  /** The address as a user enters it for AddProvider. */
   get baseUrl(): string {
     return `${this.origin}/v1`;
   }
 
-  /** Connections that are open now, kept ones too. */
+  /** Open connections, including idle ones. */
   get connections(): number {
     return this.#sockets.size;
   }
@@ -131,17 +131,17 @@ export class TestProvider implements AsyncDisposable {
     return this.#connectionsEver;
   }
 
-  /** What is done with the requests that come next, before the script is asked. */
+  /** Responses to the next requests, before the script is used. */
   next(...turns: readonly ScriptedResponse[]): void {
     this.#next.push(...turns);
   }
 
-  /** Ends every connection, kept ones too, as a provider that starts anew does. */
+  /** Closes every connection, even idle ones, like a provider that restarts. */
   dropConnections(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Resolves once `isSo`; looked at after each request, answer and connection. */
+  /** Resolves once `isSo` returns true; checked after each request, answer and connection. */
   async until(isSo: (provider: TestProvider) => boolean): Promise<void> {
     while (!isSo(this)) await once(this.#changes, "change");
   }

@@ -24,7 +24,7 @@ function live(): LiveSettings {
   });
 }
 
-it("counts from the next look, also where the file was not there", () => {
+it("apply from the next check, even if the file did not exist before", () => {
   const settings = live();
   expect(settings.current().isPaused).toBe(false);
   writeFileSync(file, "paused: true\n");
@@ -33,7 +33,7 @@ it("counts from the next look, also where the file was not there", () => {
   expect(settings.current().isPaused).toBe(false);
 });
 
-it("keeps what it said last while it is broken", () => {
+it("keep the last valid settings while the file is invalid", () => {
   writeFileSync(file, "paused: true\n");
   const settings = live();
   expect(settings.current().isPaused).toBe(true);
@@ -43,7 +43,7 @@ it("keeps what it said last while it is broken", () => {
   expect(settings.current().isPaused).toBe(false);
 });
 
-it("keeps what it said last while it cannot even be looked at", () => {
+it("keep the last valid settings while the file cannot be read", () => {
   writeFileSync(file, "paused: true\n");
   const settings = live();
   expect(settings.current().isPaused).toBe(true);
@@ -55,7 +55,7 @@ it("keeps what it said last while it cannot even be looked at", () => {
   expect(settings.current().isPaused).toBe(false);
 });
 
-it("allows nothing more in the moment in which an editor has emptied the file", () => {
+it("allow nothing more at the moment when an editor has emptied the file", () => {
   writeFileSync(file, "paused: true\n");
   const settings = live();
   expect(settings.current().isPaused).toBe(true);

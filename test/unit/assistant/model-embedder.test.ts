@@ -9,7 +9,7 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
 const MODEL = "hub/org/embedder:q8";
 const { signal } = new AbortController();
 
-it("has the model's vectors, as background work", async () => {
+it("returns the model's vectors, with background priority", async () => {
   const service = new ScriptedService();
   const embedder = await connectModelEmbedder({ service, model: MODEL, logger: silentLogger });
   expect(embedder).toMatchObject({ id: `model:${MODEL}:8`, dimensions: 8 });
@@ -21,7 +21,7 @@ it("has the model's vectors, as background work", async () => {
   ]);
 });
 
-it("asks the model itself where nobody knows yet how long its vectors are", async () => {
+it("embeds a probe if the vectors' length is not known yet", async () => {
   const service = new ScriptedService();
   const vectors = [new Float32Array([1, 0, 0])];
   service.embedder = async () => ({ model: "late", ledgerSeq: 1, vectors, tokens: [1] });
@@ -29,7 +29,7 @@ it("asks the model itself where nobody knows yet how long its vectors are", asyn
   expect(embedder).toMatchObject({ id: "model:late:3", dimensions: 3 });
 });
 
-it("is left out where the model cannot be had", async () => {
+it("is undefined if the model is not available", async () => {
   const service = new ScriptedService();
   service.embedder = async () => {
     throw new AssistantError("model_not_found", "there is no such model");
@@ -39,7 +39,7 @@ it("is left out where the model cannot be had", async () => {
   ).toBeUndefined();
 });
 
-it("is looked for again until it is there, and not after the end", async () => {
+it("polls until the model is available, and not after disposal", async () => {
   const service = new ScriptedService();
   const clock = new VirtualClock();
   const found: ContextEmbedder[] = [];

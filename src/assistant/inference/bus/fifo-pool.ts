@@ -7,14 +7,14 @@ import { type OpenedPipe, SessionPipe } from "./session-pipe.ts";
 
 const execFileAsync = promisify(execFile);
 
-/** Made by one process, and made anew in the background when half of them are taken. */
+/** FIFOs per run of mkfifo. The next batch is made in the background when half of them are used. */
 const BATCH = 32;
-/** A process that makes names in a folder takes milliseconds. */
+/** A run of mkfifo takes milliseconds. */
 const MKFIFO_MS_MAX = 10_000;
 
 /**
- * Pipes, made ahead. Node has no pipe(); a FIFO whose name is removed as soon as it is open is the same
- * thing to whoever holds its ends, and the program that makes FIFOs is on every system.
+ * A pool of FIFOs, made in advance. Node has no pipe(), but a FIFO whose name is removed as soon as it is open is
+ * equivalent to a pipe, and every system has the program mkfifo.
  */
 export class FifoPool implements AsyncDisposable {
   readonly #dir: string;
@@ -23,12 +23,12 @@ export class FifoPool implements AsyncDisposable {
   #refill: Promise<void> | undefined;
   #isEnded = false;
 
-  /** `dir` becomes a folder of the pool's own: what lies in it is removed. */
+  /** `dir` becomes the pool's own directory: its content is removed. */
   constructor(dir: string) {
     this.#dir = dir;
   }
 
-  /** Rejects with `storage_failed` where no pipe can be made. */
+  /** Rejects with `storage_failed` if no FIFO can be made. */
   async open(): Promise<OpenedPipe> {
     for (let tries = 2; ; tries -= 1) {
       const path = join(this.#dir, await this.#takeName());
@@ -37,7 +37,7 @@ export class FifoPool implements AsyncDisposable {
       } catch (error) {
         const isGone = error instanceof Error && "code" in error && error.code === "ENOENT";
         if (!isGone || tries === 0) throw pipeUnavailableError(error);
-        // Somebody has tidied up the folder.
+        // Another program has removed files from the directory.
         this.#names.length = 0;
       }
     }
@@ -54,7 +54,7 @@ export class FifoPool implements AsyncDisposable {
       const name = this.#names.pop();
       if (this.#names.length < BATCH / 2) {
         const refill = this.#ensureRefill();
-        // Who takes one has no need of the next batch; a failure comes again where nothing is left.
+        // The caller has a FIFO already; if this batch fails, the next caller without one gets the error.
         if (name !== undefined) refill.catch(() => {});
         else await refill;
       }
@@ -70,7 +70,7 @@ export class FifoPool implements AsyncDisposable {
   }
 
   async #makeBatch(): Promise<void> {
-    if (this.#isEnded) throw new AssistantError("shutting_down", "the assistant is ending");
+    if (this.#isEnded) throw new AssistantError("shutting_down", "the assistant is shutting down");
     const isFirst = this.#made === 0;
     const names = Array.from({ length: BATCH }, (_, index) => `${this.#made + index}`);
     this.#made += BATCH;
@@ -91,7 +91,7 @@ export class FifoPool implements AsyncDisposable {
 function pipeUnavailableError(cause: unknown): AssistantError {
   return new AssistantError(
     "storage_failed",
-    "no pipe can be made for a session; check that the program mkfifo is installed, that the runtime directory can be written, and that the limit of open files is not reached",
+    "no pipe can be created for a session; check that the program mkfifo is installed, that the runtime directory is writable, and that the limit of open files is not reached",
     { cause },
   );
 }

@@ -1,10 +1,10 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { AnswerEvent } from "../service-port.ts";
 
-/** How a message ended: what the signal Finished tells of it. */
+/** The result of a message, which the signal Finished reports. */
 export interface FinishedSignal {
   readonly status: "completed" | "cancelled" | "failed";
-  /** `v, code, message, usage, finish_reason`; what there is nothing to say of is null. */
+  /** `v, code, message, usage, finish_reason`; members without a value are null. */
   readonly detailJson: string;
 }
 
@@ -28,7 +28,7 @@ export function failedSignal(error: unknown): FinishedSignal {
     ? createFinishedSignal("failed", { code: error.code, message: error.message })
     : createFinishedSignal("failed", {
         code: "internal",
-        message: "something went wrong that nobody expected; the companion's log has it",
+        message: "an unexpected error occurred; the companion's log has the details",
       });
 }
 

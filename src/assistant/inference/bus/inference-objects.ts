@@ -15,11 +15,11 @@ import { parseEmbedCall, parseGenerateCall } from "./session-requests.ts";
 export interface InferenceObjectsOptions {
   readonly bus: Bus;
   readonly service: InferenceService;
-  /** Of this user alone, absolute, on a file system that can have FIFOs; gets the folder `pipes`. */
+  /** An absolute path that only this user can access, on a file system with FIFOs. Gets the folder `pipes`. */
   readonly runtimeDir: string;
   readonly clock: Clock;
   readonly logger?: Logger | undefined;
-  /** What Ping answers: `berth 0.1.0`. */
+  /** The answer to Ping: `berth 0.1.0`. */
   readonly daemon: string;
 }
 
@@ -28,22 +28,25 @@ const INTERFACE = "dev.assistant.Inference1";
 const SESSION_INTERFACE = "dev.assistant.Inference1.Session";
 const INTERFACE_VERSION = 1;
 
-/** A client has one for each conversation; more than these is one that forgets to close them. */
+/** A client needs one session for each conversation; one with more than this does not close them. */
 const SESSIONS_PER_OWNER_MAX = 64;
-/** Each takes two descriptors and, with a message in it, the memory of a pipe, of which a user has 1,024 in full size. */
+/**
+ * Each session takes two descriptors and, while it holds a message, the memory of a pipe. The kernel gives a user 1,024
+ * pipes of full size.
+ */
 const SESSIONS_MAX = 1_024;
 
-/** A session as its owner has it. */
+/** A session, as its owner uses it. */
 interface OwnedSession {
   readonly session: InferenceSession;
   readonly owner: string;
-  /** Ends everything, and takes the object off the bus. */
+  /** Closes the session and removes its object from the bus. */
   readonly release: (why: string) => void;
 }
 
 /**
- * `dev.assistant.Inference1` and its sessions. A session belongs to the connection that opened it: another one
- * may see its state and call nothing, and it is released when its owner leaves the bus.
+ * Exports `dev.assistant.Inference1` and its sessions. A session belongs to the connection that opened it: other
+ * connections may read its state but not call it. It is closed when its owner leaves the bus.
  */
 export class InferenceObjects implements AsyncDisposable {
   readonly #options: InferenceObjectsOptions;
@@ -51,7 +54,7 @@ export class InferenceObjects implements AsyncDisposable {
   readonly #pool: FifoPool;
   readonly #background = new Set<Promise<void>>();
   readonly #sessions = new Map<string, OwnedSession>();
-  /** Sessions by owner, those included that are being opened. */
+  /** Sessions per owner, including those that are being opened. */
   readonly #counts = new Map<string, number>();
   #count = 0;
   #isEnding = false;
@@ -71,7 +74,7 @@ export class InferenceObjects implements AsyncDisposable {
     });
   }
 
-  /** How many there are now, for /metrics. */
+  /** Number of open sessions, for /metrics. */
   get sessionCount(): number {
     return this.#sessions.size;
   }
@@ -79,7 +82,7 @@ export class InferenceObjects implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true;
     this.#unserve();
-    for (const { release } of this.#sessions.values()) release("the assistant is ending");
+    for (const { release } of this.#sessions.values()) release("the assistant is shutting down");
     while (this.#background.size > 0) await Promise.all(this.#background);
     await this.#pool[Symbol.asyncDispose]();
   }
@@ -97,7 +100,10 @@ export class InferenceObjects implements AsyncDisposable {
       if (signal.aborted || this.#isEnding) {
         closeSync(readEnd);
         pipe.close();
-        throw new AssistantError("shutting_down", "the session was not opened: its caller is gone");
+        throw new AssistantError(
+          "shutting_down",
+          "the session was not opened: its caller has left the bus",
+        );
       }
       const path = `${PATH}/session/${randomBytes(8).toString("hex")}`;
       const session = new InferenceSession({
@@ -183,7 +189,7 @@ export class InferenceObjects implements AsyncDisposable {
     this.#options.bus.emit({ path, interface: SESSION_INTERFACE, name: "Finished", args }, owner);
   }
 
-  /** Room for one more session; throws `limits_exceeded`. What it returns gives it back, once. */
+  /** Reserves a slot for one more session; throws `limits_exceeded`. Returns a function that releases it once. */
   #reserveSession(owner: string): () => void {
     const count = this.#counts.get(owner) ?? 0;
     if (count >= SESSIONS_PER_OWNER_MAX)
@@ -207,7 +213,7 @@ export class InferenceObjects implements AsyncDisposable {
 function tooManySessionsError(what: string): AssistantError {
   return new AssistantError(
     "limits_exceeded",
-    `${what}, which is the most; close one that is not needed`,
+    `${what}, which is the limit; close one that is not needed`,
   );
 }
 

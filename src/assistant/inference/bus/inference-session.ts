@@ -15,32 +15,34 @@ export interface InferenceSessionOptions {
   readonly pipe: SessionPipe;
   readonly service: InferenceService;
   readonly clock: Clock;
-  /** Work that goes on behind an answered call and never rejects; the daemon's end waits for it. */
+  /**
+   * Runs work that continues after the call was answered and never rejects; the daemon waits for it when it shuts down.
+   */
   readonly background: (task: () => Promise<void>) => void;
-  /** A message has met its EOF. */
+  /** Called when a message has ended with EOF. */
   readonly onFinished: (finished: FinishedSignal) => void;
-  /** Something that nobody expected ended a message. */
+  /** Called with an unexpected error that ended a message. */
   readonly onUnexpectedError: (error: unknown) => void;
 }
 
-/** A reader that goes away while the model is still thinking is noticed this soon. */
+/** Interval for checking that the reader still exists while the model has not produced text yet. */
 const READER_CHECK_MS = 1_000;
 
-/** A message under way, from the call of Generate on. */
+/** A message in progress, from the call of Generate on. */
 interface MessageRun {
   readonly controller: AbortController;
   message: PipeMessage | undefined;
 }
 
 /**
- * One session and its pipe:
+ * One session and its pipe, with these states:
  *
- *   open        Generate -> generating; Close -> closed
- *   generating  the message is done, Cancel, or the reader has gone -> open; Close -> closed
- *   closed      the pipe is closed; nothing more comes
+ * - open: Generate -> generating; Close -> closed
+ * - generating: the message ends, Cancel is called or the reader closes its end -> open; Close -> closed
+ * - closed: the pipe is closed for good
  *
- * The model is asked for the next event when the pipe has taken the one before: a slow reader slows its own
- * message down and no other.
+ * The session pulls the model's next event only after the pipe has accepted the last one, so a slow reader slows down
+ * only its own message.
  */
 export class InferenceSession {
   readonly #options: InferenceSessionOptions;
@@ -51,7 +53,7 @@ export class InferenceSession {
     this.#options = options;
   }
 
-  /** Aborts when the session is closed. */
+  /** Aborted when the session is closed. */
   get signal(): AbortSignal {
     return this.#closing.signal;
   }
@@ -62,8 +64,8 @@ export class InferenceSession {
   }
 
   /**
-   * Resolves when the request is in the ledger and has its place; the message follows over the pipe. Rejects
-   * with what the service refuses, and with `busy`, `cancelled`, or `not_found` where nobody reads.
+   * Resolves when the request is in the ledger and in the queue; the message follows through the pipe. Rejects with the
+   * errors of the service, and with `busy`, `cancelled`, or `not_found` if the pipe has no reader.
    */
   async generate(request: GenerateRequest): Promise<void> {
     if (this.signal.aborted) throw sessionClosedError();
@@ -81,7 +83,7 @@ export class InferenceSession {
       const first = await raceWithAbort(events.next(), signal);
       signal.throwIfAborted();
       if (first.done === true || first.value.type !== "accepted")
-        throw new Error("the answer did not begin with its acceptance");
+        throw new Error("the answer did not begin with the event `accepted`");
       run.message = this.#options.pipe.begin();
     } catch (error) {
       const refusal = signal.aborted ? toError(signal.reason) : error;
@@ -91,18 +93,21 @@ export class InferenceSession {
     }
     const { message } = run;
     this.#options.background(async () => {
-      // Generate is answered first, also where the whole message is there already.
+      // The reply to Generate is sent first, even if the whole message is available already.
       await nextTurn();
       await this.#stream(run, message, events);
     });
   }
 
-  /** EOF at once, also for a reader that waits for a message that has not begun; nothing where there is none. */
+  /**
+   * Sends EOF immediately, even to a reader that waits for a message that has not begun. Does nothing without a
+   * message.
+   */
   cancel(): void {
     this.#endMessage("Cancel was called");
   }
 
-  /** Ends everything. Safe to call twice. */
+  /** Closes the session. Safe to call twice. */
   close(why: string): void {
     if (this.signal.aborted) return;
     this.#endMessage(why);
@@ -122,7 +127,7 @@ export class InferenceSession {
     } catch (error) {
       if (error instanceof ReaderGoneError) this.#finishMessage(run, cancelledSignal(READER_GONE));
       else {
-        // After an abort it has been finished by whoever aborted.
+        // After an abort, the method that aborted has finished the message.
         if (this.#run === run && !(error instanceof AssistantError))
           this.#options.onUnexpectedError(error);
         this.#finishMessage(run, failedSignal(error));
@@ -149,7 +154,7 @@ export class InferenceSession {
       if (event.type === "text") await message.write(event.text);
       if (event.type === "end") finished = completedSignal(event, promptTokens);
     }
-    if (!finished) throw new Error("the answer has no end");
+    if (!finished) throw new Error("the answer had no end event");
     return finished;
   }
 
@@ -157,7 +162,7 @@ export class InferenceSession {
     const run = this.#run;
     if (!run) return;
     run.controller.abort(new AssistantError("cancelled", `the generation was ended: ${why}`));
-    // Whoever called Generate hears of it by the reply where the message had not begun.
+    // If the message has not begun, the caller of Generate gets the error as the reply.
     if (run.message) this.#finishMessage(run, cancelledSignal(why));
     else {
       this.#run = undefined;
@@ -165,7 +170,7 @@ export class InferenceSession {
     }
   }
 
-  /** Once for each message: EOF, then the session is open again, then the word of it. */
+  /** Runs once for each message: sends EOF, reopens the session, then emits Finished. */
   #finishMessage(run: MessageRun, finished: FinishedSignal): void {
     if (this.#run !== run) return;
     this.#options.pipe.endMessage();
@@ -186,13 +191,13 @@ export class InferenceSession {
   }
 }
 
-/** Makes the service free what it holds. What goes wrong there has been told, or was ended on purpose. */
+/** Makes the service release its resources. Its error was reported before, or is the expected result of an abort. */
 async function releaseAnswer(run: MessageRun, events: AsyncIterator<AnswerEvent>): Promise<void> {
   run.controller.abort();
   await events.return?.().catch(() => {});
 }
 
-const READER_GONE = "nobody reads the session's pipe any more";
+const READER_GONE = "the session's pipe has no reader any more";
 
 function readerGoneError(): AssistantError {
   return new AssistantError("not_found", `${READER_GONE}; open another session`);

@@ -2,34 +2,34 @@ import { closeSync, constants, openSync, readSync, unlinkSync } from "node:fs";
 import { Socket } from "node:net";
 import { codePointPieces } from "./code-point-pieces.ts";
 
-/** As Linux has it on x86, ARM, RISC-V and POWER; Node does not tell it. */
+/** The flag O_PATH on x86, ARM, RISC-V and POWER; Node has no constant for it. */
 const O_PATH = 0o10000000;
-/** A write of so many bytes goes into a pipe whole, or not at all (PIPE_BUF). */
+/** A write of up to this size is atomic (PIPE_BUF). */
 const ATOMIC_BYTES = 4_096;
-/** A pipe holds 1 MiB at most, unless root has said otherwise. */
+/** The default maximum size of a pipe, 1 MiB, which only root can change. */
 const UNREAD_BYTES_MAX = 1024 * 1024;
 
 export interface OpenedPipe {
   readonly pipe: SessionPipe;
-  /** A descriptor that blocks, as readers of a pipe expect; whoever takes it closes it. */
+  /** A blocking descriptor, as readers of a pipe expect; the caller that takes it must close it. */
   readonly readEnd: number;
 }
 
-/** Whoever had the read end has closed it, or is gone. */
+/** The reader has closed its end, or has exited. */
 export class ReaderGoneError extends Error {
   constructor() {
-    super("nobody has the read end of the session's pipe any more");
+    super("no process has the read end of the session's pipe any more");
     this.name = "ReaderGoneError";
   }
 }
 
 /**
- * The daemon's side of a session's pipe. One read end serves many messages: each of them has a write end of
- * its own, and closing that is the EOF that ends the message. Between messages there is only a handle on the
- * FIFO (O_PATH), which is neither reader nor writer, and from which the next write end is opened.
+ * The daemon's side of a session's pipe. One read end serves many messages. Each message has its own write end, and
+ * closing that end is the EOF that ends the message. Between messages there is only an O_PATH handle on the FIFO, which
+ * is neither reader nor writer, and through which the next write end is opened.
  *
- * Before the first message a write end is held as well, so that a reader who begins early waits and does
- * not see an EOF.
+ * Before the first message a write end is held as well, so that a reader that starts early waits in place of reading
+ * EOF.
  */
 export class SessionPipe {
   readonly #handle: number;
@@ -37,7 +37,7 @@ export class SessionPipe {
   #message: PipeMessage | undefined;
   #isClosed = false;
 
-  /** Opens a FIFO and removes its name. Throws what the system says. */
+  /** Opens a FIFO and removes its name. Throws the system's error. */
   static open(path: string): OpenedPipe {
     const { O_RDWR, O_RDONLY, O_NONBLOCK } = constants;
     const opened: number[] = [];
@@ -49,7 +49,7 @@ export class SessionPipe {
     try {
       const handle = open(path, O_PATH);
       const self = `/proc/self/fd/${handle}`;
-      // Both ends at once never waits for the other end; then neither does an end that blocks.
+      // Opening both ends at once never blocks; after that, opening a blocking end does not block either.
       const both = open(self, O_RDWR | O_NONBLOCK);
       const readEnd = open(self, O_RDONLY);
       const early = openWriter(handle);
@@ -68,7 +68,7 @@ export class SessionPipe {
     this.#initialWriter = early;
   }
 
-  /** Also true where nobody can tell, as no further file can be opened just now. */
+  /** Also true if this cannot be determined because no more files can be opened. */
   hasReader(): boolean {
     if (this.#isClosed) return false;
     try {
@@ -80,8 +80,8 @@ export class SessionPipe {
   }
 
   /**
-   * Begins a message; the one before has ended. What nobody has read of that is thrown away, so that two
-   * never run together. Throws ReaderGoneError.
+   * Starts a message; the last one must have ended. Discards what the reader left of the last message, so that two
+   * messages never run together. Throws ReaderGoneError.
    */
   begin(): PipeMessage {
     if (this.#isClosed) throw new ReaderGoneError();
@@ -92,7 +92,7 @@ export class SessionPipe {
     return this.#message;
   }
 
-  /** EOF for whoever waits for a message, also for one that has not begun. */
+  /** Sends EOF to a reader that waits for a message, even for one that has not begun. */
   endMessage(): void {
     this.#closeInitialWriter();
     this.#message?.end();
@@ -112,20 +112,20 @@ export class SessionPipe {
   }
 }
 
-/** One message on its way to the reader. */
+/** One message in transit to the reader. */
 export class PipeMessage {
   readonly #socket: Socket;
 
   constructor(writer: number) {
     this.#socket = new Socket({ fd: writer, readable: false, writable: true });
-    // Each write hears of its own failure.
+    // Each write receives its own error.
     this.#socket.on("error", () => {});
   }
 
   /**
-   * Resolves when the pipe has taken it all, which is when the reader has made room. It goes in pieces that
-   * a pipe takes whole, so that wherever a message is cut off, it is between two code points. Rejects
-   * with ReaderGoneError, also when the message is ended meanwhile.
+   * Resolves when the pipe has accepted everything, which waits until the reader has read enough. Writes pieces that a
+   * pipe accepts atomically, so that a message can only be cut between two code points. Rejects with ReaderGoneError,
+   * also if the message is ended meanwhile.
    */
   async write(text: string): Promise<void> {
     for (const piece of codePointPieces(text, ATOMIC_BYTES)) {
@@ -135,7 +135,7 @@ export class PipeMessage {
     }
   }
 
-  /** Closes the write end at once; what the pipe has taken can still be read. Safe to call twice. */
+  /** Closes the write end immediately; the reader can still read what the pipe holds. Safe to call twice. */
   end(): void {
     this.#socket.destroy();
   }
@@ -162,7 +162,7 @@ function discardUnread(handle: number): void {
       bytes += read;
     }
   } catch (error) {
-    // There is nothing to read, and a writer that may write.
+    // The pipe is empty, and its writers can write.
     if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
   } finally {
     closeSync(reader);

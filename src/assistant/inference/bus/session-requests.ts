@@ -4,15 +4,15 @@ import { AssistantError } from "../../assistant-error.ts";
 import { readOptions } from "../../bus/read-options.ts";
 import type { EmbedRequest, GenerateRequest, Guide } from "../service-port.ts";
 
-/** As large as a request over HTTP may be. */
+/** The size limit of a request over HTTP applies here, too. */
 const BYTES_MAX = 4 * 1024 * 1024;
 const TEXTS_MAX = 2_048;
 
 const params = { schema: "s", max_tokens: "u", priority: "s" } as const;
 
 /**
- * What Generate asks for. The prompt goes to the model as it stands, without a chat template: that is for
- * chats, which have turns, and go over HTTP. Throws `invalid_request` or `payload_too_large`, with `param`.
+ * Reads the arguments of Generate. The prompt is passed to the model unchanged, without a chat template; chats use
+ * HTTP. Throws `invalid_request` or `payload_too_large`, with `param`.
  */
 export function parseGenerateCall(
   model: string | undefined,
@@ -23,7 +23,7 @@ export function parseGenerateCall(
   if (given.max_tokens === 0)
     throw invalidParamError(
       "max_tokens",
-      "is 0, and has to be 1 or more; leave it out for the default",
+      "is 0 and must be 1 or more; leave it out for the default",
     );
   return {
     model,
@@ -47,7 +47,7 @@ export function parseEmbedCall(model: string | undefined, args: readonly BusValu
   const texts = (Array.isArray(given) ? given : []).map((text, index) =>
     parseText(text, `texts[${index}]`),
   );
-  if (texts.length === 0) throw invalidParamError("texts", "has to have at least 1 text");
+  if (texts.length === 0) throw invalidParamError("texts", "must have at least 1 text");
   if (texts.length > TEXTS_MAX)
     throw invalidParamError("texts", `may have at most ${TEXTS_MAX} texts`);
   const empty = texts.indexOf("");
@@ -60,7 +60,7 @@ export function parseEmbedCall(model: string | undefined, args: readonly BusValu
 }
 
 function parseText(value: BusValue | undefined, param: string): string {
-  if (typeof value !== "string") throw invalidParamError(param, "has to be a string");
+  if (typeof value !== "string") throw invalidParamError(param, "must be a string");
   checkSize(param, Buffer.byteLength(value));
   return value;
 }
@@ -69,7 +69,7 @@ function checkSize(param: string, bytes: number): void {
   if (bytes > BYTES_MAX)
     throw new AssistantError(
       "payload_too_large",
-      `${param} has ${bytes} bytes; at most ${BYTES_MAX} are possible`,
+      `${param} has ${bytes} bytes; the limit is ${BYTES_MAX}`,
       { param },
     );
 }
@@ -77,7 +77,7 @@ function checkSize(param: string, bytes: number): void {
 function parsePriority(priority: string | undefined): "interactive" | "background" {
   if (priority === undefined) return "interactive";
   if (priority === "interactive" || priority === "background") return priority;
-  throw invalidParamError("priority", 'has to be "interactive" or "background"');
+  throw invalidParamError("priority", 'must be "interactive" or "background"');
 }
 
 function parseGuide(text: string | undefined): Guide {
@@ -88,7 +88,7 @@ function parseGuide(text: string | undefined): Guide {
     typeof schema === "boolean" ||
     (typeof schema === "object" && schema !== null && !Array.isArray(schema));
   if (!isSchema)
-    throw invalidParamError("schema", "has to be a JSON Schema: an object, true or false");
+    throw invalidParamError("schema", "must be a JSON Schema: an object, true or false");
   return { kind: "json_schema", name: undefined, schema, strict: false };
 }
 

@@ -1,48 +1,48 @@
 import type { AnswerEvent } from "../service-port.ts";
 
-/** An event that is about one choice. */
+/** An event that belongs to one choice. */
 export type ChoiceEvent = Exclude<AnswerEvent, { readonly type: "accepted" | "started" }>;
 export type StartedEvent = Extract<AnswerEvent, { readonly type: "started" }>;
 
-/** What all chunks of an answer, or the answer itself, say. */
+/** Members that all chunks of an answer have, and the answer itself. */
 export interface AnswerHead {
   readonly id: string;
-  /** In seconds since the Unix epoch. */
+  /** Seconds since the Unix epoch. */
   readonly created: number;
   readonly model: string;
 }
 
-/** How one route writes its stream. Each text is whole server-sent events, or "" for nothing. */
+/** Formats the stream of one route. Each text consists of whole server-sent events, or is "" for none. */
 export interface ChunkFormat {
-  /** Before anything else. */
+  /** Sent before anything else. */
   preamble(): string;
   chunk(event: ChoiceEvent): string;
 }
 
-/** How one route gathers an answer that is sent in one piece. */
+/** Collects the events of an answer that is sent as one document. */
 export interface AnswerBuilder {
   add(event: ChoiceEvent): void;
-  /** `usage` as `usageOf` has it. */
+  /** `usage` is the result of `formatUsage`. */
   answer(head: AnswerHead, usage: unknown): unknown;
 }
 
-/** The beginning of every chunk: everything up to the choices. */
+/** Returns the start of every chunk, up to its choices. */
 export function chunkHead(head: AnswerHead, object: string): string {
   const { id, created, model } = head;
   return `data: ${JSON.stringify({ id, object, created, model }).slice(0, -1)},"choices":[`;
 }
 
-/** The end of every chunk. With `include_usage`, all say that there is none yet, but for the last. */
+/** Returns the end of a chunk. With `include_usage`, all chunks but the last have `usage: null`. */
 export function chunkTail(includeUsage: boolean): string {
   return includeUsage ? '],"usage":null}\n\n' : "]}\n\n";
 }
 
-/** For who asks for counts as they become known: the request has been taken. */
+/** Sent with `svc_counts` when the request is accepted. */
 export function acceptedChunk(head: AnswerHead, object: string): string {
   return `${chunkHead(head, object)}],"svc_accepted":true}\n\n`;
 }
 
-/** For who asks for counts as they become known: a prompt has been read. */
+/** Sent with `svc_counts` when a prompt has been read. */
 export function startedChunk(head: AnswerHead, object: string, started: StartedEvent): string {
   const counts = {
     prompt: started.prompt,
@@ -52,7 +52,7 @@ export function startedChunk(head: AnswerHead, object: string, started: StartedE
   return `${chunkHead(head, object)}],"svc_started":${JSON.stringify(counts)}}\n\n`;
 }
 
-/** What stands behind the reason of a choice's end, for who asks for counts as they become known. */
+/** Returns the token counts that follow a choice's finish_reason with `svc_counts`. */
 export function endCounts(end: ChoiceEvent & { readonly type: "end" }): string {
   const counts = {
     completion_tokens: end.completionTokens,

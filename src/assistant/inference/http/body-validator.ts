@@ -2,17 +2,19 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.
 import type { Static, TSchema } from "typebox";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** The schemas are our own: the schema of schemas takes longer to compile than any of them. */
+/**
+ * Validation of the schemas is off: they are constants, and the meta-schema takes longer to compile than any of them.
+ */
 const ajv = new Ajv2020({ strict: false, verbose: true, meta: false, validateSchema: false });
 
 /**
- * A check of one shape. Returns the value as that shape; throws AssistantError `invalid_request` that
- * names the parameter (`at` is where the value stands: `messages[2]`, or "" for the body).
+ * Validates one shape and returns the value with its type. Throws AssistantError `invalid_request` with the parameter's
+ * name. `at` is the position of the value: `messages[2]`, or "" for the body.
  */
 export function createValidator<Schema extends TSchema>(
   schema: Schema,
 ): (value: unknown, at: string) => Static<Schema> {
-  // Through JSON: TypeBox keeps marks of its own on schemas.
+  // Copied through JSON, because TypeBox marks schemas with symbols of its own.
   const plain: Record<string, unknown> = JSON.parse(JSON.stringify(schema));
   let validate: ValidateFunction<Static<Schema>> | undefined;
   return (value, at) => {
@@ -23,7 +25,7 @@ export function createValidator<Schema extends TSchema>(
   };
 }
 
-/** `param` is what the client wrote; the message begins with it. */
+/** `param` is the client's spelling; the message begins with it. */
 export function invalidParamError(param: string, what: string): AssistantError {
   return new AssistantError("invalid_request", `${param === "" ? "the body" : param} ${what}`, {
     param: param === "" ? undefined : param,
@@ -74,7 +76,7 @@ function explainError(error: ErrorObject, at: string): AssistantError {
   }
 }
 
-/** `/content/0/type` below `messages[2]` is `messages[2].content[0].type`. */
+/** Turns `/content/0/type` below `messages[2]` into `messages[2].content[0].type`. */
 function joinPointer(at: string, pointer: string): string {
   let path = at;
   for (const token of pointer.split("/").slice(1)) {
@@ -94,7 +96,7 @@ function describeExpectedTypes(type: unknown): string {
   return names.join(" or ");
 }
 
-/** What a value is, without saying the value. */
+/** Describes a value by its type, without quoting it. */
 export function describeValueType(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "an array";

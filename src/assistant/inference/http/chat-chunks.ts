@@ -13,16 +13,18 @@ export const chatChunkObject = "chat.completion.chunk";
 export interface ChatChunksOptions {
   readonly includeUsage: boolean;
   readonly includeCounts: boolean;
-  /** Whether nothing but a call of a tool can come: the AI SDK begins a text with any content. */
+  /**
+   * True if the answer can only be a tool call: then no empty content is sent, because the AI SDK would begin a text.
+   */
   readonly isCall: boolean;
 }
 
 /**
- * Chunks of a chat answer. Chunks come as fast as tokens do, so what all of them have in common is
- * made into text once.
+ * Formats the chunks of a chat answer. There is a chunk for each token, so the part that all chunks have in common is
+ * formatted only once.
  */
 export class ChatChunks implements ChunkFormat {
-  /** For each choice, everything before its delta. */
+  /** The text before each choice's delta. */
   readonly #heads: readonly string[];
   readonly #tail: string;
   readonly #preamble: string;

@@ -27,7 +27,10 @@ const contentPart = createValidator(Type.Object({ type: Type.String() }));
 const textPart = createValidator(Type.Object({ text: Type.String() }));
 const refusalPart = createValidator(Type.Object({ refusal: Type.String() }));
 
-/** Known elsewhere. A remote model may well read them, but nothing asks yet whether an image may leave. */
+/**
+ * Types of OpenAI's API. A remote model may understand them, but there is no consent yet for images to leave the
+ * machine.
+ */
 const unsupportedPartTypes: ReadonlySet<string> = new Set([
   "image_url",
   "input_audio",
@@ -35,7 +38,7 @@ const unsupportedPartTypes: ReadonlySet<string> = new Set([
   "file",
 ]);
 
-/** Messages carry these too; none of them is part of what a template renders. */
+/** Ignored members of messages; no template renders them. */
 const knownMessageKeys = new Set([
   "role",
   "content",
@@ -48,7 +51,7 @@ const knownMessageKeys = new Set([
   "id",
 ]);
 
-/** `unknown` collects names of keys that nothing is done with, as `messages[].color`. */
+/** `unknown` collects the names of ignored members, such as `messages[].color`. */
 export function parseMessages(messages: readonly unknown[], unknown: Set<string>): ChatMessage[] {
   return messages.map((value, index) => parseMessage(value, `messages[${index}]`, unknown));
 }
@@ -64,10 +67,13 @@ function parseMessage(value: unknown, at: string, unknown: Set<string>): ChatMes
   }
   const calls = given.tool_calls ?? [];
   if (calls.length > 0 && given.role !== "assistant") {
-    throw invalidParamError(`${at}.tool_calls`, "may only stand on a message of the assistant");
+    throw invalidParamError(`${at}.tool_calls`, "is only allowed in a message of the assistant");
   }
   if (given.role === "tool" && typeof given.tool_call_id !== "string") {
-    throw invalidParamError(`${at}.tool_call_id`, "is required: which call this is the result of");
+    throw invalidParamError(
+      `${at}.tool_call_id`,
+      "is required: the id of the call that this message is the result of",
+    );
   }
   const mayBeEmpty = given.role === "assistant";
   return {
@@ -101,7 +107,7 @@ function parseContent(content: unknown, at: string, mayBeEmpty: boolean): string
   }
   if (content.length === 0 && !mayBeEmpty)
     throw invalidParamError(at, "has to have at least 1 item");
-  // Templates take one text; parts are paragraphs of it.
+  // Templates accept one text, so the parts become its paragraphs.
   return content.map((part, index) => parseContentPart(part, `${at}[${index}]`)).join("\n");
 }
 
@@ -110,7 +116,7 @@ function parseContentPart(part: unknown, at: string): string {
   if (type === "text") return textPart(part, at).text;
   if (type === "refusal") return refusalPart(part, at).refusal;
   if (unsupportedPartTypes.has(type)) {
-    const instead = `${type} goes to no model, neither here nor elsewhere; send text`;
+    const instead = `${type} is not sent to any model, local or remote; send text`;
     throw unsupportedParamError(`${at}.type`, instead);
   }
   throw invalidParamError(`${at}.type`, 'has to be "text"');

@@ -17,7 +17,7 @@ import {
   unsupportedParamError,
 } from "./unknown-parameters.ts";
 
-/** Far more than fit any context. */
+/** Far more than fit into any context. */
 const MESSAGES_MAX = 10_000;
 
 const fields = {
@@ -42,9 +42,9 @@ const chatBody = createValidator(Type.Object(fields));
 export interface ChatRequest extends UnknownParameters {
   readonly generate: GenerateRequest;
   readonly stream: StreamOptions;
-  /** Whether the answer tells logprobs. */
+  /** True if the answer contains logprobs. */
   readonly logprobs: boolean;
-  /** Where the schema stands, if there is one. */
+  /** The position of the schema in the body, if there is one. */
   readonly schemaParam: string;
 }
 
@@ -86,7 +86,7 @@ export function parseChatRequest(body: unknown): ChatRequest {
   };
 }
 
-/** What every template is given anyway, from elsewhere. */
+/** Variables that the request itself passes to every template. */
 const reservedVariables: ReadonlySet<string> = new Set([
   "messages",
   "tools",
@@ -103,10 +103,7 @@ function parseTemplateVariables(given: {
   const variables = given.chat_template_kwargs ?? {};
   for (const name of Object.keys(variables)) {
     if (reservedVariables.has(name)) {
-      throw invalidParamError(
-        `chat_template_kwargs.${name}`,
-        "is given to the template by the request",
-      );
+      throw invalidParamError(`chat_template_kwargs.${name}`, "is set by the request itself");
     }
   }
   return {

@@ -5,7 +5,7 @@ import { createValidator, describeValueType, invalidParamError } from "./body-va
 
 export const TOOLS_MAX = 128;
 
-/** Of another type, a tool has no function; it is the type that is wrong then. */
+/** The function is optional here, because a tool of another type has none; its type is the error then. */
 const tool = createValidator(
   Type.Object({ type: Type.Literal("function"), function: Type.Optional(Type.Unknown()) }),
 );
@@ -13,7 +13,7 @@ const definition = createValidator(
   Type.Object({
     name: Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$" }),
     description: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-    // Arguments always follow the schema, so there is nothing to choose.
+    // `strict` is ignored, because arguments always follow the schema.
     strict: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
     parameters: Type.Optional(Type.Unknown()),
   }),
@@ -25,7 +25,7 @@ export function parseTools(tools: readonly unknown[]): ToolDefinition[] {
     const at = `tools[${index}]`;
     const given = definition(tool(value, at).function, `${at}.function`);
     if (names.has(given.name)) {
-      throw invalidParamError(`${at}.function.name`, "is the name of another tool too");
+      throw invalidParamError(`${at}.function.name`, "is also the name of another tool");
     }
     names.add(given.name);
     const { parameters } = given;
@@ -64,7 +64,7 @@ export function parseToolChoice(value: unknown, tools: readonly ToolDefinition[]
     );
   }
   if (tools.length === 0)
-    throw invalidParamError("tool_choice", "asks for a tool, and there are no tools");
+    throw invalidParamError("tool_choice", "requires a tool, but the request has no tools");
   if (value === "required") return { kind: "required" };
   const { name } = namedChoice(value, "tool_choice").function;
   if (!tools.some((known) => known.name === name)) {

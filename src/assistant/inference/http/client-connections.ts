@@ -3,27 +3,27 @@ import type { Socket } from "node:net";
 import type { Clock } from "../../../base/clock.ts";
 import { getEndpoints, readPeerStates, type SocketEndpoints } from "./peer-state.ts";
 
-/** How soon a client that had only closed its sending half is found to have gone altogether. */
+/** Interval for detecting that a client which had closed only its sending half has exited. */
 const RECHECK_MS = 50;
 
-/** Something under way on a connection. */
+/** Work in progress on a connection. */
 export interface ActiveRequest {
-  /** The connection is gone, and with it whoever waits for this. */
-  gone(): void;
+  /** Called when the connection is lost; the client can no longer receive the answer. */
+  onDisconnect(): void;
 }
 
 /**
- * The connections of a server and what is under way on each. A client that goes away ends what is under
- * way at once; one that has only closed its sending half is answered. Closing waits for connections
- * with something under way and for no others: Node's own closeIdleConnections leaves those open that
- * have not sent a request yet, and those that become idle after it was called.
+ * The connections of a server, with the work in progress on each. When a client disconnects, its work ends immediately;
+ * a client that has closed only its sending half still gets its answer. Closing waits only for connections with work in
+ * progress, which Node's closeIdleConnections does not do: it leaves connections open that have not sent a request yet,
+ * and those that become idle after the call.
  */
 export class ClientConnections {
   readonly #clock: Clock;
   readonly #activeRequests = new Map<Socket, Set<ActiveRequest>>();
-  /** Have sent their last byte while something was under way. */
+  /** Half-closed connections that still have work in progress. */
   readonly #halfClosed = new Map<Socket, SocketEndpoints | undefined>();
-  /** Of them, those of which neither end was to be seen at the last look. */
+  /** Half-closed connections of which neither end was listed at the last check. */
   readonly #missing = new Set<Socket>();
   #cancelRecheck: (() => void) | undefined;
   #isChecking = false;
@@ -32,8 +32,8 @@ export class ClientConnections {
 
   constructor(server: Server, clock: Clock) {
     this.#clock = clock;
-    // Node would otherwise end a connection with its answer as soon as the client has sent all. The
-    // property is not in the types of Node.
+    // Otherwise Node closes a connection after its answer as soon as the client has closed its sending half. Node's
+    // types lack this property.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.on("connection", (socket: Socket) => {
       if (this.#isClosing) {
@@ -51,7 +51,7 @@ export class ClientConnections {
         this.#activeRequests.delete(socket);
         this.#halfClosed.delete(socket);
         this.#missing.delete(socket);
-        for (const item of underway) item.gone();
+        for (const item of underway) item.onDisconnect();
       });
     });
   }
@@ -63,18 +63,18 @@ export class ClientConnections {
   begin(socket: Socket, item: ActiveRequest): void {
     const underway = this.#activeRequests.get(socket);
     if (underway) underway.add(item);
-    // It has gone between the request's arrival and this.
-    else if (socket.destroyed) item.gone();
+    // The connection was closed between the arrival of the request and this call.
+    else if (socket.destroyed) item.onDisconnect();
   }
 
-  /** It is over; safe to call twice. */
+  /** Marks the work as finished; safe to call twice. */
   end(socket: Socket, item: ActiveRequest): void {
     const underway = this.#activeRequests.get(socket);
     underway?.delete(item);
     if (this.#isClosing && underway?.size === 0) socket.destroySoon();
   }
 
-  /** Ends each connection as soon as nothing is under way on it. */
+  /** Closes each connection as soon as no work is in progress on it. */
   close(): void {
     this.#isClosing = true;
     for (const [socket, underway] of this.#activeRequests) {
@@ -82,13 +82,13 @@ export class ClientConnections {
     }
   }
 
-  /** Ends those that are still there, whatever is under way. */
+  /** Closes the remaining connections, even with work in progress. */
   destroyAll(): void {
     this.#cancelRecheck?.();
     for (const socket of this.#activeRequests.keys()) socket.destroy();
   }
 
-  /** One look at a time at all of them: the table is read once, however many clients left together. */
+  /** Checks all connections at once, so that the table is read only once, however many clients disconnected. */
   #checkPeers(): void {
     this.#cancelRecheck?.();
     this.#cancelRecheck = undefined;

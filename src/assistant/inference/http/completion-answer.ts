@@ -9,7 +9,7 @@ interface Choice {
   finishReason: string | null;
 }
 
-/** A plain completion in one piece. `echoes` is what each choice begins with. */
+/** A plain completion as one document. `echoes` has the text that each choice begins with. */
 export class CompletionAnswer implements AnswerBuilder {
   readonly #choices: readonly Choice[];
   readonly #hasLogprobs: boolean;

@@ -8,16 +8,16 @@ import {
 } from "./answer-format.ts";
 import { formatCompletionLogprobs } from "./format-logprobs.ts";
 
-/** Chunks and whole answers have the same name here. */
+/** Chunks and whole answers have the same object name in this API. */
 export const completionObject = "text_completion";
 
-/** Chunks of a plain completion. `echoes` is what each choice begins with. */
+/** Formats the chunks of a plain completion. `echoes` has the text that each choice begins with. */
 export class CompletionChunks implements ChunkFormat {
   readonly #head: string;
   readonly #tail: string;
   readonly #echoes: readonly string[];
   readonly #includeCounts: boolean;
-  /** Characters of each choice so far, for the offsets of logprobs. */
+  /** Characters of each choice so far, which the offsets of logprobs need. */
   readonly #lengths: number[];
 
   constructor(

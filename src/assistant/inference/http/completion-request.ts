@@ -17,9 +17,9 @@ import {
 } from "./unknown-parameters.ts";
 
 const PROMPTS_MAX = 64;
-/** Of one request: each takes a place in the queue. */
+/** Per request: each prompt takes a slot in the queue. */
 const CHOICES_MAX = 64;
-/** Vocabularies end far below. */
+/** No vocabulary is nearly as large. */
 const TOKEN_MAX = 2 ** 31 - 1;
 
 const fields = {
@@ -37,7 +37,7 @@ export interface CompletionRequest extends UnknownParameters {
   readonly generate: GenerateRequest;
   readonly stream: StreamOptions;
   readonly logprobs: boolean;
-  /** What each choice begins with: its prompt, where `echo` asks for it. */
+  /** The text that each choice begins with: its prompt if `echo` is set, else "". */
   readonly echoes: readonly string[];
   readonly schemaParam: string;
 }
@@ -63,7 +63,10 @@ export function parseCompletionRequest(body: unknown): CompletionRequest {
   const stream = parseStreamOptions(given, unknown);
   const isEcho = given.echo ?? false;
   if (isEcho && given.logprobs !== undefined) {
-    throw unsupportedParamError("echo", "a prompt has no logprobs; leave echo or logprobs out");
+    throw unsupportedParamError(
+      "echo",
+      "logprobs of a prompt are not available; leave echo or logprobs out",
+    );
   }
   return {
     generate: {
@@ -85,7 +88,7 @@ export function parseCompletionRequest(body: unknown): CompletionRequest {
 function getEcho(prompt: Prompt, isEcho: boolean): string {
   if (!isEcho) return "";
   if (prompt.kind === "text") return prompt.text;
-  throw unsupportedParamError("echo", "it takes prompts that are text");
+  throw unsupportedParamError("echo", "only text prompts can be echoed");
 }
 
 function parsePrompts(prompt: unknown): Prompt[] {
@@ -108,10 +111,7 @@ function parseTokens(items: readonly unknown[], at: string): Prompt {
   if (items.length === 0) throw invalidParamError(at, "has to have at least 1 item");
   const tokens = items.map((item, index) => {
     if (typeof item !== "number" || !Number.isInteger(item) || item < 0 || item > TOKEN_MAX) {
-      throw invalidParamError(
-        `${at}[${index}]`,
-        "has to be the id of a token, as the items before it",
-      );
+      throw invalidParamError(`${at}[${index}]`, "has to be a token id, like the items before it");
     }
     return item;
   });
@@ -121,6 +121,6 @@ function parseTokens(items: readonly unknown[], at: string): Prompt {
 function invalidPromptError(at: string, value: unknown) {
   return invalidParamError(
     at,
-    `has to be a string, an array of strings, or ids of tokens, and is ${describeValueType(value)}`,
+    `has to be a string, an array of strings, or token ids, and is ${describeValueType(value)}`,
   );
 }

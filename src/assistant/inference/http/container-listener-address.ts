@@ -3,19 +3,20 @@ import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { AssistantError } from "../../assistant-error.ts";
 
 /**
- * Where a door may be: on loopback, or on a bridge of this machine, which is where containers are. Never on
- * an address that leads to a network: whoever asks for that has made a mistake, and it must not count.
+ * Checks that a container listener is on loopback or on a bridge of this machine, where containers are. An address that
+ * leads to a network would be a mistake of the caller and is refused.
  */
 
-/** What the kernel says of this machine's networks. */
+/** The kernel's information about this machine's networks. */
 export interface HostNetworks {
-  /** The table of routes, as in /proc/net/route. */
+  /** The routing table, in the format of /proc/net/route. */
   routes(): Promise<string>;
   isBridge(networkInterface: string): Promise<boolean>;
 }
 
 export const localNetworks: HostNetworks = {
-  // Not os.networkInterfaces(): a bridge without a running container is down, and left out there.
+  // os.networkInterfaces() is no substitute: it omits bridges that are down, as is a bridge without a running
+  // container.
   routes: () => readFile("/proc/net/route", "utf8").catch(() => ""),
   isBridge: (name) =>
     access(`/sys/class/net/${name}/bridge`).then(
@@ -29,7 +30,10 @@ interface Subnet {
   readonly prefix: number;
 }
 
-/** Private use, shared address space, link-local, unique local: what engines give their networks. */
+/**
+ * Private use, shared address space, link-local, unique local: the ranges that container engines use for their
+ * networks.
+ */
 const privateRanges: readonly Subnet[] = [
   { address: "10.0.0.0", prefix: 8 },
   { address: "172.16.0.0", prefix: 12 },
@@ -42,7 +46,10 @@ const loopbackRanges: readonly Subnet[] = [{ address: "127.0.0.0", prefix: 8 }];
 
 const getFamily = (address: string) => (isIPv6(address) ? "ipv6" : "ipv4");
 
-/** Which of its clients a door lets in. Throws AssistantError `invalid_request` for what is no private network. */
+/**
+ * Returns a filter for the clients of these networks. Throws AssistantError `invalid_request` for a network that is not
+ * private.
+ */
 export function parseClientSubnets(subnets: readonly string[]): BlockList {
   const clients = new BlockList();
   for (const subnet of subnets) {
@@ -56,9 +63,9 @@ export function parseClientSubnets(subnets: readonly string[]): BlockList {
   return clients;
 }
 
-/** Throws AssistantError `invalid_request` where a door may not be there. */
+/** Throws AssistantError `invalid_request` for an address that a container listener may not use. */
 export async function assertListenerAddress(address: string, machine: HostNetworks): Promise<void> {
-  if (!isIPv4(address)) throw invalidListenerError(`${address} is not an address of IPv4`);
+  if (!isIPv4(address)) throw invalidListenerError(`${address} is not an IPv4 address`);
   if (isLoopback(address)) return;
   if (!privateRanges.some((range) => isInSubnet(range, address)))
     throw invalidListenerError(`${address} is not a private address`);
@@ -73,7 +80,10 @@ export function isLoopback(address: string): boolean {
   return loopbackRanges.some((range) => isInSubnet(range, address));
 }
 
-/** The interface on whose own network the address is; undefined where that is none, or behind a gateway. */
+/**
+ * Returns the interface whose own network contains the address; undefined if there is none, or only one through a
+ * gateway.
+ */
 export function findInterface(address: string, routes: string): string | undefined {
   const target = parseIpv4(address);
   return routes
@@ -81,13 +91,13 @@ export function findInterface(address: string, routes: string): string | undefin
     .map((line) => line.trim().split(/\s+/))
     .find(([, destination = "", gateway, , , , , mask = ""]) => {
       const bits = fromHex(mask);
-      // The default route leads everywhere, and has no network of its own.
+      // The default route matches every address and has no network of its own.
       if (gateway !== "00000000" || bits === 0 || bits === undefined) return false;
       return (target & bits) >>> 0 === fromHex(destination);
     })?.[0];
 }
 
-/** Little-endian, as on every machine that Node's builds of today run on; undefined for the line of heads. */
+/** Little-endian, like all machines with current builds of Node; undefined for the header line. */
 function fromHex(word: string): number | undefined {
   return /^[0-9A-F]{8}$/i.test(word) ? Buffer.from(word, "hex").readUInt32LE() : undefined;
 }

@@ -10,33 +10,32 @@ import {
   parseClientSubnets,
 } from "./container-listener-address.ts";
 
-/** An address, beside the endpoint's own, that only clients of some networks are let in by. */
+/** An extra address for the endpoint, which accepts only clients of some networks. */
 export interface ContainerListener {
   readonly address: string;
   readonly port: number;
-  /** What the Host header has to name. */
+  /** The name that the Host header must have. */
   readonly host: string;
-  /** Such as 172.18.0.0/16; everybody else's connection is closed unread. */
+  /** Such as 172.18.0.0/16. Connections from other networks are closed before anything is read. */
   readonly subnets: readonly string[];
 }
 
-/** By what name a connection has to call this machine. */
+/** The host name that requests of a connection must use. */
 export interface ListenerHost {
   readonly host: string;
-  /** It came in at the endpoint's own address, and may use the names of loopback too. */
+  /** True if the connection came in at the endpoint's own address and may use the names of loopback as well. */
   readonly isOwn: boolean;
 }
 
-/** Of each door: half of what the endpoint itself takes. */
+/** Per listener: half of the endpoint's own limit. */
 const CONNECTIONS_MAX = 1_024;
-/** A container that vanishes with its network says no word; the kernel asks after this silence. */
+/** If a container vanishes with its network, no packet announces it; keep-alive probes start after this silence. */
 const KEEP_ALIVE_MS = 30_000;
 
 /**
- * Lets containers of this machine reach the endpoint, which itself listens on loopback only. What comes
- * in by a door is handed to the same HTTP server. A door on the endpoint's own address and port opens
- * nothing: there the name is only one more that is taken, for engines in a virtual machine, whose containers
- * come in by loopback.
+ * Lets containers of this machine reach the endpoint, which itself listens on loopback only. Connections of a container
+ * listener are passed to the same HTTP server. A listener with the endpoint's own address and port opens no socket: it
+ * only adds an allowed host name, for engines in a virtual machine, whose containers connect through loopback.
  */
 export class ContainerListeners implements AsyncDisposable {
   readonly #logger: Logger;
@@ -57,12 +56,12 @@ export class ContainerListeners implements AsyncDisposable {
     this.#networks = options.machine ?? localNetworks;
   }
 
-  /** Connections go to this server. */
+  /** Sets the server that gets the connections. */
   attach(http: HttpServer): void {
     this.#http = http;
   }
 
-  /** Undefined for a connection of the endpoint's own that has to use a name of loopback. */
+  /** Undefined for a connection at the endpoint's own address, which must use a name of loopback. */
   getExpectedHost(socket: Socket): ListenerHost | undefined {
     const known = this.#expectedHosts.get(socket);
     if (known || !this.#own) return known;
@@ -72,9 +71,9 @@ export class ContainerListeners implements AsyncDisposable {
   }
 
   /**
-   * Opens these in place of those that were open. One that stays open keeps its connections. Throws
-   * AssistantError `invalid_request` where one cannot be opened: with an address or a network that is
-   * refused, nothing has changed; where a port is taken, the others are open.
+   * Replaces all open listeners; one that is in both lists keeps its connections. Throws AssistantError
+   * `invalid_request` if one cannot be opened: for a refused address or network nothing has changed, for a port in use
+   * the other listeners are open.
    */
   async replace(listeners: readonly ContainerListener[]): Promise<void> {
     const before = this.#lastUpdate;
@@ -86,46 +85,46 @@ export class ContainerListeners implements AsyncDisposable {
     return turn;
   }
 
-  /** Nobody comes in any more; who is in is the HTTP server's to end. */
+  /** Stops accepting connections; the HTTP server closes those that exist. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnded = true;
     await this.#lastUpdate;
-    for (const door of this.#open.values()) door.server.close();
+    for (const listener of this.#open.values()) listener.server.close();
     this.#open.clear();
   }
 
   async #replaceListeners(listeners: readonly ContainerListener[]): Promise<void> {
-    const wanted = new Map<
+    const requested = new Map<
       string,
-      { readonly door: ContainerListener; readonly clients: BlockList }
+      { readonly listener: ContainerListener; readonly clients: BlockList }
     >();
-    for (const door of listeners) {
-      await assertListenerAddress(door.address, this.#networks);
-      wanted.set(`${door.address}:${door.port}`, {
-        door,
-        clients: parseClientSubnets(door.subnets),
+    for (const listener of listeners) {
+      await assertListenerAddress(listener.address, this.#networks);
+      requested.set(`${listener.address}:${listener.port}`, {
+        listener,
+        clients: parseClientSubnets(listener.subnets),
       });
     }
     const ownKey = this.#ownKey();
     this.#own = null;
     for (const [key, open] of this.#open) {
-      if (wanted.has(key) && key !== ownKey) continue;
+      if (requested.has(key) && key !== ownKey) continue;
       this.#open.delete(key);
       open.close();
       this.#logger.info({ address: key }, "a container listener is closed");
     }
     const failures: AssistantError[] = [];
-    for (const [key, { door, clients }] of wanted) {
-      const name = { host: door.host.toLowerCase(), isOwn: key === ownKey };
+    for (const [key, { listener, clients }] of requested) {
+      const name = { host: listener.host.toLowerCase(), isOwn: key === ownKey };
       const there = this.#open.get(key);
-      if (name.isOwn) this.#own = { name, address: door.address, clients };
+      if (name.isOwn) this.#own = { name, address: listener.address, clients };
       else if (there) there.updateClients(name, clients);
-      else failures.push(...(await this.#listen(door, name, clients)));
+      else failures.push(...(await this.#listen(listener, name, clients)));
     }
     if (failures[0]) throw failures[0];
   }
 
-  /** Where the endpoint itself listens, as a door's key would be. */
+  /** The endpoint's own address, in the form of a listener's key. */
   #ownKey(): string | undefined {
     const bound = this.#http?.address();
     return typeof bound === "object" && bound !== null && isLoopback(bound.address)
@@ -133,7 +132,7 @@ export class ContainerListeners implements AsyncDisposable {
       : undefined;
   }
 
-  /** Returns why it could not; empty where it listens. */
+  /** Returns the reason for a failure; "" if it listens. */
   async #listen(
     listener: ContainerListener,
     name: ListenerHost,
@@ -144,15 +143,15 @@ export class ContainerListeners implements AsyncDisposable {
       return [
         new AssistantError(
           "shutting_down",
-          "there is no endpoint that a container listener could lead to",
+          "the endpoint is not listening yet, so no container listener can lead to it",
         ),
       ];
-    const opened = new BoundListener(name, clients, (socket, doorName) => {
-      this.#expectedHosts.set(socket, doorName);
+    const opened = new BoundListener(name, clients, (socket, name) => {
+      this.#expectedHosts.set(socket, name);
       http.emit("connection", socket);
     });
     opened.onRefused = (remote) =>
-      this.#logger.debug({ door: listener.address, remote }, "a connection was not let in");
+      this.#logger.debug({ listener: listener.address, remote }, "a connection was refused");
     try {
       await opened.listen(listener.address, listener.port);
     } catch (error) {
@@ -165,7 +164,7 @@ export class ContainerListeners implements AsyncDisposable {
   }
 }
 
-/** A listening socket, and who is let in by it. */
+/** A listening socket with its client filter. */
 class BoundListener {
   readonly server: Server;
   readonly #connections = new Set<Socket>();
@@ -180,12 +179,12 @@ class BoundListener {
   ) {
     this.#name = name;
     this.#clients = clients;
-    // Not half-open: whether a program in a container still reads cannot be seen from here, as it is on
-    // loopback. Who has closed the sending half is taken to have gone, as most servers do.
+    // Half-open connections are off: clients are not on loopback, so it cannot be seen whether a program in a container
+    // still reads. A client that closes its sending half counts as disconnected, as in most servers.
     this.server = createServer({ allowHalfOpen: false, noDelay: true }, (socket) => {
       if (!isClient(this.#clients, socket)) {
         this.onRefused(socket.remoteAddress);
-        // Without an answer, and as a reset: after a plain end some clients connect again and again.
+        // Closed by a reset without an answer: after an orderly close some clients keep reconnecting.
         socket.on("error", () => {}).resetAndDestroy();
         return;
       }
@@ -200,14 +199,14 @@ class BoundListener {
   listen(host: string, port: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.server.once("error", reject).listen({ host, port }, () => {
-        // A failed accept, for want of descriptors, ends one connection; the door stays.
+        // A failed accept, for lack of descriptors, loses one connection; the listener stays open.
         this.server.off("error", reject).on("error", () => {});
         resolve();
       });
     });
   }
 
-  /** From now on these are let in; who is in and is not one of them has to go. */
+  /** Replaces the client filter and closes connections that it does not admit. */
   updateClients(host: ListenerHost, clients: BlockList): void {
     this.#name = host;
     this.#clients = clients;
@@ -232,7 +231,7 @@ function cannotListen({ address, port }: ContainerListener, cause: unknown): Ass
       ? `port ${port} of ${address} is taken by another program`
       : code === "EADDRNOTAVAIL"
         ? `${address} is not an address of this machine now`
-        : `port ${port} of ${address} cannot be listened on (${code})`;
+        : `port ${port} of ${address} cannot be opened (${code})`;
   return new AssistantError("invalid_request", `the container listener cannot be opened: ${why}`, {
     cause,
   });

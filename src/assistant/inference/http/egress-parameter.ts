@@ -1,13 +1,16 @@
 import { Type } from "typebox";
 import { dataClasses, type Egress } from "../../data-class.ts";
 
-/** What a client may say of its request beside the prompt, which is always in it. */
+/** Data classes that a client may declare in addition to `prompt`, which every request contains. */
 const scopes = dataClasses.filter((scope) => scope !== "prompt");
 
-/** `svc_scopes`, on every route that takes a text. */
+/** `svc_scopes`, on every route with texts. */
 export const egressField = Type.Optional(Type.Array(Type.Enum(scopes), { maxItems: 16 }));
 
-/** Undefined where the client says nothing. Nothing is ever allowed once by HTTP: that is asked of a person. */
+/**
+ * Undefined if the client declares none. One-time consent is not available over HTTP, because only a person can give
+ * it.
+ */
 export function parseEgress(
   given: readonly (typeof scopes)[number][] | undefined,
 ): Egress | undefined {

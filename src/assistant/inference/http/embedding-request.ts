@@ -26,7 +26,7 @@ export interface EmbeddingRequest extends UnknownParameters {
   readonly embed: EmbedRequest;
   readonly encoding: "float" | "base64";
   readonly dimensions: number | undefined;
-  /** Whether the tokens of each text are told. */
+  /** True if the answer contains the token count of each text. */
   readonly includeCounts: boolean;
 }
 
@@ -60,11 +60,8 @@ function parseTexts(input: unknown): readonly string[] {
   return texts.map((text, index) => {
     const at = isList ? `input[${index}]` : "input";
     if (typeof text === "number" || Array.isArray(text)) {
-      // Clients that send ids have them from the vocabulary of another vendor's model.
-      throw invalidParamError(
-        at,
-        "has to be text: ids of tokens mean something else to every model",
-      );
+      // Clients that send token ids use the vocabulary of another vendor's model.
+      throw invalidParamError(at, "has to be text: token ids mean something else to every model");
     }
     if (typeof text !== "string") {
       throw invalidParamError(

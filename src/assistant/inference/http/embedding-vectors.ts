@@ -3,14 +3,14 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { invalidParamError } from "./body-validator.ts";
 
 /**
- * Writing a thousand vectors as digits takes half a second; in pieces of some ten milliseconds, so that
- * the streams of others go on meanwhile.
+ * Formatting a thousand vectors as digits takes half a second, so it runs in slices of about ten milliseconds to let
+ * other streams continue.
  */
 const FLOATS_PER_TURN = 16_384;
 
 /**
- * The list of embeddings as JSON text, in the order of the vectors; with how many tokens each text had,
- * where `tokens` tells. Rejects when the signal aborts.
+ * Returns the list of embeddings as JSON text, in the order of the vectors, with the token count of each text if
+ * `tokens` is set. Rejects when the signal aborts.
  */
 export async function formatEmbeddings(
   vectors: readonly Float32Array[],
@@ -35,13 +35,13 @@ export async function formatEmbeddings(
   return `[${parts.join(",")}]`;
 }
 
-/** Throws AssistantError `invalid_request` where a model has fewer dimensions than are asked for. */
-export function checkDimensions(wanted: number | undefined, length: number | undefined): void {
-  if (wanted === undefined || length === undefined || wanted <= length) return;
+/** Throws AssistantError `invalid_request` if the model has fewer dimensions than requested. */
+export function checkDimensions(requested: number | undefined, length: number | undefined): void {
+  if (requested === undefined || length === undefined || requested <= length) return;
   throw invalidParamError("dimensions", `has to be at most ${length}, which is what the model has`);
 }
 
-/** The first dimensions, made a unit vector again, as models that are trained for it want it. */
+/** Returns the first dimensions, normalised to length 1 again; models that are trained for truncation need that. */
 export function truncateVector(vector: Float32Array, dimensions: number): Float32Array {
   if (vector.length === dimensions) return vector;
   const kept = vector.slice(0, dimensions);
@@ -49,7 +49,7 @@ export function truncateVector(vector: Float32Array, dimensions: number): Float3
   return norm === 0 ? kept : kept.map((value) => value / norm);
 }
 
-/** Little-endian 32-bit floats, whatever this machine has. */
+/** Returns little-endian 32-bit floats, whatever the byte order of this machine. */
 export function encodeBase64(vector: Float32Array): string {
   const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength);
   return (endianness() === "LE" ? bytes : Buffer.from(bytes).swap32()).toString("base64");

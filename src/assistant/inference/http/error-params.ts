@@ -1,6 +1,6 @@
 import { AssistantError } from "../../assistant-error.ts";
 
-/** How the service's names of a request's fields are called on the wire, longest first. */
+/** Parameter names of the service and their names in the HTTP API, longest first. */
 const wireNames: readonly (readonly [RegExp, string])[] = [
   [/^guide/, "response_format"],
   [/^texts/, "input"],
@@ -13,13 +13,13 @@ const wireNames: readonly (readonly [RegExp, string])[] = [
   [/^keepAliveMs/, "keep_alive"],
 ];
 
-/** What a client calls the prompt of a generation, and where it has put its schema. */
+/** The names that a client used for the prompt of a generation and for its schema. */
 export interface ClientParamNames {
   readonly prompt: "messages" | "prompt";
   readonly schema?: string;
 }
 
-/** What the service threw, with its `param` as the client wrote it. */
+/** Returns the service's error with its `param` in the client's spelling. */
 export function renameErrorParam(error: unknown, client: ClientParamNames): unknown {
   if (!(error instanceof AssistantError) || error.param === undefined) return error;
   const wire = snakeCase(toWireName(error.param, client));
@@ -44,7 +44,7 @@ function toWireName(param: string, client: ClientParamNames): string {
   return found ? param.replace(found[0], found[1]) : param;
 }
 
-/** Only the first name: what comes after it may be a key of the client's own. */
+/** Replaces only the first name; the text after it may be a key of the client's own. */
 function snakeCase(param: string): string {
   return param.replace(/^[a-zA-Z]+/, (name) =>
     name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),

@@ -1,9 +1,9 @@
 import type { TokenLogprob } from "../runner.ts";
 
-/** What JSON says for "impossible": it has no infinity. */
+/** Stands for minus infinity, which JSON cannot represent. */
 const LOGPROB_MIN = -9999;
 
-/** Logprobs as chat answers tell them. */
+/** Formats logprobs for chat answers. */
 export function formatChatLogprobs(tokens: readonly TokenLogprob[]) {
   return {
     content: tokens.map((token) => ({
@@ -22,7 +22,7 @@ function formatChatToken(token: {
   return { token: token.text, logprob: toFiniteLogprob(token.logprob), bytes: token.bytes };
 }
 
-/** Logprobs as plain completions tell them; `offset` is where the first token stands in the choice. */
+/** Formats logprobs for plain completions; `offset` is the position of the first token in the choice. */
 export function formatCompletionLogprobs(tokens: readonly TokenLogprob[], offset: number) {
   let at = offset;
   return {

@@ -3,7 +3,7 @@ import type { GenerateRequest, Guide, SamplingParams } from "../service-port.ts"
 import { createValidator, describeValueType, invalidParamError } from "./body-validator.ts";
 import { egressField, parseEgress } from "./egress-parameter.ts";
 
-/** What chat and plain completions have in common. Unions are checked by hand, for better messages. */
+/** Parameters that chat and plain completions have in common. Unions are checked in code, for better messages. */
 export const generationFields = {
   model: Type.Optional(Type.String({ maxLength: 256 })),
   n: Type.Optional(Type.Integer({ minimum: 1, maximum: 8 })),
@@ -42,17 +42,17 @@ export const generationFields = {
 const Generation = Type.Object(generationFields);
 type Generation = Static<typeof Generation>;
 
-/** What a request says of its stream. */
+/** Options of a request's stream. */
 export interface StreamOptions {
   readonly isStream: boolean;
   readonly includeUsage: boolean;
-  /** Whether counts are told as they become known, and not only with the usage. */
+  /** True if token counts are sent as they become known, and not only with the usage. */
   readonly includeCounts: boolean;
-  /** Whether an answer is passed on as it comes; a guided one may be held until it has been checked. */
+  /** False if the caller wants an answer with a schema to be held back until it has been checked. */
   readonly isUnbuffered: boolean;
 }
 
-/** `unknown` collects the options of a stream that is none. */
+/** `unknown` collects the ignored members of `stream_options`. */
 export function parseStreamOptions(body: Generation, unknown: Set<string>): StreamOptions {
   const isStream = body.stream ?? false;
   const options = body.stream_options;
@@ -67,12 +67,12 @@ export function parseStreamOptions(body: Generation, unknown: Set<string>): Stre
 
 const STOPS_MAX = 4;
 const STOP_CHARACTERS_MAX = 256;
-/** Vocabularies end far below. */
+/** No vocabulary is nearly as large. */
 const TOKEN_MAX = 2 ** 31 - 1;
-/** llama.cpp takes 2^32 - 1 for "any seed"; a client's seed is one seed. */
+/** In llama.cpp 2^32 - 1 means "any seed", but a client's seed must be reproducible. */
 const SEED_MAX = 2 ** 32 - 2;
 
-/** The part of a request that both routes share; `logprobs` is how many are asked for. */
+/** Reads the part of a request that both routes share; `logprobs` is the requested number. */
 export function parseGeneration(
   body: Generation,
   logprobs: number | undefined,
@@ -95,13 +95,13 @@ function parseSampling(body: Generation): SamplingParams {
   if (repeat !== undefined && repetition !== undefined && repeat !== repetition) {
     throw invalidParamError(
       "repetition_penalty",
-      "is another word for repeat_penalty: send one of them",
+      "is another name of repeat_penalty: send only one of them",
     );
   }
   return {
     temperature: body.temperature,
     topP: body.top_p,
-    // Both mean that all tokens stay in.
+    // Both values mean no limit.
     topK: body.top_k === -1 ? 0 : body.top_k,
     minP: body.min_p,
     seed: body.seed === undefined ? undefined : foldSeed(body.seed),
@@ -112,7 +112,7 @@ function parseSampling(body: Generation): SamplingParams {
   };
 }
 
-/** Any integer is a seed; engines take 32 bits. */
+/** Maps any integer to a seed of 32 bits, which engines require. */
 function foldSeed(seed: number): number {
   const folded = ((seed % 2 ** 32) + 2 ** 32) % 2 ** 32;
   return Math.min(folded, SEED_MAX);
@@ -123,7 +123,7 @@ function parseLogitBias(
 ): Readonly<Record<string, number>> {
   for (const token of Object.keys(biases)) {
     if (!/^\d{1,10}$/.test(token) || Number(token) > TOKEN_MAX) {
-      throw invalidParamError("logit_bias", "has to have ids of tokens as keys: digits");
+      throw invalidParamError("logit_bias", "has to have token ids as keys: digits");
     }
   }
   return biases;
@@ -134,7 +134,7 @@ function parseMaxTokens(body: Generation): number | undefined {
   if (older !== undefined && newer !== undefined && older !== newer) {
     throw invalidParamError(
       "max_completion_tokens",
-      "is the new word for max_tokens: send one of them",
+      "is the new name of max_tokens: send only one of them",
     );
   }
   const [name, value] =
@@ -142,7 +142,7 @@ function parseMaxTokens(body: Generation): number | undefined {
   if (value === undefined) return undefined;
   if (value === -1) return Number.POSITIVE_INFINITY;
   if (value < 1)
-    throw invalidParamError(name, "has to be 1 or more, or -1 for all that the context holds");
+    throw invalidParamError(name, "has to be 1 or more, or -1 for as many as the context holds");
   return value;
 }
 
@@ -160,7 +160,7 @@ export function parseStop(stop: unknown): readonly string[] {
         `has to be a string${isList ? "" : " or an array of strings"}, and is ${describeValueType(text)}`,
       );
     }
-    if (text === "") throw invalidParamError(at, "is empty, and would stop everything");
+    if (text === "") throw invalidParamError(at, "is empty and would end every answer at once");
     if (text.length > STOP_CHARACTERS_MAX) {
       throw invalidParamError(at, `may have at most ${STOP_CHARACTERS_MAX} characters`);
     }
@@ -186,12 +186,12 @@ function parseResponseFormat(format: unknown): Guide {
   const { json_schema: inner, schema: bare }: { json_schema?: unknown; schema?: unknown } = {
     ...(typeof format === "object" ? format : {}),
   };
-  // llama-server, Together and clients made for them put the schema here, with either type.
+  // llama-server, Together and their clients put the schema here, with either type.
   if (bare !== undefined && bare !== null) {
     if (inner !== undefined && inner !== null) {
       throw invalidParamError(
         "response_format.schema",
-        `stands beside ${schemaPath}, which is one too many`,
+        `and ${schemaPath} are both set: send only one of them`,
       );
     }
     return {
@@ -211,7 +211,7 @@ function parseResponseFormat(format: unknown): Guide {
   };
 }
 
-/** Where the client has written its schema, for errors about it. */
+/** Returns the position of the client's schema in the body, for errors about it. */
 export function getSchemaParam({
   response_format: format,
 }: {
@@ -240,7 +240,7 @@ const unitsMs: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** Seconds, or a text such as `5m`; anything below zero is for ever. */
+/** Reads seconds, or a text such as `5m`; any negative value means forever. */
 export function parseKeepAlive(value: unknown): number | undefined {
   if (value === undefined) return undefined;
   if (typeof value === "number" && Number.isFinite(value)) {

@@ -3,23 +3,23 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { ListenerHost } from "./container-listeners.ts";
 
 /**
- * The port needs no key, so that any program of this machine can use it; a web page from elsewhere may
- * not. Browsers say where a page is from (Origin), and a name that was pointed at this machine to get
- * around that gives itself away in Host. Who comes in by a door uses the door's own name, which no public
- * server of names knows.
+ * Checks which programs may use the port. It needs no key, so every program of this machine may; web pages from
+ * elsewhere may not. Browsers send a page's origin in Origin, and a DNS name that was pointed at this machine (DNS
+ * rebinding) shows in Host. Connections of a container listener use its own host name, which no public DNS server
+ * knows.
  */
 const hostPattern = String.raw`(?:localhost\.?|127(?:\.\d{1,3}){3}|\[(?:::1|0:0:0:0:0:0:0:1|::ffff:127(?:\.\d{1,3}){3})\])(?::\d{1,5})?`;
 const loopbackHost = new RegExp(`^${hostPattern}$`, "i");
 const loopbackOrigin = new RegExp(`^https?://${hostPattern}$`, "i");
 
-/** How long a browser may keep the answer to a preflight, in seconds. */
+/** Time for which a browser may cache the answer to a preflight, in seconds. */
 const PREFLIGHT_SECONDS = 600;
-/** What a page may read of an answer beside the body. */
+/** Headers of an answer that a page may read. */
 const exposedHeaders = "x-request-id, x-berth-ignored, x-should-retry, retry-after";
 
 /**
- * Throws AssistantError `forbidden`. Sets the CORS headers for a page of this machine. `door` is how the
- * connection came in, where that was not by the endpoint's own address.
+ * Throws AssistantError `forbidden`. Sets the CORS headers for pages of this machine. `listenerHost` describes the
+ * container listener of the connection; undefined for the endpoint's own address.
  */
 export function checkHostAndOrigin(
   request: FastifyRequest,
@@ -27,7 +27,7 @@ export function checkHostAndOrigin(
   listenerHost?: ListenerHost,
 ): void {
   const { origin } = request.headers;
-  // Node would take the first of two, and a browser or a proxy the other one.
+  // With two Host headers, Node would use the first one and a browser or a proxy perhaps the other.
   const hosts = getHostHeaders(request.raw.rawHeaders);
   if (hosts.length !== 1 || !hosts.every((host) => isAllowedHost(host, listenerHost))) {
     const names = listenerHost?.isOwn === false ? listenerHost.host : "this machine";
@@ -38,14 +38,14 @@ export function checkHostAndOrigin(
   reply.header("vary", "origin");
   if (origin === undefined) return;
   if (!loopbackOrigin.test(origin)) {
-    throw new AssistantError("forbidden", "only pages of this machine may use this service");
+    throw new AssistantError("forbidden", "only web pages of this machine may use this service");
   }
   reply
     .header("access-control-allow-origin", origin)
     .header("access-control-expose-headers", exposedHeaders);
 }
 
-/** What a browser asks before it sends a page's request. `admitLoopback` has been passed. */
+/** Answers a browser's preflight request. `checkHostAndOrigin` must have succeeded before. */
 export function answerOptions(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -72,7 +72,7 @@ function isAllowedHost(host: string, listenerHost: ListenerHost | undefined): bo
   return listenerHost?.isOwn !== false && loopbackHost.test(host);
 }
 
-/** Raw headers are names and values in turn. */
+/** Raw headers alternate between names and values. */
 function getHostHeaders(rawHeaders: readonly string[]): readonly string[] {
   return rawHeaders.filter(
     (_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === "host",

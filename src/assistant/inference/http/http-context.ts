@@ -11,21 +11,21 @@ import type { SseLimits } from "./sse-stream.ts";
 import { formatIgnoredHeader } from "./unknown-parameters.ts";
 
 export interface InferenceHttpLimits extends SseLimits {
-  /** Of a body. */
+  /** Maximum size of a body. */
   readonly bodyBytesMax: number;
-  /** How long a stream may be without an answer, once its request is accepted. */
+  /** Time after acceptance until a stream must begin, even without a delta. */
   readonly openAfterMs: number;
-  /** A request's headers, and all of it, have to be in by then. */
+  /** Time until a request's headers, and the whole request, must have arrived. */
   readonly headersMs: number;
   readonly requestMs: number;
-  /** How long answers that run may take to end when the server closes. */
+  /** Time for answers in progress to end when the server closes. */
   readonly closeGraceMs: number;
   readonly connectionsMax: number;
 }
 
 /**
- * A reader hears something at least every 15 s: after at most 5 s for the request to be accepted and 5 s
- * more, and then after at most two heartbeats. 4 MiB in a minute are 70 kB/s, on the machine itself.
+ * A reader receives something at least every 15 s: acceptance takes 5 s at most, the start of the stream 5 s more, and
+ * then there is a gap of two heartbeats at most. 4 MiB in a minute are 70 kB/s, which is little on one machine.
  */
 export const defaultHttpLimits: InferenceHttpLimits = {
   bodyBytesMax: 4 * 2 ** 20,
@@ -42,18 +42,18 @@ export interface InferenceHttpOptions {
   readonly service: InferenceService;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Where metrics are registered, and what /metrics shows. */
+  /** The registry of the metrics, which /metrics shows. */
   readonly metrics: Registry;
   readonly version: string;
-  /** Which names stand for remote models; undefined: none does. */
+  /** Resolves names to remote models; undefined if there are none. */
   readonly routes?: ModelRoutes;
-  /** By which others than this machine's own programs come in; undefined: nobody does. */
+  /** Listeners for containers; undefined if the server has none. */
   readonly listeners?: ContainerListeners;
-  /** Where they differ from `defaultLimits`. */
+  /** Overrides of `defaultHttpLimits`. */
   readonly limits?: Partial<InferenceHttpLimits>;
 }
 
-/** What every route gets. */
+/** The dependencies of every route. */
 export interface InferenceHttpContext {
   readonly service: InferenceService;
   readonly routes?: ModelRoutes;
@@ -62,7 +62,7 @@ export interface InferenceHttpContext {
   readonly metrics: Registry;
   readonly version: string;
   readonly limits: InferenceHttpLimits;
-  /** Logs an error that is nobody's fault but ours; anything else is the caller's business. */
+  /** Logs errors that are the server's own fault; others concern the caller only. */
   reportUnexpected(error: AssistantError, exchange: HttpExchange): void;
 }
 
@@ -72,19 +72,19 @@ export function attachExchange(request: FastifyRequest, exchange: HttpExchange):
   exchanges.set(request, exchange);
 }
 
-/** Undefined for what never got as far as the first hook, such as a path that cannot be decoded. */
+/** Undefined for a request that failed before the first hook, such as one whose path cannot be decoded. */
 export function findExchange(request: FastifyRequest): HttpExchange | undefined {
   return exchanges.get(request);
 }
 
-/** Of a request that has come to its route. */
+/** Returns the exchange of a request that has reached its route. */
 export function getExchange(request: FastifyRequest): HttpExchange {
   const exchange = exchanges.get(request);
-  if (!exchange) throw new Error("a request came to its route without an exchange");
+  if (!exchange) throw new Error("a request reached its route without an exchange");
   return exchange;
 }
 
-/** Names in the answer, and in the debug log, what nothing was done with. */
+/** Names the ignored parameters in the answer's header and in the debug log. */
 export function reportIgnored(
   context: InferenceHttpContext,
   request: FastifyRequest,

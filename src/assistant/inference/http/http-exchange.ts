@@ -1,12 +1,12 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { AnswerEvent } from "../service-port.ts";
 
-/** One request from its arrival to its end, however it ends. */
+/** One request, from its arrival to its end. */
 export class HttpExchange {
   readonly id: string;
-  /** In milliseconds since the Unix epoch. */
+  /** Milliseconds since the Unix epoch. */
   readonly startedAtMs: number;
-  /** Filled in as it becomes known; for the log and the metrics, never with anything of a prompt. */
+  /** Filled in as the facts become known; for the log and the metrics. It never contains a part of the prompt. */
   readonly facts: ExchangeFacts = {};
   readonly #abort = new AbortController();
   #isClientGone = false;
@@ -16,17 +16,17 @@ export class HttpExchange {
     this.startedAtMs = startedAtMs;
   }
 
-  /** Aborts when the client has gone, or the server closes. */
+  /** Aborted when the client disconnects or the server closes. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
 
-  /** There is nobody to answer any more. */
+  /** The client has disconnected, so no answer can be sent. */
   get isClientGone(): boolean {
     return this.#isClientGone;
   }
 
-  /** Why the work ended before its time: what the server did, rather than what that led to. */
+  /** Returns the reason why the server ended the work early, in place of the error that followed from it. */
   resolveError(error: unknown): unknown {
     return this.#abort.signal.aborted ? this.#abort.signal.reason : error;
   }
@@ -38,11 +38,14 @@ export class HttpExchange {
 
   shutDown(): void {
     this.#abort.abort(
-      new AssistantError("shutting_down", "Berth is shutting down; try again when it is up again"),
+      new AssistantError(
+        "shutting_down",
+        "Berth is shutting down; try again when it is running again",
+      ),
     );
   }
 
-  /** Takes down what an event tells of the request as a whole. */
+  /** Records the facts about the whole request that an event carries. */
   recordEvent(event: AnswerEvent, nowMs: number): void {
     const { facts } = this;
     if (event.type === "accepted") {
@@ -67,14 +70,14 @@ export interface ExchangeFacts {
   cachedTokens?: number;
   completionTokens?: number;
   reasoningTokens?: number;
-  /** From the request's arrival to the first delta, in milliseconds. */
+  /** Milliseconds from the request's arrival to the first delta. */
   firstTokenMs?: number;
   isStream?: boolean;
-  /** Code of the error, where it ended with one. */
+  /** The error code, if the request failed. */
   errorCode?: string;
 }
 
-/** The counts of a request, as every kind of answer has them. Prompts count once, however many choices. */
+/** Formats the token counts of a request for `usage`. A prompt counts once, even with several choices. */
 export function formatUsage(facts: ExchangeFacts) {
   const prompt = facts.promptTokens ?? 0;
   const completion = facts.completionTokens ?? 0;

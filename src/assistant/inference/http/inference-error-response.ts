@@ -2,12 +2,12 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { AssistantError } from "../../assistant-error.ts";
 import { inferenceErrorTable } from "./inference-error-table.ts";
 
-/** Of a body that is refused, this much is still read, and thrown away. */
+/** The server still reads and discards this much of a body that it refuses. */
 const REFUSED_BYTES_MAX = 64 * 2 ** 20;
-/** A client that is not told when to come back would come back at once. */
+/** Sent if there is no better value, because clients without one retry immediately. */
 const QUEUE_FULL_RETRY_SECONDS = 1;
 
-/** The one form of an error, as an answer's body and as an event of a stream. */
+/** Formats an error, either as an answer's body or as an event of a stream. */
 export interface ErrorEnvelope {
   readonly error: {
     readonly message: string;
@@ -28,7 +28,7 @@ export function createErrorEnvelope(error: AssistantError): ErrorEnvelope {
   };
 }
 
-/** What was thrown, as the error that its caller sees. What nobody expected says nothing of itself. */
+/** Turns anything thrown into the error for the caller. Details of unexpected errors are not revealed. */
 export function toAssistantError(error: unknown): AssistantError {
   if (error instanceof AssistantError) return error;
   const { code, statusCode } = readErrorProperties(error);
@@ -37,7 +37,7 @@ export function toAssistantError(error: unknown): AssistantError {
   if (statusCode >= 400 && statusCode < 500) {
     return new AssistantError("invalid_request", "the request cannot be read", { cause: error });
   }
-  return new AssistantError("internal", "something went wrong that nobody expected; see the log", {
+  return new AssistantError("internal", "an unexpected error occurred; see the log", {
     cause: error,
   });
 }
@@ -58,9 +58,9 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 }
 
 /**
- * A connection that is cut while the body is still coming costs the sender the answer: it sees an error
- * of the network. A body of bearable length is rather read to its end; one without a length has no
- * more time than any request.
+ * If the connection were closed while the body is still arriving, the sender would see a network error in place of the
+ * answer. A body of moderate length is therefore read to its end; one of unknown length gets the time limit of a
+ * request.
  */
 function isBodyDrained(request: FastifyRequest): boolean {
   const { "content-length": length, "transfer-encoding": encoding } = request.headers;
@@ -70,16 +70,19 @@ function isBodyDrained(request: FastifyRequest): boolean {
 
 const frameworkErrors: Readonly<Record<string, () => AssistantError>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: () =>
-    new AssistantError("payload_too_large", "the body is larger than the 4 MiB that are taken"),
+    new AssistantError("payload_too_large", "the body is larger than the limit of 4 MiB"),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
     new AssistantError(
       "unsupported_media_type",
       "the body has to be JSON: send it with the header content-type: application/json",
     ),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
-    new AssistantError("invalid_request", "the body is not as long as content-length says"),
+    new AssistantError("invalid_request", "the length of the body differs from content-length"),
   FST_ERR_BAD_URL: () =>
-    new AssistantError("invalid_request", "the path holds a % that is not followed by two digits"),
+    new AssistantError(
+      "invalid_request",
+      "the path contains a % that is not followed by two hexadecimal digits",
+    ),
   FST_ERR_MAX_PARAM_LENGTH: () => new AssistantError("not_found", "the path is too long"),
 };
 

@@ -1,13 +1,13 @@
 import type { AssistantErrorCode } from "../../assistant-error.ts";
 
-/** What a caller over HTTP sees of an error beside its message. */
+/** The HTTP form of an error, except for its message. */
 export interface ErrorRow {
   readonly status: number;
-  /** OpenAI's word for the family; the contract fixes those of a schema and of the ledger. */
+  /** OpenAI's error type. The documented API fixes those of schema and ledger errors. */
   readonly type: string;
   /**
-   * Whether stock clients should send the same again by themselves. Undefined: what they do anyway,
-   * which is to repeat 429 and everything from 500 up.
+   * Tells OpenAI's clients whether to repeat the request by themselves. Undefined: they repeat 429 and all statuses
+   * from 500 on.
    */
   readonly retry?: false;
 }
@@ -17,8 +17,8 @@ const broken = "server_error";
 const unavailable = "service_unavailable";
 
 /**
- * Every code of the assistant. 503 is for what something else has to put right; where that is a person
- * (a disk, a file, a setting), repeating the request at once only adds to the noise.
+ * Every error code of the assistant. 503 is for conditions outside the request; if a person must fix them (a disk, a
+ * file, a setting), clients are told not to repeat the request at once.
  */
 export const inferenceErrorTable: Readonly<Record<AssistantErrorCode, ErrorRow>> = {
   invalid_request: { status: 400, type: wrong },

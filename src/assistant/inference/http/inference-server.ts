@@ -24,15 +24,15 @@ import { healthRoutes } from "./routes/health.ts";
 import { metricsRoutes } from "./routes/metrics.ts";
 import { modelRoutes } from "./routes/models.ts";
 
-/** Longer than any id, so that one that is a little too long gets a proper answer. */
+/** Longer than any id, so that an id which is slightly too long still gets a proper error. */
 const PARAM_LENGTH_MAX = 2048;
-/** How often connections are looked at that send too slowly. */
+/** Interval of the check for connections that send too slowly. */
 const SLOW_CHECK_MS = 2_000;
 
 /**
- * Inference over HTTP, in the form that clients of the chat-completions convention speak. Listening is
- * up to the caller, who also has to bind a loopback address. `close()` ends what is under way with
- * `shutting_down`, waits for it a moment, and leaves the service alone.
+ * Builds the HTTP server of the chat-completions convention. The caller makes it listen, on a loopback address only.
+ * `close()` ends requests in progress with `shutting_down`, waits for them for a moment, and does not touch the
+ * service.
  */
 export function buildInferenceServer(options: InferenceHttpOptions): FastifyInstance {
   const { clock, logger } = options;
@@ -99,7 +99,7 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     underway.add(exchange);
     const { socket } = request.raw;
     const item = {
-      gone: () => {
+      onDisconnect: () => {
         exchange.markClientGone();
         finish();
       },
@@ -119,11 +119,13 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
       else if (answersWithoutRoute(request, reply)) return;
       else done(notFoundError(request.url, paths));
     } catch (error) {
-      done(error instanceof Error ? error : new Error("a request could not be admitted"));
+      done(
+        error instanceof Error ? error : new Error("the Host and Origin check of a request failed"),
+      );
     }
   });
 
-  /** True where it has answered OPTIONS. Throws AssistantError where the path is known, the method not. */
+  /** Returns true if it has answered OPTIONS. Throws AssistantError if the path exists, but not with this method. */
   const answersWithoutRoute = (request: FastifyRequest, reply: FastifyReply): boolean => {
     const methods = paths.getMethods(request.url);
     if (methods.length === 0) return false;
@@ -134,7 +136,7 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     reply.header("allow", methods.join(", "));
     throw new AssistantError(
       "method_not_allowed",
-      `this path does not take ${request.method}; it takes ${methods.join(", ")}`,
+      `this path does not accept ${request.method}; it accepts ${methods.join(", ")}`,
     );
   };
 
@@ -149,8 +151,8 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     const { facts } = exchange;
     measure({ method: request.method, route, status, seconds: ms / 1000, facts });
     const fields = { requestId: request.id, method: request.method, route, status, ms, ...facts };
-    if (request.method === "POST") logger.info(fields, "a request is over");
-    else logger.debug(fields, "a request is over");
+    if (request.method === "POST") logger.info(fields, "request finished");
+    else logger.debug(fields, "request finished");
   };
 
   let stopGrace: (() => void) | undefined;
@@ -171,7 +173,7 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
   return server;
 }
 
-/** A caller may bring its own id, as long as it is fit for a log. */
+/** A client's own id is used if it is safe for a log. */
 function getRequestId(header: string | string[] | undefined): string {
   return typeof header === "string" && /^[A-Za-z0-9._:-]{1,128}$/.test(header)
     ? header

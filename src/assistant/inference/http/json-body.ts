@@ -2,12 +2,12 @@ import type { FastifyInstance } from "fastify";
 import { InvalidJsonError, parseStrictJson } from "../../../base/strict-json.ts";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** Schemas stand deep in a body, and have a limit of their own that says more. */
+/** Far deeper than any body needs. Schemas in a body have a limit of their own, with a better message. */
 const DEPTH_MAX = 256;
-/** A schema may well have a property that is called `constructor`. */
+/** A schema may have a property with the name `constructor`. */
 const forbiddenKeys: ReadonlySet<string> = new Set(["__proto__"]);
 
-/** JSON is the one thing that bodies may hold; what else comes is refused by its type. */
+/** Accepts JSON bodies only; other content types are refused. */
 export function acceptJsonBodies(server: FastifyInstance): void {
   server.removeAllContentTypeParsers();
   server.addContentTypeParser(
@@ -37,7 +37,7 @@ function parseBody(body: Buffer): unknown {
   }
 }
 
-/** The body as an object, without the parameters that are null: clients write those for absent ones. */
+/** Returns the body as an object without its null parameters, which clients send for absent ones. */
 export function parseObject(body: unknown): Readonly<Record<string, unknown>> {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new AssistantError(

@@ -1,4 +1,4 @@
-/** Which methods each path takes, for 405 and OPTIONS. Knows plain paths and those that end in `/*`. */
+/** Knows the methods of each path, for 405 and OPTIONS: plain paths, and those that end in `/*`. */
 export class KnownPaths {
   readonly #methods = new Map<string, Set<string>>();
 
@@ -8,12 +8,12 @@ export class KnownPaths {
     this.#methods.set(path, known);
   }
 
-  /** All but those that end in `/*`, sorted. */
+  /** All plain paths, sorted. */
   listPlain(): readonly string[] {
     return [...this.#methods.keys()].filter((path) => !path.endsWith("/*")).toSorted();
   }
 
-  /** Sorted, with OPTIONS; empty where nothing is known at the path. `*` stands for the whole server. */
+  /** Sorted, with OPTIONS; empty for an unknown path. `*` stands for the whole server. */
   getMethods(path: string): readonly string[] {
     const found = new Set<string>();
     const plain = normalizePath(path);
@@ -27,7 +27,7 @@ export class KnownPaths {
   }
 }
 
-/** As the router sees it: without query, doubled slashes and a slash at the end. */
+/** Returns the path as the router sees it: without query, doubled slashes and trailing slash. */
 function normalizePath(path: string): string {
   const plain = (path.split("?", 1)[0] ?? "").replaceAll(/\/{2,}/g, "/");
   return plain.length > 1 ? plain.replace(/\/$/, "") : plain;

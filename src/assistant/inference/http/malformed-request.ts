@@ -11,7 +11,7 @@ const responsesByCode: Readonly<Record<string, readonly [number, string, string]
   ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout", "the request took too long to arrive"],
 };
 
-/** What is not even HTTP never reaches a route, and still gets an answer in the usual form. */
+/** Answers a request that is not valid HTTP in the usual error format; it never reaches a route. */
 export function answerMalformedRequest(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
   const [status, title, message] = responsesByCode[error.code ?? ""] ?? [

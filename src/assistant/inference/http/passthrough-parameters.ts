@@ -1,15 +1,15 @@
 import { isRemoteModel, type ModelRoutes } from "../routing/port.ts";
 import type { PassthroughParameters, UnknownParameters } from "./unknown-parameters.ts";
 
-/** The request as the service gets it, and the names of what nobody does anything with. */
+/** The request for the service, and the names of the parameters that are ignored. */
 export interface PassthroughRequest<Request> {
   readonly request: Request & { readonly passthrough?: PassthroughParameters };
   readonly unknown: readonly string[];
 }
 
 /**
- * What means nothing to a local model may to a provider: it goes along for a name behind which any model is
- * remote, and is not told as ignored then.
+ * Adds the parameters that only a provider may understand, if any model behind the name is remote; they do not count as
+ * ignored then.
  */
 export function addPassthrough<Request extends { readonly model: string | undefined }>(
   routes: ModelRoutes | undefined,

@@ -3,17 +3,16 @@ import { isIPv4, isIPv6, type Socket } from "node:net";
 import { endianness } from "node:os";
 
 /**
- * What has become of the other end of a connection that has sent its last byte.
- * reads: it has only closed its sending half, and waits for the answer.
- * gone: nobody holds its end any more. missing: neither end is to be seen, as of a connection that was reset; seen
- * twice, it was. unknown: nothing is to be seen this time, or never on this system.
+ * The state of the other end of a connection that has sent its last byte. reads: it has closed only its sending half
+ * and waits for the answer. gone: no process has it open any more. missing: neither end is listed, for example after a
+ * reset; if a second check finds this too, the connection was reset. unknown: this check, or this system, cannot tell.
  */
 export type PeerState = "reads" | "gone" | "missing" | "unknown";
 
 /**
- * A half-closed connection and one whose program has closed it, or died, look the same from this end
- * until something is written. The other end is on this machine, though, and the kernel's table of
- * connections has it: without an inode once no program holds it.
+ * Determines the state of the other end of half-closed connections. Whether the program has closed only its sending
+ * half, or the whole connection, cannot be seen from this end until data is sent. But the other end is on this machine,
+ * so the kernel's table of connections lists it, without an inode once no program has it open.
  */
 export async function readPeerStates(
   ends: readonly (SocketEndpoints | undefined)[],
@@ -26,33 +25,33 @@ export async function readPeerStates(
   return ends.map((end) => (end ? getPeerState(end, seen) : "unknown"));
 }
 
-/** The table changes while it is read, so that a line may be missed: once, that says nothing. */
+/** The table changes while it is read, so a line may be missed: one missing line proves nothing. */
 function getPeerState({ peer, own }: SocketEndpoints, { inodes, listening }: TcpTable): PeerState {
   const inode = inodes.get(`${peer} ${own}`);
   if (inode !== undefined) return inode === "0" ? "gone" : "reads";
-  // Of a reset Node says nothing once the last byte was read, and the kernel has forgotten the connection.
-  // A port that nobody listens on is in another table than this.
+  // After the last byte Node does not report a reset, and the kernel drops the connection from its table. If this table
+  // does not list the server's listening port, its connections are in another table.
   return !inodes.has(`${own} ${peer}`) && listening.has(getPort(own)) ? "missing" : "unknown";
 }
 
 interface TcpTable {
   readonly inodes: Map<string, string>;
-  /** Ports, as the table writes them. */
+  /** Ports in the table's notation. */
   readonly listening: Set<string>;
 }
 
 const LISTEN_STATE = "0A";
 const getPort = (end: string) => end.slice(end.indexOf(":") + 1);
 
-/** The two ends of a connection, as the kernel's table has them. */
+/** Both ends of a connection, as in the kernel's table. */
 export interface SocketEndpoints {
   readonly table: "/proc/net/tcp" | "/proc/net/tcp6";
-  /** Address and port, as the table writes them. */
+  /** Address and port in the table's notation. */
   readonly own: string;
   readonly peer: string;
 }
 
-/** Undefined where they are not to be found there. Asked early: of a connection that was reset nobody knows them. */
+/** Undefined if they are not available. Must be called early: after a reset the addresses are lost. */
 export function getEndpoints(socket: Socket): SocketEndpoints | undefined {
   const { localAddress, localPort, remoteAddress, remotePort } = socket;
   if (localAddress === undefined || remoteAddress === undefined) return undefined;
@@ -62,7 +61,7 @@ export function getEndpoints(socket: Socket): SocketEndpoints | undefined {
   return { table: isIPv4(localAddress) ? "/proc/net/tcp" : "/proc/net/tcp6", own, peer };
 }
 
-/** `127.0.0.1` and 7777 are `0100007F:1E61`: words of 32 bits in the order of this machine. */
+/** Formats `127.0.0.1` and 7777 as `0100007F:1E61`: words of 32 bits in the byte order of this machine. */
 function formatEndpoint(address: string, port: number | undefined): string | undefined {
   if (port === undefined) return undefined;
   const bytes = parseAddressBytes(address);
@@ -77,7 +76,7 @@ function formatEndpoint(address: string, port: number | undefined): string | und
 
 function parseAddressBytes(address: string): Buffer | undefined {
   if (isIPv4(address)) return Buffer.from(address.split(".").map(Number));
-  // Addresses of IPv4 that are written as IPv6 stand in the other table, by rules of their own.
+  // IPv4 addresses in IPv6 notation are in the other table, with different rules.
   if (!isIPv6(address) || address.includes(".") || address.includes("%")) return undefined;
   const [head = "", tail] = address.split("::");
   const left = head === "" ? [] : head.split(":");
@@ -87,7 +86,7 @@ function parseAddressBytes(address: string): Buffer | undefined {
   return Buffer.from(words.flatMap((word) => [word >> 8, word & 0xff]));
 }
 
-/** `sl local remote st queues timer retransmits uid timeout inode ...`, under one line of heads. */
+/** Parses `sl local remote st queues timer retransmits uid timeout inode ...`, below one header line. */
 function parseTcpTable({ inodes, listening }: TcpTable, table: string): void {
   for (const line of table.split("\n").slice(1)) {
     const [, local, remote, state, , , , , , inode] = line.trim().split(/\s+/);
@@ -101,7 +100,7 @@ async function readOrEmpty(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch {
-    // Not Linux, or hidden from this process.
+    // Not Linux, or not readable for this process.
     return "";
   }
 }

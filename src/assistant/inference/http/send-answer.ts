@@ -16,24 +16,24 @@ import { formatUsage, type HttpExchange } from "./http-exchange.ts";
 import { createErrorEnvelope, toAssistantError } from "./inference-error-response.ts";
 import { SseStream } from "./sse-stream.ts";
 
-/** `chatcmpl-` and 24 letters and digits. */
+/** Returns the prefix and 24 hexadecimal digits. */
 function answerId(prefix: "chatcmpl" | "cmpl"): string {
   return `${prefix}-${randomBytes(12).toString("hex")}`;
 }
 
-/** What an answer is made of, beside its events. */
+/** Everything that sending an answer needs, except its events. */
 export interface AnswerContext {
   readonly context: InferenceHttpContext;
   readonly exchange: HttpExchange;
   readonly reply: FastifyReply;
   readonly idPrefix: "chatcmpl" | "cmpl";
-  /** For errors. */
+  /** The client's names for the parameters of errors. */
   readonly paramNames: ClientParamNames;
 }
 
-/** The whole answer; rejects with what the events reject with. */
+/** Resolves to the whole answer; rejects with the error of the events. */
 export async function collectAnswer(
-  { context, exchange, idPrefix, paramNames: words }: AnswerContext,
+  { context, exchange, idPrefix, paramNames }: AnswerContext,
   events: AsyncIterable<AnswerEvent>,
   builder: AnswerBuilder,
 ): Promise<unknown> {
@@ -43,16 +43,16 @@ export async function collectAnswer(
       if (event.type !== "accepted" && event.type !== "started") builder.add(event);
     }
   } catch (error) {
-    throw renameErrorParam(error, words);
+    throw renameErrorParam(error, paramNames);
   }
   exchange.signal.throwIfAborted();
   return builder.answer(createHead(context, exchange, idPrefix), formatUsage(exchange.facts));
 }
 
 /**
- * Answers with a stream. Rejects while nothing has been sent, so that the error becomes a status;
- * afterwards an error is the stream's last event, without [DONE]. The status is sent with the first
- * delta, or when there has been none for so long that the reader has to hear something.
+ * Sends an answer as a stream. Rejects only while nothing has been sent, so that the error becomes a status; later an
+ * error is the stream's last event, without [DONE]. The headers are sent with the first delta, or after a delay without
+ * one, so that the reader receives something.
  */
 export async function streamAnswer(
   answering: AnswerContext,
@@ -64,7 +64,7 @@ export async function streamAnswer(
   },
   formatOf: (head: AnswerHead) => ChunkFormat,
 ): Promise<void> {
-  const { context, exchange, reply, idPrefix, paramNames: words } = answering;
+  const { context, exchange, reply, idPrefix, paramNames } = answering;
   const iterator = events[Symbol.asyncIterator]();
   let next: PendingPull;
   const early: StartedEvent[] = [];
@@ -73,7 +73,7 @@ export async function streamAnswer(
     exchange.signal.throwIfAborted();
   } catch (error) {
     await closeIterator(iterator);
-    throw renameErrorParam(error, words);
+    throw renameErrorParam(error, paramNames);
   }
   const head = createHead(context, exchange, idPrefix);
   const format = formatOf(head);
@@ -104,7 +104,7 @@ export async function streamAnswer(
       sse.write(usageChunk(head, stream.object, formatUsage(exchange.facts)));
     sse.write("data: [DONE]\n\n");
   } catch (error) {
-    const known = toAssistantError(exchange.resolveError(renameErrorParam(error, words)));
+    const known = toAssistantError(exchange.resolveError(renameErrorParam(error, paramNames)));
     if (!exchange.isClientGone) {
       exchange.facts.errorCode = known.code;
       context.reportUnexpected(known, exchange);
@@ -116,14 +116,14 @@ export async function streamAnswer(
   }
 }
 
-/** A pull that has been made, and may still be under way. */
+/** A pull that was started and may be pending. */
 interface PendingPull {
   readonly pull: Promise<IteratorResult<AnswerEvent>>;
 }
 
 /**
- * Pulls up to the first delta, but no longer than a reader can be left without an answer. `early` gets
- * what has been told of prompts by then.
+ * Pulls up to the first delta, but no longer than a reader may stay without an answer. `early` collects the `started`
+ * events until then.
  */
 async function pullFirstDelta(
   { context, exchange }: AnswerContext,
@@ -132,7 +132,7 @@ async function pullFirstDelta(
 ): Promise<PendingPull> {
   for (;;) {
     const pull = iterator.next();
-    // Before the request is accepted, there is only a refusal to wait for, which is a status.
+    // Before the request is accepted it can only be refused, and a refusal needs its own status.
     const isAccepted = exchange.facts.model !== undefined;
     const result = isAccepted ? await pullWithin(context, pull) : await pull;
     if (result === undefined || result.done === true) return { pull };
@@ -143,7 +143,7 @@ async function pullFirstDelta(
   }
 }
 
-/** Undefined when the time is up; the pull goes on. */
+/** Resolves to undefined when the time is over; the pull stays pending. */
 function pullWithin(
   { clock, limits }: InferenceHttpContext,
   pull: Promise<IteratorResult<AnswerEvent>>,
@@ -154,12 +154,12 @@ function pullWithin(
   });
 }
 
-/** Tells the events that nobody pulls any more. What they end with has been told already. */
+/** Ends the events. An error that they end with was handled before. */
 async function closeIterator(iterator: AsyncIterator<AnswerEvent>): Promise<void> {
   try {
     await iterator.return?.();
   } catch {
-    // Told, or of no interest to anybody.
+    // Handled before, or irrelevant because the client is gone.
   }
 }
 

@@ -1,19 +1,19 @@
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../../../base/clock.ts";
 
-/** Beyond this, text is written without waiting for the turn's end: a whole chunk of the socket. */
+/** Beyond this size, text is written without waiting for the end of the turn: one chunk of the socket. */
 const COALESCED_CHARACTERS_MAX = 16_384;
 
 export interface SseLimits {
-  /** A comment goes out when nothing else has for one to two of these. */
+  /** A comment is sent if nothing else was sent for one to two of these intervals. */
   readonly heartbeatMs: number;
-  /** How long a reader may take nothing before its connection is ended. */
+  /** Time that a reader may stop reading before its connection is closed. */
   readonly stalledMs: number;
 }
 
 /**
- * Server-sent events on the raw answer. What is written in one turn of the event loop goes out
- * together; whoever writes asks `isBehind` and waits, so that a slow reader costs no memory.
+ * Server-sent events on the raw response. Writes of one turn of the event loop are sent together. Writers check
+ * `isBehind` and await `drained`, so that a slow reader costs no memory.
  */
 export class SseStream {
   readonly #raw: ServerResponse;
@@ -33,7 +33,7 @@ export class SseStream {
   #wake: (() => void) | undefined;
   #stopHeartbeat: () => void;
 
-  /** `headers` beside those of the stream; sent at once with the first text. */
+  /** `headers` are added to those of a stream; they are sent with the first text. */
   constructor(
     raw: ServerResponse,
     headers: Readonly<Record<string, number | string | string[] | undefined>>,
@@ -55,7 +55,7 @@ export class SseStream {
     this.#stopHeartbeat = this.#scheduleHeartbeat();
   }
 
-  /** Whole events or comments, each with its empty line. Nothing after `end`. */
+  /** Writes whole events or comments, each with its empty line. Does nothing after `end`. */
   write(text: string): void {
     if (this.#isEnded) return;
     this.#hasWritten = true;
@@ -64,12 +64,15 @@ export class SseStream {
     else this.#turn ??= setImmediate(this.#onTurn);
   }
 
-  /** The reader has not taken what was written; `drained` tells when it has. */
+  /** True if the reader has not yet received what was written; `drained` waits until it has. */
   get isBehind(): boolean {
     return this.#isBehind;
   }
 
-  /** Resolves when the reader is ready for more, or the signal has aborted; ends a reader that stays away. */
+  /**
+   * Resolves when the reader is ready for more or the signal aborts; closes the connection of a reader that stops
+   * reading.
+   */
   async drained(): Promise<void> {
     if (!this.#isBehind || this.#signal.aborted) return;
     const stop = this.#clock.setTimer(this.#limits.stalledMs, () => this.#raw.destroy());

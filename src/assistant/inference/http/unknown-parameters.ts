@@ -1,12 +1,12 @@
 import { AssistantError } from "../../assistant-error.ts";
 
 /**
- * Parameters that other services know and this one does not honour. docs/inference-api.md publishes
- * both lists; a test holds it to them. What is on no list is ignored too, and named in the answer's
- * header `x-berth-ignored`: nothing that a client sends is dropped in silence.
+ * Parameters of other services that this one does not support. docs/inference-api.md lists them, and a test compares
+ * the lists. Parameters that are on no list are ignored and named in the answer's header `x-berth-ignored`, so nothing
+ * is dropped silently.
  */
 
-/** Nothing of the answer would change with them, or only how fast it comes. Accepted in silence. */
+/** Accepted silently: they would not change the answer, or only its speed. */
 export const ignoredParameters: readonly string[] = [
   "user",
   "metadata",
@@ -22,18 +22,18 @@ export const ignoredParameters: readonly string[] = [
 ];
 
 export interface RefusedParameter {
-  /** What to send instead, or why there is nothing. */
+  /** The advice for the client: what to send in place of the parameter. */
   readonly instead: string;
-  /** Values that ask for nothing, which clients send by default. */
+  /** Values without effect, which clients send by default. */
   readonly neutral?: readonly unknown[];
 }
 
-const noEquivalentHint = "leave it out: there is nothing like it here";
+const noEquivalentHint = "leave it out: there is no equivalent here";
 const samplerHint = "leave it out, and use temperature, top_p, top_k or min_p";
 const schemaHint = "use response_format with type json_schema";
 const lengthHint = "use max_tokens";
 
-/** They would change the answer, so they are refused unless their value asks for nothing. */
+/** These would change the answer, so they are refused unless their value has no effect. */
 export const refusedParameters: Readonly<Record<string, RefusedParameter>> = {
   functions: { instead: "use tools", neutral: [[]] },
   function_call: { instead: "use tool_choice", neutral: ["auto", "none"] },
@@ -67,12 +67,12 @@ export const refusedParameters: Readonly<Record<string, RefusedParameter>> = {
   num_predict: { instead: lengthHint },
   max_output_tokens: { instead: lengthHint },
   max_new_tokens: { instead: lengthHint },
-  num_ctx: { instead: "the context is set where the model is" },
-  options: { instead: "send its members beside model" },
+  num_ctx: { instead: "the context length is a setting of the model" },
+  options: { instead: "send its members next to model, at the top of the body" },
   truncate_prompt_tokens: { instead: "a prompt that is too long is refused, never cut" },
 };
 
-/** Refused on one route only: another one takes them. */
+/** Refused on one route only, because another route supports them. */
 export const refusedByRoute = {
   chat: {
     prompt: { instead: "use messages, or POST /v1/completions" },
@@ -100,20 +100,20 @@ export const refusedByRoute = {
 
 export type RouteName = keyof typeof refusedByRoute;
 
-/** As a client wrote them, by their names. */
+/** The ignored parameters with their values, by name. */
 export type PassthroughParameters = Readonly<Record<string, unknown>>;
 
-/** What a local model does nothing with. */
+/** Parameters that local models ignore. */
 export interface UnknownParameters {
-  /** Names of what stands on no list. */
+  /** Names of parameters that are on no list. */
   readonly unknown: readonly string[];
-  /** All of it, with what is ignored in silence: a provider may know it. */
+  /** All ignored parameters, including those accepted silently, because a provider may know them. */
   readonly passthrough: PassthroughParameters;
 }
 
 /**
- * Judges every parameter that the route does not honour. Throws AssistantError `unsupported_parameter` for one
- * that would change the answer.
+ * Checks every parameter that the route does not support. Throws AssistantError `unsupported_parameter` for one that
+ * would change the answer.
  */
 export function findUnknownParameters(
   body: Readonly<Record<string, unknown>>,
@@ -142,13 +142,13 @@ export function unsupportedParamError(param: string, instead: string): Assistant
 
 const HEADER_NAMES_MAX = 20;
 
-/** Names as a header can carry them. */
+/** Encodes names for a header. */
 export function formatIgnoredHeader(names: readonly string[]): string {
   const shown = names.slice(0, HEADER_NAMES_MAX).map((name) => encodeHeaderName(name));
   return [...shown, ...(names.length > HEADER_NAMES_MAX ? ["..."] : [])].join(", ");
 }
 
-/** Half of a surrogate pair, which JSON can carry and a URI cannot, is shown as a question mark. */
+/** Replaces unpaired surrogates, which JSON can contain and a URI cannot, with a question mark. */
 function encodeHeaderName(name: string): string {
   const whole = name.slice(0, 64).replaceAll(/\p{Surrogate}/gu, "?");
   return encodeURIComponent(whole).replaceAll("%5B%5D", "[]");

@@ -1,6 +1,6 @@
 import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
 
-/** What a model that was asked cannot do now, and another one may. */
+/** Errors of one model that another model may not have. */
 const fallbackCodes: ReadonlySet<AssistantErrorCode> = new Set([
   "unreachable",
   "rate_limited",
@@ -15,8 +15,8 @@ const fallbackCodes: ReadonlySet<AssistantErrorCode> = new Set([
 ]);
 
 /**
- * Undefined for what the next model would be wrong for too: what the request itself is refused for, what a
- * person has not allowed or has to put right, and a caller that wants no answer any more.
+ * Returns the error's code if the next model of an alias may be tried. Undefined for errors that the next model would
+ * have as well: an invalid request, missing consent or settings that the user must fix, and a caller that has aborted.
  */
 export function getFallbackCode(error: unknown): AssistantErrorCode | undefined {
   return error instanceof AssistantError && fallbackCodes.has(error.code) ? error.code : undefined;

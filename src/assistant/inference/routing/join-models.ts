@@ -1,8 +1,8 @@
 import type { ModelInfo } from "../service-port.ts";
 
 /**
- * The models of both sides with the aliases between them, so that a client's list of models has them at hand. A
- * name that an alias hides is told as the alias.
+ * Joins local models, aliases and remote models into the list for clients. If an alias has the same name as a model,
+ * only the alias is listed.
  */
 export function joinModels(
   local: readonly ModelInfo[],
@@ -22,7 +22,7 @@ export function joinModels(
   return [...joined.values()];
 }
 
-/** An alias as a model: what is known of the first model behind it. */
+/** Describes an alias as a model, with the facts of its first available model. */
 export function describeAlias(alias: string, model: ModelInfo | undefined): ModelInfo {
   return {
     kind: "chat",

@@ -1,15 +1,15 @@
-/** Which models a name stands for. */
+/** Resolves the names that requests use for models. */
 export interface ModelRoutes {
   /**
-   * The models that are tried for this name, in their order: what the person wrote down for an alias, else the
-   * name itself. Never empty; undefined stands for the local default.
+   * Returns the models to try for this name, in order: those that the user configured for an alias, else only the name
+   * itself. Never empty; undefined is the local default.
    */
   candidates(model: string | undefined): readonly (string | undefined)[];
 }
 
 const REMOTE = "remote:";
 
-/** `remote:<provider>:<model>`; the model may hold colons itself. */
+/** `remote:<provider>:<model>`; the model's part may contain colons. */
 export interface RemoteModelName {
   readonly provider: string;
   readonly model: string;
@@ -19,7 +19,7 @@ export function isRemoteModel(name: string | undefined): boolean {
   return name?.startsWith(REMOTE) ?? false;
 }
 
-/** Undefined where the name is no remote one, or lacks a part. */
+/** Undefined if the name is not a remote one or lacks a part. */
 export function parseRemoteModelName(name: string): RemoteModelName | undefined {
   if (!isRemoteModel(name)) return undefined;
   const rest = name.slice(REMOTE.length);

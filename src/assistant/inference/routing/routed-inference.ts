@@ -12,16 +12,18 @@ import type {
 import { getFallbackCode } from "./fallback-codes.ts";
 import { describeAlias, joinModels } from "./join-models.ts";
 import { isRemoteModel, type ModelRoutes } from "./port.ts";
-import { settleModelLists } from "./settle-model-lists.ts";
+
+/** A client waits for the list, so slow providers are left out of it. */
+const REMOTE_MS_MAX = 5_000;
 
 export interface RoutedInferenceOptions {
   /** Models of this machine. */
   readonly local: InferenceService;
-  /** Models of providers: those that are called `remote:<provider>:<model>`. */
+  /** Models of providers, which are named `remote:<provider>:<model>`. */
   readonly remote: InferenceService;
   /**
-   * What a person wrote down, asked anew for each request: a name, and the models that are tried for it. Such a
-   * name hides a local model's that is the same.
+   * The user's aliases with the models to try for each, read again for every request. An alias hides a local model of
+   * the same name.
    */
   readonly aliases: () => ReadonlyMap<string, readonly string[]>;
   readonly logger: Logger;
@@ -31,28 +33,20 @@ export interface RoutedInferenceOptions {
 /**
  * Local and remote models as one service. A name is an alias, else a remote model, else a local one.
  *
- * The models of an alias are tried in their order, each with a request of its own that has its own entry in the
- * ledger. The next one is tried only where the one before has not begun to answer and says that it
- * cannot now (`notNowCode`); the last one's error is the request's. Whatever asks for consent ends the request,
- * so that a text never leaves by another way than the one that was refused.
+ * The models of an alias are tried in order, each with its own request and ledger entry. The next model is tried only
+ * if the last one failed before its answer began, and with an error that another model may not have
+ * (`getFallbackCode`); the last model's error becomes the request's. Missing consent ends the request, so that a text
+ * cannot be sent to another provider than the one that was refused.
  */
 export class RoutedInference implements InferenceService, ModelRoutes {
-  readonly #local: InferenceService;
-  readonly #remote: InferenceService;
-  readonly #aliases: RoutedInferenceOptions["aliases"];
-  readonly #logger: Logger;
-  readonly #clock: Clock;
+  readonly #options: RoutedInferenceOptions;
 
   constructor(options: RoutedInferenceOptions) {
-    this.#local = options.local;
-    this.#remote = options.remote;
-    this.#aliases = options.aliases;
-    this.#logger = options.logger;
-    this.#clock = options.clock;
+    this.#options = options;
   }
 
   candidates(model: string | undefined): readonly (string | undefined)[] {
-    const configured = model === undefined ? undefined : this.#aliases().get(model);
+    const configured = model === undefined ? undefined : this.#options.aliases().get(model);
     return configured === undefined || configured.length === 0 ? [model] : configured;
   }
 
@@ -60,17 +54,17 @@ export class RoutedInference implements InferenceService, ModelRoutes {
     request: GenerateRequest,
     signal: AbortSignal,
   ): AsyncGenerator<AnswerEvent, void, void> {
-    const { events, first } = await this.#tryCandidates(request.model, signal, async (model) => {
-      const all = this.#selectService(model).generate({ ...request, model }, signal);
-      const begun = all[Symbol.asyncIterator]();
-      return { events: begun, first: await begun.next() };
+    const { iterator, first } = await this.#tryCandidates(request.model, signal, async (model) => {
+      const events = this.#selectService(model).generate({ ...request, model }, signal);
+      const iterator = events[Symbol.asyncIterator]();
+      return { iterator, first: await iterator.next() };
     });
     try {
-      for (let pulled = first; pulled.done !== true; pulled = await events.next()) {
+      for (let pulled = first; pulled.done !== true; pulled = await iterator.next()) {
         yield pulled.value;
       }
     } finally {
-      await events.return?.();
+      await iterator.return?.();
     }
   }
 
@@ -80,17 +74,17 @@ export class RoutedInference implements InferenceService, ModelRoutes {
     );
   }
 
-  /** The local ones, the aliases, the remote ones. Rejects with the local side's error where neither answers. */
+  /** Returns local models, aliases and remote models. Rejects with the local error if both sides fail. */
   async models(): Promise<readonly ModelInfo[]> {
     const { local, remote } = await settleModelLists(
-      { local: this.#local.models(), remote: this.#remote.models() },
-      this.#clock,
+      { local: this.#options.local.models(), remote: this.#options.remote.models() },
+      this.#options.clock,
     );
-    return joinModels(local, remote, this.#aliases());
+    return joinModels(local, remote, this.#options.aliases());
   }
 
   async model(name: string): Promise<ModelInfo | undefined> {
-    const configured = this.#aliases().get(name);
+    const configured = this.#options.aliases().get(name);
     if (configured === undefined) return this.#selectService(name).model(name);
     for (const candidate of configured) {
       const found = await this.#selectService(candidate)
@@ -102,11 +96,11 @@ export class RoutedInference implements InferenceService, ModelRoutes {
   }
 
   health(): InferenceHealth {
-    return this.#local.health();
+    return this.#options.local.health();
   }
 
   #selectService(model: string | undefined): InferenceService {
-    return isRemoteModel(model) ? this.#remote : this.#local;
+    return isRemoteModel(model) ? this.#options.remote : this.#options.local;
   }
 
   async #tryCandidates<T>(
@@ -121,9 +115,37 @@ export class RoutedInference implements InferenceService, ModelRoutes {
       } catch (error) {
         const code = getFallbackCode(error);
         if (code === undefined || signal.aborted) throw error;
-        this.#logger.info({ code }, "a model cannot answer now, and the next one is asked");
+        this.#options.logger.info({ code }, "a model cannot answer now; trying the next one");
       }
     }
     return attempt(models.at(-1));
   }
+}
+
+type Models = readonly ModelInfo[];
+
+/**
+ * Resolves to both lists. A list that fails is empty, and so is the remote one if it takes too long. Rejects with the
+ * local error if there is no remote model either.
+ */
+async function settleModelLists(
+  lists: { readonly local: Promise<Models>; readonly remote: Promise<Models> },
+  clock: Clock,
+): Promise<{ readonly local: Models; readonly remote: Models }> {
+  const [local, remote] = await Promise.allSettled([
+    lists.local,
+    withTimeLimit(lists.remote, clock),
+  ]);
+  const remoteModels = remote.status === "fulfilled" ? remote.value : [];
+  if (local.status === "fulfilled") return { local: local.value, remote: remoteModels };
+  if (remoteModels.length === 0) throw local.reason;
+  return { local: [], remote: remoteModels };
+}
+
+/** Resolves to an empty list when the time is over. */
+function withTimeLimit(models: Promise<Models>, clock: Clock): Promise<Models> {
+  return new Promise((resolve, reject) => {
+    const stop = clock.setTimer(REMOTE_MS_MAX, () => resolve([]));
+    models.then(resolve, reject).finally(stop);
+  });
 }

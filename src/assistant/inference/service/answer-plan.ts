@@ -7,25 +7,25 @@ import type { Prompt, ToolCall } from "../runner.ts";
 import type { GrammarLayout, GrammarText } from "../schema-grammar/compile-schema.ts";
 import type { GenerateRequest, Guide } from "../service-port.ts";
 
-/** How one request is put to a model, and how what it writes is read and judged. */
+/** The prompts for one request, and how the model's text is parsed and checked. */
 export interface AnswerPlan {
   readonly prompts: readonly Prompt[];
   readonly grammar: GrammarText | undefined;
   readonly stop: readonly string[];
   readonly showControlTokens: boolean;
-  /** What is wrong with a finished answer; undefined where nothing is. Absent: nothing is to be checked. */
+  /** Returns the problem of a finished answer, or undefined if it is valid. Absent if there is nothing to check. */
   readonly check?:
     | ((content: string, calls: readonly ToolCall[]) => Promise<string | undefined>)
     | undefined;
-  /** One for each choice. */
+  /** Creates a parser; each choice needs its own. */
   reader(): AnswerStreamParser;
 }
 
-/** Schemas as grammars, and the judge of what came of them. */
+/** Compiles schemas into grammars, and validates documents against schemas. */
 export interface SchemaCompiler {
   /** Rejects with `unsupported_schema`. */
   compileLayout(layout: GrammarLayout, signal: AbortSignal): Promise<GrammarText>;
-  /** What is wrong with a document, one line each; empty where it is valid. Never rejects. */
+  /** Returns the problems of a document, one line each; empty if it is valid. Never rejects. */
   validate(schema: unknown, document: unknown): Promise<readonly string[]>;
 }
 
@@ -36,7 +36,9 @@ export class AnswerPlanner {
     this.#schemas = options.schemas;
   }
 
-  /** Rejects with `invalid_request`, `unsupported_schema` or `model_unusable`, and says which field is to blame. */
+  /**
+   * Rejects with `invalid_request`, `unsupported_schema` or `model_unusable`; `param` names the field that caused it.
+   */
   async plan(
     request: GenerateRequest,
     facts: ModelFacts,
@@ -55,9 +57,9 @@ export class AnswerPlanner {
         newCallId,
       ),
     );
-    // Only plain texts come in batches, and those are all planned alike.
+    // Only plain texts can be a batch, and their plans are the same.
     const [plan] = plans;
-    if (!plan) throw new AssistantError("invalid_request", "there is no prompt");
+    if (!plan) throw new AssistantError("invalid_request", "the request has no prompt");
     const isJudged = document !== undefined || plan.argumentSchemas.size > 0;
     return {
       prompts: plans.map(({ prompt }) => prompt),

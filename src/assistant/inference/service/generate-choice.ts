@@ -5,31 +5,34 @@ import { type AnswerEvent, DEFAULT_TOKENS_MAX, type GenerateRequest } from "../s
 import type { AnswerPlan } from "./answer-plan.ts";
 import { completeSampling } from "./sampling-params.ts";
 
-/** The contract's one re-sample of a guided answer. */
+/** The API documents one second attempt for an answer with a schema. */
 const ATTEMPTS = 2;
 
 interface ChoiceOptions {
   readonly request: GenerateRequest;
   readonly plan: AnswerPlan;
   readonly model: LoadedModel;
-  /** Counted over all prompts: prompt by prompt, `n` each. */
+  /** Index over all prompts: each prompt has `n` choices in a row. */
   readonly choice: number;
   readonly random: () => number;
   readonly signal: AbortSignal;
 }
 
 /**
- * The events of one choice. A guided answer that is not streamed is given out when it has been found
- * valid, after a second attempt if need be; a streamed one ends with `invalid_output` where it is not.
+ * Yields the events of one choice. If the request has a schema and is not streamed, the events are held back until the
+ * answer has proved valid, after a second attempt if necessary; a streamed answer that is not valid ends with
+ * `invalid_output`.
  */
-export async function* generateChoice(
+export function generateChoice(options: ChoiceOptions): AsyncIterable<AnswerEvent> {
+  const { check } = options.plan;
+  return check ? generateChecked(options, check) : runAttempt(options, 0, () => {});
+}
+
+async function* generateChecked(
   options: ChoiceOptions,
+  check: NonNullable<AnswerPlan["check"]>,
 ): AsyncGenerator<AnswerEvent, void, void> {
-  const { request, plan } = options;
-  if (!plan.check) {
-    yield* runAttempt(options, 0, () => {});
-    return;
-  }
+  const { request } = options;
   for (let tried = 0; tried < ATTEMPTS; tried++) {
     const held: AnswerEvent[] = [];
     let content = "";
@@ -40,7 +43,7 @@ export async function* generateChoice(
     for await (const event of runAttempt(options, tried, keepCalls)) {
       if (event.type === "text") content += event.text;
       if (event.type === "end") {
-        const problem = event.reason === "length" ? undefined : await plan.check(content, calls);
+        const problem = event.reason === "length" ? undefined : await check(content, calls);
         if (problem !== undefined) {
           if (request.isStreamed || tried + 1 === ATTEMPTS)
             throw invalidOutputError(problem, request);
@@ -50,7 +53,7 @@ export async function* generateChoice(
         yield event;
         return;
       }
-      // Told once, and early: a second attempt reads the same prompt.
+      // Yielded once and without delay: a second attempt reads the same prompt.
       if (event.type === "started") {
         if (tried === 0) yield event;
       } else if (request.isStreamed) yield event;
@@ -62,7 +65,7 @@ export async function* generateChoice(
 function invalidOutputError(problem: string, { stop }: GenerateRequest): AssistantError {
   const hint =
     stop.length > 0
-      ? "A stop text may have cut it: leave stop out, as an answer with a schema ends by itself"
+      ? "A stop text may have cut it short: leave stop out, because an answer with a schema ends by itself"
       : "Ask again, or use a larger model";
   return new AssistantError(
     "invalid_output",
@@ -70,7 +73,7 @@ function invalidOutputError(problem: string, { stop }: GenerateRequest): Assista
   );
 }
 
-/** One run of the engine, read by the plan's reader. */
+/** Runs the engine once and parses its text with the plan's reader. */
 async function* runAttempt(
   { request, plan, model, choice, random, signal }: ChoiceOptions,
   tried: number,

@@ -1,6 +1,6 @@
-import { withAcceptedFirst } from "../../../base/accepted-first.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
+import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { Ledger } from "../../ledger/port.ts";
 import type { InferenceEngine, ModelFacts } from "../inference-engine.ts";
@@ -24,7 +24,7 @@ import { createEmbedEntry, createGenerateEntry } from "./ledger-entries.ts";
 import { mergeConcurrently } from "./merge-concurrently.ts";
 import type { ModelCapacity } from "./model-capacity.ts";
 
-/** By then a client hears that its request was taken, so that it does not think the line is dead. */
+/** After this time the client receives `accepted`, so that it does not assume a lost connection. */
 const ACCEPTED_MS_MAX = 5_000;
 
 export interface LocalInferenceServiceOptions {
@@ -35,7 +35,7 @@ export interface LocalInferenceServiceOptions {
   readonly capacity: ModelCapacity;
   readonly ledger: Ledger;
   readonly ledgerOk: () => boolean;
-  /** Requests that a model answers side by side before its own number is known. */
+  /** Requests that a model answers concurrently, until the model reports its own number. */
   readonly sequences: number;
   readonly requestTimeoutMs: number;
   readonly clock: Clock;
@@ -43,8 +43,8 @@ export interface LocalInferenceServiceOptions {
 }
 
 /**
- * Takes a request from its arrival to its answer: who answers, may it come in, can it be done as asked,
- * is it in the ledger; and only then the engine sees it.
+ * Runs requests: it selects the model, reserves a place in its queue, plans the answer and writes the ledger entry
+ * before the engine receives anything.
  */
 export class LocalInferenceService implements InferenceService {
   readonly #options: LocalInferenceServiceOptions;
@@ -57,28 +57,41 @@ export class LocalInferenceService implements InferenceService {
     request: GenerateRequest,
     signal: AbortSignal,
   ): AsyncGenerator<AnswerEvent, void, void> {
-    using limit = createTimeLimit(signal, this.#options.requestTimeoutMs);
-    const leaving = new AbortController();
-    const onEnd = () => leaving.abort(limit.signal.reason);
+    const { clock, ledger, planner, requestTimeoutMs } = this.#options;
+    const acceptedByMs = clock.now() + ACCEPTED_MS_MAX;
+    using limit = createTimeLimit(signal, requestTimeoutMs);
+    const controller = new AbortController();
+    const onEnd = () => controller.abort(limit.signal.reason);
     limit.signal.addEventListener("abort", onEnd, { once: true });
+    let releaseSlot = () => {};
     try {
       limit.signal.throwIfAborted();
-      yield* this.#generate(request, leaving);
+      const { known, facts } = await this.#resolveGenerator(request.model);
+      releaseSlot = this.#acquireSlot(known);
+      const plan = await planner.plan(request, facts, controller.signal);
+      const { seq: ledgerSeq } = await ledger.append(createGenerateEntry(request, known.id));
+      const events = this.#answer(request, plan, known, controller);
+      try {
+        const first = events.next();
+        await waitAtMost(first, Math.max(0, acceptedByMs - clock.now()), clock);
+        yield { type: "accepted", model: known.id, ledgerSeq };
+        for (let next = await first; next.done !== true; next = await events.next())
+          yield next.value;
+      } finally {
+        controller.abort();
+        await events.return();
+      }
     } catch (error) {
       throw this.#explainError(error, signal, limit.signal);
     } finally {
-      leaving.abort();
+      releaseSlot();
+      controller.abort();
       limit.signal.removeEventListener("abort", onEnd);
     }
   }
 
-  async *#generate(
-    request: GenerateRequest,
-    leaving: AbortController,
-  ): AsyncGenerator<AnswerEvent, void, void> {
-    const startedAt = this.#options.clock.now();
-    const { signal } = leaving;
-    const known = await this.#options.residency.resolve(request.model, "generate");
+  async #resolveGenerator(model: string | undefined) {
+    const known = await this.#options.residency.resolve(model, "generate");
     const facts = await this.#options.residency.facts(known);
     if (facts.kind === "embedding")
       throw new AssistantError(
@@ -86,29 +99,19 @@ export class LocalInferenceService implements InferenceService {
         `model ${known.id} embeds texts and does not generate; use it with /v1/embeddings`,
         { param: "model" },
       );
-    const leave = this.#acquireSlot(known);
-    try {
-      const plan = await this.#options.planner.plan(request, facts, signal);
-      const receipt = await this.#options.ledger.append(createGenerateEntry(request, known.id));
-      const accepted = { type: "accepted", model: known.id, ledgerSeq: receipt.seq } as const;
-      const answer = this.#answer(request, plan, known, leaving);
-      const soonest = Math.max(0, ACCEPTED_MS_MAX - (this.#options.clock.now() - startedAt));
-      yield* withAcceptedFirst(accepted, answer, this.#options.clock, soonest, leaving);
-    } finally {
-      leave();
-    }
+    return { known, facts };
   }
 
   async *#answer(
     request: GenerateRequest,
     plan: AnswerPlan,
     known: KnownModel,
-    leaving: AbortController,
+    controller: AbortController,
   ): AsyncGenerator<AnswerEvent, void, void> {
     const lease = await this.#options.residency.acquire(
       known,
       { keepAliveMs: request.keepAliveMs },
-      leaving.signal,
+      controller.signal,
     );
     try {
       const { model } = lease;
@@ -122,9 +125,9 @@ export class LocalInferenceService implements InferenceService {
             model,
             choice,
             random: this.#options.random,
-            signal: leaving.signal,
+            signal: controller.signal,
           }),
-        () => leaving.abort(),
+        () => controller.abort(),
       );
     } finally {
       lease.release();
@@ -135,13 +138,13 @@ export class LocalInferenceService implements InferenceService {
     using limit = createTimeLimit(signal, this.#options.requestTimeoutMs);
     try {
       const known = await this.#options.residency.resolve(request.model, "embed");
-      const leave = this.#acquireSlot(known);
+      const releaseSlot = this.#acquireSlot(known);
       try {
         const receipt = await this.#options.ledger.append(createEmbedEntry(request, known.id));
         const embedded = await this.#embed(known, request, limit.signal);
         return { model: known.id, ledgerSeq: receipt.seq, ...embedded };
       } finally {
-        leave();
+        releaseSlot();
       }
     } catch (error) {
       throw this.#explainError(error, signal, limit.signal);
@@ -198,7 +201,7 @@ export class LocalInferenceService implements InferenceService {
       id: state.id,
       aliases: state.known.aliases,
       createdSeconds: Math.floor(state.known.modifiedMs / 1000),
-      // A file that cannot be read is listed as failed: somebody put it there, and looks for it.
+      // A file that cannot be read is listed as failed, because the user who put it there will look for it.
       kind: isReadable ? facts.kind : "completion",
       state: isReadable ? stateNames[state.state] : "failed",
       failure: isReadable ? state.error?.message : facts.message,
@@ -207,7 +210,7 @@ export class LocalInferenceService implements InferenceService {
     };
   }
 
-  /** A time that ran out, said as such; everything else as it is. */
+  /** Turns the abort of the time limit into a `timeout` error; other errors are returned unchanged. */
   #explainError(error: unknown, callers: AbortSignal, limited: AbortSignal): unknown {
     if (!limited.aborted || callers.aborted) return error;
     const seconds = Math.round(this.#options.requestTimeoutMs / 1000);

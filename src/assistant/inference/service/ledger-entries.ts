@@ -3,8 +3,8 @@ import type { NewEntry } from "../../ledger/port.ts";
 import { DEFAULT_TOKENS_MAX, type EmbedRequest, type GenerateRequest } from "../service-port.ts";
 
 /**
- * What the ledger keeps of a request: enough to account for it, and a digest of the text under a salt,
- * so that a text can be shown to have been this one while none can be read or guessed from the ledger.
+ * Returns the ledger's entry for a request. It has the figures for accounting and a salted digest of the text, which
+ * can prove that a given text was sent, while no text can be read or guessed from it.
  */
 export function createGenerateEntry(request: GenerateRequest, model: string): NewEntry {
   const chat = request.prompts.find((prompt) => prompt.kind === "chat");
@@ -19,7 +19,7 @@ export function createGenerateEntry(request: GenerateRequest, model: string): Ne
       tools: chat?.kind === "chat" ? chat.tools.length : 0,
       guide: request.guide.kind,
       streamed: request.isStreamed,
-      // null: to the end of the context.
+      // null: up to the end of the context.
       max_tokens:
         request.maxTokens === Number.POSITIVE_INFINITY
           ? null

@@ -1,24 +1,29 @@
 /**
- * Runs `start(0)` to `start(count - 1)`, at most `width` of them at a time, and yields what they yield
- * as it comes. A source is not pulled again before its item was taken. Leaving the loop, or a source
- * that fails, ends the others; `onLeave` is called first then, and has to make what is awaited settle.
+ * Runs `start(0)` to `start(count - 1)`, at most `concurrency` of them at a time, and yields their items as they
+ * arrive. A source is pulled again only after the caller has received its last item. When the caller ends the loop or
+ * a source fails, `abortRemaining` is called, which must settle all pending pulls; then the other sources are ended.
  */
-export async function* mergeConcurrently<T>(
+export function mergeConcurrently<T>(
+  count: number,
+  concurrency: number,
+  start: (index: number) => AsyncIterable<T>,
+  abortRemaining: () => void,
+): AsyncIterable<T> {
+  return count === 1 ? start(0) : mergeSources(count, concurrency, start, abortRemaining);
+}
+
+async function* mergeSources<T>(
   count: number,
   concurrency: number,
   start: (index: number) => AsyncIterable<T>,
   abortRemaining: () => void,
 ): AsyncGenerator<T, void, void> {
-  if (count === 1) {
-    yield* start(0);
-    return;
-  }
   const open = new Set<AsyncIterator<T>>();
-  /** Those that are being waited for; the one whose item is out is not among them. */
+  /** Pending pulls. A source whose item the caller is processing has none. */
   const pulls = new Map<AsyncIterator<T>, Promise<Pulled<T>>>();
   const pull = (source: AsyncIterator<T>) => {
     const pulled = source.next().then((result) => ({ source, result }));
-    // Its failure is met by the race below, or is of no interest any more.
+    // A failure is thrown by the race below, or comes too late to matter.
     pulled.catch(() => {});
     pulls.set(source, pulled);
   };
@@ -32,7 +37,7 @@ export async function* mergeConcurrently<T>(
       }
       if (open.size === 0) return;
       const { source, result } = await Promise.race(pulls.values());
-      // It comes back behind the others, so that a fast one does not keep them from being heard.
+      // The source is inserted again behind the others, so that a fast one cannot starve them.
       pulls.delete(source);
       if (result.done === true) {
         open.delete(source);

@@ -1,30 +1,30 @@
 import { AssistantError } from "../../assistant-error.ts";
 
-/** Roughly how long one place takes to become free; nobody knows before. */
+/** A rough estimate of the time until a slot becomes free, which is not known in advance. */
 const RETRY_SECONDS = 2;
 
-/** How many requests a model may have at a time, those that wait included: the rest is refused at once. */
+/** Limits the requests per model, running and waiting together; further requests are refused immediately. */
 export class ModelCapacity {
   readonly #queueMax: number;
   readonly #inFlight = new Map<string, number>();
 
   constructor(options: {
-    /** Requests that wait, for each model. */
+    /** Waiting requests per model. */
     readonly queueMax: number;
   }) {
     this.#queueMax = options.queueMax;
   }
 
   /**
-   * Returns what ends the request's stay, which is safe to call twice. Throws `queue_full`. `places`: how
-   * many requests the model answers side by side.
+   * Returns a function that releases the slot and is safe to call twice. Throws `queue_full`. `slots` is the number of
+   * requests that the model answers concurrently.
    */
   acquire(model: string, slots: number): () => void {
     const before = this.#inFlight.get(model) ?? 0;
     if (before >= slots + this.#queueMax)
       throw new AssistantError(
         "queue_full",
-        `model ${model} has ${before} requests under way or waiting, which is all it takes. Try again in a moment`,
+        `model ${model} has ${before} requests running or waiting, which is its limit. Try again in a moment`,
         { retryAfterSeconds: RETRY_SECONDS },
       );
     this.#inFlight.set(model, before + 1);

@@ -1,7 +1,7 @@
 import type { Sampling } from "../runner.ts";
 import type { SamplingParams } from "../service-port.ts";
 
-/** Of llama-server, which people who come from there are used to. */
+/** The defaults of llama-server, which many users know. */
 const defaults = {
   temperature: 0.8,
   topP: 0.95,
@@ -16,8 +16,8 @@ const defaults = {
 const SEED_COUNT = 2 ** 32;
 
 /**
- * What a client wished for, completed. The choices of one request differ by their seed, and so does a
- * second attempt; with a seed given all of it can be had again.
+ * Completes a client's sampling parameters with defaults. The choices of one request have different seeds, and so has a
+ * second attempt; a request with a seed is reproducible.
  */
 export function completeSampling(
   params: SamplingParams,
@@ -35,7 +35,7 @@ export function completeSampling(
     topP: params.topP ?? defaults.topP,
     topK: params.topK ?? defaults.topK,
     minP: params.minP ?? defaults.minP,
-    // The 32-bit golden ratio keeps neighbouring choices apart.
+    // The 32-bit golden ratio keeps the seeds of both attempts far apart.
     seed: (((seed + options.choice) >>> 0) + Math.imul(options.attempt, 0x9e3779b9)) >>> 0,
     repeatPenalty: params.repeatPenalty ?? defaults.repeatPenalty,
     presencePenalty: params.presencePenalty ?? defaults.presencePenalty,
@@ -43,7 +43,7 @@ export function completeSampling(
     logitBias: params.logitBias ?? {},
     logprobs: params.logprobs,
     grammar: options.grammar?.gbnf,
-    // A grammar whose shortest text is none at all lets a model say what it likes.
+    // If the grammar's shortest text is empty, the model may write any text.
     grammarExample: options.grammar?.example || undefined,
     showControlTokens: options.showControlTokens,
   };

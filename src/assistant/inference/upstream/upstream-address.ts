@@ -2,20 +2,20 @@ import { isIPv4 } from "node:net";
 import { AssistantError } from "../../assistant-error.ts";
 
 /**
- * Where the system instance listens. Prompts go there as they are, unencrypted, so it has to be this
- * machine. Throws AssistantError `invalid_request` for anything but `http://` and a loopback address.
+ * Parses the address of the system instance. Prompts are sent to it unencrypted, so it must be on this machine. Throws
+ * AssistantError `invalid_request` for anything but `http://` and a loopback address.
  */
 export function parseUpstreamAddress(text: string): URL {
   const url = URL.parse(text) ?? undefined;
   if (url?.protocol !== "http:" || !isLoopback(url.hostname))
-    throw invalidAddressError(text, "it has to be this machine, such as http://127.0.0.1:7777");
+    throw invalidAddressError(text, "it must be on this machine, such as http://127.0.0.1:7777");
   if (url.username !== "" || url.password !== "")
     throw invalidAddressError(
       "with a user",
-      "the system instance asks for no password: leave user and @ out",
+      "the system instance has no password: remove the user and @",
     );
   if (!/^\/(v1\/?)?$/.test(url.pathname) || url.search !== "" || url.hash !== "")
-    throw invalidAddressError(text, "it is a host and a port, without a path");
+    throw invalidAddressError(text, "it must be a host and a port, without a path");
   return new URL(url.origin);
 }
 

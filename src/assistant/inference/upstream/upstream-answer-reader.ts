@@ -1,23 +1,24 @@
-import type { AnswerEvent, GenerateRequest } from "../service-port.ts";
-import { ChoiceReader } from "../wire/choice-reader.ts";
+import { ChoiceReader } from "../../../base/openai-wire/choice-reader.ts";
 import {
   getArrayMember,
   getCountMember,
   getMember,
   getStringMember,
-} from "../wire/json-members.ts";
-import { parseJson } from "../wire/response-errors.ts";
-import { createEndEvent, type EndEvent, parseUsage } from "../wire/usage.ts";
+} from "../../../base/openai-wire/json-members.ts";
+import { parseJson } from "../../../base/openai-wire/response-errors.ts";
+import { parseUsage } from "../../../base/openai-wire/usage.ts";
+import type { AnswerEvent, GenerateRequest } from "../service-port.ts";
+import { createEndEvent, type EndEvent } from "../wire/end-event.ts";
 import { malformedResponseError, parseErrorEnvelope, upstreamErrors } from "./upstream-errors.ts";
 
 /**
- * Turns the events of a stream into those of the port. The system instance tells counts as they become
- * known; from one that does not (an older one), they come with the usage at the end: then `started`
- * comes last but for the ends, and the first prompt and the last choice have the counts of all.
+ * Turns the events of a stream into AnswerEvents. The system instance sends token counts as they become known. An older
+ * one sends only the usage at the end: then `started` is emitted just before the ends, and the totals are assigned to
+ * the first prompt and the last choice.
  */
 export class UpstreamAnswerReader {
   readonly #choices: readonly ChoiceReader[];
-  /** Ends that came without counts wait for the usage. */
+  /** Ends without counts, which wait for the usage. */
   readonly #pendingEnds: EndEvent[] = [];
   readonly #ended = new Set<number>();
   #hasStarted = false;
@@ -29,21 +30,21 @@ export class UpstreamAnswerReader {
     this.#choices = Array.from({ length: count }, (_, choice) => new ChoiceReader(choice));
   }
 
-  /** The stream has come to its end, as opposed to having been cut. */
+  /** True once the stream is complete, as opposed to cut off. */
   get isDone(): boolean {
     return this.#isDone;
   }
 
-  /** As the stream names it; "" before anything was read. */
+  /** The model's name in the stream; "" before the first event. */
   get model(): string {
     return this.#model;
   }
 
-  /** Throws what the stream says went wrong, and `engine_failed` for what is not understood. */
+  /** Throws the error that the stream reports, and `engine_failed` for data that breaks the convention. */
   read(data: string): AnswerEvent[] {
     if (this.#isDone) return [];
     if (data === "[DONE]") return this.#done();
-    const chunk = parseJson(data, "an event that is no JSON", upstreamErrors);
+    const chunk = parseJson(data, "an event that is not JSON", upstreamErrors);
     const error = getMember(chunk, "error");
     if (error !== undefined) throw parseErrorEnvelope(error);
     this.#model ||= getStringMember(chunk, "model") ?? "";
@@ -70,7 +71,7 @@ export class UpstreamAnswerReader {
     const choice = getCountMember(value, "index");
     const reader = choice === undefined ? undefined : this.#choices[choice];
     if (choice === undefined || !reader || this.#ended.has(choice))
-      throw malformedResponseError("a choice that nobody asked for");
+      throw malformedResponseError("a choice that was not requested");
     const events = [...reader.read(value)];
     const reason = getMember(value, "finish_reason");
     if (reason === null || reason === undefined) return events;

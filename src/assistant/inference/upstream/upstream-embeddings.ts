@@ -1,6 +1,10 @@
+import {
+  getCountMember,
+  getMember,
+  getStringMember,
+} from "../../../base/openai-wire/json-members.ts";
+import { parseEmbeddings, type WireEmbedding } from "../../../base/openai-wire/parse-embeddings.ts";
 import type { EmbedRequest } from "../service-port.ts";
-import { getCountMember, getMember, getStringMember } from "../wire/json-members.ts";
-import { parseEmbeddings, type WireEmbedding } from "../wire/parse-embeddings.ts";
 import { malformedResponseError, upstreamErrors } from "./upstream-errors.ts";
 
 export interface UpstreamEmbeddings {
@@ -9,15 +13,15 @@ export interface UpstreamEmbeddings {
   readonly tokens: readonly number[];
 }
 
-/** The answer of POST /v1/embeddings. Throws AssistantError `engine_failed` where it is no such answer. */
+/** Reads the answer of POST /v1/embeddings. Throws AssistantError `engine_failed` if it is none. */
 export function parseUpstreamEmbeddings(body: unknown, request: EmbedRequest): UpstreamEmbeddings {
   const model = getStringMember(body, "model");
-  if (model === undefined) throw malformedResponseError("embeddings of no model");
+  if (model === undefined) throw malformedResponseError("embeddings without a model");
   const all = parseEmbeddings(body, request.texts.length, upstreamErrors);
   return { model, vectors: all.map(({ vector }) => vector), tokens: getTokenCounts(body, all) };
 }
 
-/** One that does not tell them for each text tells their sum: it is put on the first. */
+/** An older system instance only sends the sum of all counts, which is assigned to the first text. */
 function getTokenCounts(body: unknown, all: readonly WireEmbedding[]): number[] {
   const total = getCountMember(getMember(body, "usage"), "prompt_tokens") ?? 0;
   return all.map(

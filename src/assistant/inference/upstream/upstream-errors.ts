@@ -1,15 +1,15 @@
+import { getMember, getStringMember } from "../../../base/openai-wire/json-members.ts";
+import type { ResponseErrors } from "../../../base/openai-wire/response-errors.ts";
 import {
   AssistantError,
   type AssistantErrorCode,
   assistantErrorCodes,
 } from "../../assistant-error.ts";
-import { getMember, getStringMember } from "../wire/json-members.ts";
-import type { ResponseErrors } from "../wire/response-errors.ts";
 
-/** Longer messages are no messages. */
+/** Longer messages are cut off. */
 const MESSAGE_CHARACTERS_MAX = 2_000;
 
-/** The error of an answer that is none of 200. `retryAfter` is the header. */
+/** Returns the error of an answer whose status is not 200. `retryAfter` is the header's value. */
 export function parseErrorResponse(
   status: number,
   body: unknown,
@@ -26,7 +26,7 @@ export function parseErrorResponse(
       );
 }
 
-/** The error of an envelope, as an answer's body and as the last event of a stream. */
+/** Returns the error of an envelope, which is either an answer's body or the last event of a stream. */
 export function parseErrorEnvelope(
   envelope: unknown,
   retryAfterSeconds?: number,
@@ -37,7 +37,7 @@ export function parseErrorEnvelope(
   const param = getStringMember(envelope, "param");
   return new AssistantError(
     known,
-    oneLine(getStringMember(envelope, "message") ?? "it did not say why"),
+    oneLine(getStringMember(envelope, "message") ?? "it gave no reason"),
     {
       param: param === undefined ? undefined : toServiceParam(param),
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
@@ -45,27 +45,27 @@ export function parseErrorEnvelope(
   );
 }
 
-/** What came is not what the system instance says: another program may have its port. */
+/** For an answer that the system instance would not give: another program may use its port. */
 export function malformedResponseError(what: string, cause?: unknown): AssistantError {
   return new AssistantError(
     "engine_failed",
-    `what answers in place of the system instance is not understood (${what}). ` +
-      "See that the upstream is the port of `berth assistant --system` of this version",
+    `the answer at the address of the system instance cannot be read (${what}). ` +
+      "Check that the upstream is the port of `berth assistant --system` of this version",
     { cause },
   );
 }
 
-/** What goes wrong in an answer of the system instance, which tells errors of its own. */
+/** Errors in answers of the system instance, which has error codes of its own. */
 export const upstreamErrors: ResponseErrors = {
   malformedResponse: malformedResponseError,
   fromEnvelope: (envelope) => parseErrorEnvelope(envelope),
 };
 
-/** The connection ended in the middle of an answer, and nothing of it is tried again. */
+/** For a connection that ended during an answer. The request is not sent again. */
 export function connectionLostError(cause?: unknown): AssistantError {
   return new AssistantError(
     "engine_failed",
-    "the system instance ended in the middle of the answer; ask again when it is up again",
+    "the system instance exited during the answer; send the request again when it is running",
     { cause },
   );
 }
@@ -74,7 +74,7 @@ export function unreachableUpstreamError(url: URL, cause: unknown): AssistantErr
   return new AssistantError(
     "no_model",
     `the system instance does not answer at ${url.origin}, so there are no local models. ` +
-      "Start it with `berth up`, or alone with `berth assistant --system`",
+      "Start it with `berth up`, or start only the assistant with `berth assistant --system`",
     { cause },
   );
 }
@@ -82,7 +82,7 @@ export function unreachableUpstreamError(url: URL, cause: unknown): AssistantErr
 export function silenceTimeoutError(seconds: number): AssistantError {
   return new AssistantError(
     "timeout",
-    `the system instance has said nothing for ${seconds} s; see its log`,
+    `the system instance has sent nothing for ${seconds} s; see its log`,
   );
 }
 
@@ -90,7 +90,7 @@ function codeForStatus(status: number): AssistantErrorCode {
   return status >= 400 && status < 500 ? "invalid_request" : "engine_failed";
 }
 
-/** What a parameter is called on the wire, and in the port. The transport turns it back for its client. */
+/** Parameter names of the wire format, with those of InferenceService. Each transport renames them for its clients. */
 const serviceParamNames: readonly (readonly [RegExp, string])[] = [
   [/^messages\b.*/, "prompts"],
   [/^prompt\b/, "prompts"],

@@ -10,7 +10,7 @@ import {
   unreachableUpstreamError,
 } from "./upstream-errors.ts";
 
-/** An embedding of 2,048 texts is far below; nothing else comes near it. */
+/** Far above an answer with 2,048 embeddings, the largest possible one. */
 const ANSWER_BYTES_MAX = 256 * 2 ** 20;
 const SOCKETS_IDLE_MAX = 16;
 
@@ -18,11 +18,11 @@ export interface UpstreamCall {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly body?: unknown;
-  /** For how long the other side may be silent; undefined: for as long as the caller waits. */
+  /** Time that the system instance may be silent; undefined: until the caller aborts. */
   readonly silentMsMax: number | undefined;
 }
 
-/** Requests to one address, on connections that are kept. */
+/** Sends requests to one address over connections that are reused. */
 export class UpstreamHttpClient implements Disposable {
   readonly #url: URL;
   readonly #clock: Clock;
@@ -32,13 +32,13 @@ export class UpstreamHttpClient implements Disposable {
   constructor(options: { readonly url: URL; readonly clock: Clock }) {
     this.#url = options.url;
     this.#clock = options.clock;
-    // Every call under way listens: many of them are no leak.
+    // Each call in progress adds a listener; many of them are not a leak.
     setMaxListeners(0, this.#closing.signal);
   }
 
   /**
-   * Resolves to an answer of 200 whose body is still to be read. Rejects with the AssistantError that
-   * another answer tells; `no_model` where nobody listens; the signal's reason.
+   * Resolves to an answer with status 200 whose body is not read yet. Rejects with the AssistantError that another
+   * answer contains, with `no_model` if the address refuses connections, or with the signal's reason.
    */
   async open(call: UpstreamCall, signal: AbortSignal): Promise<OpenResponse> {
     const answer = await this.#sendWithRetry(call, signal);
@@ -52,14 +52,17 @@ export class UpstreamHttpClient implements Disposable {
     );
   }
 
-  /** The whole answer, as JSON. Rejects as `open`, and with `engine_failed` for one that is cut or no JSON. */
+  /**
+   * Resolves to the whole answer, parsed as JSON. Rejects like `open`, and with `engine_failed` if the answer is cut
+   * off or not JSON.
+   */
   async getJson(call: UpstreamCall, signal: AbortSignal): Promise<unknown> {
     const value = tryParseJson(await readText(await this.open(call, signal)));
-    if (value === undefined) throw malformedResponseError("an answer that is no JSON");
+    if (value === undefined) throw malformedResponseError("an answer that is not JSON");
     return value;
   }
 
-  /** Calls under way end with `shutting_down`. */
+  /** Rejects calls in progress with `shutting_down`. */
   [Symbol.dispose](): void {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     this.#agent.destroy();
@@ -69,7 +72,7 @@ export class UpstreamHttpClient implements Disposable {
     for (let tried = 0; ; tried++) {
       const outcome = await this.#send(call, signal);
       if (outcome.kind === "answer") return outcome.answer;
-      // A kept connection that the other side was just closing: nothing of the request was read there.
+      // A reused connection that the server was just closing: the server has read nothing of the request.
       if (tried === 0 && outcome.wasKept && isConnectionLost(outcome.error)) continue;
       throw toAssistantError(outcome.error, this.#url);
     }
@@ -90,13 +93,13 @@ export class UpstreamHttpClient implements Disposable {
     const watch = new SilenceWatchdog(this.#clock, call.silentMsMax, signals, () =>
       request.destroy(),
     );
-    // Also once the answer has come: its own listeners tell then.
+    // Also needed after the response has arrived, whose own listeners then report the error.
     request.on("error", () => {});
     try {
       request.end(body);
       watch.startTimer();
       const [response]: IncomingMessage[] = await once(request, "response");
-      if (!response) throw new Error("an answer without an answer");
+      if (!response) throw new Error("the response event had no response");
       watch.stopTimer();
       return { kind: "answer", answer: new OpenResponse(response, watch) };
     } catch (error) {
@@ -112,8 +115,8 @@ type Outcome =
   | { readonly kind: "failed"; readonly error: unknown; readonly wasKept: boolean };
 
 /**
- * An answer whose head has come. Whoever does not pull its body stops reading from the connection; whoever
- * leaves early ends it.
+ * An answer whose head has arrived. The connection is read only as fast as the caller pulls the body; ending the loop
+ * early closes it.
  */
 export class OpenResponse {
   readonly response: IncomingMessage;
@@ -124,12 +127,12 @@ export class OpenResponse {
     this.#watch = watch;
   }
 
-  /** Rejects with `engine_failed` where it is cut off, `timeout` where nothing comes, the signal's reason. */
+  /** Rejects with `engine_failed` if the body is cut off, `timeout` if nothing arrives, or the signal's reason. */
   async *body(): AsyncGenerator<Buffer, void, void> {
     const watch = this.#watch;
     try {
       watch.startTimer();
-      // Leaving the loop early ends the connection.
+      // Ending the loop early closes the connection.
       for await (const chunk of this.response) {
         watch.stopTimer();
         yield chunk;
@@ -144,7 +147,7 @@ export class OpenResponse {
   }
 }
 
-/** Ends a request when its caller has gone, and when nothing comes while somebody waits for it. */
+/** Ends a request when its caller aborts, or when nothing arrives for too long while the caller waits. */
 class SilenceWatchdog {
   readonly #signals: readonly AbortSignal[];
   #timeoutError: AssistantError | undefined;
@@ -166,7 +169,7 @@ class SilenceWatchdog {
     for (const signal of signals) signal.addEventListener("abort", destroy, { once: true });
   }
 
-  /** Throws why the request was ended from this side, where it was. */
+  /** Throws the reason if this side ended the request. */
   throwIfEnded(): void {
     throwIfAnyAborted(this.#signals);
     if (this.#timeoutError) throw this.#timeoutError;
@@ -224,7 +227,7 @@ function isConnectionLost(error: unknown): boolean {
 function toAssistantError(error: unknown, url: URL): AssistantError {
   if (error instanceof AssistantError) return error;
   if (isConnectionLost(error)) return connectionLostError(error);
-  // Everything that the HTTP parser throws; the rest is what connecting fails with.
+  // The HTTP parser's errors; all others are connection errors.
   return getErrorCode(error).startsWith("HPE_")
     ? malformedResponseError("no HTTP", error)
     : unreachableUpstreamError(url, error);

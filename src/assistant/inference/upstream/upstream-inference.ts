@@ -1,5 +1,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
+import { createEventDecoder } from "../../../base/openai-wire/event-decoder.ts";
+import { getStringMember } from "../../../base/openai-wire/json-members.ts";
 import type { Ledger } from "../../ledger/port.ts";
 import { createEmbedEntry, createGenerateEntry } from "../service/ledger-entries.ts";
 import type {
@@ -11,61 +13,53 @@ import type {
   InferenceService,
   ModelInfo,
 } from "../service-port.ts";
-import { getStringMember } from "../wire/json-members.ts";
-import { readSseData } from "../wire/sse-data.ts";
 import { parseUpstreamAddress } from "./upstream-address.ts";
 import { UpstreamAnswerReader } from "./upstream-answer-reader.ts";
 import { parseUpstreamEmbeddings } from "./upstream-embeddings.ts";
 import { connectionLostError, malformedResponseError, upstreamErrors } from "./upstream-errors.ts";
-import { type OpenResponse, UpstreamHttpClient } from "./upstream-http-client.ts";
+import { UpstreamHttpClient } from "./upstream-http-client.ts";
 import { parseUpstreamModels } from "./upstream-models.ts";
 import { buildEmbedRequest, buildGenerateRequest } from "./upstream-request.ts";
 
-/** A stream that is alive says something every 15 s, and its head comes after 10; this is four times that. */
+/** Four times the 15 s between two signs of life in a stream; its head arrives after 10 s at most. */
 const STREAM_SILENT_MS_MAX = 60_000;
 const METADATA_SILENT_MS_MAX = 10_000;
-/** How old what `health` tells of the other side may get. */
+/** Maximum age of the answer of `health`. */
 const HEALTH_AGE_MS_MAX = 5_000;
 
-/** What the ledger has in place of a model's id where the request leaves the choice to the other side. */
+/** Recorded in the ledger in place of a model's id if the request leaves the choice to the system instance. */
 const DEFAULT_MODEL = "default";
 
 export interface UpstreamOptions {
-  /** http://127.0.0.1:7777, or another loopback address; see `upstreamAddress`. */
+  /** http://127.0.0.1:7777, or another loopback address; see `parseUpstreamAddress`. */
   readonly url: string;
-  /** The companion's own. */
+  /** The companion's own ledger. */
   readonly ledger: Ledger;
-  /** Whether that one can be appended to. Without it: it is taken to be well. */
+  /** Returns false while the ledger cannot be written; if absent, true is assumed. */
   readonly ledgerOk?: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /**
- * Local models by way of the system instance. Each request is in the companion's own ledger before a
- * byte of it is sent; the system instance then writes its own entry. Errors are those that the system
- * instance tells, `no_model` where it is not there, and `engine_failed` where an answer is cut off: nothing
- * is tried again once it may have been read.
+ * Local models through the system instance. Each request is in the companion's own ledger before a byte of it is sent;
+ * the system instance then writes its own entry. Errors are those of the system instance, `no_model` if it cannot be
+ * reached, and `engine_failed` if an answer is cut off: a request is never sent again once the system instance may have
+ * read it.
  *
- * Two things differ from a service that has the models itself: `accepted` may take ten seconds, and
- * the logprobs of plain completions have no bytes but those of their text.
+ * Two things differ from LocalInferenceService: `accepted` may take ten seconds, and the logprobs of plain completions
+ * have only the bytes of their text.
  */
 export class UpstreamInference implements InferenceService, AsyncDisposable {
-  readonly #ledger: Ledger;
-  readonly #ledgerOk: () => boolean;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #options: UpstreamOptions;
   readonly #http: UpstreamHttpClient;
   #engine = "upstream";
   #healthCheckedAtMs = Number.NEGATIVE_INFINITY;
   #healthCheck: Promise<void> = Promise.resolve();
 
-  /** Throws AssistantError `invalid_request` for an address that is none of this machine. */
+  /** Throws AssistantError `invalid_request` for an address that is not on this machine. */
   constructor(options: UpstreamOptions) {
-    this.#ledger = options.ledger;
-    this.#ledgerOk = options.ledgerOk ?? (() => true);
-    this.#clock = options.clock;
-    this.#logger = options.logger;
+    this.#options = options;
     this.#http = new UpstreamHttpClient({
       url: parseUpstreamAddress(options.url),
       clock: options.clock,
@@ -79,17 +73,31 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     signal.throwIfAborted();
     const { path, body } = buildGenerateRequest(request);
     const entry = createGenerateEntry(request, request.model ?? DEFAULT_MODEL);
-    const { seq: ledgerSeq } = await this.#ledger.append(entry);
+    const { seq: ledgerSeq } = await this.#options.ledger.append(entry);
     const call = { method: "POST", path, body, silentMsMax: STREAM_SILENT_MS_MAX } as const;
     const answer = await this.#http.open(call, signal);
-    yield* readUpstreamAnswer(answer, new UpstreamAnswerReader(request), ledgerSeq);
+    const isStream = answer.response.headers["content-type"]?.startsWith("text/event-stream");
+    const reader = new UpstreamAnswerReader(request);
+    const decoder = createEventDecoder(upstreamErrors);
+    let isAccepted = false;
+    for await (const chunk of answer.body()) {
+      // Checked only once the body is being read, so that throwing closes it.
+      if (isStream !== true) throw malformedResponseError("an answer that is not a stream");
+      for (const { data } of decoder.push(chunk)) {
+        const events = reader.read(data);
+        if (!isAccepted) yield { type: "accepted", model: reader.model, ledgerSeq };
+        isAccepted = true;
+        yield* events;
+      }
+    }
+    if (!reader.isDone) throw connectionLostError();
   }
 
   async embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedAnswer> {
     signal.throwIfAborted();
     const { path, body } = buildEmbedRequest(request);
     const entry = createEmbedEntry(request, request.model ?? DEFAULT_MODEL);
-    const { seq: ledgerSeq } = await this.#ledger.append(entry);
+    const { seq: ledgerSeq } = await this.#options.ledger.append(entry);
     const call = { method: "POST", path, body, silentMsMax: undefined } as const;
     return {
       ledgerSeq,
@@ -97,7 +105,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     };
   }
 
-  /** Rejects with `no_model` where the system instance is not there. */
+  /** Rejects with `no_model` if the system instance cannot be reached. */
   async models(): Promise<readonly ModelInfo[]> {
     return parseUpstreamModels(await this.#fetchJson("/v1/models"));
   }
@@ -106,14 +114,14 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     return (await this.models()).find(({ id, aliases }) => id === name || aliases.includes(name));
   }
 
-  /** The engine is the one that the system instance told last; `upstream` until it has told one. */
+  /** The engine is the last one that the system instance reported; `upstream` before its first report. */
   health(): InferenceHealth {
-    const now = this.#clock.now();
+    const now = this.#options.clock.now();
     if (now - this.#healthCheckedAtMs >= HEALTH_AGE_MS_MAX) {
       this.#healthCheckedAtMs = now;
       this.#healthCheck = this.#refreshHealth();
     }
-    return { engine: this.#engine, ledgerOk: this.#ledgerOk() };
+    return { engine: this.#engine, ledgerOk: this.#options.ledgerOk?.() ?? true };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -131,35 +139,10 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     try {
       this.#engine = getStringMember(await this.#fetchJson("/health"), "engine") ?? this.#engine;
     } catch (error) {
-      this.#logger.debug({ err: error }, "the system instance does not tell its health");
+      this.#options.logger.debug({ err: error }, "the system instance does not report its health");
     }
   }
 }
 
-/** Of calls that are bounded by their own time, and end when this is closed. */
+/** For calls that have a time limit and end when this client is disposed. */
 const never = new AbortController().signal;
-
-/** Rejects with what the stream ends with, and `engine_failed` where it ends before its time. */
-async function* readUpstreamAnswer(
-  answer: OpenResponse,
-  reader: UpstreamAnswerReader,
-  ledgerSeq: number,
-): AsyncGenerator<AnswerEvent, void, void> {
-  let isAccepted = false;
-  for await (const data of readSseData(readEventStream(answer), upstreamErrors)) {
-    const events = reader.read(data);
-    if (!isAccepted) yield { type: "accepted", model: reader.model, ledgerSeq };
-    isAccepted = true;
-    yield* events;
-  }
-  if (!reader.isDone) throw connectionLostError();
-}
-
-/** Only once the body is read, so that it is closed on the way out. */
-async function* readEventStream(answer: OpenResponse): AsyncGenerator<Uint8Array, void, void> {
-  const isStream = answer.response.headers["content-type"]?.startsWith("text/event-stream");
-  for await (const chunk of answer.body()) {
-    if (isStream !== true) throw malformedResponseError("an answer that is no stream");
-    yield chunk;
-  }
-}

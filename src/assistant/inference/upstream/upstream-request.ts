@@ -12,9 +12,9 @@ import {
 } from "../wire/request-fields.ts";
 
 /**
- * What JSON.stringify leaves out is what the request does not say. Always a stream, since only a stream
- * tells that the other side is alive; `svc_counts` has it tell counts as they become known, `svc_hold` has
- * it hold back a guided answer until it has been checked. Throws AssistantError `invalid_request`.
+ * Members that are undefined are omitted from the JSON. Always requests a stream, because only a stream shows that the
+ * system instance is alive. With `svc_counts` it sends token counts as they become known; with `svc_hold` it holds back
+ * an answer with a schema until it has been checked. Throws AssistantError `invalid_request`.
  */
 export function buildGenerateRequest(request: GenerateRequest): WireRequest {
   const common = {
@@ -23,7 +23,7 @@ export function buildGenerateRequest(request: GenerateRequest): WireRequest {
     stream: true,
     stream_options: { include_usage: true, svc_counts: true, svc_hold: !request.isStreamed },
     ...samplingFields(request),
-    // -1: to the end of the context.
+    // -1: up to the end of the context.
     max_tokens: request.maxTokens === Number.POSITIVE_INFINITY ? -1 : request.maxTokens,
     stop: stopField(request),
     response_format: formatField(request.guide),
@@ -55,7 +55,7 @@ export function buildEmbedRequest(request: EmbedRequest): WireRequest {
     body: {
       ...commonFields(request),
       input: request.texts,
-      // Every bit of a vector, in a fifth of the bytes that digits take.
+      // Transfers vectors exactly, in a fifth of the bytes of decimal digits.
       encoding_format: "base64",
       svc_counts: true,
     },

@@ -2,7 +2,7 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { ChatMessage, Prompt, ToolDefinition } from "../runner.ts";
 import type { GenerateRequest, Guide, ToolChoice } from "../service-port.ts";
 
-/** A request as it goes out; what JSON.stringify leaves out is what it does not say. */
+/** A request in the wire format. Members that are undefined are omitted by JSON.stringify. */
 export interface WireRequest {
   readonly path: string;
   readonly body: Readonly<Record<string, unknown>>;
@@ -11,8 +11,8 @@ export interface WireRequest {
 export type ChatPrompt = Prompt & { readonly kind: "chat" };
 
 /**
- * The chat that a request is; undefined where it is plain texts. Throws AssistantError `invalid_request` for one
- * among other prompts.
+ * Returns the chat of a request; undefined if its prompts are plain texts. Throws AssistantError `invalid_request` for
+ * a chat together with other prompts.
  */
 export function getChatPrompt({ prompts }: GenerateRequest): ChatPrompt | undefined {
   const chat = prompts.find((prompt) => prompt.kind === "chat");
@@ -61,7 +61,7 @@ export function messageFields(message: ChatMessage) {
   };
 }
 
-/** Undefined where there are none: some refuse an empty list. */
+/** Returns undefined for no tools, because some servers reject an empty list. */
 export function toolsField(tools: readonly ToolDefinition[]) {
   if (tools.length === 0) return undefined;
   return tools.map(({ name, description, parameters }) => ({

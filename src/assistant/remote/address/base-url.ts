@@ -1,35 +1,38 @@
 import { isIP } from "node:net";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** A base URL, taken apart. Nothing has been looked up yet. */
+/** The parts of a base URL, before its host is resolved. */
 export interface BaseUrl {
-  /** Normal form, no slash at its end: `origin` and `path`. */
+  /** Normal form without a slash at the end: `origin` and `path`. */
   readonly href: string;
-  /** With the port where it is not the usual one. */
+  /** With the port, unless it is the scheme's default. */
   readonly origin: string;
-  /** `/v1`, or empty. */
+  /** `/v1`, or "". */
   readonly path: string;
   readonly isEncrypted: boolean;
-  /** A name in lower case and ASCII, or an address without brackets. */
+  /** A name in lower-case ASCII, or an address without brackets. */
   readonly host: string;
   readonly isIpLiteral: boolean;
   readonly port: number;
 }
 
-/** Longer ones are no addresses that a person has written down. */
+/** No address that a person enters is longer. */
 const CHARACTERS_MAX = 2_048;
-/** Of a name in the DNS, and of a part of it. */
+/** The limits of the DNS for a name and for one label of it. */
 const HOST_CHARACTERS_MAX = 253;
 const LABEL_CHARACTERS_MAX = 63;
 
-/** Throws AssistantError `invalid_request` with what is wrong. Never says what a user or a query was: it may be a key. */
+/**
+ * Throws AssistantError `invalid_request` with the problem. The message never quotes a user or a query, which may be a
+ * key.
+ */
 export function parseBaseUrl(text: string): BaseUrl {
   const given = text.trim();
   if (given === "")
     throw invalidBaseUrlError("it is empty; write one such as https://example.com/v1");
   if (given.length > CHARACTERS_MAX)
     throw invalidBaseUrlError(`it is longer than ${CHARACTERS_MAX} characters`);
-  // The URL parser drops or turns round what is between these, so a person sees another address than it reads.
+  // The URL parser drops or replaces these, so the URL would differ from the one that the user sees.
   if (/[\s\\\p{Cc}\p{Cf}]/u.test(given))
     throw invalidBaseUrlError("it has a space, a backslash or an invisible character");
   const authority = /^https?:\/\/(?<authority>[^/?#]+)/i.exec(given)?.groups?.["authority"];
@@ -44,7 +47,7 @@ export function parseBaseUrl(text: string): BaseUrl {
       "it has a query (?) or a fragment (#); leave them out, and set a key with SetKey",
     );
   const url = URL.parse(given) ?? undefined;
-  if (!url) throw invalidBaseUrlError("its host or its port cannot be one");
+  if (!url) throw invalidBaseUrlError("its host or its port is invalid");
   return normalizeUrl(url);
 }
 
@@ -55,7 +58,9 @@ function normalizeUrl(url: URL): BaseUrl {
   if (url.port === "0") throw invalidBaseUrlError("its port cannot be 0");
   const path = url.pathname.replace(/\/+$/, "");
   if (/\/(chat\/completions|completions|embeddings|models)$/.test(path))
-    throw invalidBaseUrlError(`it goes too far: leave out ${/\/(chat\/)?[^/]+$/.exec(path)?.[0]}`);
+    throw invalidBaseUrlError(
+      `it includes the path of a route: leave out ${/\/(chat\/)?[^/]+$/.exec(path)?.[0]}`,
+    );
   const isEncrypted = url.protocol === "https:";
   const written = host.includes(":") ? `[${host}]` : host;
   const port = url.port === "" ? "" : `:${url.port}`;
@@ -71,7 +76,7 @@ function normalizeUrl(url: URL): BaseUrl {
   };
 }
 
-/** Without the dot that a full name may end with: certificates and origins do not have it. */
+/** Without the dot at the end of a fully qualified name, which certificates and origins do not have. */
 function getHost(url: URL): string {
   return url.hostname.startsWith("[") ? url.hostname.slice(1, -1) : url.hostname.replace(/\.$/, "");
 }
@@ -81,7 +86,7 @@ function assertHostName(host: string): void {
     host.length <= HOST_CHARACTERS_MAX &&
     host.split(".").every((label) => label !== "" && label.length <= LABEL_CHARACTERS_MAX) &&
     /^[a-z0-9._-]+$/.test(host);
-  if (!isName) throw invalidBaseUrlError("its host cannot be the name of a machine");
+  if (!isName) throw invalidBaseUrlError("its host is not a valid host name");
 }
 
 function defaultPort(isEncrypted: boolean): number {

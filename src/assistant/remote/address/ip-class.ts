@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 import type { AddressClass } from "../port.ts";
 
-/** What an address is: of a class that a provider may have, or why no provider may have it. */
+/** The class of an address, or the reason why no provider may have it. */
 export type AddressVerdict =
   | { readonly kind: AddressClass }
   | { readonly kind: "refused"; readonly because: string };
@@ -13,9 +13,9 @@ interface NetworkRule<Address> {
 }
 
 /**
- * `ip` is an IPv4 or IPv6 address as a resolver writes it. An IPv4 address mapped into IPv6 is that address. One
- * inside a tunnel or a translation (NAT64, 6to4, Teredo and the like) leads by way of somebody else's machine,
- * so it has to be public there: else such a name would lead around the rules.
+ * Classifies an IPv4 or IPv6 address in the notation of a resolver. An IPv4 address mapped into IPv6 counts as that
+ * address. An address of a tunnel or translation (NAT64, 6to4, Teredo and the like) is routed through other people's
+ * machines, so the IPv4 address inside must be public; otherwise it would bypass the rules.
  */
 export function classifyIp(ip: string): AddressVerdict {
   const version = isIP(ip);
@@ -27,26 +27,28 @@ export function classifyIp(ip: string): AddressVerdict {
   if (special) return special;
   const inner = extractEmbeddedIpv4(address);
   if (inner === undefined)
-    return findVerdict(ipv6Rules, address) ?? refused("an address that nobody has been given");
+    return findVerdict(ipv6Rules, address) ?? refused("an address that is not assigned");
   return classifyIp(inner).kind === "public"
     ? { kind: "public" }
-    : refused(`another way of writing ${inner}`);
+    : refused(`another notation of ${inner}`);
 }
 
-/** An IPv4 address mapped into IPv6 as that address; any other as it is. */
+/** Returns the IPv4 address of a mapped IPv6 address; any other address is returned unchanged. */
 export function unmapIpv4(ip: string): string {
   if (isIP(ip) !== 6) return ip;
   const address = parseIpv6(ip);
   return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : ip;
 }
 
-/** Without its zone. By way of hexadecimal digits, since the library reads `::127.0.0.1` as a mapped address. */
+/**
+ * Removes the zone. Converts through hexadecimal digits, because the library reads `::127.0.0.1` as a mapped address.
+ */
 function parseIpv6(ip: string): ipaddr.IPv6 {
   const { hostname } = new URL(`http://[${ip.replace(/%.*/, "")}]`);
   return ipaddr.IPv6.parse(hostname.slice(1, -1));
 }
 
-/** The IPv4 address that an IPv6 address stands for. */
+/** Returns the IPv4 address inside an IPv6 address. */
 function extractEmbeddedIpv4(address: ipaddr.IPv6): string | undefined {
   const found = tunnels.find(({ network }) => address.match(network));
   if (!found) return undefined;
@@ -54,7 +56,7 @@ function extractEmbeddedIpv4(address: ipaddr.IPv6): string | undefined {
   return bytes.map((byte) => byte ^ found.mask).join(".");
 }
 
-/** Where in the sixteen bytes the IPv4 address begins; Teredo inverts its bits. */
+/** Offset of the IPv4 address in the sixteen bytes; Teredo inverts its bits. */
 const tunnels = [
   { network: ipaddr.IPv6.parseCIDR("::/96"), at: 12, mask: 0 },
   { network: ipaddr.IPv6.parseCIDR("::ffff:0:0:0/96"), at: 12, mask: 0 },
@@ -67,26 +69,26 @@ function refused(because: string): AddressVerdict {
   return { kind: "refused", because };
 }
 
-const linkLocal = refused("a link-local address, where machines in a cloud keep their credentials");
-const metadata = refused("the metadata service of a cloud");
-const documentation = refused("an address of examples in documents");
-const benchmark = refused("an address for measuring networks");
+const linkLocal = refused("a link-local address, where cloud machines get their credentials");
+const metadata = refused("the metadata service of a cloud provider");
+const documentation = refused("an address reserved for documentation");
+const benchmark = refused("an address reserved for network benchmarks");
 const multicast = refused("a multicast address");
 const reserved = refused("a reserved address");
 
-/** The first that fits, so what is narrower comes first. From IANA's registries of special addresses. */
+/** The first match applies, so narrower ranges come first. From IANA's registries of special-purpose addresses. */
 const ipv4Rules: readonly NetworkRule<ipaddr.IPv4>[] = [
-  // Alibaba Cloud, Azure and Oracle Cloud; the others' is link-local.
+  // Alibaba Cloud, Azure and Oracle Cloud; the other clouds use a link-local address.
   ipv4Rule("100.100.100.200/32", metadata),
   ipv4Rule("168.63.129.16/32", metadata),
   ipv4Rule("192.0.0.192/32", metadata),
   ipv4Rule(
     "0.0.0.0/32",
-    refused("the unspecified address, which is every address of this machine"),
+    refused("the unspecified address, which means every address of this machine"),
   ),
   ipv4Rule("0.0.0.0/8", reserved),
   ipv4Rule("10.0.0.0/8", { kind: "private" }),
-  // Shared by the customers of a provider of access, and used by networks over networks.
+  // Shared by the customers of an internet provider (CGNAT), and used by overlay networks.
   ipv4Rule("100.64.0.0/10", { kind: "private" }),
   ipv4Rule("127.0.0.0/8", { kind: "loopback" }),
   ipv4Rule("169.254.0.0/16", linkLocal),
@@ -103,14 +105,14 @@ const ipv4Rules: readonly NetworkRule<ipaddr.IPv4>[] = [
   ipv4Rule("240.0.0.0/4", reserved),
 ];
 
-/** Before tunnels: `::` and `::1` would be IPv4 addresses in the oldest way of writing them. */
+/** Before the tunnels, because `::` and `::1` would also match the obsolete IPv4-compatible notation. */
 const ipv6SpecialRules: readonly NetworkRule<ipaddr.IPv6>[] = [
-  ipv6Rule("::/128", refused("the unspecified address, which is every address of this machine")),
+  ipv6Rule("::/128", refused("the unspecified address, which means every address of this machine")),
   ipv6Rule("::1/128", { kind: "loopback" }),
 ];
 
 const ipv6Rules: readonly NetworkRule<ipaddr.IPv6>[] = [
-  // Amazon's and Google's, inside what is otherwise private.
+  // Amazon's and Google's, inside an otherwise private range.
   ipv6Rule("fd00:ec2::/32", metadata),
   ipv6Rule("fd20:ce::/32", metadata),
   ipv6Rule("fc00::/7", { kind: "private" }),

@@ -1,17 +1,17 @@
 import type { AddressClass } from "../port.ts";
 
-/** Which addresses a provider may have; `docs/remote.md` tells the rules. */
+/** The rules for addresses of providers; `docs/remote.md` documents them. */
 export interface AddressRules {
   /**
-   * What a person gave as a provider's address, parsed, resolved and classified. Throws AssistantError
-   * `invalid_request` (`param`: `base_url`) for what is no address, `forbidden` for one that no provider may
-   * have (link-local, metadata, Berth's own ports), `unreachable` where its name does not resolve.
+   * Parses, resolves and classifies the address that a user entered for a provider. Throws AssistantError
+   * `invalid_request` (`param`: `base_url`) for text that is no address, `forbidden` for an address that no provider
+   * may have (link-local, metadata, Berth's own ports), `unreachable` if its name does not resolve.
    */
   check(baseUrl: string, signal: AbortSignal): Promise<CheckedAddress>;
 }
 
 export interface CheckedAddress {
-  /** As it is kept and shown: normal form, no slash at its end. */
+  /** The stored and displayed form: normal form without a slash at the end. */
   readonly baseUrl: string;
   readonly addressClass: AddressClass;
 }

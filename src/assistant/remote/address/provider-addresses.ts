@@ -9,34 +9,34 @@ import { invalidBaseUrlError, parseBaseUrl } from "./base-url.ts";
 import { classifyIp, unmapIpv4 } from "./ip-class.ts";
 import type { AddressRules, CheckedAddress } from "./port.ts";
 
-/** A host that somebody connects to. */
+/** The destination of a connection. */
 export interface HostAndPort {
   /** A name, or an address without brackets. */
   readonly host: string;
   readonly port: number;
 }
 
-/** Every address of a host. Rejects as `dns.lookup` does. */
+/** Resolves to every address of a host. Rejects like `dns.lookup`. */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<readonly string[]>;
 
-/** A name with more is nobody's provider, and trying them all would take for ever. */
+/** No real provider has a name with more addresses, and trying all of them would take too long. */
 const ADDRESSES_MAX = 64;
 const RESOLVE_MS_MAX = 10_000;
 
 /**
- * The rules for addresses of providers: at the time that one is added (`check`), and again for each connection
- * (`connectable`), since a name may mean something else by then.
+ * Applies the rules for addresses of providers when a provider is added (`check`) and for each connection
+ * (`resolveConnectable`), because a name may resolve to other addresses by then.
  */
 export class ProviderAddresses implements AddressRules {
   readonly #ownPorts: () => ReadonlySet<number>;
   readonly #resolve: Resolve;
   readonly #ownAddresses: () => ReadonlySet<string>;
 
-  /** `ownPorts`: of the companion, the system instance and the control plane; read at each check. */
+  /** `ownPorts` has those of the companion, the system instance and the control plane; it is read at each check. */
   constructor(options: {
     readonly ownPorts: () => ReadonlySet<number>;
     readonly resolve?: Resolve;
-    /** For tests; default: of this machine's network interfaces. */
+    /** Default: this machine's network interfaces. Tests replace it. */
     readonly ownAddresses?: () => ReadonlySet<string>;
   }) {
     this.#ownPorts = options.ownPorts;
@@ -49,14 +49,14 @@ export class ProviderAddresses implements AddressRules {
     const addressClass = this.#requireClass(url, await this.#resolveAddresses(url, signal));
     if (addressClass === "public" && !url.isEncrypted)
       throw invalidBaseUrlError(
-        "http:// would send keys and prompts through the internet as they are; write https://",
+        "http:// would send keys and prompts unencrypted through the internet; write https://",
       );
     return { baseUrl: url.href, addressClass };
   }
 
   /**
-   * The addresses to which a connection may be made: all of a host's, all of the class `pinned`. Rejects with
-   * AssistantError `unreachable`, and with the signal's reason.
+   * Resolves to the addresses for a connection: all of the host's addresses, which must all be of the class `pinned`.
+   * Rejects with AssistantError `unreachable`, and with the signal's reason.
    */
   async resolveConnectable(
     target: HostAndPort,
@@ -70,7 +70,7 @@ export class ProviderAddresses implements AddressRules {
       "unreachable",
       isClass(now)
         ? `${target.host} is now ${classDescriptions[now]}, and was ${classDescriptions[pinned]} when the provider was added, ` +
-            "so nothing was sent. Where that is right, remove the provider and add it again"
+            "so nothing was sent. If the change is intended, remove the provider and add it again"
         : `${now.because}, so nothing was sent`,
     );
   }
@@ -80,12 +80,12 @@ export class ProviderAddresses implements AddressRules {
     if (isClass(verdict)) return verdict;
     throw new AssistantError(
       "forbidden",
-      `this base_url cannot be used: ${verdict.because}. A provider is on the web, on this machine or in a network of your own`,
+      `this base_url cannot be used: ${verdict.because}. A provider must be on the web, on this machine or in a private network`,
       { param: "base_url" },
     );
   }
 
-  /** Strict: one address that does not fit refuses them all, since nobody can tell which will be taken. */
+  /** One forbidden address refuses the whole name, because the connection could use any of them. */
   #classify(
     target: HostAndPort,
     addresses: readonly string[],
@@ -106,12 +106,14 @@ export class ProviderAddresses implements AddressRules {
     return first?.kind ?? { because: `${target.host} has no address` };
   }
 
-  /** By whichever of this machine's addresses: some of Berth's doors are open to containers too. */
+  /**
+   * Compares the port on every address of this machine, because some of Berth's listeners are open to containers too.
+   */
   #isOwn(ip: string, kind: AddressClass, port: number): boolean {
     return this.#ownPorts().has(port) && (kind === "loopback" || this.#ownAddresses().has(ip));
   }
 
-  /** Rejects with AssistantError `unreachable` where the name has no address. */
+  /** Rejects with AssistantError `unreachable` if the name has no address. */
   async #resolveAddresses(target: HostAndPort, signal: AbortSignal): Promise<readonly string[]> {
     signal.throwIfAborted();
     if (isIP(target.host) !== 0) return [unmapIpv4(target.host)];
@@ -149,7 +151,7 @@ const classDescriptions: Readonly<Record<AddressClass, string>> = {
 function unknownHostError(host: string, why: string): AssistantError {
   return new AssistantError(
     "unreachable",
-    `the name ${host} was not found (${why}); see that it is written well, and that this machine is online`,
+    `the name ${host} was not found (${why}); check its spelling, and that this machine is online`,
     { param: "base_url" },
   );
 }

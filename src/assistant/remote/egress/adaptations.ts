@@ -3,16 +3,16 @@ import { AssistantError } from "../../assistant-error.ts";
 type Body = Readonly<Record<string, unknown>>;
 
 interface Adaptation {
-  /** Of the body: what is refused. */
+  /** The body's member that is refused. */
   readonly name: string;
-  /** How a provider says so. */
+  /** Matches the provider's message. */
   readonly refusal: RegExp;
   readonly adapt: (body: Body) => Body;
 }
 
 /**
- * Where providers differ in what they take, and say so: OpenAI's reasoning models have another name for
- * max_tokens, some older servers no stream_options, and strict ones refuse the second name of a penalty.
+ * Known differences between providers, recognised by their error messages: OpenAI's reasoning models have another name
+ * for max_tokens, some older servers do not know stream_options, and strict ones refuse the second name of a penalty.
  */
 const adaptations: readonly Adaptation[] = [
   {
@@ -24,7 +24,7 @@ const adaptations: readonly Adaptation[] = [
   { name: "repeat_penalty", refusal: /\brepeat_penalty\b/, adapt: removeField("repeat_penalty") },
 ];
 
-/** A body that is changed where its provider refuses it, each thing once. */
+/** A request body that is adapted when its provider refuses it. Each adaptation is applied at most once. */
 export class AdaptedBody {
   readonly #learned: LearnedAdaptations;
   readonly #model: string;
@@ -32,7 +32,7 @@ export class AdaptedBody {
   #body: Body;
   #text: string | undefined;
 
-  /** `model`: of which what was learned is remembered. */
+  /** `model` is the key under which adaptations are remembered. */
   constructor(body: Body, learned: LearnedAdaptations, model: string) {
     this.#learned = learned;
     this.#model = model;
@@ -40,7 +40,7 @@ export class AdaptedBody {
     for (const adaptation of learned.get(model)) this.#apply(adaptation);
   }
 
-  /** As it is sent. */
+  /** The body, with all adaptations so far. */
   get value(): Body {
     return this.#body;
   }
@@ -50,7 +50,7 @@ export class AdaptedBody {
     return Buffer.byteLength(this.#text);
   }
 
-  /** Whether it is another one now, which may be taken. */
+  /** Returns true if the body has changed because of this error, so that a retry may succeed. */
   tryAdapt(error: unknown): boolean {
     if (!(error instanceof AssistantError) || error.code !== "invalid_request") return false;
     const found = adaptations.find(
@@ -59,7 +59,7 @@ export class AdaptedBody {
     return found !== undefined && this.#apply(found);
   }
 
-  /** It was taken: the next request to this model begins with it. */
+  /** Remembers the adaptations of an accepted body, so that the next request to this model starts with them. */
   remember(): void {
     if (this.#applied.size > 0) this.#learned.set(this.#model, [...this.#applied]);
   }
@@ -73,10 +73,10 @@ export class AdaptedBody {
   }
 }
 
-/** More models are not talked to at a time. */
+/** A bound on memory; more models are not in use at the same time. */
 const LEARNED_MAX = 256;
 
-/** What models have refused, until the end of this process. */
+/** The adaptations per model, for the lifetime of this process. */
 export class LearnedAdaptations {
   readonly #known = new Map<string, readonly Adaptation[]>();
 

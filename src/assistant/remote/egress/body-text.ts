@@ -1,13 +1,16 @@
 export interface PeekedBody {
-  /** Its first character that is no white space; "" for one without any. */
+  /** The first character that is not white space; "" if there is none. */
   readonly first: string;
-  /** From that character on. */
+  /** The rest of the body, from that character on. */
   readonly body: AsyncGenerator<Uint8Array, void, void>;
-  /** Leaves a body that nobody reads. */
+  /** Ends a body without reading it. */
   readonly abandon: () => Promise<void>;
 }
 
-/** Reads so far that it shows what a body is. Blanks in front are left out: some send them while they think. */
+/**
+ * Reads the start of a body to determine its format. Skips leading white space, which some providers send while the
+ * model computes.
+ */
 export async function peekBody(body: AsyncIterable<Uint8Array>): Promise<PeekedBody> {
   const iterator = body[Symbol.asyncIterator]();
   let head: Buffer = Buffer.alloc(0);
@@ -20,10 +23,10 @@ export async function peekBody(body: AsyncIterable<Uint8Array>): Promise<PeekedB
   return { first: head.toString("latin1", 0, 1), body: prependHead(head, iterator), abandon };
 }
 
-/** Pieces of one byte, kept as they are, would take up a hundred times as much as what is in them. */
+/** Pieces of one byte are joined in batches, because each stored piece costs a hundred times its size. */
 const PIECES_MAX = 1_024;
 
-/** All of it; undefined past `bytesMax`. Without that the one who gives it bounds it. */
+/** Reads a whole body; undefined if it has more than `bytesMax` bytes. Without `bytesMax` the source must limit it. */
 export async function readWholeText(body: AsyncIterable<Uint8Array>): Promise<string>;
 export async function readWholeText(
   body: AsyncIterable<Uint8Array>,
@@ -58,7 +61,7 @@ async function* prependHead(
   }
 }
 
-/** And without a byte order mark. */
+/** Also removes a byte order mark. */
 function withoutBlanks(bytes: Buffer): Buffer {
   const blanks = /^(?:\xEF\xBB\xBF)?[\t\n\v\f\r ]*/.exec(bytes.toString("latin1"));
   return bytes.subarray(blanks?.[0].length ?? 0);

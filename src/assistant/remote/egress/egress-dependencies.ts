@@ -4,13 +4,13 @@ import type { Ledger } from "../../ledger/port.ts";
 import type { ProviderHttp } from "../provider-http/port.ts";
 import type { ProviderDirectory } from "./port.ts";
 
-/** What every request that leaves needs. */
+/** Dependencies of every request to a provider. */
 export interface EgressDependencies {
   readonly http: ProviderHttp;
   readonly providers: ProviderDirectory;
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** From 0 to 1, for what should not happen at the same time everywhere. */
+  /** Returns a number from 0 to 1, for the jitter of retries. */
   readonly random: () => number;
 }

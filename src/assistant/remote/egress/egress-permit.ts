@@ -10,35 +10,29 @@ interface EgressPermitOptions {
   readonly egress: Egress | undefined;
   readonly consent: ConsentRules;
   readonly providers: Pick<ProviderDirectory, "onRevoked">;
-  /** The caller's. */
+  /** The caller's signal. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Leave for one request to go out to one provider. Its signal aborts when the caller gives up, when consent for
- * something that is in the request is taken back, when the provider or its credential is, and when the request is over.
+ * The permission for one request to one provider. Its signal aborts when the caller aborts, when the user revokes
+ * consent for data in the request, when the provider or its credential is removed, and when the request has ended.
  */
 export class EgressPermit implements EgressAuthorization, Disposable {
   readonly provider: Provider;
-  /** Everything that is in the request. */
+  /** Every data class in the request. */
   readonly classes: readonly DataClass[];
-  /** Of them, those that leave only because they were allowed for this one request. */
+  /** Those of `classes` that are allowed for this one request only. */
   readonly once: readonly DataClass[];
   readonly #controller = new AbortController();
   readonly #unsubscribe: () => void;
   #abortReason: { readonly reason: unknown } | undefined;
 
-  /** Throws `consent_required` where anything that is in the request may not leave; the signal's reason. */
-  constructor({
-    provider,
-    egress = promptOnly,
-    consent,
-    providers: book,
-    signal,
-  }: EgressPermitOptions) {
+  /** Throws `consent_required` if the request contains data that may not leave the machine, and the signal's reason. */
+  constructor({ provider, egress = promptOnly, consent, providers, signal }: EgressPermitOptions) {
     signal.throwIfAborted();
     this.provider = provider;
-    // Whatever is sent has words in it.
+    // Every request contains text that a person or a program wrote.
     this.classes = [...new Set<DataClass>(["prompt", ...egress.classes])];
     const missing = consent.missing(this.classes);
     this.once = missing.filter((scope) => egress.allowedOnce.includes(scope));
@@ -48,12 +42,12 @@ export class EgressPermit implements EgressAuthorization, Disposable {
     const unwatch = consent.onRevoked(watched, () =>
       this.#abortWith(consentRevokedError(consent.missing(watched), provider)),
     );
-    const stay = book.onRevoked(provider.id, (error) => this.#abortWith(error));
+    const removeCallback = providers.onRevoked(provider.id, (error) => this.#abortWith(error));
     const onAbort = () => this.#abortWith(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
     this.#unsubscribe = () => {
       unwatch();
-      stay();
+      removeCallback();
       signal.removeEventListener("abort", onAbort);
     };
   }
@@ -62,12 +56,12 @@ export class EgressPermit implements EgressAuthorization, Disposable {
     return this.#controller.signal;
   }
 
-  /** The request is over, or nobody wants more of it. */
+  /** Ends the request, because it has completed or its caller stopped reading. */
   abort(): void {
     this.#controller.abort(ENDED);
   }
 
-  /** What `error` comes from: the caller's giving up, what was taken back, or itself. */
+  /** Returns the cause of `error`: the caller's abort, the revocation, or `error` itself. */
   resolveError(error: unknown): unknown {
     return this.#abortReason ? this.#abortReason.reason : error;
   }
@@ -94,7 +88,7 @@ function consentRequiredError(scopes: readonly DataClass[], provider: Provider):
 function consentRevokedError(scopes: readonly DataClass[], provider: Provider): AssistantError {
   return new AssistantError(
     "consent_required",
-    `consent for ${formatScopes(scopes)} was taken back, so the request to ${provider.id} was ended. ` +
+    `consent for ${formatScopes(scopes)} was revoked, so the request to ${provider.id} was ended. ` +
       `To allow it again: ${formatCommands(scopes)}`,
   );
 }

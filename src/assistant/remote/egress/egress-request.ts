@@ -1,3 +1,4 @@
+import { backoffMs } from "../../../base/backoff.ts";
 import { delay } from "../../../base/clock.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { AssistantError } from "../../assistant-error.ts";
@@ -15,81 +16,84 @@ import { createProviderErrors, type ProviderErrors } from "./provider-errors.ts"
 import { getStatusAfter } from "./provider-status.ts";
 import { requireBearer } from "./require-bearer.ts";
 
-/** Beside the first attempt, for what passes by itself. A list of models is asked for again soon anyway. */
+/** Retries after temporary failures. A list of models is not retried, because it is requested again soon. */
 const retriesMax = { generate: 2, embed: 2, models: 0 } as const;
-const BACKOFF_MS = 250;
-/** A provider that wants to be left alone for longer is: the caller hears of it. */
+/** 250 and 500 ms, each up to 25 % shorter or longer. */
+const BACKOFF = { firstMs: 312.5, maxMs: 5_000, jitter: 0.4 } as const;
+/** If a provider's Retry-After is longer, the caller gets the error at once. */
 const RETRY_AFTER_MS_MAX = 2_000;
 
-/** To whom, with what in it, and until when. */
+/** Destination and content of a request, and the signal that ends it. */
 export interface EgressAuthorization {
   readonly provider: Provider;
   readonly classes: readonly DataClass[];
-  /** Of them, those that were allowed for this one request. */
+  /** Those of `classes` that are allowed for this one request only. */
   readonly once: readonly DataClass[];
   readonly signal: AbortSignal;
 }
 
 export interface EgressRequestOptions {
   readonly kind: "generate" | "embed" | "models";
-  /** The full remote name; null: of no model. */
+  /** The full remote name; null if the request concerns no model. */
   readonly model: string | null;
   readonly method: "GET" | "POST";
   readonly path: string;
-  /** Of the first attempt. */
+  /** The token for the first attempt. */
   readonly bearer: string | undefined;
   readonly limits: ProviderLimits;
 }
 
 /**
- * One request to a provider, in one or more attempts: each is in the ledger before a byte of it leaves. Tried
- * again is only what failed before its answer began: no connection, and 502, 503 and 504, which come
- * from something before the provider; and, changed, what a provider refuses for the name of a parameter.
+ * One request to a provider in one or more attempts; each attempt is in the ledger before a byte of it is sent. Only
+ * failures before the answer began are retried: no connection, and 502, 503 and 504, which proxies send in front of the
+ * provider. A body that the provider refuses because of a parameter's name is adapted and sent again.
  */
 export class EgressRequest {
   readonly #dependencies: EgressDependencies;
   readonly #authorization: EgressAuthorization;
   readonly #options: EgressRequestOptions;
-  /** What the next attempts send; undefined: nothing. */
+  /** The body of the next attempts; undefined for none. */
   body: AdaptedBody | undefined;
   #bearer: string | undefined;
   #attempt = 0;
   #isInLedger = false;
 
   constructor(
-    tools: EgressDependencies,
-    leave: EgressAuthorization,
-    call: EgressRequestOptions,
+    dependencies: EgressDependencies,
+    authorization: EgressAuthorization,
+    options: EgressRequestOptions,
     body?: AdaptedBody,
   ) {
-    this.#dependencies = tools;
-    this.#authorization = leave;
-    this.#options = call;
-    this.#bearer = call.bearer;
+    this.#dependencies = dependencies;
+    this.#authorization = authorization;
+    this.#options = options;
+    this.#bearer = options.bearer;
     this.body = body;
   }
 
-  /** How to speak of the answer to the attempt that was made last. */
+  /** Creates the errors for the answer of the last attempt. */
   get errors(): ProviderErrors {
     return createProviderErrors(this.#authorization.provider, this.#bearer);
   }
 
   /**
-   * Has the next attempt in the ledger, behind `entries` and by the same commit; resolves to the seq of the
-   * first of them. `ledger_unavailable`; the signal's reason.
+   * Appends the next attempt to the ledger, after `entries` and in the same commit. Resolves to the seq of the first
+   * entry. Rejects with `ledger_unavailable` and the signal's reason.
    */
   async appendToLedger(...entries: readonly NewEntry[]): Promise<number> {
     this.#attempt += 1;
     const all = [...entries, this.#entry()];
-    // Handed over in one turn, so that one commit takes them.
+    // Appended within one turn, so that they are in one commit.
     const written = Promise.all(all.map((entry) => this.#dependencies.ledger.append(entry)));
     const [first] = await raceWithAbort(written, this.#authorization.signal);
-    if (!first) throw new Error("the ledger took nothing");
+    if (!first) throw new Error("the ledger returned no receipt");
     this.#isInLedger = true;
     return first.seq;
   }
 
-  /** Resolves to an answer of 2xx, which `signal` ends; `over` is to be told what becomes of it. */
+  /**
+   * Resolves to an answer with status 2xx, which `signal` ends. The caller must pass its outcome to `reportOutcome`.
+   */
   async open(signal: AbortSignal): Promise<ProviderAnswer> {
     const { clock, random } = this.#dependencies;
     let failures = 0;
@@ -109,15 +113,15 @@ export class EgressRequest {
         this.reportOutcome(error);
         if (this.body?.tryAdapt(error) === true) continue;
         if (failures === retriesMax[this.#options.kind] || !isTransient(error)) throw error;
-        const backoffMs = BACKOFF_MS * 2 ** failures * (0.75 + random() / 2);
-        await delay(clock, Math.max(backoffMs, getRetryAfterMs(error)), signal);
+        const waitMs = backoffMs(failures, { ...BACKOFF, random });
+        await delay(clock, Math.max(waitMs, getRetryAfterMs(error)), signal);
         failures += 1;
       }
     }
   }
 
-  /** What `read` makes of an answer that is one document. */
-  async readDocument<T>(read: (text: string, words: ProviderErrors) => T): Promise<T> {
+  /** Sends the request and resolves to the result of `read` for the whole answer. */
+  async readDocument<T>(read: (text: string, errors: ProviderErrors) => T): Promise<T> {
     using own = new LinkedAbort(this.#authorization.signal);
     const answer = await this.open(own.signal);
     try {
@@ -130,13 +134,16 @@ export class EgressRequest {
     }
   }
 
-  /** An answer has come to its end, or to an error. What was withdrawn says nothing of the provider as it is now. */
+  /**
+   * Updates the provider's status after an answer ended or failed. A revocation says nothing about the provider, so it
+   * is ignored.
+   */
   reportOutcome(error?: unknown): void {
     if (this.#authorization.signal.reason instanceof Revoked) return;
     this.#dependencies.providers.noteStatus(this.#authorization.provider.id, getStatusAfter(error));
   }
 
-  /** A key that was cleared meanwhile, or whose provider was removed, goes out no more. */
+  /** Reads the credential again: a key that was removed meanwhile, or whose provider was removed, must not be sent. */
   async #renewBearer(signal: AbortSignal): Promise<void> {
     const { providers: directory } = this.#dependencies;
     const { provider } = this.#authorization;
@@ -144,7 +151,7 @@ export class EgressRequest {
     if (now?.baseUrl !== provider.baseUrl || now.addressClass !== provider.addressClass)
       throw new AssistantError(
         "model_not_found",
-        `the provider ${provider.id} was removed while it was asked, and nothing more was sent`,
+        `the provider ${provider.id} was removed during the request, and nothing more was sent`,
         { param: "model" },
       );
     this.#bearer = await requireBearer(provider, directory, signal);
@@ -176,7 +183,7 @@ export class EgressRequest {
   }
 }
 
-/** Of what comes from in front of the provider, and is mostly over soon. */
+/** Sent by proxies in front of the provider; mostly temporary. */
 const transientStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 
 function isTransient(error: unknown): boolean {

@@ -1,25 +1,28 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { AnswerEvent, GenerateRequest, Guide } from "../../inference/service-port.ts";
 
-/** The contract's one re-sample of a guided answer. */
+/** The API documents one second attempt for an answer with a schema. */
 const ATTEMPTS = 2;
-/** Keeps the second attempt's random numbers apart from the first's: the 32-bit golden ratio. */
+/** The 32-bit golden ratio keeps the seeds of both attempts far apart. */
 const SEED_STEP = 0x9e3779b9;
 
 /**
- * The events of a request, whose answers are held back until they have been found to be JSON where the port says
- * so: those that are not are asked for once more, alone. A streamed one ends with `invalid_output` in their place.
- * Whether a document fits its schema is the provider's to keep: here it is seen that there is one.
+ * Yields the events of a request. If its answers must be JSON and it is not streamed, each answer is held back until
+ * it has proved to be JSON, and those that are not are requested a second time without the others. A streamed answer
+ * that is not JSON ends with `invalid_output`. Only the syntax is checked here: providers enforce the schema.
  */
-export async function* generateGuided(
+export function generateGuided(
   request: GenerateRequest,
-  ask: (request: GenerateRequest) => AsyncIterable<AnswerEvent>,
+  ask: (request: GenerateRequest) => AsyncGenerator<AnswerEvent, void, void>,
+): AsyncGenerator<AnswerEvent, void, void> {
+  return request.guide.kind === "none" ? ask(request) : generateChecked(request, ask);
+}
+
+async function* generateChecked(
+  request: GenerateRequest,
+  ask: (request: GenerateRequest) => AsyncGenerator<AnswerEvent, void, void>,
 ): AsyncGenerator<AnswerEvent, void, void> {
   const { guide, isStreamed } = request;
-  if (guide.kind === "none") {
-    yield* ask(request);
-    return;
-  }
   let open = Array.from({ length: request.prompts.length * request.n }, (_, choice) => choice);
   for (let tried = 0; tried < ATTEMPTS; tried++) {
     const asked = open;
@@ -54,14 +57,14 @@ export async function* generateGuided(
   }
 }
 
-/** What one choice has said. */
+/** The output of one choice so far. */
 interface ChoiceTranscript {
   readonly events: AnswerEvent[];
   text: string;
   calledTools: boolean;
 }
 
-/** The request for these of its choices, which are numbered anew. */
+/** Returns a request for only these choices, which are numbered from 0 again. */
 function selectChoices(
   request: GenerateRequest,
   choices: readonly number[],
@@ -86,13 +89,13 @@ function findProblem(text: string, guide: Guide): string | undefined {
     return "it is not JSON";
   }
   const isObject = typeof document === "object" && document !== null && !Array.isArray(document);
-  return guide.kind === "json_object" && !isObject ? "it is no JSON object" : undefined;
+  return guide.kind === "json_object" && !isObject ? "it is not a JSON object" : undefined;
 }
 
 function invalidOutputError(problem: string): AssistantError {
   return new AssistantError(
     "invalid_output",
     `the model's answer does not fit the schema: ${problem}. ` +
-      "Ask again, leave stop out if there is one, or use a model that follows schemas",
+      "Try again, leave out stop if it is set, or use a model that follows schemas",
   );
 }

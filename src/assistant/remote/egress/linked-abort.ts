@@ -1,7 +1,10 @@
-/** Why what is over is aborted. One for all: an abort without a reason makes one with a stack each time. */
-export const ENDED = new DOMException("it is over", "AbortError");
+/**
+ * The reason for aborting a finished request. It is shared, because an abort without a reason creates an error with a
+ * stack each time.
+ */
+export const ENDED = new DOMException("the request has ended", "AbortError");
 
-/** An abort of its own for a part of something longer: it follows the parent's, and can be had alone. */
+/** An AbortController for a part of a longer operation: it aborts with its parent, or alone. */
 export class LinkedAbort implements Disposable {
   readonly #controller = new AbortController();
   readonly #parent: AbortSignal;

@@ -1,5 +1,5 @@
-import type { Clock } from "../../../base/clock.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
+import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { ModelInfo } from "../../inference/service-port.ts";
 import type { Provider } from "../port.ts";
@@ -14,70 +14,74 @@ import { getStatusAfter } from "./provider-status.ts";
 import { requireBearer } from "./require-bearer.ts";
 
 const LIST_TTL_MS = 10 * 60_000;
-/** A provider that fails is not asked again for so long. */
+/** Time until a provider that failed is asked again. */
 const FAILURE_TTL_MS = 30_000;
-/** For all providers together: a list of models is asked for by people who wait. */
+/** For all providers together, because a person waits for the list. */
 const WAIT_MS_MAX = 2_000;
 
-/** Of one list, however slowly it trickles in: until then nobody asks anew. */
+/** Limit for one list, even if its bytes arrive slowly; the provider is not asked again meanwhile. */
 const LIST_MS_MAX = 30_000;
 
-/** What is known of one provider's list. */
+/** The last list of one provider. */
 interface KnownList {
   readonly baseUrl: string;
-  /** Undefined: it has not answered, or not the last time. */
+  /** Undefined if the provider has not answered yet, or failed the last time. */
   models: readonly ModelInfo[] | undefined;
-  /** Not asked again before then, in milliseconds since the Unix epoch. */
+  /** The earliest time of the next request, in milliseconds since the Unix epoch. */
   nextMs: number;
   refresh: Promise<void> | undefined;
 }
 
-/** The providers' own lists of models: kept for ten minutes, and then asked for anew beside what is known. */
+/**
+ * The model lists of all providers. A list is kept for ten minutes; after that it is refreshed in the background while
+ * the old one is returned.
+ */
 export class ModelLists implements AsyncDisposable {
   readonly #dependencies: EgressDependencies;
   readonly #known = new Map<string, KnownList>();
   readonly #refreshes: TaskGroup;
 
-  constructor(tools: EgressDependencies) {
-    this.#dependencies = tools;
+  constructor(dependencies: EgressDependencies) {
+    this.#dependencies = dependencies;
     this.#refreshes = new TaskGroup((err) =>
-      tools.logger.warn({ err }, "a list of models could not be asked for"),
+      dependencies.logger.warn({ err }, "a list of models could not be requested"),
     );
   }
 
-  /** Of all that can be used. A provider whose list is not known is waited for a little, others not at all. */
+  /**
+   * Resolves to the models of all usable providers. Waits briefly for providers whose list is unknown, and not at all
+   * for the others.
+   */
   async all(): Promise<readonly ModelInfo[]> {
     const providers = this.#dependencies.providers.usable();
     for (const id of this.#known.keys())
       if (!this.#dependencies.providers.find(id)) this.#known.delete(id);
     const lists = providers.map((provider) => this.#refreshIfDue(provider));
-    const awaited = lists.flatMap(({ models, refresh: looking }) =>
-      models ? [] : (looking ?? []),
-    );
+    const awaited = lists.flatMap(({ models, refresh }) => (models ? [] : (refresh ?? [])));
     if (awaited.length > 0)
       await waitAtMost(Promise.all(awaited), WAIT_MS_MAX, this.#dependencies.clock);
     return lists.flatMap(({ models }) => models ?? []);
   }
 
-  /** As its list tells it; one that is in none is taken to be there. */
+  /** Returns the list's description of a model; a model that is in no list is assumed to exist. */
   model(provider: Provider, model: string): ModelInfo {
-    const wanted = toModelInfo(provider.id, { id: model });
-    return this.#getOrCreate(provider).models?.find(({ id }) => id === wanted.id) ?? wanted;
+    const assumed = toModelInfo(provider.id, { id: model });
+    return this.#getOrCreate(provider).models?.find(({ id }) => id === assumed.id) ?? assumed;
   }
 
-  /** Asked for now; see RemoteInference.listModels. */
+  /** Requests the list now; see RemoteInference.listModels. */
   async fetchIds(providerId: string, signal: AbortSignal): Promise<readonly string[]> {
     const provider = this.#dependencies.providers.find(providerId);
     if (!provider)
       throw new AssistantError(
         "not_found",
-        `there is no provider ${providerId}: see \`berth remote\` for those that there are`,
+        `there is no provider ${providerId}: \`berth remote\` lists all providers`,
       );
     const found = await this.#fetch(provider, signal);
     return found.map(({ id }) => id);
   }
 
-  /** Resolves when no look is under way any more. */
+  /** Resolves when no request for a list is in progress any more. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#refreshes[Symbol.asyncDispose]();
   }
@@ -91,7 +95,7 @@ export class ModelLists implements AsyncDisposable {
     return none;
   }
 
-  /** Begins to look where it is time to. */
+  /** Starts a refresh if the list is old enough. */
   #refreshIfDue(provider: Provider): KnownList {
     const list = this.#getOrCreate(provider);
     const isDue = this.#dependencies.clock.now() >= list.nextMs;
@@ -107,7 +111,7 @@ export class ModelLists implements AsyncDisposable {
           const { id } = provider;
           this.#dependencies.logger.debug(
             { err: error, provider: id },
-            "a provider does not list models",
+            "a provider did not return its list of models",
           );
         } finally {
           list.refresh = undefined;
@@ -122,12 +126,12 @@ export class ModelLists implements AsyncDisposable {
     const { providers: directory, clock } = this.#dependencies;
     using own = new LinkedAbort(caller);
     const { signal } = own;
-    const late = listTimeoutError(provider);
-    const stop = clock.setTimer(LIST_MS_MAX, () => own.abort(late));
+    const timeout = listTimeoutError(provider);
+    const stop = clock.setTimer(LIST_MS_MAX, () => own.abort(timeout));
     const unsubscribe = directory.onRevoked(provider.id, (error) => own.abort(error));
     try {
       const bearer = await requireBearer(provider, directory, signal);
-      // A list is asked for with nothing of anybody's in it.
+      // A request for a list contains no data of the user, so it needs no consent.
       const authorization = { provider, classes: [], once: [], signal };
       const call = { kind: "models", model: null, method: "GET", path: "/models" } as const;
       const request = new EgressRequest(this.#dependencies, authorization, {
@@ -135,8 +139,8 @@ export class ModelLists implements AsyncDisposable {
         bearer,
         limits: modelsLimits,
       });
-      const found = await request.readDocument((text, words) =>
-        parseProviderModels(text, words, bearer),
+      const found = await request.readDocument((text, errors) =>
+        parseProviderModels(text, errors, bearer),
       );
       signal.throwIfAborted();
       const list = this.#getOrCreate(provider);
@@ -145,7 +149,7 @@ export class ModelLists implements AsyncDisposable {
       return found;
     } catch (error) {
       if (signal.reason instanceof Revoked) throw signal.reason;
-      if (error === late) directory.noteStatus(provider.id, getStatusAfter(late));
+      if (error === timeout) directory.noteStatus(provider.id, getStatusAfter(timeout));
       const isMissing = error instanceof AssistantError && error.code === "model_not_found";
       throw isMissing ? noListError(provider) : error;
     } finally {
@@ -158,22 +162,10 @@ export class ModelLists implements AsyncDisposable {
 function listTimeoutError({ id }: Provider): AssistantError {
   return new AssistantError(
     "timeout",
-    `the provider ${id} has not told its models within ${LIST_MS_MAX / 1000} s`,
+    `the provider ${id} has not sent its list of models within ${LIST_MS_MAX / 1000} s`,
   );
 }
 
-function noListError(provider: Provider): AssistantError {
+function noListError(provider: Provider): Error {
   return createProviderErrors(provider, undefined).malformedResponse("it has no list of models");
-}
-
-async function waitAtMost(awaited: Promise<unknown>, limitMs: number, clock: Clock): Promise<void> {
-  let cancel: (() => void) | undefined;
-  const late = new Promise<void>((resolve) => {
-    cancel = clock.setTimer(limitMs, resolve);
-  });
-  try {
-    await Promise.race([awaited, late]);
-  } finally {
-    cancel?.();
-  }
 }

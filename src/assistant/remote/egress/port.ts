@@ -2,27 +2,30 @@ import type { DataClass } from "../../data-class.ts";
 import type { Provider, ProviderStatus } from "../port.ts";
 import type { Revoked } from "../revocations.ts";
 
-/** What the egress asks before anything leaves, and tells afterwards. */
+/** The egress's access to providers and their credentials. */
 export interface ProviderDirectory {
-  /** Undefined: there is no such provider. */
+  /** Undefined for an unknown provider. */
   find(id: string): Provider | undefined;
-  /** Every provider that has a credential, or needs none because it is on this machine. */
+  /** Returns every provider that has a credential, or needs none because it is on this machine. */
   usable(): readonly Provider[];
-  /** What goes into the Authorization header, fresh; undefined: there is none. `unauthorized` where a session has ended. */
+  /**
+   * Resolves to a current token for the Authorization header; undefined if there is no credential. Rejects with
+   * `unauthorized` if a session has expired.
+   */
   bearer(provider: Provider, signal: AbortSignal): Promise<string | undefined>;
-  /** After each answer, and each that did not come. */
+  /** Called after each answer, and after each attempt without one. */
   noteStatus(id: string, status: ProviderStatus): void;
   /**
-   * Calls back at once when its credential is cleared or it is removed, with what a request to it ends with then.
-   * The function that it returns ends that.
+   * Calls back at once when the provider or its credential is removed, with the error for requests in progress. Returns
+   * a function that unsubscribes.
    */
   onRevoked(id: string, callback: (error: Revoked) => void): () => void;
 }
 
-/** What a person allows to leave. */
+/** The data classes that the user allows to leave the machine. */
 export interface ConsentRules {
-  /** Of these, those that are not allowed. */
+  /** Returns those of `classes` that are not allowed. */
   missing(classes: readonly DataClass[]): readonly DataClass[];
-  /** Calls back at once when one of these is allowed no more. The function that it returns ends that. */
+  /** Calls back at once when one of these is no longer allowed. Returns a function that unsubscribes. */
   onRevoked(classes: readonly DataClass[], callback: () => void): () => void;
 }

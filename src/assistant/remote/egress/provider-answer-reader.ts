@@ -1,25 +1,20 @@
-import type { AnswerEvent, GenerateRequest } from "../../inference/service-port.ts";
-import { ChoiceReader } from "../../inference/wire/choice-reader.ts";
+import { ChoiceReader } from "../../../base/openai-wire/choice-reader.ts";
 import {
   getArrayMember,
   getCountMember,
   getMember,
   getStringMember,
-} from "../../inference/wire/json-members.ts";
-import { parseJson } from "../../inference/wire/response-errors.ts";
-import {
-  createEndEvent,
-  type EndEvent,
-  parseUsage,
-  type Usage,
-} from "../../inference/wire/usage.ts";
+} from "../../../base/openai-wire/json-members.ts";
+import { parseJson } from "../../../base/openai-wire/response-errors.ts";
+import { parseUsage, type Usage } from "../../../base/openai-wire/usage.ts";
+import type { AnswerEvent, GenerateRequest } from "../../inference/service-port.ts";
+import { createEndEvent, type EndEvent } from "../../inference/wire/end-event.ts";
 import type { ProviderErrors } from "./provider-errors.ts";
 
 /**
- * Turns what a provider streams, or answers as one document, into the events of the port. The convention tells
- * counts once, at the end or nowhere: so each prompt's `started` and each choice's `end` come last, with the
- * counts of all on the first prompt and the last choice. What providers add or leave out is passed over
- * wherever an answer can still be told from it.
+ * Turns a provider's stream or document into AnswerEvents. The convention sends token counts at the end or not at all,
+ * so each prompt's `started` and each choice's `end` come last, with the totals on the first prompt and the last
+ * choice. Additions and omissions of providers are ignored as long as the answer can be read.
  */
 export class ProviderAnswerReader {
   readonly #choices: readonly ChoiceReader[];
@@ -39,37 +34,40 @@ export class ProviderAnswerReader {
     this.#errors = errors;
   }
 
-  /** Every choice has had its end, or the stream has said that it is over; there may still be counts to come. */
+  /** True if every choice has ended, or the stream has signalled its end; token counts may still follow. */
   get hasEnded(): boolean {
     return this.#isDone || this.#reasons.size === this.#choices.length;
   }
 
-  /** The last events have been given. */
+  /** True if the last events have been returned. */
   get isDone(): boolean {
     return this.#isDone;
   }
 
-  /** The data of one event. Throws what it says went wrong, and `bad_response` for what is not understood. */
+  /**
+   * Reads the data of one event. Throws the error that it reports, and `bad_response` for data that breaks the
+   * convention.
+   */
   read(data: string): AnswerEvent[] {
     if (this.#isDone || data === "") return [];
     if (data.trim() === "[DONE]") {
       if (!this.#hasSaidAnything) throw this.#errors.malformedResponse("an end without an answer");
       return this.#done();
     }
-    return this.#chunk(parseJson(data, "an event that is no JSON", this.#errors));
+    return this.#chunk(parseJson(data, "an event that is not JSON", this.#errors));
   }
 
-  /** A whole answer, where a stream was asked for. */
+  /** Reads a whole answer, which some providers send in place of a stream. */
   document(text: string): AnswerEvent[] {
-    const document = parseJson(text, "a document that is no JSON", this.#errors);
-    // Some answer a list of one error.
+    const document = parseJson(text, "a document that is not JSON", this.#errors);
+    // Some providers send errors as a list with one item.
     const events = this.#chunk(Array.isArray(document) ? document[0] : document);
     if (!this.#hasSaidAnything)
       throw this.#errors.malformedResponse("a document without an answer");
     return [...events, ...this.#done()];
   }
 
-  /** The body has ended. Throws `cut_off` where the answer had not. */
+  /** Call when the body has ended. Throws `cut_off` if the answer had not. */
   finish(): AnswerEvent[] {
     if (this.#isDone) return [];
     if (!this.hasEnded) throw this.#errors.cutOff();
@@ -80,7 +78,7 @@ export class ProviderAnswerReader {
     const error = getMember(chunk, "error");
     if (error !== undefined && error !== null) throw this.#errors.fromEnvelope(error);
     const usage = getMember(chunk, "usage") ?? getMember(getMember(chunk, "x_groq"), "usage");
-    // Some tell it with every chunk, as it grows.
+    // Some providers send growing counts with every chunk.
     if (usage !== undefined && usage !== null) this.#usage = parseUsage(usage);
     const choices = getArrayMember(chunk, "choices");
     if (choices) return choices.flatMap((choice, place) => this.#choice(choice, place));
@@ -91,7 +89,7 @@ export class ProviderAnswerReader {
   #choice(value: unknown, place: number): AnswerEvent[] {
     const choice = getCountMember(value, "index") ?? place;
     const reader = this.#choices[choice];
-    // More choices than were asked for are nobody's.
+    // Choices beyond those requested are ignored.
     if (!reader) return [];
     const error = getMember(value, "error");
     if (error !== undefined && error !== null) throw this.#errors.fromEnvelope(error);
@@ -130,12 +128,12 @@ export class ProviderAnswerReader {
 
 const lengthReasons: ReadonlySet<string> = new Set(["length", "max_tokens", "model_length"]);
 
-/** Everything else that there is (end_turn, eos, content_filter, ...) means that nothing more was to come. */
+/** All other reasons (end_turn, eos, content_filter, ...) mean that the model has finished. */
 function parseFinishReason(reason: string): EndEvent["reason"] {
   return lengthReasons.has(reason) ? "length" : "stop";
 }
 
-/** Whether it called tools is seen by its calls: some say `stop` then, or `tool_calls` without any. */
+/** Decides by the calls themselves, because some providers report `stop` with calls, or `tool_calls` without any. */
 function correctFinishReason(reason: EndEvent["reason"], calledTools: boolean): EndEvent["reason"] {
   return reason === "stop" && calledTools ? "tool_calls" : reason;
 }

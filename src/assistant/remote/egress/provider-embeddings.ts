@@ -1,17 +1,20 @@
+import { getMember } from "../../../base/openai-wire/json-members.ts";
+import { parseEmbeddings } from "../../../base/openai-wire/parse-embeddings.ts";
+import { parseJson } from "../../../base/openai-wire/response-errors.ts";
+import { parseUsage } from "../../../base/openai-wire/usage.ts";
 import type { EmbedAnswer, EmbedRequest } from "../../inference/service-port.ts";
-import { getMember } from "../../inference/wire/json-members.ts";
-import { parseEmbeddings } from "../../inference/wire/parse-embeddings.ts";
-import { parseJson } from "../../inference/wire/response-errors.ts";
-import { parseUsage } from "../../inference/wire/usage.ts";
 import type { ProviderErrors } from "./provider-errors.ts";
 
-/** The answer of `/embeddings`, of length 1 each. Throws what it says went wrong, and `bad_response`. */
+/**
+ * Reads the answer of `/embeddings` and normalises the vectors to length 1. Throws the error that it reports, and
+ * `bad_response`.
+ */
 export function parseProviderEmbeddings(
   text: string,
   { texts }: EmbedRequest,
   errors: ProviderErrors,
 ): Pick<EmbedAnswer, "vectors" | "tokens"> {
-  const body = parseJson(text, "a document that is no JSON", errors);
+  const body = parseJson(text, "a document that is not JSON", errors);
   const error = getMember(body, "error");
   if (error !== undefined && error !== null) throw errors.fromEnvelope(error);
   const found = parseEmbeddings(body, texts.length, errors);
@@ -24,11 +27,14 @@ export function parseProviderEmbeddings(
 
 function normalizeVector(vector: Float32Array, errors: ProviderErrors): Float32Array {
   const length = Math.sqrt(vector.reduce((sum, number) => sum + number * number, 0));
-  if (length === 0) throw errors.malformedResponse("an embedding without a direction");
+  if (length === 0) throw errors.malformedResponse("an embedding of length 0");
   return vector.map((number) => number / length);
 }
 
-/** Providers tell the tokens of all texts: each has the part that its length is, and the parts add up. */
+/**
+ * Providers report only the total, so it is distributed in proportion to the lengths of the texts. The parts add up to
+ * the total.
+ */
 function distributeTokens(total: number, texts: readonly string[]): number[] {
   const characters = texts.reduce((sum, text) => sum + text.length, 0);
   let seen = 0;

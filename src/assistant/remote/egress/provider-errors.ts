@@ -1,26 +1,26 @@
+import { getCountMember, getStringMember } from "../../../base/openai-wire/json-members.ts";
+import type { ResponseErrors } from "../../../base/openai-wire/response-errors.ts";
 import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
-import { getCountMember, getStringMember } from "../../inference/wire/json-members.ts";
-import type { ResponseErrors } from "../../inference/wire/response-errors.ts";
 import type { Provider } from "../port.ts";
 import { sanitizeProviderMessage } from "../provider-http/sanitize-provider-message.ts";
 
 export interface ProviderErrors extends ResponseErrors {
-  /** The connection ended, or the stream did, before the answer had. */
+  /** For a connection or a stream that ended before the answer. */
   cutOff(): AssistantError;
 }
 
-/** How to speak of what a provider answers. `bearer` is never told, whatever the provider makes of it. */
+/** Creates the errors for a provider's answers. Messages never contain `bearer`, even if the provider echoes it. */
 export function createProviderErrors(
   { id }: Pick<Provider, "id">,
   bearer: string | undefined,
 ): ProviderErrors {
   return {
-    // Without the cause: what a parser says quotes what it read, in which the key may be.
+    // Without the cause, because a parser's message quotes its input, which may contain the key.
     malformedResponse: (what) =>
       new AssistantError(
         "bad_response",
-        `${id} answered something that is not of the chat-completions convention: ${what}. ` +
-          "See that its base URL is that of its OpenAI-compatible API",
+        `the answer of ${id} does not follow the chat-completions convention: ${what}. ` +
+          "Check that its base URL is that of its OpenAI-compatible API",
       ),
     fromEnvelope: (envelope) =>
       new AssistantError(
@@ -30,12 +30,12 @@ export function createProviderErrors(
     cutOff: () =>
       new AssistantError(
         "cut_off",
-        `${id} ended the connection before the answer was whole; ask again`,
+        `${id} ended the connection before the answer was complete; try again`,
       ),
   };
 }
 
-/** Codes are numbers at some, names at others. */
+/** Codes are numbers at some providers, names at others. */
 function parseErrorCode(envelope: unknown): AssistantErrorCode {
   const number = getCountMember(envelope, "code") ?? getCountMember(envelope, "status");
   const name = `${getStringMember(envelope, "code") ?? ""} ${getStringMember(envelope, "type") ?? ""}`;
@@ -51,6 +51,6 @@ function parseErrorCode(envelope: unknown): AssistantErrorCode {
 
 function describeEnvelope(envelope: unknown, bearer: string | undefined): string {
   return (
-    sanitizeProviderMessage(JSON.stringify({ error: envelope }), bearer) ?? "it does not say why"
+    sanitizeProviderMessage(JSON.stringify({ error: envelope }), bearer) ?? "it gave no reason"
   );
 }

@@ -1,17 +1,12 @@
+import { parseModelList, parseWireModel } from "../../../base/openai-wire/model-list.ts";
+import { parseJson } from "../../../base/openai-wire/response-errors.ts";
 import { formatRemoteModelName } from "../../inference/routing/port.ts";
 import type { ModelInfo } from "../../inference/service-port.ts";
-import {
-  getArrayMember,
-  getCountMember,
-  getMember,
-  getStringMember,
-} from "../../inference/wire/json-members.ts";
-import { parseJson } from "../../inference/wire/response-errors.ts";
 import type { ProviderErrors } from "./provider-errors.ts";
 
-/** What fits into the `model` of a request, with the provider's name in front of it. */
+/** With the provider's name in front, such an id still fits into the `model` of a request. */
 const ID_CHARACTERS_MAX = 200;
-/** The longest list there is has some thousands. */
+/** The longest list of a provider has a few thousand models. */
 const MODELS_MAX = 20_000;
 
 export interface ListedModel {
@@ -21,18 +16,16 @@ export interface ListedModel {
 }
 
 /**
- * The answer of `GET /models`; some answer the list itself. Throws `bad_response` for what is no list. An id with
- * `bearer` in it is none.
+ * Reads the answer of `GET /models`, without duplicates. Throws `bad_response` if it is no list. Ids that cannot be
+ * printed, are too long or contain `bearer` are left out.
  */
 export function parseProviderModels(
   text: string,
   errors: ProviderErrors,
   bearer: string | undefined,
 ): ListedModel[] {
-  const body = parseJson(text, "a document that is no JSON", errors);
-  const list: readonly unknown[] | undefined = Array.isArray(body)
-    ? body
-    : (getArrayMember(body, "data") ?? getArrayMember(body, "models"));
+  const body = parseJson(text, "a document that is not JSON", errors);
+  const list = parseModelList(body);
   if (!list) throw errors.malformedResponse("a list of models without data");
   const found = list.slice(0, MODELS_MAX).map((item) => parseListedModel(item));
   const known = found.filter((model) => model !== undefined);
@@ -41,7 +34,10 @@ export function parseProviderModels(
   return [...byId.values()];
 }
 
-/** As it is told to clients. A provider does not say what a model is for; the ids of those that embed mostly do. */
+/**
+ * Returns a model as clients see it. Providers do not say what a model is for, but the ids of embedding models mostly
+ * do.
+ */
 export function toModelInfo(providerId: string, model: ListedModel): ModelInfo {
   return {
     id: formatRemoteModelName({ provider: providerId, model: model.id }),
@@ -55,17 +51,9 @@ export function toModelInfo(providerId: string, model: ListedModel): ModelInfo {
 }
 
 function parseListedModel(item: unknown): ListedModel | undefined {
-  const id = getStringMember(item, "id") ?? getStringMember(item, "name");
-  // Nothing that would spoil a line of a terminal or of a log.
+  const { id, createdSeconds, contextTokens } = parseWireModel(item);
+  // Control characters and spaces would spoil a line of a terminal or of a log.
   if (id === undefined || id.length > ID_CHARACTERS_MAX || !/^[^\s\p{C}]+$/u.test(id))
     return undefined;
-  return {
-    id,
-    createdSeconds: getCountMember(item, "created"),
-    contextTokens:
-      getCountMember(item, "context_length") ??
-      getCountMember(item, "max_model_len") ??
-      getCountMember(item, "context_window") ??
-      getCountMember(getMember(item, "top_provider"), "context_length"),
-  };
+  return { id, createdSeconds, contextTokens };
 }

@@ -1,7 +1,10 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { ProviderStatus } from "../port.ts";
 
-/** What an answer, or one that did not come, tells of its provider. A refusal of the request alone says that it is well. */
+/**
+ * Derives a provider's status from the result of a request. If only the request itself was refused, the provider is
+ * well.
+ */
 export function getStatusAfter(error: unknown): ProviderStatus {
   if (error === undefined) return "ok";
   if (!(error instanceof AssistantError)) return "failed";

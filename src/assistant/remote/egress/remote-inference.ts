@@ -1,4 +1,4 @@
-import { withAcceptedFirst } from "../../../base/accepted-first.ts";
+import { waitAtMost } from "../../../base/wait-at-most.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { formatRemoteModelName, parseRemoteModelName } from "../../inference/routing/port.ts";
 import { createEmbedEntry, createGenerateEntry } from "../../inference/service/ledger-entries.ts";
@@ -29,20 +29,20 @@ import { readProviderAnswer } from "./read-provider-answer.ts";
 import { buildEmbedBody, buildGenerateBody } from "./request-body.ts";
 import { requireBearer } from "./require-bearer.ts";
 
-/** By then a client hears that its request was taken, so that it does not think the line is dead. */
+/** After this time the client receives `accepted`, so that it does not assume a lost connection. */
 const ACCEPTED_MS_MAX = 5_000;
 
 export interface RemoteInferenceOptions extends Omit<EgressDependencies, "random"> {
   readonly consent: ConsentRules;
-  /** From 0 to 1; Math.random unless a test says otherwise. */
+  /** Returns a number from 0 to 1; Math.random by default. */
   readonly random?: () => number;
-  /** Whether the ledger can be appended to. Without it: it is taken to be well. */
+  /** Returns false while the ledger cannot be written; if absent, true is assumed. */
   readonly ledgerOk?: () => boolean;
 }
 
 /**
- * Models of providers, called `remote:<provider>:<model>`. Of each request: may everything that is in it leave,
- * is it in the ledger, and only then a byte of it does. Consent that is taken back ends what is under way.
+ * The models of providers, named `remote:<provider>:<model>`. Before a byte of a request is sent, everything in it must
+ * be covered by consent and the request must be in the ledger. Revoking consent ends requests in progress.
  */
 export class RemoteInference implements InferenceService, AsyncDisposable {
   readonly #dependencies: EgressDependencies;
@@ -62,13 +62,14 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     request: GenerateRequest,
     signal: AbortSignal,
   ): AsyncGenerator<AnswerEvent, void, void> {
-    const startedAt = this.#dependencies.clock.now();
+    const { clock } = this.#dependencies;
+    const acceptedByMs = clock.now() + ACCEPTED_MS_MAX;
     const { provider, model, name } = this.#parseDestination(request.model);
     using permit = this.#createPermit(provider, request, signal);
     try {
       const wire = buildGenerateBody(request, model);
       const egressRequest = await this.#createRequest(permit, name, wire, generateLimits);
-      // Where the request has no limit, none is sent.
+      // A request without a limit is sent without one.
       const limited = { ...request, maxTokens: request.maxTokens ?? Number.POSITIVE_INFINITY };
       const ledgerSeq = await egressRequest.appendToLedger(createGenerateEntry(limited, name));
       const events = generateGuided(request, (asked) => {
@@ -76,9 +77,16 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
           egressRequest.body = this.#createBody(buildGenerateBody(asked, model), name);
         return this.#answer(asked, egressRequest, permit);
       });
-      const accepted = { type: "accepted", model: name, ledgerSeq } as const;
-      const soonest = Math.max(0, ACCEPTED_MS_MAX - (this.#dependencies.clock.now() - startedAt));
-      yield* withAcceptedFirst(accepted, events, this.#dependencies.clock, soonest, permit);
+      try {
+        const first = events.next();
+        await waitAtMost(first, Math.max(0, acceptedByMs - clock.now()), clock);
+        yield { type: "accepted", model: name, ledgerSeq };
+        for (let next = await first; next.done !== true; next = await events.next())
+          yield next.value;
+      } finally {
+        permit.abort();
+        await events.return();
+      }
     } catch (error) {
       throw permit.resolveError(error);
     }
@@ -92,8 +100,8 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
       const limits = getEmbedLimits(request.texts.length);
       const egressRequest = await this.#createRequest(permit, name, wire, limits);
       const ledgerSeq = await egressRequest.appendToLedger(createEmbedEntry(request, name));
-      const embedded = await egressRequest.readDocument((text, words) =>
-        parseProviderEmbeddings(text, request, words),
+      const embedded = await egressRequest.readDocument((text, errors) =>
+        parseProviderEmbeddings(text, request, errors),
       );
       return { model: name, ledgerSeq, ...embedded };
     } catch (error) {
@@ -101,12 +109,12 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     }
   }
 
-  /** Of every provider that can be asked; one that does not answer soon is left out until it has. */
+  /** Resolves to the models of all usable providers. A provider that does not answer soon is left out until it has. */
   models(): Promise<readonly ModelInfo[]> {
     return this.#lists.all();
   }
 
-  /** Asks nobody: a model that is in no list yet may be there all the same. */
+  /** Sends no request: a model that is in no list may exist all the same. */
   model(name: string): Promise<ModelInfo | undefined> {
     const parsed = parseRemoteModelName(name);
     const provider = parsed && this.#dependencies.providers.find(parsed.provider);
@@ -114,8 +122,8 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
   }
 
   /**
-   * The ids of a provider's own list, asked for now. `not_found` where there is no such provider; else as a
-   * request to it.
+   * Requests the ids of a provider's models now. Rejects with `not_found` for an unknown provider, and with the errors
+   * of a request to it.
    */
   listModels(providerId: string, signal: AbortSignal): Promise<readonly string[]> {
     return this.#lists.fetchIds(providerId, signal);
@@ -125,24 +133,24 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     return { engine: "remote", ledgerOk: this.#ledgerOk() };
   }
 
-  /** Looks at lists of models that are under way end. */
+  /** Waits for requests for lists of models to end. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#lists[Symbol.asyncDispose]();
   }
 
   /** Throws `model_not_found`. */
-  #parseDestination(wanted: string | undefined): Destination {
-    const parsed = parseRemoteModelName(wanted ?? "");
+  #parseDestination(name: string | undefined): Destination {
+    const parsed = parseRemoteModelName(name ?? "");
     if (!parsed)
       throw modelNotFoundError(
-        `${wanted ?? "the default model"} is no model of a provider: those are called ` +
+        `${name ?? "the default model"} is not a model of a provider: those are named ` +
           "remote:<provider>:<model>",
       );
     const provider = this.#dependencies.providers.find(parsed.provider);
     if (!provider)
       throw modelNotFoundError(
-        `there is no provider ${parsed.provider}: see \`berth remote\` for those that there are, ` +
-          "or add it with `berth remote add`",
+        `there is no provider ${parsed.provider}: \`berth remote\` lists all providers;  ` +
+          "add one with `berth remote add`",
       );
     return { provider, model: parsed.model, name: formatRemoteModelName(parsed) };
   }
@@ -185,20 +193,15 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     const answer = await egressRequest.open(own.signal);
     let failure: unknown;
     try {
-      const { errors: errors } = egressRequest;
+      const { errors } = egressRequest;
       const reader = new ProviderAnswerReader(asked, errors);
       const { clock } = this.#dependencies;
-      yield* readProviderAnswer(answer, {
-        reader,
-        errors: errors,
-        clock,
-        abort: () => own.abort(),
-      });
+      yield* readProviderAnswer(answer, { reader, errors, clock, abort: () => own.abort() });
     } catch (error) {
       failure = error;
       throw error;
     } finally {
-      // Whoever leaves before the end has had an answer.
+      // A caller that stopped reading early has received an answer.
       egressRequest.reportOutcome(permit.signal.aborted ? undefined : failure);
     }
   }
@@ -208,9 +211,9 @@ type WithEgress = Pick<GenerateRequest, "egress">;
 
 interface Destination {
   readonly provider: Provider;
-  /** As the provider calls it. */
+  /** The provider's name of the model. */
   readonly model: string;
-  /** As a request calls it. */
+  /** The name in requests. */
   readonly name: string;
 }
 

@@ -14,17 +14,17 @@ import {
   type WireRequest,
 } from "../../inference/wire/request-fields.ts";
 
-/** OpenAI and others refuse a schema without a name. */
+/** OpenAI and some other providers refuse a schema without a name. */
 const SCHEMA_NAME = "answer";
 
 /**
- * A request as providers of the convention take it; what JSON.stringify leaves out is what it does not say. Only
- * what was asked for is said, since many refuse what they do not know: no `n` of 1, no tool choice of `auto`.
- * A limit is sent where the request has one, and none where it has not, unlike to a local model: the 1,024 tokens
- * of the contract would cut a model that thinks before it has answered.
+ * Builds a request in the form that providers accept; undefined members are omitted from the JSON. Members are set only
+ * if the client asked for them, because many providers refuse unknown ones: no `n` of 1, no tool choice of `auto`.
+ * Without a limit none is sent, unlike for local models, because the documented default of 1,024 tokens would cut off
+ * models that reason before they answer.
  *
- * Throws AssistantError `unsupported_parameter` for a prompt of tokens, whose numbers only a local model shares,
- * and `invalid_request`.
+ * Throws AssistantError `unsupported_parameter` for a prompt of token ids, which have a meaning for one local model
+ * only, and `invalid_request`.
  */
 export function buildGenerateBody(request: GenerateRequest, model: string): WireRequest {
   const chat = getChatPrompt(request);
@@ -34,7 +34,7 @@ export function buildGenerateBody(request: GenerateRequest, model: string): Wire
     stream: true,
     stream_options: { include_usage: true },
     ...samplingFields(request),
-    // The same by the name that most providers have for it.
+    // The name of repeat_penalty at most providers.
     repetition_penalty: request.sampling.repeatPenalty,
     max_tokens: request.maxTokens === Number.POSITIVE_INFINITY ? undefined : request.maxTokens,
     stop: stopField(request),
@@ -70,7 +70,7 @@ function chatFields(request: GenerateRequest, chat: ChatPrompt) {
   };
 }
 
-/** A message that is nothing but calls has no content: some refuse an empty one. */
+/** A message of tool calls only has null as its content, because some providers refuse an empty text. */
 function formatMessage(message: ChatMessage) {
   const isCalls = message.content === "" && (message.toolCalls?.length ?? 0) > 0;
   return { ...messageFields(message), ...(isCalls ? { content: null } : {}) };
@@ -84,12 +84,12 @@ function getPromptText(prompt: Prompt): string {
   if (prompt.kind === "text") return prompt.text;
   throw new AssistantError(
     "unsupported_parameter",
-    "a prompt of tokens can be answered by a local model only: send a provider the text",
+    "only a local model can read a prompt of token ids: send text to a provider",
     { param: "prompts" },
   );
 }
 
-/** What the request says itself, or says by leaving it out, is not said otherwise by what goes along. */
+/** Members that pass-through parameters must not set, in addition to those that the request has. */
 const reservedNames: ReadonlySet<string> = new Set([
   "max_completion_tokens",
   "keep_alive",

@@ -3,7 +3,10 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { Provider } from "../port.ts";
 import type { ProviderDirectory } from "./port.ts";
 
-/** What goes with a request; undefined for a provider near by that has no key. `unauthorized` for one on the web. */
+/**
+ * Resolves to the token for a request; undefined for a provider without a key on this machine or in a private network.
+ * Rejects with `unauthorized` if a provider on the web has none.
+ */
 export async function requireBearer(
   provider: Provider,
   providers: ProviderDirectory,

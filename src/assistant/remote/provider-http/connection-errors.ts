@@ -1,10 +1,10 @@
 import { errors } from "undici";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** What somebody connects to, for messages. */
+/** The destination, for messages. */
 export interface ProviderEndpoint {
   readonly providerId: string;
-  /** `https://example.com`, with the port where it is not the usual one. */
+  /** `https://example.com`, with the port unless it is the scheme's default. */
   readonly origin: string;
 }
 
@@ -15,10 +15,13 @@ function unreachableError(named: ProviderEndpoint, why: string): AssistantError 
   );
 }
 
-/** A kept connection that was closed, and of which no byte of an answer came: to be tried on a new one. */
+/** A reused connection was closed before any byte of an answer; the request may be sent again on a new connection. */
 export class LostConnectionError extends Error {}
 
-/** Of connecting, the certificate included. The error itself is not passed on: it may hold what the other side sent. */
+/**
+ * Turns an error of connecting or of the TLS handshake into an AssistantError. The original error is not its cause,
+ * because it may contain data of the server.
+ */
 export function connectError(named: ProviderEndpoint, error: unknown): AssistantError {
   if (error instanceof AssistantError)
     return error.code === "unreachable" ? unreachableError(named, error.message) : error;
@@ -26,7 +29,10 @@ export function connectError(named: ProviderEndpoint, error: unknown): Assistant
   return unreachableError(named, reasons[code] ?? describeErrorCode(code));
 }
 
-/** Of a connection that was there, before the head of the answer. `bytes` of an answer came. */
+/**
+ * For a connection that failed after it was established, before the head of the answer. `bytes` of an answer had
+ * arrived.
+ */
 export function noResponseError(
   named: ProviderEndpoint,
   error: unknown,
@@ -37,7 +43,7 @@ export function noResponseError(
     : badResponseError(named, describeParserError(error));
 }
 
-/** In the body of an answer. */
+/** For a failure in the body of an answer. */
 export function cutOffError(named: ProviderEndpoint, error: unknown): AssistantError {
   if (isUnparsable(error)) return badResponseError(named, describeParserError(error));
   return new AssistantError(
@@ -49,11 +55,11 @@ export function cutOffError(named: ProviderEndpoint, error: unknown): AssistantE
 export function badResponseError(named: ProviderEndpoint, what: string): AssistantError {
   return new AssistantError(
     "bad_response",
-    `the provider ${named.providerId} does not answer as providers do (${what}); see that its base_url is right`,
+    `the provider ${named.providerId} does not answer like a provider (${what}); check its base_url`,
   );
 }
 
-/** `data` is what the parser could not read; of an end in the middle of a chunk nothing is left. */
+/** `data` is the text that the parser could not read; it is empty if the answer ended within a chunk. */
 function isUnparsable(error: unknown): boolean {
   return error instanceof errors.HTTPParserError && "data" in error && error.data !== "";
 }
@@ -68,31 +74,31 @@ function getErrorCode(error: unknown): string {
     : "";
 }
 
-const notTrusted = "nobody whom this machine trusts vouches for its certificate";
-const noRoute = "there is no way to its address from here";
+const notTrusted = "its certificate is not signed by an authority that this machine trusts";
+const noRoute = "there is no route to its address";
 
 const reasons: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "nobody listens there",
-  ECONNRESET: "it ended the connection at once",
-  EPIPE: "it ended the connection at once",
-  ETIMEDOUT: "nobody answers there",
+  ECONNREFUSED: "the connection was refused",
+  ECONNRESET: "it closed the connection at once",
+  EPIPE: "it closed the connection at once",
+  ETIMEDOUT: "it does not answer",
   EHOSTUNREACH: noRoute,
   ENETUNREACH: noRoute,
   EADDRNOTAVAIL: noRoute,
   EMFILE: "this program has too many files open",
   CERT_HAS_EXPIRED: "its certificate has expired",
-  CERT_NOT_YET_VALID: "its certificate is not valid yet; see that this machine's clock is right",
+  CERT_NOT_YET_VALID: "its certificate is not valid yet; check this machine's clock",
   CERT_REVOKED: "its certificate was revoked",
   DEPTH_ZERO_SELF_SIGNED_CERT: notTrusted,
   SELF_SIGNED_CERT_IN_CHAIN: notTrusted,
   UNABLE_TO_GET_ISSUER_CERT: notTrusted,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: notTrusted,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: notTrusted,
-  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
+  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another host name",
 };
 
 function describeErrorCode(code: string): string {
   if (code === "EPROTO" || code.startsWith("ERR_SSL") || code.startsWith("ERR_TLS"))
-    return `it does not speak TLS as it should (${code})`;
+    return `the TLS handshake failed (${code})`;
   return code === "" ? "the connection failed" : `the connection failed (${code})`;
 }

@@ -4,18 +4,18 @@ import { ProviderRefusal } from "./provider-refusal.ts";
 import { redactKey } from "./redact-key.ts";
 import { sanitizeProviderMessage } from "./sanitize-provider-message.ts";
 
-/** An answer that is none of 2xx. */
+/** An answer whose status is not 2xx. */
 export interface RefusedResponse {
   readonly providerId: string;
   readonly bearer: string | undefined;
   readonly status: number;
   readonly retryAfter: string | undefined;
   readonly location: string | undefined;
-  /** As far as it came. */
+  /** The body as far as it arrived. */
   readonly body: string;
 }
 
-/** Nobody waits longer than a day, and what asks for more is no number of seconds. */
+/** A longer Retry-After is not plausible. */
 const RETRY_AFTER_SECONDS_MAX = 86_400;
 
 export function createRefusal(refused: RefusedResponse, nowMs: number): ProviderRefusal {
@@ -51,31 +51,31 @@ function interpretStatus(refused: RefusedResponse): Meaning {
     return { code: "invalid_request", means: "does not accept the request" };
   if (status >= 500 && status < 600)
     return { code: "provider_failed", means: "has failed; try again later" };
-  return { code: "bad_response", means: "answers what is no HTTP status" };
+  return { code: "bad_response", means: "answers with an invalid HTTP status" };
 }
 
-const keyRejected = "does not accept the key that it was sent; set another, or sign in again";
+const keyRejected = "does not accept the key; set another one, or sign in again";
 
 const meanings: Readonly<Record<number, Meaning>> = {
   401: { code: "unauthorized", means: keyRejected },
-  // Not `unauthorized`: another key of the same account would not help.
-  402: { code: "rate_limited", means: "wants to be paid before it goes on" },
-  403: { code: "unauthorized", means: "does not allow this to the key that it was sent" },
+  // Not `unauthorized`, because another key of the same account would not help.
+  402: { code: "rate_limited", means: "requires payment before it answers" },
+  403: { code: "unauthorized", means: "does not allow this with the key that was sent" },
   404: { code: "model_not_found", means: "has no such model, or nothing at its base_url" },
-  408: { code: "timeout", means: "took too long by its own measure" },
-  429: { code: "rate_limited", means: "takes no more requests for now" },
+  408: { code: "timeout", means: "reports a timeout" },
+  429: { code: "rate_limited", means: "accepts no more requests for now" },
   503: { code: "provider_failed", means: "is not available now; try again later" },
-  529: { code: "provider_failed", means: "has too much to do; try again later" },
+  529: { code: "provider_failed", means: "is overloaded; try again later" },
 };
 
-/** Only the origin: the rest of an address may hold anything. */
+/** Returns only the origin of the target, because the rest of an address may contain anything. */
 function describeRedirect({ location, bearer }: RefusedResponse): string {
   const to = (location !== undefined && URL.parse(location)?.origin) || "null";
-  // Names of hosts are in small letters, so the key in one is too.
+  // A host name is in lower case, so the key could be in it in lower case.
   const clean = redactKey(redactKey(to, bearer), bearer?.toLowerCase());
   const where = to === "null" ? "elsewhere" : `to ${clean.slice(0, 200)}`;
   return (
-    `redirects ${where}, where Berth does not follow with a key. Where that is right, remove the provider ` +
-    "and add it again with the base_url that it has now"
+    `redirects ${where}; Berth does not follow, because it would send the key there. If the new address is right, remove the provider ` +
+    "and add it again with its new base_url"
   );
 }

@@ -5,13 +5,13 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { ProviderAddresses } from "../address/provider-addresses.ts";
 import type { AddressClass } from "../port.ts";
 
-/** Where a provider is. */
+/** The destination of a connection. */
 export interface DialTarget {
   readonly isEncrypted: boolean;
   /** A name, or an address without brackets. */
   readonly host: string;
   readonly port: number;
-  /** Of the addresses, when the provider was added. */
+  /** The class of the addresses when the provider was added. */
   readonly pinned: AddressClass;
 }
 
@@ -21,15 +21,15 @@ export interface DialDependencies {
   readonly trust: SecureContext;
 }
 
-/** For the name, all its addresses in turn, and TLS. */
+/** Limit for resolving the name, trying all addresses, and TLS. */
 const CONNECT_MS_MAX = 10_000;
-/** Node's 250 ms give up on addresses that are only far away. */
+/** Node's default of 250 ms is too short for distant servers. */
 const NEXT_ADDRESS_MS = 1_000;
 
 /**
- * A connection to `target`, ready for its first request: made to one of the addresses that were looked at just
- * now, never to what another look-up would give. Rejects with AssistantError `unreachable`, what connecting
- * and TLS fail with, and the signal's reason.
+ * Connects to `target`, ready for the first request. Uses one of the addresses that were just checked, never the result
+ * of another lookup. Rejects with AssistantError `unreachable`, errors of the connection and of TLS, and the signal's
+ * reason.
  */
 export async function dial(
   target: DialTarget,
@@ -61,7 +61,7 @@ function connectSocket(
   const options = {
     host,
     port,
-    // Not asked where the host is an address itself.
+    // Not called if the host is an address.
     lookup: createLookup(checked),
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_MS,
@@ -72,9 +72,9 @@ function connectSocket(
     ? connectTls({
         ...options,
         secureContext: trust,
-        // The name only; addresses are looked for in the certificate, but not sent.
+        // Only a name is sent (SNI); for an address, the certificate is checked without it.
         servername: isIP(host) === 0 ? host : "",
-        // Said here since NODE_TLS_REJECT_UNAUTHORIZED would change the default.
+        // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change the default.
         rejectUnauthorized: true,
         ALPNProtocols: ["http/1.1"],
       })
@@ -87,13 +87,17 @@ function connectSocket(
     };
     const onError = (error: Error) => {
       over();
-      // Whatever else it says, nobody asks any more.
+      // Later errors of this socket are irrelevant.
       socket.on("error", () => {}).destroy();
       reject(error);
     };
     const onClose = () => {
       over();
-      reject(signal.aborted ? signal.reason : new AssistantError("unreachable", "it hung up"));
+      reject(
+        signal.aborted
+          ? signal.reason
+          : new AssistantError("unreachable", "it closed the connection"),
+      );
     };
     socket.once(isEncrypted ? "secureConnect" : "connect", () => {
       over();
@@ -115,8 +119,5 @@ function createLookup(checked: readonly string[]): LookupFunction {
 }
 
 function dialTimeoutError(): AssistantError {
-  return new AssistantError(
-    "unreachable",
-    `nobody answers there within ${CONNECT_MS_MAX / 1000} s`,
-  );
+  return new AssistantError("unreachable", `it does not answer within ${CONNECT_MS_MAX / 1000} s`);
 }

@@ -1,13 +1,13 @@
 import type { ProviderConnection } from "./provider-connection.ts";
 
-/** Of one provider; a person and their programs seldom ask more at a time. */
+/** Per provider; a user and their programs rarely send more requests at the same time. */
 const IDLE_PER_PROVIDER_MAX = 8;
 
-/** Connections without a request, for the next one to the same place. */
+/** Connections without a request, for reuse by the next request to the same destination. */
 export class IdleConnections {
   readonly #idle = new Map<string, ProviderConnection[]>();
 
-  /** The one that was used last, whose other side has had the least time to close it. */
+  /** Returns the most recently used one, which the server is least likely to have closed. */
   take(poolKey: string): ProviderConnection | undefined {
     const connections = this.#idle.get(poolKey);
     const taken = connections?.pop();
@@ -22,7 +22,7 @@ export class IdleConnections {
     if (connections.length > IDLE_PER_PROVIDER_MAX) void connections.shift()?.destroy();
   }
 
-  /** It has ended by itself. */
+  /** Forgets a connection that has closed. */
   drop(poolKey: string, connection: ProviderConnection): void {
     const connections = this.#idle.get(poolKey);
     const at = connections?.indexOf(connection) ?? -1;
@@ -32,7 +32,7 @@ export class IdleConnections {
     void connection.destroy();
   }
 
-  /** Ends those of every place that fits. */
+  /** Closes those of every destination that matches. */
   async end(fits: (place: string) => boolean): Promise<void> {
     const places = [...this.#idle].filter(([place]) => fits(place));
     for (const [place] of places) this.#idle.delete(place);

@@ -1,16 +1,16 @@
 import type { Provider } from "../port.ts";
 
 /**
- * Requests to providers, one attempt each. A connection is made only to an address of the provider's own
- * class, which was looked at before (`unreachable` otherwise); no redirect is followed; connections are kept.
+ * Sends requests to providers, one attempt each. A connection is made only to an address of the provider's pinned
+ * class, which is checked each time (`unreachable` otherwise). Redirects are not followed. Connections are reused.
  */
 export interface ProviderHttp {
   /**
-   * Resolves to an answer of 2xx whose body is still to be read. Any other is the ProviderRefusal that it means:
-   * 401 and 403 `unauthorized`, 404 `model_not_found`, 408 and silence `timeout`, 429 `rate_limited` with
-   * its Retry-After, 5xx `provider_failed`, 400, 413 and 422 `invalid_request`, a redirect or what is no answer
-   * `bad_response`. Nobody there is `unreachable`. Rejects with the signal's reason. No message holds a
-   * key, and of what the provider says at most 300 characters, in one line.
+   * Resolves to an answer with status 2xx whose body is not read yet. Rejects with a ProviderRefusal for other answers:
+   * 401 and 403 `unauthorized`, 404 `model_not_found`, 408 and silence `timeout`, 429 `rate_limited` with its
+   * Retry-After, 5xx `provider_failed`, 400, 413 and 422 `invalid_request`, a redirect or an invalid answer
+   * `bad_response`. A failed connection is `unreachable`. Rejects with the signal's reason. Messages never contain a
+   * key, and quote at most 300 characters of the provider's message, on one line.
    */
   open(call: ProviderCall, signal: AbortSignal): Promise<ProviderAnswer>;
 }
@@ -18,21 +18,21 @@ export interface ProviderHttp {
 export interface ProviderCall {
   readonly provider: Pick<Provider, "id" | "baseUrl" | "addressClass">;
   readonly method: "GET" | "POST";
-  /** Behind the base URL: `/chat/completions`. */
+  /** Appended to the base URL: `/chat/completions`. */
   readonly path: string;
   /** Sent as JSON. */
   readonly body: unknown;
-  /** The credential; undefined: none is sent. */
+  /** The credential; undefined for none. */
   readonly bearer: string | undefined;
   readonly limits: ProviderLimits;
 }
 
 export interface ProviderLimits {
-  /** Until the head of the answer is there. */
+  /** Time until the head of the answer arrives. */
   readonly headMs: number;
-  /** Between two pieces of the body. */
+  /** Time between two pieces of the body. */
   readonly silentMs: number;
-  /** Of the body. */
+  /** Size of the body. */
   readonly bytesMax: number;
 }
 
@@ -41,8 +41,8 @@ export interface ProviderAnswer {
   /** Lower-case, without parameters: `text/event-stream`. */
   readonly contentType: string;
   /**
-   * The body, once. Ends with the AssistantError `cut_off` where the connection does, `timeout` after silence,
-   * `bad_response` past the bytes, and the signal's reason. Leaving it frees the connection.
+   * The body; may be read once. Rejects with the AssistantError `cut_off` if the connection ends, `timeout` after
+   * silence, `bad_response` above the size limit, and the signal's reason. Ending the loop early frees the connection.
    */
   body(): AsyncIterable<Uint8Array>;
 }

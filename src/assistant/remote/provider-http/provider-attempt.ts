@@ -13,10 +13,10 @@ import type { ProviderLimits } from "./port.ts";
 import type { ProviderConnection } from "./provider-connection.ts";
 import { ProviderExchange, type ResponseHead } from "./provider-exchange.ts";
 
-/** Of an answer that tells what went wrong. */
+/** Limit for reading the body of an error. */
 const REFUSAL_BYTES_MAX = 65_536;
 const REFUSAL_MS_MAX = 5_000;
-/** A connection that is lost later than this may well have been read from: the request is not sent twice. */
+/** If a connection is lost later than this, the server may have read the request, so it is not sent again. */
 const LOST_MS_MAX = 1_000;
 
 export interface ProviderAttemptOptions {
@@ -24,11 +24,11 @@ export interface ProviderAttemptOptions {
   readonly request: Dispatcher.DispatchOptions;
   readonly limits: ProviderLimits;
   readonly clock: Clock;
-  /** Called once: whole, the connection is free for the next request; else it is of no more use. */
+  /** Called once. If the answer was complete, the connection can be reused; otherwise it cannot. */
   readonly onEnd: (isWhole: boolean) => void;
 }
 
-/** One request on one connection. Ends it when its caller's signal aborts, and when nothing comes for too long. */
+/** One request on one connection. It ends when the caller's signal aborts, and when nothing arrives for too long. */
 export class ProviderAttempt {
   readonly #named: ProviderEndpoint;
   readonly #limits: ProviderLimits;
@@ -76,27 +76,27 @@ export class ProviderAttempt {
     this.#start();
   }
 
-  /** Rejects with AssistantError, LostConnection, and the signal's reason. */
+  /** Rejects with AssistantError, LostConnectionError, and the signal's reason. */
   head(): Promise<ResponseHead> {
     return this.#exchange.head(this.#limits.headMs, () => this.#silenceError(this.#limits.headMs));
   }
 
   body(): AsyncIterable<Uint8Array> {
-    // No generator: one that is left before its first step would run nothing, and so free nothing.
+    // Not a generator: one that is ended before its first step would not run, and so would not free the connection.
     const iterator: AsyncIterator<Uint8Array> = {
       next: async () => {
         const value = await this.#next();
         return value === undefined ? { done: true, value } : { done: false, value };
       },
       return: async () => {
-        this.end(new Error("nobody reads this answer any more"));
+        this.end(new Error("the caller stopped reading this answer"));
         return { done: true, value: undefined };
       },
     };
     return { [Symbol.asyncIterator]: () => iterator };
   }
 
-  /** The body of a refusal as far as it comes, soon and in reason. Rejects with the signal's reason. */
+  /** Resolves to the body of a refusal, as far as it arrives within the limits. Rejects with the signal's reason. */
   async readRefusal(): Promise<string> {
     const stop = this.#clock.setTimer(REFUSAL_MS_MAX, () =>
       this.end(this.#silenceError(REFUSAL_MS_MAX)),
@@ -112,14 +112,17 @@ export class ProviderAttempt {
     } catch (error) {
       this.#signal.throwIfAborted();
       if (error instanceof AssistantError && error.code === "shutting_down") throw error;
-      // The status says enough.
+      // The status is enough for an error.
     } finally {
       stop();
     }
     return new TextDecoder().decode(Buffer.concat(pieces).subarray(0, REFUSAL_BYTES_MAX));
   }
 
-  /** With this for whoever waits; frees the connection at once. After the end of the answer, nothing more of it is given out. */
+  /**
+   * Rejects a pending read with this error and frees the connection at once. After the end of the answer, no more of it
+   * is returned.
+   */
   end(reason: unknown): void {
     this.#exchange.fail(reason);
   }
@@ -133,7 +136,7 @@ export class ProviderAttempt {
   #silenceError(limitMs: number): AssistantError {
     return new AssistantError(
       "timeout",
-      `the provider ${this.#named.providerId} has said nothing for ${limitMs / 1000} s`,
+      `the provider ${this.#named.providerId} has sent nothing for ${limitMs / 1000} s`,
     );
   }
 }

@@ -3,26 +3,26 @@ import { type buildConnector, Client, type Dispatcher } from "undici";
 import { type DialDependencies, type DialTarget, dial } from "./dial.ts";
 
 /**
- * A kept connection is worth a handshake; most proxies keep theirs for a minute or more. One that they have
- * closed all the same costs one more attempt, see ProviderConnections.
+ * An idle connection saves a handshake; most proxies keep theirs for a minute or more. If the server has closed it
+ * meanwhile, ProviderHttpClient makes one more attempt.
  */
 const KEPT_MS = 50_000;
-/** Cookies, and what content delivery networks tell of themselves, take up 4 KiB. */
+/** Cookies and the headers of content delivery networks take up about 4 KiB. */
 const HEAD_BYTES_MAX = 32_768;
 
 /**
- * One connection with one request at a time, so that whose socket it is, and how it failed, is never in doubt;
- * undici's own pool keeps that to itself. Dialled by the first request.
+ * One connection with one request at a time, so that it is always clear to which request a socket and its failure
+ * belong; undici's pool does not expose that. The first request connects it.
  */
 export class ProviderConnection {
   readonly #client: Client;
   readonly #ended = new AbortController();
   #socket: Socket | undefined;
-  /** An answer has come to its end on this socket. */
+  /** True once an answer has ended on this socket. */
   #isProven = false;
   #bytesBefore = 0;
 
-  /** `onDisconnect` is called when its socket has closed, for whatever reason. */
+  /** `onDisconnect` is called when the socket has closed, for any reason. */
   constructor(
     target: DialTarget,
     dialling: DialDependencies,
@@ -32,7 +32,7 @@ export class ProviderConnection {
       pipelining: 1,
       keepAliveTimeout: KEPT_MS,
       keepAliveMaxTimeout: KEPT_MS,
-      // The exchange has its own, to the millisecond.
+      // The exchange has more precise timers of its own.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: HEAD_BYTES_MAX,
@@ -49,22 +49,22 @@ export class ProviderConnection {
     this.#client.dispatch(options, handler);
   }
 
-  /** The request has its whole answer. */
+  /** Call when the request has received its whole answer. */
   markProven(): void {
     this.#isProven = true;
   }
 
-  /** A connection was there: what fails now is no longer connecting. */
+  /** True if the connection was established, so that later failures are not connection errors. */
   get isConnected(): boolean {
     return this.#socket !== undefined;
   }
 
-  /** Of the answer to the last request, its head included. */
+  /** Bytes of the answer to the last request, including its head. */
   get answerBytes(): number {
     return (this.#socket?.bytesRead ?? 0) - this.#bytesBefore;
   }
 
-  /** It had served another request before the last one, and then gave no byte of an answer. */
+  /** True if the connection served an earlier request and then received no byte of an answer. */
   get isLost(): boolean {
     return this.#isProven && this.answerBytes === 0;
   }
@@ -84,7 +84,7 @@ export class ProviderConnection {
     }
   }
 
-  /** At once, with whatever is under way on it. Resolves when its socket is closed. */
+  /** Closes it at once, even during a request. Resolves when the socket is closed. */
   async destroy(): Promise<void> {
     this.#ended.abort(new Error("the connection is not needed any more"));
     await this.#client.destroy();

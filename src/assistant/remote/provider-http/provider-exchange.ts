@@ -9,21 +9,21 @@ export interface ResponseHead {
 
 export interface ProviderExchangeOptions {
   readonly clock: Clock;
-  /** Of the body; past it the exchange fails with what `tooLong` makes. */
+  /** Limit of the body; beyond it the exchange fails with the error of `tooLong`. */
   readonly bytesMax: number;
   readonly tooLong: () => unknown;
-  /** What the end of the connection means, before or after the head of the answer. */
+  /** Creates the error for the end of the connection, before or after the head of the answer. */
   readonly failureOf: (error: Error, hasHead: boolean) => unknown;
   /** Called once. */
   readonly onEnd: (isWhole: boolean) => void;
 }
 
-/** Bytes that are read before somebody asks for them. */
+/** Bytes that are read ahead of the caller. */
 const READ_AHEAD_BYTES = 65_536;
 
 /**
- * A request and its answer as they happen on a connection. Who does not pull the body stops the reading. Ends
- * in one of three ways: the answer is whole, `fail` was called, or the connection failed.
+ * A request and its answer on a connection. It reads only as fast as the caller pulls the body. It ends in one of three
+ * ways: the answer is complete, `fail` was called, or the connection failed.
  */
 export class ProviderExchange implements Dispatcher.DispatchHandler {
   readonly #options: ProviderExchangeOptions;
@@ -34,14 +34,14 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
   #bytesWaiting = 0;
   #state: "open" | "whole" | "failed" = "open";
   #failure: unknown;
-  /** Whoever waits for the head or the next piece. */
+  /** The caller that waits for the head or the next piece. */
   #wake: (() => void) | undefined;
 
   constructor(options: ProviderExchangeOptions) {
     this.#options = options;
   }
 
-  /** Rejects with what `tooLate` makes where it does not come in time, and with what the exchange failed of. */
+  /** Rejects with the error of `tooLate` after the time limit, and with the error of the exchange. */
   async head(limitMs: number, tooLate: () => unknown): Promise<ResponseHead> {
     const stop = this.#options.clock.setTimer(limitMs, () => this.fail(tooLate()));
     try {
@@ -55,7 +55,7 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** The next piece; undefined at the end. Rejects as `head`, the limit being on this wait alone. */
+  /** Resolves to the next piece, or undefined at the end. Rejects like `head`; the limit applies to this call only. */
   async next(limitMs: number, tooLate: () => unknown): Promise<Buffer | undefined> {
     if (this.#pieces.length === 0 && this.#state === "open") {
       const stop = this.#options.clock.setTimer(limitMs, () => this.fail(tooLate()));
@@ -75,7 +75,7 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
     return piece;
   }
 
-  /** Ends it for this reason, and drops what has come and was not asked for. */
+  /** Ends the exchange with this error and drops unread data. */
   fail(reason: unknown): void {
     this.#pieces.length = 0;
     if (this.#state === "whole") this.#failure = reason;
@@ -88,7 +88,7 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_: unknown, status: number, headers: IncomingHttpHeaders): void {
-    // 102 and 103 come before the answer.
+    // 102 and 103 are sent before the answer.
     if (status < 200) return;
     this.#head = { status, headers };
     this.#notify();
@@ -111,7 +111,7 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
     this.#end("whole", undefined);
   }
 
-  /** What came before the connection failed is still given out. */
+  /** Data that arrived before the connection failed is still returned. */
   onResponseError(_: unknown, error: Error): void {
     if (this.#state !== "open") return;
     this.#end("failed", this.#options.failureOf(error, this.#head !== undefined));

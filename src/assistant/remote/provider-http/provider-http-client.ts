@@ -15,20 +15,20 @@ import { ProviderConnection } from "./provider-connection.ts";
 import type { ResponseHead } from "./provider-exchange.ts";
 import { redactKey } from "./redact-key.ts";
 
-/** Far above what a person and their programs start at once; past it something has run wild. */
+/** Far above what a user and their programs start at once; more means that a program is out of control. */
 const CALLS_MAX = 1_000;
 
 export interface ProviderHttpClientOptions {
   readonly addresses: ProviderAddresses;
   readonly clock: Clock;
-  /** PEM of authorities that are trusted beside the usual ones; for tests. */
+  /** PEM of additional certificate authorities, for tests. */
   readonly extraAuthorities?: readonly string[];
 }
 
 /**
- * Connections to providers, straight: the environment's proxies (`HTTPS_PROXY`) are not used, since behind one
- * nobody can tell which address is asked. A kept connection that turns out to be closed, before any byte of an
- * answer, is replaced by a new one, once; nothing else is tried again here.
+ * Connects directly to providers, without the proxies of the environment (`HTTPS_PROXY`), because behind a proxy the
+ * contacted address is unknown. If a reused connection turns out to be closed before any byte of an answer, it is
+ * replaced once; nothing else is retried here.
  */
 export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
   readonly #dialling: DialDependencies;
@@ -66,12 +66,12 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
     );
   }
 
-  /** Ends the kept connections to a provider that was removed; others end by themselves after a while. */
+  /** Closes the idle connections to a provider that was removed; others close after a while. */
   async closeIdle(providerId: string): Promise<void> {
     await this.#idle.end((place) => place.startsWith(`${providerId} `));
   }
 
-  /** Calls under way end with `shutting_down`. */
+  /** Rejects calls in progress with `shutting_down`. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosing = true;
     const connections = [...this.#underWay.values()];
@@ -98,7 +98,7 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
       if (!(error instanceof LostConnectionError)) throw error;
     }
     this.#throwIfUnavailable(signal);
-    // A new one: whoever closed that connection has closed the other kept ones too.
+    // A new connection, because the server has probably closed the other idle ones as well.
     return await send(this.#createConnection(call, url, place));
   }
 
@@ -108,7 +108,7 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
     if (this.#underWay.size >= CALLS_MAX)
       throw new AssistantError(
         "queue_full",
-        `${CALLS_MAX} requests to providers are under way; try again when some of them have ended`,
+        `${CALLS_MAX} requests to providers are in progress; try again when some of them have ended`,
       );
   }
 
@@ -149,7 +149,7 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
     if (bearer !== undefined && !/^[\x21-\x7e]+$/.test(bearer))
       throw new AssistantError(
         "unauthorized",
-        `the key of the provider ${call.provider.id} has characters that no key has; set it again`,
+        `the key of the provider ${call.provider.id} contains characters that no key has; set it again`,
       );
     const body = call.body === undefined ? null : Buffer.from(JSON.stringify(call.body));
     return {
@@ -158,7 +158,7 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
       body,
       headers: {
         accept: "application/json, text/event-stream",
-        // What would be unpacked has no limit that is known before.
+        // The size of a compressed answer after decompression is not known in advance.
         "accept-encoding": "identity",
         "user-agent": this.#userAgent,
         ...(body && { "content-type": "application/json" }),
@@ -170,7 +170,7 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
   #toAnswer(call: ProviderCall, attempt: ProviderAttempt, head: ResponseHead): ProviderAnswer {
     if (isCompressed(head)) {
       const named = { providerId: call.provider.id, origin: "" };
-      const error = badResponseError(named, "a compressed answer, which was not asked for");
+      const error = badResponseError(named, "a compressed answer, which was not requested");
       attempt.end(error);
       throw error;
     }
@@ -186,7 +186,7 @@ interface PreparedRequest {
   readonly call: ProviderCall;
   readonly url: BaseUrl;
   readonly request: Dispatcher.DispatchOptions;
-  /** Connections to the same one may be kept for each other. */
+  /** Calls with equal keys may reuse each other's connections. */
   readonly place: string;
 }
 
@@ -195,7 +195,7 @@ function isCompressed({ headers }: ResponseHead): boolean {
   return encoding !== undefined && encoding !== "" && encoding.toLowerCase() !== "identity";
 }
 
-/** Empty for what is no type: a header can hold anything, the key too. */
+/** "" if the header is no media type; a header can contain anything, even the key. */
 function parseContentType({ headers }: ResponseHead, bearer: string | undefined): string {
   const type = headers["content-type"]?.split(";", 1)[0]?.trim().toLowerCase() ?? "";
   return /^[\w.+-]+\/[\w.+-]+$/.test(type) && redactKey(type, bearer?.toLowerCase()) === type

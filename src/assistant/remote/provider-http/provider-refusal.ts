@@ -1,6 +1,6 @@
 import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
 
-/** An answer that is none of 2xx, as the error that it means; its status tells whether to try again. */
+/** An answer whose status is not 2xx, as an error. The status decides about a retry. */
 export class ProviderRefusal extends AssistantError {
   readonly status: number;
 

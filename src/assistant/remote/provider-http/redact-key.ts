@@ -1,10 +1,10 @@
-/** Shorter parts of a key are words that occur anyway, and help nobody to guess the rest. */
+/** Shorter parts of a key occur in ordinary text, and do not help to guess the rest. */
 const PART_CHARACTERS = 8;
 const MARK = "[key]";
 
 /**
- * `text` without the key: providers echo it in their errors. Neither it nor a part of it of 8 characters or more
- * is left, as it is or as URLs, Base64 and JSON write it.
+ * Removes the key from a text, because providers echo it in their errors. No part of it of 8 characters or more
+ * remains, whether plain or in the encodings of URLs, Base64 and JSON.
  */
 export function redactKey(text: string, key: string | undefined): string {
   if (key === undefined || key === "") return text;
@@ -29,7 +29,7 @@ function listEncodings(key: string): readonly string[] {
   ];
 }
 
-/** Every part of eight characters; a key that is shorter, whole. */
+/** Returns every part of eight characters; a shorter key as a whole. */
 function listParts(form: string): readonly string[] {
   const length = Math.min(PART_CHARACTERS, form.length);
   return Array.from({ length: form.length - length + 1 }, (_, at) => form.slice(at, at + length));

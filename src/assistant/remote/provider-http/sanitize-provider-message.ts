@@ -1,9 +1,9 @@
 import { redactKey } from "./redact-key.ts";
 
-/** Of these the message is taken: what is behind them is never looked at. */
+/** Only this many characters of the message are processed. */
 const TEXT_CHARACTERS_MAX = 8_192;
 
-/** What the body of an answer says went wrong, in one line and without the key; undefined: nothing. */
+/** Returns the error message of an answer's body, on one line and without the key; undefined if it has none. */
 export function sanitizeProviderMessage(body: string, key: string | undefined): string | undefined {
   const message = envelopeMessage(body) ?? (looksLikePage(body) ? "" : body);
   const line = oneLine(message.slice(0, TEXT_CHARACTERS_MAX));
@@ -11,7 +11,7 @@ export function sanitizeProviderMessage(body: string, key: string | undefined): 
   return said === "" ? undefined : said;
 }
 
-/** The convention's `{"error":{"message"}}`, and what others make of it. */
+/** The convention's `{"error":{"message"}}`, and variants of other providers. */
 function envelopeMessage(body: string): string | undefined {
   const value = tryParseJson(body);
   if (value === undefined) return undefined;
@@ -23,7 +23,7 @@ function envelopeMessage(body: string): string | undefined {
     member(value, "detail"),
   ])
     if (typeof said === "string") return said;
-  // A body that is JSON and no envelope is no sentence.
+  // JSON without a known error member is not a readable message.
   return typeof value === "string" ? value : "";
 }
 
@@ -31,12 +31,12 @@ function looksLikePage(body: string): boolean {
   return /^\s*<(!doctype|html|\?xml|head|body)/i.test(body);
 }
 
-/** Nothing that moves a terminal's cursor, or hides or turns round what stands beside it. */
+/** Removes characters that move a terminal's cursor, or that hide or reorder text. */
 function oneLine(text: string): string {
   return text.replaceAll(/[\s\p{Cc}\p{Cf}\p{Co}\p{Cs}]+/gu, " ");
 }
 
-/** 300 with the mark of what is left out; the rest is for the provider's own log. */
+/** 300 characters, including the ellipsis; the provider's own log has the rest. */
 function truncate(text: string): string {
   const first = /^.{0,299}/su.exec(text)?.[0] ?? "";
   return first.length === text.length ? text : `${first}…`;

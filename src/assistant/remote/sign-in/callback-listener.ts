@@ -12,23 +12,26 @@ import {
   wrongMethodPage,
 } from "./callback-page.ts";
 
-/** One browser has one or two connections; more is somebody who holds the door. */
+/** A browser opens one or two connections; more come from a program that blocks the port. */
 const CONNECTIONS_MAX = 32;
-/** For a request's head: a browser on the same machine needs none. */
+/** Time for a request's head; a browser on this machine needs almost none. */
 const HEAD_MS = 10_000;
 
-/** Whose callback it is. */
+/** Handles the callbacks of one sign-in. */
 export interface CallbackReceiver {
   isCallback(pathname: string): boolean;
-  /** A callback that came as it should; how the sign-in ended by it. Undefined: it was used before. */
+  /**
+   * Handles a callback with the right path and host. Resolves to the result of the sign-in; undefined if the callback
+   * was used before.
+   */
   receive(callback: URL): Promise<LoginDetail | undefined>;
-  /** A callback by another Host than was given out. */
+  /** Called for a callback with another Host header than that of the callback URL. */
   receiveByOtherHost(): void;
 }
 
 /**
- * Where the browser comes back to: one port of 127.0.0.1, for one sign-in. Only a GET to the callback's path, by
- * exactly the address that was given out, is anything.
+ * The HTTP server for the browser's callback: one port of 127.0.0.1 for one sign-in. It only accepts a GET to the
+ * callback's path at exactly the callback URL's address.
  */
 export class CallbackListener implements AsyncDisposable {
   readonly origin: string;
@@ -43,7 +46,7 @@ export class CallbackListener implements AsyncDisposable {
     this.origin = `http://${this.#host}`;
   }
 
-  /** Resolves when it listens. Throws AssistantError `internal` where the machine has no port left. */
+  /** Resolves when it listens. Throws AssistantError `internal` if no port is free. */
   static async open(receiver: CallbackReceiver): Promise<CallbackListener> {
     const server = createServer({
       headersTimeout: HEAD_MS,
@@ -58,12 +61,12 @@ export class CallbackListener implements AsyncDisposable {
         resolve(typeof address === "object" && address ? address.port : 0);
       });
     }).catch((error: unknown) => {
-      throw new AssistantError("internal", "no port of this machine is free to sign in by", {
+      throw new AssistantError("internal", "no port of this machine is free for the sign-in", {
         cause: error,
       });
     });
     const listener = new CallbackListener(server, port);
-    // Any later error is of one connection, whose browser sees it.
+    // Later errors concern a single connection; its browser reports them.
     server.on("error", () => {});
     server.on("request", (request, response) => {
       const answered = listener.#answer(receiver, request, response).finally(() => {
@@ -74,7 +77,7 @@ export class CallbackListener implements AsyncDisposable {
     return listener;
   }
 
-  /** Takes nobody any more, and ends what is not being answered. Answers wait for the receiver. */
+  /** Stops accepting connections and closes idle ones. Answers in progress wait for the receiver. */
   [Symbol.asyncDispose](): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;

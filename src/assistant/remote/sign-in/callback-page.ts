@@ -9,7 +9,7 @@ export interface CallbackPage {
 const CLOSE = "You can close this window.";
 const TRY_AGAIN = "Nothing was kept. You can close this window and sign in again.";
 
-/** What the browser shows for each end. */
+/** The browser's page for each result. */
 export const endPages: Readonly<Record<LoginDetail, CallbackPage>> = {
   ok: { status: 200, title: "You are signed in", text: CLOSE },
   denied_by_user: {
@@ -20,12 +20,12 @@ export const endPages: Readonly<Record<LoginDetail, CallbackPage>> = {
   state_mismatch: {
     status: 400,
     title: "This sign-in was stopped",
-    text: `The answer does not belong to the sign-in that was begun here. ${TRY_AGAIN}`,
+    text: `The answer does not belong to the sign-in that was started here. ${TRY_AGAIN}`,
   },
   issuer_mismatch: {
     status: 400,
     title: "This sign-in was stopped",
-    text: `The answer comes from another place than the one you signed in at. ${TRY_AGAIN}`,
+    text: `The answer comes from another server than the one you signed in at. ${TRY_AGAIN}`,
   },
   exchange_failed: {
     status: 502,
@@ -35,8 +35,8 @@ export const endPages: Readonly<Record<LoginDetail, CallbackPage>> = {
   timeout: { status: 410, title: "This sign-in took too long", text: TRY_AGAIN },
   superseded: {
     status: 410,
-    title: "A newer sign-in was begun",
-    text: `This one is over. ${CLOSE}`,
+    title: "A newer sign-in was started",
+    text: `This one has ended. ${CLOSE}`,
   },
   cancelled: { status: 410, title: "This sign-in was cancelled", text: TRY_AGAIN },
   storage_failed: {
@@ -48,29 +48,29 @@ export const endPages: Readonly<Record<LoginDetail, CallbackPage>> = {
 
 export const usedCallbackPage: CallbackPage = {
   status: 410,
-  title: "This sign-in is over",
-  text: `It was used before. ${CLOSE}`,
+  title: "This sign-in has ended",
+  text: `It was completed before. ${CLOSE}`,
 };
 
 export const wrongHostPage: CallbackPage = {
   status: 400,
   title: "This request was refused",
-  text: `It was sent to another name than the one that was given out. ${TRY_AGAIN}`,
+  text: `It was sent to another host name than that of this sign-in. ${TRY_AGAIN}`,
 };
 
 export const notFoundPage: CallbackPage = {
   status: 404,
   title: "There is nothing here",
-  text: "This address is for signing in, and for nothing else.",
+  text: "This address is for signing in only.",
 };
 
 export const wrongMethodPage: CallbackPage = {
   status: 405,
   title: "This request was refused",
-  text: "This address is only ever read.",
+  text: "This address accepts only GET requests.",
 };
 
-/** No page holds anything that came with a request. */
+/** No page contains data from a request. */
 export const pageHeaders: Readonly<Record<string, string>> = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy":

@@ -1,6 +1,6 @@
 import { SignInFailure, toLoggableCode } from "./sign-in-failure.ts";
 
-/** The code of a callback whose state is right. Throws SignInFailure. */
+/** Returns the code of a callback whose state is right. Throws SignInFailure. */
 export function readCode(parameters: URLSearchParams): string {
   const error = parameters.getAll("error");
   if (error.length > 0)
@@ -12,7 +12,7 @@ export function readCode(parameters: URLSearchParams): string {
   return code;
 }
 
-/** The parameter, where it stands exactly once and holds something. */
+/** Returns the parameter if it occurs exactly once and is not empty. */
 export function getSingle(parameters: URLSearchParams, name: string): string | undefined {
   const values = parameters.getAll(name);
   return values.length === 1 && values[0] !== "" ? values[0] : undefined;

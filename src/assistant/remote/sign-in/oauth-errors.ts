@@ -3,8 +3,8 @@ import { AssistantError } from "../../assistant-error.ts";
 import { SignInFailure, toLoggableCode } from "./sign-in-failure.ts";
 
 /**
- * What went wrong between a code and a session. Never with the library's error as its cause: that holds the
- * provider's answer, and the answer may hold tokens.
+ * Turns an error of the code exchange into a SignInFailure. The library's error is never its cause, because it contains
+ * the provider's answer, which may contain tokens.
  */
 export function toSignInError(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
@@ -14,18 +14,24 @@ export function toSignInError(error: unknown, signal: AbortSignal): unknown {
     : new SignInFailure("exchange_failed", getReason(error));
 }
 
-/** What it means that a session could not be renewed. */
+/** Turns an error of a session's renewal into an AssistantError. */
 export function toRefreshError(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof AssistantError) return error;
   const status = getStatus(error);
   if (status === 429)
-    return new AssistantError("rate_limited", "the provider renews no session for now; wait");
+    return new AssistantError(
+      "rate_limited",
+      "the provider limits the rate of renewals; wait before you try again",
+    );
   if (status !== undefined && status >= 500)
-    return new AssistantError("provider_failed", `the provider failed to renew it (${status})`);
+    return new AssistantError(
+      "provider_failed",
+      `the provider failed to renew the session (${status})`,
+    );
   if (status === 400 || status === 401 || status === 403)
     return new AssistantError("unauthorized", "the session has ended; sign in again");
-  return new AssistantError("bad_response", "the provider's answer is no renewed session");
+  return new AssistantError("bad_response", "the provider's answer contains no renewed session");
 }
 
 function getReason(error: unknown): string {

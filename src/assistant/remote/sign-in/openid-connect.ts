@@ -10,14 +10,14 @@ import type { SignInHttpClient, SignInRequest } from "./sign-in-http-client.ts";
 import type { SignInProtocol, StartedSignIn } from "./sign-in-protocol.ts";
 import { isEqualConstantTime, parseToken, randomPathSegment } from "./sign-in-secrets.ts";
 
-/** To ask models in the person's name, and to know who answered; nothing of the person's account. */
+/** Allows requests to models in the user's name, and gives no access to the account itself. */
 const SCOPE = "openid inference-api";
-/** Where a client was registered by hand its redirect URIs are too, and only their port may be another (RFC 8252, 7.3). */
+/** Redirect URIs of a manually registered client are fixed; only their port may vary (RFC 8252, 7.3). */
 const REGISTERED_CLIENT_CALLBACK = "/callback";
-/** A session that says it lasts longer is looked at again then. */
+/** Upper limit for a session's stated lifetime; the session is renewed after this time at the latest. */
 const EXPIRES_SECONDS_MAX = 10 * 365 * 86_400;
 
-/** OpenID Connect with code, PKCE, state, nonce and, where the provider tells it, `iss`. Hugging Face has it. */
+/** OpenID Connect with code, PKCE, state, nonce and, if the provider supports it, `iss`. Used by Hugging Face. */
 export class OpenIdConnectSignIn implements SignInProtocol {
   readonly #endpoints: SignInConfig["huggingface"];
   readonly #requests: SignInHttpClient;
@@ -59,7 +59,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
       isCallback: (pathname) => pathname === path,
       redeem: async ({ searchParams }, redeeming) => {
         verifyCallback(server, searchParams, secrets.state);
-        // For its error first; a code has to stand alone.
+        // Checked for the error first, because a code must be the only result.
         readCode(searchParams);
         try {
           const parameters = oauth.validateAuthResponse(
@@ -120,7 +120,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     }
   }
 
-  /** The refresh token first: many providers end with it what came of it. */
+  /** Revokes the refresh token first, because many providers then revoke its access tokens as well. */
   async revoke(session: OAuthSession, signal: AbortSignal): Promise<void> {
     const server = await this.#discover(signal);
     if (server.revocation_endpoint === undefined) return;
@@ -147,14 +147,14 @@ export class OpenIdConnectSignIn implements SignInProtocol {
       if (signal.aborted || error instanceof AssistantError) throw error;
       throw new AssistantError(
         "bad_response",
-        "the provider does not tell, or not rightly, where one signs in; try again later",
+        "the provider's sign-in metadata is missing or invalid; try again later",
       );
     }
   }
 
   /**
-   * A client for this one sign-in, whose only redirect URI is this listener's: a port and a path that cannot be
-   * known before. Nothing of it is secret (RFC 8252, 8.4).
+   * Registers a client for this one sign-in. Its only redirect URI is that of the listener, whose port and path are not
+   * known in advance. The registration contains no secret (RFC 8252, 8.4).
    */
   async #register(
     server: oauth.AuthorizationServer,
@@ -163,7 +163,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
   ): Promise<string> {
     const refused = new AssistantError(
       "bad_response",
-      "the provider lets no program register itself as a public client; register Berth there by hand, " +
+      "the provider does not let programs register as public clients; register Berth there manually, " +
         "and write its client id into the file that ASSISTANT_OAUTH_CONFIG names",
     );
     if (server.registration_endpoint === undefined) throw refused;
@@ -195,7 +195,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     if (endpoint === undefined || !this.#requests.isAllowed(endpoint))
       throw new AssistantError(
         "bad_response",
-        "the provider names no page, or one that is not https, at which one could sign in",
+        "the provider's metadata has no sign-in page, or one without https",
       );
     return endpoint;
   }
@@ -209,7 +209,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     return {
       kind: "oauth",
       accessToken: parseToken(tokens.access_token),
-      // A provider that does not give a new one lets the old one stand.
+      // If the provider sends no new refresh token, the old one stays valid.
       refreshToken: tokens.refresh_token === undefined ? former : parseToken(tokens.refresh_token),
       expiresAtMs:
         seconds === undefined
@@ -219,7 +219,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     };
   }
 
-  /** Which addresses may be asked is for the requests to decide, not for the library. */
+  /** The HTTP client decides which addresses are allowed, not the library. */
   #requestOptions(signal: AbortSignal) {
     return {
       signal,
@@ -230,7 +230,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
   }
 }
 
-/** Throws SignInFailure for a callback that this sign-in did not ask for, or another server gave. */
+/** Throws SignInFailure for a callback that does not belong to this sign-in or comes from another server. */
 function verifyCallback(
   server: oauth.AuthorizationServer,
   parameters: URLSearchParams,

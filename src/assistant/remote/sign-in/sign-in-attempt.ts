@@ -7,30 +7,30 @@ import { CallbackListener, type CallbackReceiver } from "./callback-listener.ts"
 import { type FailedLoginDetail, SignInFailure } from "./sign-in-failure.ts";
 import type { SignInProtocol, StartedSignIn } from "./sign-in-protocol.ts";
 
-/** How long a person has. */
+/** Time that the user has for a sign-in. */
 const ATTEMPT_MS = 5 * 60_000;
-/** A browser that loads the page anew reads that it is over, instead of that nobody is there. */
+/** The listener stays open for this time, so that a browser which reloads the page reads that the sign-in has ended. */
 const LINGER_MS = 30_000;
 
 export interface SignInAttemptOptions {
   readonly protocol: SignInProtocol;
   readonly clock: Clock;
-  /** Rejects where it could not be kept. */
+  /** Stores the session. Rejects if that fails. */
   keep(session: OAuthSession): Promise<void>;
-  /** A session that nobody will have. */
+  /** Called with a session that will not be stored, so that it can be revoked. */
   discard(session: OAuthSession): void;
-  /** Once, and only after `open` had a URL to resolve to. */
+  /** Called once, and only if `open` has resolved to a URL. */
   ended(detail: LoginDetail, reason: string): void;
 }
 
 /**
- * One sign-in, from its listener to its end.
+ * One sign-in, with these states:
  *
- *   opening -> waiting -> exchanging -> keeping -> over
+ * opening -> waiting -> exchanging -> keeping -> over
  *
- * `opening` has no URL yet, so it ends with an error for whoever asked. `waiting` becomes `exchanging` with the first
- * callback, whatever it holds. Up to there, and in the exchange, anybody may end it. What is being kept cannot be
- * taken back: it ends as the sink says.
+ * In `opening` there is no URL yet, so a failure rejects the call of `open`. The first callback, whatever it contains,
+ * leads from `waiting` to `exchanging`. Until the end of the exchange, the sign-in can be cancelled. In `keeping` the
+ * session is being stored, and the result of that is final.
  */
 export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   readonly #options: SignInAttemptOptions;
@@ -42,7 +42,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   #keeping: Promise<void> = Promise.resolve();
   #outcome: LoginDetail | undefined;
   #isClosing = false;
-  /** Unix time. */
+  /** Milliseconds since the Unix epoch. */
   expiresAtMs = Number.POSITIVE_INFINITY;
 
   constructor(options: SignInAttemptOptions) {
@@ -50,8 +50,8 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   }
 
   /**
-   * Resolves to the URL for the browser, with the listener there. `former`: what has to be over before. `cancelled`
-   * where it was ended meanwhile.
+   * Resolves to the URL for the browser once the listener is open. `former` is awaited first: the end of the earlier
+   * sign-in. Rejects with `cancelled` if the sign-in was ended meanwhile.
    */
   async open(former: Promise<void>): Promise<string> {
     const { signal } = this.#ending;
@@ -76,25 +76,23 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     return this.#started.authorizeUrl;
   }
 
-  /** Whether a person could still sign in by it. */
+  /** True while the user can still complete this sign-in. */
   get isPending(): boolean {
     return this.#state !== "over" && this.#state !== "opening";
   }
 
-  /** Nothing where it is over, or is being kept already. */
+  /** Does nothing if the sign-in has ended or its session is already being stored. */
   end(detail: FailedLoginDetail, reason: string = detail): void {
     if (this.#state === "keeping" || this.#state === "over") return;
     const hadUrl = this.#state !== "opening";
     this.#state = "over";
     this.#outcome = detail;
-    this.#ending.abort(
-      new AssistantError("cancelled", `the sign-in was ended before its time (${detail})`),
-    );
+    this.#ending.abort(new AssistantError("cancelled", `the sign-in was cancelled (${detail})`));
     void this[Symbol.asyncDispose]();
     if (hadUrl) this.#options.ended(detail, reason);
   }
 
-  /** When nothing of it is being kept any more. */
+  /** Resolves when no session of this sign-in is being stored any more. */
   kept(): Promise<void> {
     return this.#keeping;
   }
@@ -104,8 +102,8 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   }
 
   /**
-   * Who names the callback's path and another Host knows what only the browser should, by way of a rebound name
-   * or a proxy: its code may be known to others too, so nobody signs in by it.
+   * A callback with the right path but another Host comes through DNS rebinding or a proxy. Its code may be known to
+   * others, so the sign-in fails.
    */
   receiveByOtherHost(): void {
     if (this.#state === "waiting") this.end("state_mismatch", "host");
@@ -120,7 +118,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     try {
       session = await raceWithAbort(redeeming, signal);
     } catch (error) {
-      // It may come all the same, where the answer was on its way.
+      // The exchange may still succeed if the answer was in transit; the session is revoked then.
       redeeming.then(
         (late) => this.#options.discard(late),
         () => {},
@@ -128,7 +126,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
       this.#finish(...describeFailure(error));
       return this.#outcome;
     }
-    // Ended by somebody in the very turn in which it came.
+    // The sign-in was cancelled in the same turn in which the session arrived.
     if (signal.aborted) {
       this.#options.discard(session);
       return this.#outcome;
@@ -139,7 +137,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     return this.#outcome;
   }
 
-  /** Waits for what is being kept, and for browsers that are being answered. */
+  /** Waits until the session is stored and open browser requests are answered. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosing = true;
     this.#stopTimer();
@@ -158,7 +156,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     this.#finish("ok", "ok");
   }
 
-  /** The end that a callback leads to. */
+  /** Returns the result for an error of the callback or of the exchange. */
   #finish(detail: LoginDetail, reason: string): void {
     if (this.#state === "over") return;
     this.#state = "over";

@@ -2,7 +2,7 @@ import type { LoginDetail } from "../port.ts";
 
 export type FailedLoginDetail = Exclude<LoginDetail, "ok">;
 
-/** Why a sign-in came to nothing. `reason` is a code for the log; nothing in it comes from the callback. */
+/** The reason of a failed sign-in. `reason` is a code for the log; it contains nothing from the callback. */
 export class SignInFailure extends Error {
   readonly detail: FailedLoginDetail;
   readonly reason: string;
@@ -15,7 +15,7 @@ export class SignInFailure extends Error {
   }
 }
 
-/** What others call a fault, fit for a log: a code as OAuth has them, or nothing. */
+/** Returns an error code from outside if it has the form of OAuth's codes and is safe for a log, else a fixed text. */
 export function toLoggableCode(text: unknown): string {
   return typeof text === "string" && /^[A-Za-z_]{1,64}$/.test(text) ? text : "unknown";
 }

@@ -3,7 +3,7 @@ import { createTimeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { toLoggableCode } from "./sign-in-failure.ts";
 
-/** No metadata, key set or token answer is near this. */
+/** Far above the size of metadata, key sets and token answers. */
 const BODY_BYTES_MAX = 256 * 1024;
 
 export interface SignInRequest {
@@ -15,13 +15,16 @@ export interface SignInRequest {
 
 export interface SignInHttpClientOptions {
   readonly dispatcher: Dispatcher;
-  /** From a request's begin to the last byte of its answer. */
+  /** Time from the start of a request to the last byte of its answer. */
   readonly limitMs: number;
-  /** Http to this machine. For a provider that is on it itself, and for no other. */
+  /** Allows http for this machine; used for providers that run on it. */
   readonly isLoopbackAllowed: boolean;
 }
 
-/** Requests to where a provider signs people in. No redirect is followed: what is sent may hold a code or a token. */
+/**
+ * Sends requests to the sign-in servers of providers. Redirects are not followed, because a request may contain a code
+ * or a token.
+ */
 export class SignInHttpClient {
   readonly #options: SignInHttpClientOptions;
 
@@ -30,14 +33,15 @@ export class SignInHttpClient {
   }
 
   /**
-   * The answer, read whole; any status is one. `unreachable` where there is none in time, `bad_response` for one
-   * that is too large and for an address that may not be asked; the signal's reason. No message holds an address.
+   * Resolves to the whole answer, whatever its status. `unreachable` if it does not arrive in time, `bad_response` for
+   * an answer that is too large and for an address that is not allowed; the signal's reason. Messages contain no
+   * address.
    */
   async send(address: string, init: SignInRequest): Promise<Response> {
     if (!this.isAllowed(address))
       throw new AssistantError(
         "bad_response",
-        "the sign-in names an address that is not https, which is not asked",
+        "the sign-in's metadata has an address without https, which Berth does not contact",
       );
     const parent = init.signal ?? new AbortController().signal;
     parent.throwIfAborted();
@@ -54,17 +58,17 @@ export class SignInHttpClient {
     } catch (error) {
       if (parent.aborted) throw parent.reason;
       if (error instanceof AssistantError) throw error;
-      // Not as its cause: what undici throws may hold what it has read.
+      // Not set as the cause, because an error of undici may contain data that it has read.
       throw new AssistantError(
         "unreachable",
         limit.signal.aborted
-          ? `the sign-in did not answer within ${this.#options.limitMs / 1000} s`
-          : `the sign-in cannot be reached (${getErrorCode(error)}); look at the network, and try again`,
+          ? `the sign-in server did not answer within ${this.#options.limitMs / 1000} s`
+          : `the sign-in server cannot be reached (${getErrorCode(error)}); check the network and try again`,
       );
     }
   }
 
-  /** Also for the address that the person's browser is sent to. */
+  /** Also used to check the address for the user's browser. */
   isAllowed(address: string): boolean {
     const url = URL.parse(address);
     if (!url) return false;
@@ -85,11 +89,11 @@ async function readBody(body: Dispatcher.ResponseData["body"]): Promise<Buffer> 
   for await (const part of body) {
     if (!Buffer.isBuffer(part)) continue;
     bytes += part.length;
-    // Leaving the loop destroys the body, and with it the connection.
+    // Ending the loop destroys the body and with it the connection.
     if (bytes > BODY_BYTES_MAX)
       throw new AssistantError(
         "bad_response",
-        `the sign-in answers with more than ${BODY_BYTES_MAX / 1024} KiB`,
+        `the sign-in server answers with more than ${BODY_BYTES_MAX / 1024} KiB`,
       );
     parts.push(part);
   }
@@ -108,7 +112,7 @@ function toResponse(answer: Dispatcher.ResponseData, body: Buffer): Response {
       headers,
     });
   } catch {
-    throw new AssistantError("bad_response", "the sign-in answers with no status that there is");
+    throw new AssistantError("bad_response", "the sign-in server answers with an invalid status");
   }
 }
 

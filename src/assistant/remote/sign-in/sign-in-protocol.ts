@@ -1,23 +1,28 @@
 import type { OAuthSession } from "../vault/port.ts";
 
-/** How one provider signs people in. */
+/** The sign-in protocol of one provider. */
 export interface SignInProtocol {
   /**
-   * What is needed before a browser is sent away. `origin` is that of the listener; a callback is a path on it
-   * of the protocol's own choice. `unreachable` and `bad_response` as AssistantError; the signal's reason.
+   * Prepares a sign-in. `origin` is that of the listener; the protocol chooses the path of its callback. Rejects with
+   * `unreachable` and `bad_response` as AssistantError, and with the signal's reason.
    */
   start(origin: string, signal: AbortSignal): Promise<StartedSignIn>;
-  /** `unauthorized`, `unreachable`, `rate_limited`, `provider_failed` or `bad_response` as AssistantError. */
+  /**
+   * Rejects with `unauthorized`, `unreachable`, `rate_limited`, `provider_failed` or `bad_response` as AssistantError.
+   */
   refresh(session: OAuthSession, signal: AbortSignal): Promise<OAuthSession>;
-  /** Resolves also where the provider cannot be told. */
+  /** Resolves even if the provider cannot be reached. */
   revoke(session: OAuthSession, signal: AbortSignal): Promise<void>;
 }
 
 export interface StartedSignIn {
-  /** For the person's browser. */
+  /** The URL for the user's browser. */
   readonly authorizeUrl: string;
-  /** Whether the provider, and nobody who does not know this sign-in, would come back to this path. */
+  /** True for the callback's path, which only the provider and the browser of this sign-in know. */
   isCallback(pathname: string): boolean;
-  /** What the callback gives. Called once at most. Throws SignInFailure, AssistantError, or the signal's reason. */
+  /**
+   * Exchanges the callback for a session. Called at most once. Throws SignInFailure, AssistantError, or the signal's
+   * reason.
+   */
   redeem(callback: URL, signal: AbortSignal): Promise<OAuthSession>;
 }

@@ -1,15 +1,15 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { SignInFailure } from "./sign-in-failure.ts";
 
-/** Longer than any that providers give out, shorter than what a header may hold. */
+/** Longer than any provider's tokens, and shorter than the limit of headers. */
 const TOKEN_CHARACTERS_MAX = 8192;
 
-/** Of 128 bits, as it can stand in a URL. */
+/** Returns a random text of 128 bits that is safe in a URL. */
 export function randomPathSegment(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** In a time that tells nothing of where they differ. */
+/** Compares in constant time, so that timing does not reveal where two texts differ. */
 export function isEqualConstantTime(given: string, expected: string): boolean {
   return timingSafeEqual(computeDigest(given), computeDigest(expected));
 }
@@ -18,7 +18,7 @@ function computeDigest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** A token that can stand in a header. Throws SignInFailure. */
+/** Returns a token that is valid in a header. Throws SignInFailure. */
 export function parseToken(value: unknown): string {
   if (
     typeof value !== "string" ||

@@ -22,20 +22,23 @@ export interface OAuthSignInsOptions {
   readonly sink: SignInSink;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What requests are sent by; undefined: connections of its own. */
+  /** The undici dispatcher for requests; undefined for connections of its own. */
   readonly dispatcher?: Dispatcher;
-  /** For each request to a provider; 15 s. */
+  /** Limit for each request to a provider; 15 s by default. */
   readonly requestMs?: number;
 }
 
-/** Signing in at the built-in providers, by a browser that comes back to this machine. `docs/remote-credentials.md`. */
+/**
+ * Sign-in at the built-in providers: the browser returns to a listener on this machine. See
+ * `docs/remote-credentials.md`.
+ */
 export class OAuthSignIns implements SignIns, AsyncDisposable {
   readonly #options: OAuthSignInsOptions;
   readonly #protocols: Readonly<Record<BuiltInProvider, SignInProtocol>>;
   #ownConnections: Agent | undefined;
-  /** The newest of each provider; it stays when it is over, until its listener closes or a newer one begins. */
+  /** The latest sign-in per provider. One that has ended stays until its listener closes or another one starts. */
   readonly #attempts = new Map<BuiltInProvider, SignInAttempt>();
-  /** By refresh token: each can be used once. */
+  /** Renewals in progress by refresh token, because each token can be used only once. */
   readonly #refreshing = new Map<string, Promise<OAuthSession>>();
   readonly #background = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
@@ -44,7 +47,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     this.#options = options;
     let { dispatcher } = options;
     if (!dispatcher) {
-      // Said here since NODE_TLS_REJECT_UNAUTHORIZED would change the default.
+      // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change the default.
       this.#ownConnections = new Agent({ connect: { rejectUnauthorized: true } });
       dispatcher = this.#ownConnections;
     }
@@ -102,7 +105,10 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
       }));
   }
 
-  /** Whoever asks meanwhile with the same session gets the same; leaving does not end it, since its token is used. */
+  /**
+   * Concurrent callers with the same session share one renewal. It continues even if they abort, because its token is
+   * already used.
+   */
   refresh(
     provider: BuiltInProvider,
     session: OAuthSession,
@@ -124,11 +130,11 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     try {
       await raceWithAbort(this.#protocols[provider].revoke(session, limit.signal), limit.signal);
     } catch {
-      this.#options.logger.warn({ provider }, "a provider was not told that a session is over");
+      this.#options.logger.warn({ provider }, "a session could not be revoked at its provider");
     }
   }
 
-  /** Sign-ins under way end as `cancelled`, except for one that is being kept, which this waits for. */
+  /** Ends sign-ins in progress as `cancelled`, except one whose session is being stored, which this waits for. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     for (const attempt of this.#attempts.values()) attempt.end("cancelled");
@@ -143,7 +149,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     try {
       this.#options.sink.completed(provider, detail === "ok", detail);
     } catch (err) {
-      this.#options.logger.error({ provider, err }, "nobody could be told that a sign-in ended");
+      this.#options.logger.error({ provider, err }, "the end of a sign-in could not be reported");
     }
   }
 

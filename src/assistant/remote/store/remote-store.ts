@@ -10,9 +10,9 @@ import { type DataClass, dataClasses } from "../../data-class.ts";
 import type { AddressClass, Provider } from "../port.ts";
 import { toStorageError } from "./storage-error.ts";
 
-const storeFile = { what: "what is known of remote providers", file: "remote.db" };
+const storeFile = { what: "the list of remote providers", file: "remote.db" };
 
-/** When a provider was last used is for people: it is written no more often than this, and at the end. */
+/** The time of last use is information for people, so it is written at most this often, and at the end. */
 const LAST_USE_WRITE_INTERVAL_MS = 60_000;
 
 const migrations: readonly Migration[] = [
@@ -26,7 +26,7 @@ const migrations: readonly Migration[] = [
     address_class TEXT NOT NULL CHECK (address_class IN ('public', 'loopback', 'private'))
   ) STRICT;
 
-  -- What may leave the machine. A class that is not here may not.
+  -- Data classes that may leave the machine.
   CREATE TABLE allowed (
     data_class TEXT PRIMARY KEY
   ) STRICT;
@@ -42,7 +42,7 @@ const migrations: readonly Migration[] = [
 interface LastUse {
   lastMs: number;
   isWritten: boolean;
-  /** When writing it was tried last; undefined: not by this process. */
+  /** When this process last tried to write it; undefined if never. */
   triedMs: number | undefined;
 }
 
@@ -54,9 +54,9 @@ interface ProviderRow {
 }
 
 /**
- * Providers that people added, what may leave the machine, and when which provider was last used:
- * `<dir>/remote.db`. A write that has returned is on the disk. Throws AssistantError `storage_failed` where
- * the file cannot be used, and `busy` where another program holds it for more than five seconds.
+ * Added providers, the data classes that may leave the machine, and the time of each provider's last use:
+ * `<dir>/remote.db`. A write is on the disk when the method returns. Throws AssistantError `storage_failed` if the file
+ * cannot be used, and `busy` if another program locks it for more than five seconds.
  */
 export class RemoteStore implements Disposable {
   readonly #db: SqliteDatabase;
@@ -75,7 +75,7 @@ export class RemoteStore implements Disposable {
     });
   }
 
-  /** In the order in which they were added. */
+  /** In the order of their addition. */
   providers(): readonly Provider[] {
     const rows = this.#run((db) =>
       db
@@ -88,7 +88,7 @@ export class RemoteStore implements Disposable {
     return rows.map((row) => ({ ...row, builtin: false, auth: "key" }));
   }
 
-  /** False: there is one of this id, which stays as it is. */
+  /** Returns false if the id exists already; that provider stays unchanged. */
   addProvider(
     provider: Pick<Provider, "id" | "displayName" | "baseUrl" | "addressClass">,
   ): boolean {
@@ -104,7 +104,7 @@ export class RemoteStore implements Disposable {
     });
   }
 
-  /** With all that is known of it. False: there was none. */
+  /** Removes a provider with all its data. Returns false if there was none. */
   removeProvider(id: string): boolean {
     const isRemoved = this.#run((db) =>
       db
@@ -118,7 +118,7 @@ export class RemoteStore implements Disposable {
     return isRemoved;
   }
 
-  /** The classes that may leave the machine; none at first. */
+  /** The data classes that may leave the machine; none at first. */
   allowed(): readonly DataClass[] {
     const rows = this.#run((db) =>
       db.prepare<[], string>("SELECT data_class FROM allowed").pluck().all(),
@@ -133,18 +133,18 @@ export class RemoteStore implements Disposable {
     this.#run((db) => db.prepare(sql).run(scope));
   }
 
-  /** Milliseconds since the Unix epoch; undefined: never. */
+  /** Milliseconds since the Unix epoch; undefined if never used. */
   lastUsedMs(providerId: string): number | undefined {
     return this.#lastUses.get(providerId)?.lastMs;
   }
 
   /**
-   * Costs a flush once a minute for each provider; a crash may lose that minute. Never throws: no request
-   * fails over this.
+   * Records a use in memory and writes it at most once a minute per provider; a crash may lose that minute. Never
+   * throws, because no request may fail over this.
    */
   noteUsed(providerId: string, nowMs: number): void {
     const { triedMs } = this.#lastUses.get(providerId) ?? {};
-    // Also where the clock was set back.
+    // Also written if the clock was set back.
     const isDue = triedMs === undefined || Math.abs(nowMs - triedMs) >= LAST_USE_WRITE_INTERVAL_MS;
     const used = { lastMs: nowMs, isWritten: false, triedMs: isDue ? nowMs : triedMs };
     this.#lastUses.set(providerId, used);
@@ -167,7 +167,7 @@ export class RemoteStore implements Disposable {
         .run(providerId, used.lastMs);
       used.isWritten = true;
     } catch {
-      // Tried again in a minute; what matters says itself that the disk is full.
+      // Tried again in a minute. Important writes report a full disk by themselves.
     }
   }
 
@@ -184,7 +184,7 @@ function openStoreFile(file: string, durability: Durability): SqliteDatabase {
   let db: SqliteDatabase | undefined;
   try {
     db = openDatabase({ file, durability });
-    // What is removed is overwritten: an address of somebody's own network says something of him.
+    // Deleted data is overwritten, because an address in a private network reveals something about its user.
     db.pragma("secure_delete = ON");
     migrate(db, migrations);
     return db;

@@ -2,22 +2,23 @@ import { BerthError } from "../../../base/errors.ts";
 import { mapSqliteError } from "../../../base/sqlite.ts";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** What could not be read or written, for the sentences: `the list of remote providers`, `remote.db`. */
+/** The names of the data and its file for messages: `the list of remote providers`, `remote.db`. */
 export interface StoreFile {
   readonly what: string;
   readonly file: string;
 }
 
 /**
- * What a call tells when files fail: `busy` while another program holds the database, else `storage_failed`.
- * An AssistantError comes back as it is. Texts of the system name paths, so they stay in the cause.
+ * Turns an error of the file system or of SQLite into an AssistantError: `busy` while another program locks the
+ * database, else `storage_failed`. An AssistantError is returned unchanged. The system's messages contain paths, so
+ * they are only the cause.
  */
 export function toStorageError(thrown: unknown, { what, file }: StoreFile): AssistantError {
   if (thrown instanceof AssistantError) return thrown;
   if (isBusy(thrown))
     return new AssistantError(
       "busy",
-      `another program holds ${file}; nothing was done; try again when it has ended`,
+      `another program has locked ${file}; nothing was changed; try again when it has ended`,
       { retryAfterSeconds: 5, cause: thrown },
     );
   const error = mapSqliteError(thrown);
@@ -27,7 +28,7 @@ export function toStorageError(thrown: unknown, { what, file }: StoreFile): Assi
   });
 }
 
-/** Another program reads or writes the database at this moment. */
+/** True if another program is reading or writing the database. */
 export function isBusy(error: unknown): boolean {
   return /^SQLITE_(BUSY|LOCKED)/.test(getErrorCode(error) ?? "");
 }
@@ -39,9 +40,9 @@ function formatMessage(
 ): string {
   switch (code) {
     case "disk_full":
-      return `the disk is full; ${what} stayed as before; free some space, then try again`;
+      return `the disk is full; ${what} is unchanged; free some space, then try again`;
     case "store_corrupt":
-      return `${file} is damaged and cannot be read; bring it back from a backup`;
+      return `${file} is damaged and cannot be read; restore it from a backup`;
     case "wrong_state":
       return `${file} was written by a newer version of Berth; start that version again`;
     default: {
@@ -51,7 +52,7 @@ function formatMessage(
   }
 }
 
-/** SQLite's or the system's own code, which opening a database wraps. */
+/** Returns the code of SQLite or of the system, which may be wrapped in another error. */
 function getErrorCode(thrown: unknown): string | undefined {
   const error = thrown instanceof BerthError ? thrown.cause : thrown;
   return error instanceof Error && "code" in error && typeof error.code === "string"

@@ -1,12 +1,12 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { Credential } from "./port.ts";
 
-/** Longer than any key or token that a provider gives out. */
+/** Longer than the keys and tokens of all providers. */
 const SECRET_BYTES_MAX = 16 * 1024;
-/** What a date can be. */
+/** The range of dates in JavaScript. */
 const TIME_MS_MAX = 8.64e15;
 
-/** Throws `invalid_request` for what no provider gives out; the message holds nothing of it. */
+/** Throws `invalid_request` for text that no provider would issue. The message does not quote it. */
 export function checkCredential(credential: Credential): void {
   if (credential.kind === "key") {
     checkSecret("key", credential.key);
@@ -14,14 +14,14 @@ export function checkCredential(credential: Credential): void {
   }
   checkSecret("access_token", credential.accessToken);
   if (credential.refreshToken !== undefined) checkSecret("refresh_token", credential.refreshToken);
-  // Where keys come by signing in, clients have no ids.
+  // Providers that issue keys at sign-in have no client ids.
   if (credential.clientId !== "") checkSecret("client_id", credential.clientId);
   const { expiresAtMs = 0 } = credential;
   if (!(Math.abs(expiresAtMs) <= TIME_MS_MAX) || !Number.isInteger(expiresAtMs))
-    throw invalidCredentialError("expires_at", "is no time");
+    throw invalidCredentialError("expires_at", "is not a valid time");
 }
 
-/** As it is sealed. */
+/** Formats a credential for encryption. */
 export function serializeCredential(credential: Credential): string {
   return JSON.stringify(
     credential.kind === "key"
@@ -35,7 +35,7 @@ export function serializeCredential(credential: Credential): string {
   );
 }
 
-/** Of a text that has been opened, and so is one that `credentialText` has made. */
+/** Parses decrypted text, which therefore was written by `formatCredential`. */
 export function parseCredential(kind: Credential["kind"], text: string): Credential {
   if (kind === "key") {
     const [key]: [string] = JSON.parse(text);

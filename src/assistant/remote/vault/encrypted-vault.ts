@@ -17,18 +17,21 @@ import { type CredentialRow, VaultFile } from "./vault-file.ts";
 import { CredentialSealBrokenError, type SealContext } from "./vault-key.ts";
 
 export interface EncryptedVaultOptions {
-  /** The companion's data directory, absolute; gets `vault.db`, and `vault-key` where nothing better is there. */
+  /**
+   * The companion's data directory, an absolute path. It gets `vault.db`, and `vault-key` if no better key source is
+   * available.
+   */
   readonly dir: string;
-  /** For `CREDENTIALS_DIRECTORY`. */
+  /** Provides `CREDENTIALS_DIRECTORY`. */
   readonly environment: Environment;
-  /** Where a keyring may be. */
+  /** The session bus, on which there may be a keyring. */
   readonly sessionBus?: SessionBus | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly durability?: Durability;
 }
 
-/** How long a call waits for another program that holds the database. */
+/** Time that a call waits while another program locks the database. */
 const BUSY_MS_MAX = 5_000;
 const BUSY_RETRY_MS = 25;
 const storeFile = { what: "the vault of credentials", file: "vault.db" };
@@ -40,11 +43,11 @@ const noCredential: CredentialState = {
 };
 
 /**
- * Credentials in `vault.db`, each sealed with AES-256-GCM and bound to its provider and origin. The master
- * key is a systemd credential, in the desktop's keyring, or in a file, whichever is there first when the
- * first credential is stored; from then on it is that one.
+ * Stores credentials in `vault.db`, each encrypted with AES-256-GCM and bound to its provider and origin. The master
+ * key is a systemd credential, in the desktop's keyring, or in a file: the first of these that is available when the
+ * first credential is stored; it does not change later.
  *
- * The database is opened once; `describe` and `remove` need no key. Writes happen one after the other.
+ * The database is opened once; `describe` and `remove` need no key. Writes run one after the other.
  */
 export class EncryptedVault implements Vault, AsyncDisposable {
   readonly #file: VaultFile;
@@ -53,12 +56,12 @@ export class EncryptedVault implements Vault, AsyncDisposable {
   readonly #logger: Logger;
   readonly #ending: AbortController;
   #lastWrite: Promise<unknown> = Promise.resolve();
-  /** Something was overwritten or deleted that may still be in a file. */
+  /** True if overwritten or deleted data may still be in a file. */
   #hasRemains = true;
 
   /**
-   * Rejects with `storage_failed` where the database cannot be used. Without its key the vault opens, and is
-   * locked; a keyring that does not answer holds this up for five seconds.
+   * Rejects with `storage_failed` if the database cannot be used. Without its key the vault opens as locked; a keyring
+   * that does not answer delays this by five seconds.
    */
   static async open(options: EncryptedVaultOptions): Promise<EncryptedVault> {
     let file: VaultFile | undefined;
@@ -66,7 +69,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
       file = new VaultFile(options.dir, options.durability ?? "full");
       const vault = new EncryptedVault(file, options);
       await vault.#master.probe();
-      // Of a daemon that ended between a change and its rewriting.
+      // Left by a daemon that exited between a change and the rewrite of the file.
       await vault.#eraseRemains().catch(() => undefined);
       return vault;
     } catch (error) {
@@ -109,12 +112,12 @@ export class EncryptedVault implements Vault, AsyncDisposable {
       const sealed = key.seal(serializeCredential(credential), context);
       await this.#retryWhileBusy(() => this.#file.put({ provider, ...rest, sealed }, record));
       this.#hasRemains = true;
-      // It is stored; that the former one is gone from the files too can wait.
+      // The credential is stored; removing the old one from the files can wait.
       await this.#eraseRemains().catch((error: unknown) => {
         const failure = toStorageError(error, storeFile);
         this.#logger.warn(
           { reason: failure.message, err: failure.cause },
-          "what an overwritten credential has left in the vault's files cannot be removed; will retry",
+          "remains of an overwritten credential could not be removed from the vault's files; will retry",
         );
       });
     });
@@ -135,7 +138,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     return this.#write(async () => {
       const isRemoved = await this.#retryWhileBusy(() => this.#file.remove(providerId));
       this.#hasRemains ||= isRemoved;
-      // Whoever has lost the key, or wants another source, begins anew by clearing everything.
+      // A user who has lost the key, or wants another source, starts over by clearing all credentials.
       if (!this.#file.masterRecord()) this.#master.forget();
       await this.#eraseRemains().catch((error: unknown) => {
         throw notErasedError(error);
@@ -169,7 +172,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     if (this.#ending.signal.aborted) return;
     this.#ending.abort(shuttingDownError());
     await this.#lastWrite;
-    // Once, since nothing waits any more; else when it is opened again.
+    // One last attempt; if it fails, it is repeated when the vault is opened again.
     await this.#eraseRemains().catch(() => undefined);
     this.#file.close();
   }
@@ -191,7 +194,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     this.#hasRemains = false;
   }
 
-  /** Does `work`, which is safe to do again, until no other program holds the database. */
+  /** Repeats `work`, which must be safe to repeat, until no other program locks the database. */
   async #retryWhileBusy<T>(work: () => T): Promise<T> {
     for (const deadline = this.#clock.now() + BUSY_MS_MAX; ; ) {
       try {
@@ -209,7 +212,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
       this.#logger.error({ provider: providerId }, "a stored credential is damaged");
       return new AssistantError(
         "storage_failed",
-        `the stored credential of ${providerId} is damaged; set its key, or sign in, anew`,
+        `the stored credential of ${providerId} is damaged; set its key again, or sign in again`,
       );
     }
     const failure = toStorageError(error, storeFile);
@@ -232,16 +235,16 @@ function getSealContext({
   return { providerId: provider, origin, kind, setAtMs, expiresAtMs };
 }
 
-/** The row is not there any more; what it held may be. */
+/** The row is deleted, but its content may still be in a file. */
 function notErasedError(error: unknown): unknown {
   if (!isBusy(error)) return error;
   return new AssistantError(
     "storage_failed",
-    "the credential is removed, but another program reads the vault's database, so its encrypted form is still in a file; end that program, then clear it again",
+    "the credential is removed, but another program reads the vault's database, so its encrypted form is still in a file; stop that program, then clear the credential again",
     { cause: error },
   );
 }
 
 function shuttingDownError(): AssistantError {
-  return new AssistantError("shutting_down", "the assistant is ending; nothing was done");
+  return new AssistantError("shutting_down", "the assistant is shutting down; nothing was changed");
 }

@@ -9,8 +9,8 @@ const NAME = "vault-key";
 const UNFINISHED = "vault-key.new";
 
 /**
- * 32 bytes in a file of the data directory, for machines that have nothing better: they keep the credentials
- * from whoever gets the database without this file, and from nobody else.
+ * A key of 32 bytes in a file of the data directory, for machines without a better source. It protects the credentials
+ * only if the database is copied without this file.
  */
 export class KeyFile implements KeySource {
   readonly name = "file";
@@ -25,42 +25,42 @@ export class KeyFile implements KeySource {
   async probe(): Promise<FoundKey> {
     let handle: FileHandle | undefined;
     try {
-      // A link could lead to a file of anybody's, and a pipe would be waited for.
+      // A link could point to another user's file, and opening a FIFO would block.
       const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
       handle = await open(join(this.#dir, NAME), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       return await this.#read(handle);
     } catch (error) {
       const code = getErrorCode(error);
       if (code === "ENOENT") return { state: "empty" };
-      if (code === "ELOOP") return lockedKey("is a link; put the file itself in its place");
+      if (code === "ELOOP") return lockedKey("is a link; replace it with the file itself");
       return lockedKey(`cannot be read (${code}); check its owner and the disk`);
     } finally {
       await handle?.close();
     }
   }
 
-  /** Never over another: whoever is second is refused. */
+  /** Never replaces an existing file: of two processes, the second one fails. */
   async store(key: Buffer): Promise<void> {
     const unfinished = join(this.#dir, UNFINISHED);
     try {
-      // Of a process that was killed here.
+      // Left by a process that was killed here.
       await rm(unfinished, { force: true });
       const handle = await open(unfinished, "wx", 0o600);
       try {
-        await handle.chmod(0o600); // the umask may have taken more
+        await handle.chmod(0o600); // the umask may have removed more
         await handle.writeFile(key);
         await handle.sync();
       } finally {
         await handle.close();
       }
-      // In place of a rename, which would replace a file that is there.
+      // A rename would replace an existing file.
       await link(unfinished, join(this.#dir, NAME));
       await rm(unfinished);
       await fsyncDirectory(this.#dir);
     } catch (error) {
       await rm(unfinished, { force: true }).catch(() => {});
       throw new KeyNotStoredError(
-        `the file ${NAME} cannot be made (${getErrorCode(error)}); check the disk and the permissions of the assistant's data directory`,
+        `the file ${NAME} cannot be created (${getErrorCode(error)}); check the disk and the permissions of the assistant's data directory`,
         error,
       );
     }
@@ -68,22 +68,24 @@ export class KeyFile implements KeySource {
 
   async #read(handle: FileHandle): Promise<FoundKey> {
     const found = await handle.stat();
-    if (!found.isFile()) return lockedKey("is no file; put the key's file in its place");
+    if (!found.isFile()) return lockedKey("is not a file; replace it with the file of the key");
     if (found.uid !== this.#uid)
-      return lockedKey("belongs to another user; give it to the user who runs the assistant");
+      return lockedKey(
+        "belongs to another user; change its owner to the user who runs the assistant",
+      );
     if ((found.mode & 0o7777) !== 0o600)
       return lockedKey(
-        `has the mode 0${(found.mode & 0o7777).toString(8)}, so others may have read it; when you trust it still: chmod 600 ${NAME}`,
+        `has the mode 0${(found.mode & 0o7777).toString(8)}, so other users may have read it; if you still trust it: chmod 600 ${NAME}`,
       );
     if (found.size !== MASTER_KEY_BYTES)
       return lockedKey(
-        `has ${found.size} bytes in place of ${MASTER_KEY_BYTES}; bring it back from a backup`,
+        `has ${found.size} bytes in place of ${MASTER_KEY_BYTES}; restore it from a backup`,
       );
     const key = Buffer.alloc(MASTER_KEY_BYTES);
     const { bytesRead } = await handle.read(key, 0, MASTER_KEY_BYTES, 0);
     return bytesRead === MASTER_KEY_BYTES
       ? { state: "key", key }
-      : lockedKey("was cut while it was read; bring it back from a backup");
+      : lockedKey("was truncated while it was read; restore it from a backup");
   }
 }
 

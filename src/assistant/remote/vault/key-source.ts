@@ -1,20 +1,20 @@
 import type { Protection } from "../port.ts";
 
-/** Somewhere the master key can be. */
+/** A possible location of the master key. */
 export interface KeySource {
   readonly name: Protection["source"];
-  /** What is there now. Never rejects but with the signal's reason; never asks the person for anything. */
+  /** Reads the current state. Rejects only with the signal's reason; never prompts the user. */
   probe(signal: AbortSignal): Promise<FoundKey>;
   /**
-   * Keeps a key where `look` has found `empty`. It is lasting when this resolves. Rejects with KeyNotKeptError
-   * where the source does not take it. Undefined: this source's keys are made by somebody else.
+   * Stores a key after `probe` has returned `empty`. The key is durable when this resolves. Rejects with KeyNotStoredError
+   * if the source refuses it. Undefined for sources whose keys come from outside.
    */
   readonly store?: (key: Buffer, signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * absent: this machine, or this session, has no such source. empty: it is there and has no key.
- * locked: it is there, and does not give its key now, or gives something that is none.
+ * absent: this machine, or this session, has no such source. empty: the source is available and has no key. locked: the
+ * source does not provide its key now, or provides something that is not a key.
  */
 export type FoundKey =
   | { readonly state: "key"; readonly key: Buffer }
@@ -22,10 +22,10 @@ export type FoundKey =
   | { readonly state: "empty" }
   | { readonly state: "locked"; readonly why: string };
 
-/** `message` says why, and what to do; it names no path. */
+/** `message` says why, and what to do; it contains no path. */
 export class KeyNotStoredError extends Error {
   constructor(message: string, cause: unknown) {
     super(message, { cause });
-    this.name = "KeyNotKeptError";
+    this.name = "KeyNotStoredError";
   }
 }

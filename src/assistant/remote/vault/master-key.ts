@@ -8,30 +8,32 @@ import { MASTER_KEY_BYTES, VaultKey } from "./vault-key.ts";
 
 export interface MasterKeyOptions {
   readonly vaultId: string;
-  /** The one that is preferred first; one at least is never `absent`. */
+  /** In order of preference; at least one is never `absent`. */
   readonly sources: readonly KeySource[];
-  /** What is written beside the data now; throws what SQLite says. */
+  /** Reads the record from the database; throws SQLite's errors. */
   readonly record: () => MasterRecord | undefined;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
-/** The key of the vault, and with what `record` has to say it was sealed. */
+/** The vault's key, and the record of its source. */
 export interface HeldKey {
   readonly key: VaultKey;
   readonly record: MasterRecord;
 }
 
 /**
- * Where the key of a vault comes from, and whether it does.
+ * Finds the master key of a vault. It has these states:
  *
- *   unrecorded   nothing is sealed: the first source that is not absent is used, and a key made there
- *   recorded     only the source of the record is asked, and only for the key that the check value fits
- *   held         kept in memory until the daemon ends, also when its source is locked later
+ * - unrecorded: nothing is encrypted yet. The first source that is not absent is used, and a key is created there if
+ *   necessary.
+ * - recorded: only the source in the record is read, and only a key that matches the check value is accepted.
+ * - held: the key stays in memory until the daemon exits, even if its source is locked later.
  *
- * With the last credential the record goes too.
+ * Removing the last credential removes the record.
  *
- * What is recorded and does not come is `locked`: another key would open nothing, and would hide that.
+ * If the recorded key is not available, the vault is `locked`: another key could decrypt nothing, and using one would
+ * hide the problem.
  */
 export class MasterKey {
   readonly #options: MasterKeyOptions;
@@ -50,12 +52,12 @@ export class MasterKey {
     return this.#protection;
   }
 
-  /** When nothing is sealed any more: the next one may come from elsewhere. */
+  /** Called when nothing is encrypted any more, so that the next key may have another source. */
   forget(): void {
     this.#held = undefined;
   }
 
-  /** Asks the source, and makes nothing. Afterwards `protection` is as things are. */
+  /** Reads the source without creating a key, and updates `protection`. */
   async probe(): Promise<void> {
     if (this.#held) return;
     this.#probing ??= this.#probeSources(false).finally(() => (this.#probing = undefined));
@@ -68,7 +70,7 @@ export class MasterKey {
     return this.#held ?? this.#refuse();
   }
 
-  /** As `held`; where nothing is sealed yet, a key is made. Only one call at a time. */
+  /** Like `get`, but creates a key if nothing is encrypted yet. Must not run twice at the same time. */
   async getOrCreate(): Promise<HeldKey> {
     await this.probe();
     if (!this.#held && !this.#options.record()) await this.#probeSources(true);
@@ -83,22 +85,22 @@ export class MasterKey {
       let found = await source.probe(signal);
       if (found.state === "absent") continue;
       if (found.state === "empty" && !record && mayMake) found = await this.#createKey(source);
-      // By another call, at the same time.
+      // A concurrent call has set it.
       if (this.#held) return;
       this.#applyFound(source, found, record);
       return;
     }
     const source = record?.source ?? "file";
-    this.#lock(source, record ? missingMessages[record.source] : "there is no place for a key");
+    this.#lock(source, record ? missingMessages[record.source] : "no source can store a key");
   }
 
-  /** What is there after a key was made: what was made, or why not. */
+  /** Returns the key that was created, or the reason for the failure. */
   async #createKey(source: KeySource): Promise<FoundKey> {
     const key = randomBytes(MASTER_KEY_BYTES);
     try {
       if (!source.store) return { state: "empty" };
       await source.store(key, this.#options.signal);
-      // Read anew, since what cannot be read later must not seal anything.
+      // Read back, because a key that cannot be read later must not encrypt anything.
       return await source.probe(this.#options.signal);
     } catch (error) {
       if (!(error instanceof KeyNotStoredError)) throw error;
@@ -131,7 +133,7 @@ export class MasterKey {
     }
     this.#held = { key, record: { source: source.name, checkValue: key.checkValue } };
     this.#protection = { source: source.name, state: "ready", message: null };
-    this.#options.logger.info({ source: source.name }, "the key of the credentials is there");
+    this.#options.logger.info({ source: source.name }, "the key of the credentials is available");
   }
 
   #lock(source: Protection["source"], message: string): void {
@@ -147,23 +149,23 @@ export class MasterKey {
   #refuse(): never {
     throw new AssistantError(
       "storage_failed",
-      `credentials are locked: ${this.#protection.message ?? "their key is not there"}`,
+      `credentials are locked: ${this.#protection.message ?? "their key is not available"}`,
     );
   }
 }
 
-const orStartOver = "or clear the keys of all providers, which makes room for a new key";
+const orStartOver = "or clear the keys of all providers, so that a new key can be created";
 
-/** The source is not there any more, or has no key any more. */
+/** Messages for a source that is no longer available or has no key any more. */
 const missingMessages: Readonly<Record<Protection["source"], string>> = {
-  "systemd-credential": `the systemd credential berth.vault-key that the credentials are encrypted with is not there; start the assistant with it again, ${orStartOver}`,
-  "secret-service": `the keyring that has the key of the credentials is not there, or has it no more; log in to the desktop, or start the keyring, ${orStartOver}`,
-  file: `the file vault-key that the credentials are encrypted with is missing in the assistant's data directory; bring it back from a backup, ${orStartOver}`,
+  "systemd-credential": `the systemd credential berth.vault-key that the credentials are encrypted with is missing; start the assistant with it again, ${orStartOver}`,
+  "secret-service": `the keyring with the key of the credentials is not available, or no longer has the key; log in to the desktop, or start the keyring, ${orStartOver}`,
+  file: `the file vault-key that the credentials are encrypted with is missing in the assistant's data directory; restore it from a backup, ${orStartOver}`,
 };
 
-/** There is a key, and it is another one. */
+/** Messages for a source that has another key. */
 const wrongMessages: Readonly<Record<Protection["source"], string>> = {
-  "systemd-credential": `the systemd credential berth.vault-key is not the one that the credentials are encrypted with; bring that one back, ${orStartOver}`,
-  "secret-service": `the keyring's key is not the one that the credentials are encrypted with; bring the keyring back from a backup, ${orStartOver}`,
-  file: `the file vault-key is not the one that the credentials are encrypted with; bring that one back from a backup, ${orStartOver}`,
+  "systemd-credential": `the systemd credential berth.vault-key is not the one that the credentials are encrypted with; restore that one, ${orStartOver}`,
+  "secret-service": `the keyring's key is not the one that the credentials are encrypted with; restore the keyring from a backup, ${orStartOver}`,
+  file: `the file vault-key is not the one that the credentials are encrypted with; restore that one from a backup, ${orStartOver}`,
 };

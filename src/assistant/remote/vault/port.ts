@@ -1,17 +1,20 @@
 import type { CredentialState, Protection } from "../port.ts";
 
 /**
- * Credentials of providers, encrypted. Only the egress and the sign-in read one; no transport does. A
- * credential is bound to the origin of its provider: with another one it cannot be read.
+ * Stores the encrypted credentials of providers. Only the egress and the sign-in read them; no transport does. A
+ * credential is bound to its provider's origin and cannot be decrypted for another one.
  */
 export interface Vault {
-  /** Replaces what there was; when it resolves it is on the disk. `storage_failed`. */
+  /** Replaces the stored credential; it is on the disk when this resolves. Rejects with `storage_failed`. */
   put(provider: CredentialOwner, credential: Credential): Promise<void>;
-  /** Undefined: there is none, or it was for another origin. `storage_failed` while the master key is locked. */
+  /**
+   * Undefined if there is none, or only one for another origin. Rejects with `storage_failed` while the master key is
+   * locked.
+   */
   get(provider: CredentialOwner): Promise<Credential | undefined>;
-  /** No byte of it is left in any file when it resolves. False: there was none. */
+  /** No byte of the credential remains in any file when this resolves. Resolves to false if there was none. */
   remove(providerId: string): Promise<boolean>;
-  /** What can be told of it. */
+  /** Returns the facts about a credential that are not secret. */
   describe(providerId: string): CredentialState;
   protection(): Protection;
 }
@@ -28,8 +31,8 @@ export interface OAuthSession {
   readonly kind: "oauth";
   readonly accessToken: string;
   readonly refreshToken: string | undefined;
-  /** Unix time; undefined: it does not say. */
+  /** Milliseconds since the Unix epoch; undefined if the provider does not say. */
   readonly expiresAtMs: number | undefined;
-  /** With which the tokens were got. */
+  /** The client id for which the tokens were issued. */
   readonly clientId: string;
 }

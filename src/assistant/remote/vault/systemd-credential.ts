@@ -7,8 +7,8 @@ import { MASTER_KEY_BYTES } from "./vault-key.ts";
 const CREDENTIAL = "berth.vault-key";
 
 /**
- * 32 bytes that systemd hands to the service, decrypted, in a folder that lives in memory only. For a user's
- * unit (systemd 256 or newer):
+ * A key of 32 bytes that systemd decrypts and passes to the service in a directory that exists only in memory. For a
+ * user's unit (systemd 256 or newer):
  *
  *     head -c 32 /dev/urandom | systemd-creds encrypt --user --name=berth.vault-key - ~/.config/berth.vault-key.cred
  *     # in the unit: LoadCredentialEncrypted=berth.vault-key:%h/.config/berth.vault-key.cred
@@ -29,14 +29,14 @@ export class SystemdCredential implements KeySource {
       if (key.length === MASTER_KEY_BYTES) return { state: "key", key };
       return {
         state: "locked",
-        why: `the systemd credential ${CREDENTIAL} has ${key.length} bytes in place of ${MASTER_KEY_BYTES}; make it anew with: head -c 32 /dev/urandom | systemd-creds encrypt`,
+        why: `the systemd credential ${CREDENTIAL} has ${key.length} bytes in place of ${MASTER_KEY_BYTES}; create it again with: head -c 32 /dev/urandom | systemd-creds encrypt`,
       };
     } catch (error) {
       const code = error instanceof Error && "code" in error ? String(error.code) : "no code";
       if (code === "ENOENT" || code === "ENOTDIR") return { state: "absent" };
       return {
         state: "locked",
-        why: `the systemd credential ${CREDENTIAL} cannot be read (${code}); look at the unit's LoadCredential settings`,
+        why: `the systemd credential ${CREDENTIAL} cannot be read (${code}); check the unit's LoadCredential settings`,
       };
     }
   }

@@ -29,7 +29,7 @@ const migrations: readonly Migration[] = [
   `,
 ];
 
-/** What a vault's first credential was sealed with, and so are all the others. */
+/** The source of the master key, and a value that identifies the key. All credentials of a vault have the same key. */
 export interface MasterRecord {
   readonly source: Protection["source"];
   readonly checkValue: Buffer;
@@ -45,29 +45,29 @@ export interface CredentialRow {
 }
 
 /**
- * `vault.db`, mode 0600: sealed credentials. Knows no key. It is a file of its own, beside `remote.db`, since
- * it is rewritten whole after each change, which must cost nothing while providers are in use, and can be
- * backed up, or left out of a backup, by itself. Every method throws what SQLite says.
+ * `vault.db`, mode 0600, with the encrypted credentials; it knows no key. It is separate from `remote.db`, because it
+ * is rewritten as a whole after each change, which must not slow down the use of providers, and because it can be
+ * included in a backup, or not, on its own. Every method throws SQLite's errors.
  */
 export class VaultFile {
   readonly #db: SqliteDatabase;
 
   constructor(dir: string, durability: Durability) {
     const file = join(dir, "vault.db");
-    // One that was brought back from a backup may have other modes, which the log beside it would get too.
+    // A file that was restored from a backup may have another mode, which its write-ahead log would copy.
     if (existsSync(file)) chmodSync(file, 0o600);
-    // Also where rewriting has to wait for another program, what is deleted is overwritten at once.
+    // Deleted data is overwritten at once, even if rewriting the file must wait for another program.
     this.#db = openSecureDeleteDatabase({ file, durability }, migrations);
   }
 
-  /** Drawn when the file was made; 32 hex digits. */
+  /** Random, created with the file; 32 hex digits. */
   get vaultId(): string {
     const id = this.#db.prepare<[], string>("SELECT id FROM vault").pluck().get();
     if (id === undefined) throw new Error("the vault has no id");
     return id;
   }
 
-  /** Undefined: nothing has been sealed, so any key may be the first. */
+  /** Undefined if nothing is encrypted yet, so that any key may be the first. */
   masterRecord(): MasterRecord | undefined {
     return this.#db
       .prepare<[], MasterRecord>(
@@ -85,7 +85,7 @@ export class VaultFile {
       .get(provider);
   }
 
-  /** Together with what it is sealed with, in one transaction; on the disk when it returns. */
+  /** Stores the credential with its key record in one transaction; both are on the disk when this returns. */
   put(row: CredentialRow, master: MasterRecord): void {
     this.#db
       .transaction(() => {
@@ -105,7 +105,7 @@ export class VaultFile {
       .immediate();
   }
 
-  /** The last one takes along the record of what it was sealed with. False: there was none. */
+  /** Removing the last credential also removes the key record. Returns false if there was none. */
   remove(provider: string): boolean {
     return this.#db
       .transaction(() => {
@@ -124,9 +124,9 @@ export class VaultFile {
   }
 
   /**
-   * Rewrites the database, moves the write-ahead log into it and cuts that to nothing, so that what was
-   * overwritten or deleted is in no file. (secure_delete alone leaves copies where SQLite has moved rows
-   * from page to page: a piece of 1 in 4,700 removed ones was found.) Throws `SQLITE_BUSY` where another program reads or writes at this time.
+   * Rewrites the database, moves the write-ahead log into it and truncates the log, so that overwritten or deleted data
+   * is in no file. (secure_delete alone leaves copies when SQLite moves rows between pages: 1 of 4,700 removed
+   * credentials was still found in part.) Throws `SQLITE_BUSY` if another program reads or writes at the same time.
    */
   rewrite(): void {
     this.#db.exec("VACUUM");
@@ -141,7 +141,7 @@ export class VaultFile {
   }
 }
 
-/** Another program reads an older state of the database, which needs the write-ahead log. */
+/** Another program is reading an older state of the database, which needs the write-ahead log. */
 class LogInUseError extends Error {
   readonly code = "SQLITE_BUSY_SNAPSHOT";
 }

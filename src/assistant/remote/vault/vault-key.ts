@@ -12,10 +12,10 @@ import type { Credential } from "./port.ts";
 export const MASTER_KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** Of what is sealed and of what it is bound to; another number opens nothing that was sealed with this one. */
+/** Version of the encryption format and of its associated data; each version decrypts only its own texts. */
 const FORMAT_VERSION = 1;
 
-/** What a sealed text belongs to: anywhere else, or with other words beside it, it does not open. */
+/** The context of an encrypted text, authenticated as associated data: with another context it cannot be decrypted. */
 export interface SealContext {
   readonly providerId: string;
   readonly origin: string;
@@ -24,17 +24,17 @@ export interface SealContext {
   readonly expiresAtMs: number | null;
 }
 
-/** A sealed text that was changed, moved or cut; the key itself has been checked before. */
+/** The encrypted text was changed, moved or truncated; the key itself has been checked before. */
 export class CredentialSealBrokenError extends Error {
   constructor() {
-    super("a sealed credential does not open");
+    super("an encrypted credential cannot be decrypted");
     this.name = "SealBrokenError";
   }
 }
 
 /**
- * What one vault makes of the master key. Derived with the vault's own id, so that vaults which share a
- * master key share nothing else.
+ * The keys of one vault, derived from the master key and the vault's id, so that vaults with the same master key have
+ * different keys.
  */
 export class VaultKey {
   readonly #sealing: KeyObject;
@@ -47,7 +47,7 @@ export class VaultKey {
     this.#check = derived("check");
   }
 
-  /** Tells this master key from others, and nothing else of it. 32 bytes, for the database. */
+  /** Identifies the master key without revealing anything else about it. 32 bytes, stored in the database. */
   get checkValue(): Buffer {
     return Buffer.from(this.#check);
   }
@@ -56,7 +56,7 @@ export class VaultKey {
     return value.length === this.#check.length && timingSafeEqual(value, this.#check);
   }
 
-  /** AES-256-GCM: a fresh nonce of 96 bits, the ciphertext, and the tag. */
+  /** AES-256-GCM: a random nonce of 96 bits, the ciphertext, and the tag. */
   seal(text: string, context: SealContext): Buffer {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv("aes-256-gcm", this.#sealing, nonce);
@@ -77,7 +77,7 @@ export class VaultKey {
       const opened = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
       return Buffer.concat([opened, decipher.final()]).toString("utf8");
     } catch {
-      // Not as its cause: nothing that the library says of it helps anybody.
+      // Not set as the cause, because the library's message has no useful information.
       throw new CredentialSealBrokenError();
     }
   }

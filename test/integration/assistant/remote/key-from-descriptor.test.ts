@@ -36,7 +36,7 @@ function fileHolding(words: string): { fd: number; readonly file: string } {
   return { fd: openSync(file, "r"), file };
 }
 
-/** What the descriptor leads to; undefined: it is closed. */
+/** Returns the target of the descriptor; undefined if it is closed. */
 function opened(fd: number): string | undefined {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);
@@ -45,21 +45,21 @@ function opened(fd: number): string | undefined {
   }
 }
 
-describe("a key comes", () => {
-  it("over a pipe, up to its end, and nothing of it is left open", async () => {
+describe("reading a key", () => {
+  it("from a pipe reads to the end and closes the descriptor", async () => {
     const fd = await createSecretPipe("sk-é", {});
     const pipe = opened(fd);
     expect(await keyFromDescriptor(fd, never)).toBe("sk-é");
     await expect.poll(() => opened(fd)).not.toBe(pipe);
   });
 
-  it("from a file", async () => {
+  it("from a file succeeds", async () => {
     const { fd, file } = fileHolding("sk-1\n");
     expect(await keyFromDescriptor(fd, never)).toBe("sk-1\n");
     await expect.poll(() => opened(fd)).not.toBe(file);
   });
 
-  it("with 16 KiB at most", async () => {
+  it("accepts 16 KiB at most", async () => {
     const longest = "x".repeat(16 * 1024);
     expect(await keyFromDescriptor(fileHolding(longest).fd, never)).toBe(longest);
     expect(await keyFromDescriptor(await createSecretPipe(longest, {}), never)).toBe(longest);
@@ -71,9 +71,9 @@ describe("a key comes", () => {
       });
   });
 
-  it("until whoever sends it goes away", async () => {
+  it("ends when its caller aborts, even if the sender keeps the pipe open", async () => {
     const leaving = new AbortController();
-    // Open for both, so that its end never comes.
+    // This process keeps both ends open, so the end never arrives.
     const { fd, file } = endlessPipe();
     const reading = keyFromDescriptor(fd, leaving.signal);
     leaving.abort(new Error("gone"));
@@ -82,7 +82,7 @@ describe("a key comes", () => {
   });
 });
 
-it("is closed where nobody may read it, and only once", async () => {
+it("of a caller without permission only closes the descriptor, once", async () => {
   const { fd, file } = fileHolding("sk-1");
   {
     using _ = new KeyDescriptor(fd);
@@ -93,7 +93,7 @@ it("is closed where nobody may read it, and only once", async () => {
     using descriptor = new KeyDescriptor(other.fd);
     expect(await descriptor.read(never)).toBe("sk-2");
     await expect.poll(() => opened(other.fd)).not.toBe(other.file);
-    // Its number may be somebody else's by now.
+    // The number may belong to another file by now.
     other.fd = openSync(other.file, "r");
   }
   await new Promise((resolve) => setImmediate(resolve));
@@ -101,8 +101,8 @@ it("is closed where nobody may read it, and only once", async () => {
   closeSync(other.fd);
 });
 
-describe("no key comes", () => {
-  it.each(["/", "/dev/zero", "/dev/null"])("from %s", async (path) => {
+describe("reading a key fails", () => {
+  it.each(["/", "/dev/zero", "/dev/null"])("for %s", async (path) => {
     const fd = openSync(path, "r");
     await expect(keyFromDescriptor(fd, never)).rejects.toMatchObject({
       code: "invalid_request",
@@ -111,13 +111,13 @@ describe("no key comes", () => {
     await expect.poll(() => opened(fd)).not.toBe(path);
   });
 
-  it("from a descriptor that is none", async () => {
+  it("for an invalid descriptor", async () => {
     await expect(keyFromDescriptor(1_000_000, never)).rejects.toMatchObject({
       code: "invalid_request",
     });
   });
 
-  it("from a socket of datagrams, which is closed all the same", async () => {
+  it("for a datagram socket, which is closed all the same", async () => {
     const socket = createSocket("udp4");
     onTestFinished(() => void socket.close());
     socket.bind(0, "127.0.0.1");
@@ -132,7 +132,7 @@ describe("no key comes", () => {
   });
 });
 
-/** Returns this process's descriptor of the UDP socket with a port, which Node does not tell. */
+/** Returns this process's descriptor of the UDP socket with a port, which Node does not expose. */
 function descriptorOf(port: number): number {
   const local = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const fields = readFileSync("/proc/self/net/udp", "utf8")
@@ -149,7 +149,7 @@ function linkOf(fd: string): string | undefined {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);
   } catch {
-    // The one by which the folder was listed.
+    // The descriptor with which the directory was listed.
     return undefined;
   }
 }

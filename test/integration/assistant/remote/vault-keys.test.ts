@@ -36,26 +36,26 @@ const locked = (source: Protection["source"], words: string) => ({
   message: expect.stringContaining(words),
 });
 
-/** Refused everywhere with the words of the protection, and nothing is made in the meantime. */
-async function expectLocked(world: VaultHarness, source: Protection["source"], words: string) {
-  const { vault } = world;
+/** Checks that every method fails with the message of the protection, and that no key is created meanwhile. */
+async function expectLocked(harness: VaultHarness, source: Protection["source"], words: string) {
+  const { vault } = harness;
   expect(vault.protection()).toEqual(locked(source, words));
-  const files = readdirSync(world.dir).toSorted();
+  const files = readdirSync(harness.dir).toSorted();
   const refusal = { code: "storage_failed", message: expect.stringContaining(words) };
   await expect(vault.get(openrouter)).rejects.toMatchObject(refusal);
   await expect(vault.put(mistral, key)).rejects.toMatchObject(refusal);
-  expect(vault.protection().message).not.toContain(world.dir);
+  expect(vault.protection().message).not.toContain(harness.dir);
   expect(vault.describe("openrouter").present).toBe(true);
-  expect(readdirSync(world.dir).toSorted()).toEqual(files);
+  expect(readdirSync(harness.dir).toSorted()).toEqual(files);
 }
 
-async function stored(world = new VaultHarness()) {
-  await world.start();
-  await world.vault.put(openrouter, key);
-  return { world, keyFile: join(world.dir, "vault-key") };
+async function stored(harness = new VaultHarness()) {
+  await harness.start();
+  await harness.vault.put(openrouter, key);
+  return { harness, keyFile: join(harness.dir, "vault-key") };
 }
 
-/** As systemd makes it, with the key that `text` stands for. */
+/** Creates a systemd credential with the key that `text` stands for. */
 function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string } {
   const dir = vaultDirectory();
   writeFileSync(join(dir, CREDENTIAL), Buffer.alloc(32, text), { mode: 0o400 });
@@ -63,39 +63,39 @@ function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string }
 }
 
 describe("a key in a file", () => {
-  it("is made by the first credential, for its owner only, and found again", async () => {
-    const world = new VaultHarness();
-    await world.start();
-    const keyFile = join(world.dir, "vault-key");
-    expect(world.vault.protection()).toEqual(ready("file"));
+  it("is created with the first credential, is readable by its owner only, and is found again", async () => {
+    const harness = new VaultHarness();
+    await harness.start();
+    const keyFile = join(harness.dir, "vault-key");
+    expect(harness.vault.protection()).toEqual(ready("file"));
     expect(existsSync(keyFile)).toBe(false);
-    await world.vault.put(openrouter, key);
+    await harness.vault.put(openrouter, key);
     const { mode, size, nlink } = statSync(keyFile);
     expect([mode & 0o777, size, nlink]).toEqual([0o600, 32, 1]);
     const bytes = readFileSync(keyFile);
-    await (await world.start()).put(mistral, key);
-    expect(await world.vault.get(openrouter)).toEqual(key);
+    await (await harness.start()).put(mistral, key);
+    expect(await harness.vault.get(openrouter)).toEqual(key);
     expect(readFileSync(keyFile)).toEqual(bytes);
   });
 
-  it("locks the vault while it is missing, and is never made anew", async () => {
-    const { world, keyFile } = await stored();
+  it("locks the vault while it is missing, and is never created again", async () => {
+    const { harness, keyFile } = await stored();
     renameSync(keyFile, `${keyFile}.away`);
-    await world.start();
-    await expectLocked(world, "file", "is missing");
+    await harness.start();
+    await expectLocked(harness, "file", "is missing");
     renameSync(`${keyFile}.away`, keyFile);
-    expect(await world.vault.get(openrouter)).toEqual(key);
-    expect(world.vault.protection()).toEqual(ready("file"));
+    expect(await harness.vault.get(openrouter)).toEqual(key);
+    expect(harness.vault.protection()).toEqual(ready("file"));
   });
 
-  it("is told from another one, which is not the same as a damaged credential", async () => {
-    const { world, keyFile } = await stored();
+  it("is distinguished from another key, and from a damaged credential", async () => {
+    const { harness, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     writeFileSync(keyFile, Buffer.alloc(32, "other"));
-    await world.start();
-    await expectLocked(world, "file", "is not the one");
+    await harness.start();
+    await expectLocked(harness, "file", "is not the one");
     writeFileSync(keyFile, bytes);
-    expect(await world.vault.get(openrouter)).toEqual(key);
+    expect(await harness.vault.get(openrouter)).toEqual(key);
   });
 
   it.each<[string, string, (file: string) => void]>([
@@ -113,123 +113,123 @@ describe("a key in a file", () => {
     ],
     [
       "a folder",
-      "is no file",
+      "is not a file",
       (file) => {
         rmSync(file);
         mkdirSync(file, { mode: 0o600 });
       },
     ],
-  ])("is refused where it is %s, until that is put right", async (_, words, spoil) => {
-    const { world, keyFile } = await stored();
+  ])("is refused while it is %s", async (_, words, spoil) => {
+    const { harness, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     spoil(keyFile);
-    await world.start();
-    await expectLocked(world, "file", words);
+    await harness.start();
+    await expectLocked(harness, "file", words);
     rmSync(keyFile, { recursive: true });
     writeFileSync(keyFile, bytes, { mode: 0o600 });
-    expect(await world.vault.get(openrouter)).toEqual(key);
+    expect(await harness.vault.get(openrouter)).toEqual(key);
   });
 
-  it.runIf(process.getuid?.() === 0)("is refused where it is another user's", async () => {
-    const { world, keyFile } = await stored();
+  it.runIf(process.getuid?.() === 0)("is refused if it belongs to another user", async () => {
+    const { harness, keyFile } = await stored();
     chownSync(keyFile, 65_534, 65_534);
-    await world.start();
-    await expectLocked(world, "file", "belongs to another user");
+    await harness.start();
+    await expectLocked(harness, "file", "belongs to another user");
     expect(readFileSync(keyFile)).toHaveLength(32);
   });
 
-  it("is refused as another user's by whoever is not its owner", async () => {
-    const { world } = await stored();
+  it("is refused if this process runs as another user than its owner", async () => {
+    const { harness } = await stored();
     const mine = process.geteuid?.() ?? 0;
-    expect(await new KeyFile(world.dir, mine + 1).probe()).toMatchObject({ state: "locked" });
-    expect(await new KeyFile(world.dir, mine).probe()).toMatchObject({ state: "key" });
+    expect(await new KeyFile(harness.dir, mine + 1).probe()).toMatchObject({ state: "locked" });
+    expect(await new KeyFile(harness.dir, mine).probe()).toMatchObject({ state: "key" });
   });
 
-  it("is never replaced by one that is made at the same time", async () => {
-    const { world, keyFile } = await stored();
+  it("is never replaced by one that is created at the same time", async () => {
+    const { harness, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
-    const keeping = new KeyFile(world.dir).store(Buffer.alloc(32, "late"));
+    const keeping = new KeyFile(harness.dir).store(Buffer.alloc(32, "late"));
     await expect(keeping).rejects.toThrow(KeyNotStoredError);
     expect(readFileSync(keyFile)).toEqual(bytes);
     expect(existsSync(`${keyFile}.new`)).toBe(false);
   });
 
-  it("is one for each vault, and of use to no other", async () => {
+  it("belongs to one vault and cannot decrypt another", async () => {
     const [one, other] = [await stored(), await stored()];
     expect(readFileSync(one.keyFile)).not.toEqual(readFileSync(other.keyFile));
     copyFileSync(one.keyFile, other.keyFile);
-    await other.world.start();
-    await expectLocked(other.world, "file", "is not the one");
+    await other.harness.start();
+    await expectLocked(other.harness, "file", "is not the one");
   });
 });
 
-describe("what a killed daemon leaves", () => {
-  it("half a key is thrown away", async () => {
-    const world = new VaultHarness();
-    writeFileSync(join(world.dir, "vault-key.new"), Buffer.alloc(7), { mode: 0o600 });
-    await stored(world);
-    expect(readdirSync(world.dir)).not.toContain("vault-key.new");
-    expect(await (await world.start()).get(openrouter)).toEqual(key);
+describe("files that a killed daemon left", () => {
+  it("an incomplete key file is deleted", async () => {
+    const harness = new VaultHarness();
+    writeFileSync(join(harness.dir, "vault-key.new"), Buffer.alloc(7), { mode: 0o600 });
+    await stored(harness);
+    expect(readdirSync(harness.dir)).not.toContain("vault-key.new");
+    expect(await (await harness.start()).get(openrouter)).toEqual(key);
   });
 
-  it("a key under both names, with nothing sealed, is used", async () => {
-    const world = new VaultHarness();
-    const keyFile = join(world.dir, "vault-key");
-    await world.start();
+  it("a complete key under both names is used if nothing is encrypted yet", async () => {
+    const harness = new VaultHarness();
+    const keyFile = join(harness.dir, "vault-key");
+    await harness.start();
     writeFileSync(`${keyFile}.new`, Buffer.alloc(32, "made"), { mode: 0o600 });
     linkSync(`${keyFile}.new`, keyFile);
-    await world.start();
-    await world.vault.put(openrouter, key);
+    await harness.start();
+    await harness.vault.put(openrouter, key);
     expect(readFileSync(keyFile)).toEqual(Buffer.alloc(32, "made"));
-    expect(await (await world.start()).get(openrouter)).toEqual(key);
+    expect(await (await harness.start()).get(openrouter)).toEqual(key);
   });
 });
 
 describe("a systemd credential", () => {
-  it("is preferred, and needs no file", async () => {
-    const world = new VaultHarness({ environment: credentialsOf("systemd") });
-    await stored(world);
-    expect(world.vault.protection()).toEqual(ready("systemd-credential"));
-    expect(readdirSync(world.dir)).not.toContain("vault-key");
-    expect(await (await world.start()).get(openrouter)).toEqual(key);
+  it("is preferred, and needs no key file", async () => {
+    const harness = new VaultHarness({ environment: credentialsOf("systemd") });
+    await stored(harness);
+    expect(harness.vault.protection()).toEqual(ready("systemd-credential"));
+    expect(readdirSync(harness.dir)).not.toContain("vault-key");
+    expect(await (await harness.start()).get(openrouter)).toEqual(key);
   });
 
-  it("is stayed with: the vault is locked without it, and with another one", async () => {
+  it("stays the only source: without it, or with another one, the vault is locked", async () => {
     const environment = credentialsOf("systemd");
-    const { world } = await stored(new VaultHarness({ environment }));
-    await world.start({ environment: {} });
-    await expectLocked(world, "systemd-credential", "is not there");
-    await world.start({ environment: credentialsOf("another") });
-    await expectLocked(world, "systemd-credential", "is not the one");
-    await world.start();
-    expect(await world.vault.get(openrouter)).toEqual(key);
+    const { harness } = await stored(new VaultHarness({ environment }));
+    await harness.start({ environment: {} });
+    await expectLocked(harness, "systemd-credential", "is missing");
+    await harness.start({ environment: credentialsOf("another") });
+    await expectLocked(harness, "systemd-credential", "is not the one");
+    await harness.start();
+    expect(await harness.vault.get(openrouter)).toEqual(key);
   });
 
-  it("that comes later changes nothing for a vault that has a file", async () => {
-    const { world } = await stored();
-    await world.start({ environment: credentialsOf("later") });
-    expect(world.vault.protection()).toEqual(ready("file"));
-    expect(await world.vault.get(openrouter)).toEqual(key);
+  it("that is added later does not affect a vault with a key file", async () => {
+    const { harness } = await stored();
+    await harness.start({ environment: credentialsOf("later") });
+    expect(harness.vault.protection()).toEqual(ready("file"));
+    expect(await harness.vault.get(openrouter)).toEqual(key);
   });
 
-  it("of another length is refused, and not passed over", async () => {
+  it("of another length is refused, and no other source is used", async () => {
     const environment = credentialsOf("systemd");
     const file = join(environment.CREDENTIALS_DIRECTORY, CREDENTIAL);
     chmodSync(file, 0o600);
     writeFileSync(file, "too short");
-    const world = new VaultHarness({ environment });
-    await world.start();
-    expect(world.vault.protection()).toEqual(locked("systemd-credential", "has 9 bytes"));
-    await expect(world.vault.put(openrouter, key)).rejects.toMatchObject({
+    const harness = new VaultHarness({ environment });
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(locked("systemd-credential", "has 9 bytes"));
+    await expect(harness.vault.put(openrouter, key)).rejects.toMatchObject({
       code: "storage_failed",
     });
-    expect(readdirSync(world.dir)).not.toContain("vault-key");
+    expect(readdirSync(harness.dir)).not.toContain("vault-key");
   });
 
-  it("that two vaults share opens no credential of the other", async () => {
+  it("that two vaults share cannot decrypt the other vault's credentials", async () => {
     const environment = credentialsOf("shared");
-    const { world: one } = await stored(new VaultHarness({ environment }));
-    const { world: other } = await stored(new VaultHarness({ environment }));
+    const { harness: one } = await stored(new VaultHarness({ environment }));
+    const { harness: other } = await stored(new VaultHarness({ environment }));
     const [mine, theirs] = [one.readSealed("openrouter"), other.readSealed("openrouter")];
     expect(mine).not.toEqual(theirs);
     const stamp = one.sql((db) => db.prepare("SELECT set_at_ms FROM credential").pluck().get());
@@ -243,60 +243,60 @@ describe("a systemd credential", () => {
 });
 
 describe("a lost key", () => {
-  it("makes room for a new one when everything is cleared, and not before", async () => {
-    const { world, keyFile } = await stored();
-    await world.vault.put(mistral, key);
+  it("is replaced by a new one when all credentials are cleared, and not before", async () => {
+    const { harness, keyFile } = await stored();
+    await harness.vault.put(mistral, key);
     rmSync(keyFile);
-    await world.start();
-    await world.vault.remove("mistral");
-    await expectLocked(world, "file", "is missing");
-    expect(await world.vault.remove("openrouter")).toBe(true);
-    expect(world.vault.protection()).toEqual(ready("file"));
-    await world.vault.put(openrouter, key);
-    expect(await (await world.start()).get(openrouter)).toEqual(key);
+    await harness.start();
+    await harness.vault.remove("mistral");
+    await expectLocked(harness, "file", "is missing");
+    expect(await harness.vault.remove("openrouter")).toBe(true);
+    expect(harness.vault.protection()).toEqual(ready("file"));
+    await harness.vault.put(openrouter, key);
+    expect(await (await harness.start()).get(openrouter)).toEqual(key);
   });
 
-  it("is used for the next credential where it is not lost", async () => {
-    const { world, keyFile } = await stored();
+  it("is used for the next credential if it is still available", async () => {
+    const { harness, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
-    await world.vault.remove("openrouter");
-    await world.vault.put(mistral, key);
+    await harness.vault.remove("openrouter");
+    await harness.vault.put(mistral, key);
     expect(readFileSync(keyFile)).toEqual(bytes);
-    expect(await (await world.start()).get(mistral)).toEqual(key);
+    expect(await (await harness.start()).get(mistral)).toEqual(key);
   });
 
-  it("is not sealed with once its file has gone with the last credential", async () => {
-    const { world, keyFile } = await stored();
-    await world.vault.remove("openrouter");
+  it("is no longer used once its file was deleted with the last credential", async () => {
+    const { harness, keyFile } = await stored();
+    await harness.vault.remove("openrouter");
     rmSync(keyFile);
-    await world.vault.remove("openrouter");
-    await world.vault.put(openrouter, key);
-    expect(await (await world.start()).get(openrouter)).toEqual(key);
+    await harness.vault.remove("openrouter");
+    await harness.vault.put(openrouter, key);
+    expect(await (await harness.start()).get(openrouter)).toEqual(key);
   });
 });
 
-it("another source takes over when everything was cleared", async () => {
-  const { world } = await stored();
-  await world.vault.remove("openrouter");
+it("another source is used after all credentials were cleared", async () => {
+  const { harness } = await stored();
+  await harness.vault.remove("openrouter");
   const environment = credentialsOf("from now on");
-  await world.start({ environment });
-  expect(world.vault.protection()).toEqual(ready("systemd-credential"));
-  await world.vault.put(openrouter, key);
-  expect(await (await world.start({ environment })).get(openrouter)).toEqual(key);
+  await harness.start({ environment });
+  expect(harness.vault.protection()).toEqual(ready("systemd-credential"));
+  await harness.vault.put(openrouter, key);
+  expect(await (await harness.start({ environment })).get(openrouter)).toEqual(key);
 });
 
 describe("the database", () => {
-  it("of a newer version, or a damaged one, is refused by name", async () => {
-    const { world } = await stored();
-    world.sql((db) => db.pragma("user_version = 99"));
-    await expect(world.start()).rejects.toMatchObject({
+  it("of a newer version, or a damaged one, is refused with its name", async () => {
+    const { harness } = await stored();
+    harness.sql((db) => db.pragma("user_version = 99"));
+    await expect(harness.start()).rejects.toMatchObject({
       code: "storage_failed",
       message: expect.stringContaining("newer version"),
     });
-    writeFileSync(join(world.dir, "vault.db"), "no database".repeat(1_000));
-    await expect(world.start()).rejects.toMatchObject({
+    writeFileSync(join(harness.dir, "vault.db"), "no database".repeat(1_000));
+    await expect(harness.start()).rejects.toMatchObject({
       code: "storage_failed",
-      message: "vault.db is damaged and cannot be read; bring it back from a backup",
+      message: "vault.db is damaged and cannot be read; restore it from a backup",
     });
   });
 });

@@ -10,7 +10,7 @@ import { VaultHarness, vaultDirectory } from "../../../support/vault-harness.ts"
 
 const PROGRAM = fileURLToPath(new URL("../../../support/vault-process.ts", import.meta.url));
 
-/** Runs the process until it has said so many lines, and a moment longer; then it is killed. */
+/** Runs the process until it has printed this number of lines, and a moment longer; then kills it. */
 async function linesUntilKilled(dir: string, lines: number, moreMs: number): Promise<string[]> {
   const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dir], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -26,14 +26,14 @@ async function linesUntilKilled(dir: string, lines: number, moreMs: number): Pro
   return said;
 }
 
-it("kill -9 at any moment leaves each credential as it was or as it was to be, and none locked", async () => {
+it("kill -9 at any moment leaves each credential in its old or new state, and none locked", async () => {
   const seed = Math.floor(Math.random() * 2 ** 31);
   const dice = new Dice(seed);
   const dir = vaultDirectory();
-  /** What each provider may have: what was acknowledged, and what was under way. */
+  /** The states that each provider may have: the acknowledged one, and the one in progress. */
   const possible = new Map<string, Set<string | undefined>>();
   for (let round = 0; round < 3; round += 1) {
-    // The first is killed while the vault and its key are made.
+    // The first process is killed while it creates the vault and its key.
     const said = await linesUntilKilled(
       dir,
       dice.between(1, round === 0 ? 2 : 30),
@@ -46,8 +46,8 @@ it("kill -9 at any moment leaves each credential as it was or as it was to be, a
       const isDone = what === "has" || what === "gone";
       possible.set(id, isDone ? new Set([outcome]) : new Set([...before, outcome]));
     }
-    const world = new VaultHarness({ dir });
-    const vault = await world.start();
+    const harness = new VaultHarness({ dir });
+    const vault = await harness.start();
     expect(vault.protection(), `seed ${seed}`).toEqual({
       source: "file",
       state: "ready",

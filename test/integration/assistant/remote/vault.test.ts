@@ -21,7 +21,7 @@ const tokens: Credential = {
 };
 const damaged = { code: "storage_failed", message: expect.stringContaining("is damaged") };
 
-/** Every 16 bytes of it, in steps of 8: a piece of 24 that is left somewhere is found. */
+/** Returns every 16 bytes at offsets that are multiples of 8, so that any remaining piece of 24 bytes is found. */
 function piecesOf(sealed: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
   for (let at = 0; at + 16 <= sealed.length; at += 8) pieces.push(sealed.subarray(at, at + 16));
@@ -37,13 +37,13 @@ function remainsOf(dir: string, sealed: Buffer): string[] {
 }
 
 async function started() {
-  const world = new VaultHarness();
-  return { world, vault: await world.start() };
+  const harness = new VaultHarness();
+  return { harness, vault: await harness.start() };
 }
 
 describe("credentials", () => {
-  it("come back as they were, of both kinds, also after a restart", async () => {
-    const { world, vault } = await started();
+  it("of both kinds are read back unchanged, even after a restart", async () => {
+    const { harness, vault } = await started();
     const bare: Credential = {
       kind: "oauth",
       accessToken: "a \u{1f511} \ud800",
@@ -55,7 +55,7 @@ describe("credentials", () => {
     await vault.put(openrouter, key);
     await vault.put(mistral, tokens);
     await vault.put(third, bare);
-    for (const start of [() => vault, () => world.start()]) {
+    for (const start of [() => vault, () => harness.start()]) {
       const now = await start();
       expect(await now.get(openrouter)).toStrictEqual(key);
       expect(await now.get(mistral)).toStrictEqual(tokens);
@@ -64,13 +64,13 @@ describe("credentials", () => {
     }
   });
 
-  it("are told of without their key, and replaced", async () => {
-    const { world, vault } = await started();
+  it("are described without their secret, and replaced", async () => {
+    const { harness, vault } = await started();
     const none = { present: false, kind: null, set_at: null, expires_at: null };
     expect(vault.describe("openrouter")).toEqual(none);
     await vault.put(openrouter, key);
     expect(vault.describe("openrouter")).toMatchObject({ kind: "key", expires_at: null });
-    const before = world.readSealed("openrouter");
+    const before = harness.readSealed("openrouter");
     await vault.put(openrouter, tokens);
     expect(vault.describe("openrouter")).toEqual({
       present: true,
@@ -78,13 +78,13 @@ describe("credentials", () => {
       set_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       expires_at: "2031-02-03T04:05:06.000Z",
     });
-    expect(remainsOf(world.dir, before)).toEqual([]);
+    expect(remainsOf(harness.dir, before)).toEqual([]);
     expect(await vault.remove("openrouter")).toBe(true);
     expect(await vault.remove("openrouter")).toBe(false);
     expect(vault.describe("openrouter")).toEqual(none);
   });
 
-  it("are refused where they cannot be any", async () => {
+  it("are refused if they are invalid", async () => {
     const { vault } = await started();
     const refused = async (credential: Credential, param: string) =>
       await expect(vault.put(openrouter, credential)).rejects.toMatchObject({
@@ -103,22 +103,22 @@ describe("credentials", () => {
     expect(await vault.get(openrouter)).toEqual(longest);
   });
 
-  it("are nothing for another origin", async () => {
+  it("cannot be read for another origin", async () => {
     const { vault } = await started();
     await vault.put(openrouter, key);
     expect(await vault.get({ ...openrouter, origin: "https://openrouter.ai:444" })).toBeUndefined();
     expect(await vault.get({ ...openrouter, origin: "http://openrouter.ai" })).toBeUndefined();
   });
 
-  it("stay with what they were written for, whatever is written in the database", async () => {
-    const { world, vault } = await started();
+  it("stay bound to their provider and origin, even if the database is manipulated", async () => {
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
     await vault.put(mistral, tokens);
-    const kept = world.sql((db) => db.prepare("SELECT * FROM credential").all());
+    const kept = harness.sql((db) => db.prepare("SELECT * FROM credential").all());
     const change = async (sql: string, owner = openrouter) => {
-      world.sql((db) => db.exec(sql));
+      harness.sql((db) => db.exec(sql));
       await expect(vault.get(owner)).rejects.toMatchObject(damaged);
-      world.sql((db) => {
+      harness.sql((db) => {
         db.exec("DELETE FROM credential");
         const put = db.prepare(
           `INSERT INTO credential VALUES (@provider, @origin, @kind, @set_at_ms, @expires_at_ms, @sealed)`,
@@ -145,12 +145,12 @@ describe("credentials", () => {
     await change("UPDATE credential SET sealed = substr(sealed, 1, 12)");
   });
 
-  it("do not open with any of their bits changed, and say which provider's it is", async () => {
-    const { world, vault } = await started();
+  it("with any bit changed cannot be decrypted, and the error names the provider", async () => {
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
-    const sealed = world.readSealed("openrouter");
+    const sealed = harness.readSealed("openrouter");
     const write = (bytes: Buffer) =>
-      world.sql((db) => db.prepare("UPDATE credential SET sealed = ?").run(bytes));
+      harness.sql((db) => db.prepare("UPDATE credential SET sealed = ?").run(bytes));
     for (let at = 0; at < sealed.length; at += 1) {
       const flipped = Buffer.from(sealed);
       flipped.writeUInt8(flipped.readUInt8(at) ^ (1 << (at % 8)), at);
@@ -165,20 +165,20 @@ describe("credentials", () => {
 });
 
 describe("secrecy", () => {
-  it("leaves a key in no file, log, error or inspected object, and each seal is another one", async () => {
-    const { world, vault } = await started();
+  it("leaves no key in a file, log, error or inspected object, and each encryption differs", async () => {
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
-    const first = world.readSealed("openrouter");
+    const first = harness.readSealed("openrouter");
     await vault.put(openrouter, key);
-    expect(world.readSealed("openrouter").subarray(0, 12)).not.toEqual(first.subarray(0, 12));
+    expect(harness.readSealed("openrouter").subarray(0, 12)).not.toEqual(first.subarray(0, 12));
     await vault.put(mistral, tokens);
-    const master = readFileSync(join(world.dir, "vault-key"));
+    const master = readFileSync(join(harness.dir, "vault-key"));
     const failure: unknown = await vault
       .put(openrouter, { kind: "key", key: canary.repeat(1000) })
       .catch((error: unknown) => error);
-    world.sql((db) => db.exec("UPDATE credential SET sealed = zeroblob(64)"));
+    harness.sql((db) => db.exec("UPDATE credential SET sealed = zeroblob(64)"));
     const broken: unknown = await vault.get(openrouter).catch((error: unknown) => error);
-    const seen = inspect([vault, world.logged, failure, broken], {
+    const seen = inspect([vault, harness.logged, failure, broken], {
       depth: 20,
       showHidden: true,
       maxStringLength: null,
@@ -187,36 +187,36 @@ describe("secrecy", () => {
     const spaced = master.toString("hex", 0, 8).replaceAll(/(..)(?!$)/g, "$1 ");
     expect(inspect(master)).toContain(spaced);
     for (const secret of [canary, master.toString("hex"), master.toString("base64"), spaced]) {
-      expect(findFilesWith(world.dir, secret)).toEqual([]);
+      expect(findFilesWith(harness.dir, secret)).toEqual([]);
       expect(seen).not.toContain(secret);
     }
-    expect(findFilesWith(world.dir, master)).toEqual(["vault-key"]);
+    expect(findFilesWith(harness.dir, master)).toEqual(["vault-key"]);
   });
 
-  it("keeps its files for their owner, also one that was brought back", async () => {
-    const { world, vault } = await started();
+  it("keeps its files private to their owner, even one that was restored from a backup", async () => {
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
     await vault[Symbol.asyncDispose]();
-    chmodSync(join(world.dir, "vault.db"), 0o644);
-    await (await world.start()).put(mistral, key);
-    const modes = readdirSync(world.dir).map((name) => statSync(join(world.dir, name)).mode);
+    chmodSync(join(harness.dir, "vault.db"), 0o644);
+    await (await harness.start()).put(mistral, key);
+    const modes = readdirSync(harness.dir).map((name) => statSync(join(harness.dir, name)).mode);
     expect(modes.length).toBeGreaterThanOrEqual(2);
     expect(new Set(modes.map((mode) => mode & 0o777))).toEqual(new Set([0o600]));
   });
 
-  it("removes every piece of what it removes, among others that stay", async () => {
+  it("removes every byte of a credential among others that remain", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const dice = new Dice(seed);
     // The same files, without waiting for the disk.
-    const world = new VaultHarness({ durability: "off" });
-    const vault = await world.start();
+    const harness = new VaultHarness({ durability: "off" });
+    const vault = await harness.start();
     const gone: Buffer[] = [];
     const stored = new Map<string, string>();
     for (let step = 0; step < 60; step += 1) {
       const id = `p${dice.between(1, 12)}`;
       const owner = { id, origin: `https://${id}.example` };
       const had = stored.get(id);
-      if (had !== undefined) gone.push(world.readSealed(id));
+      if (had !== undefined) gone.push(harness.readSealed(id));
       if (dice.chance(0.4)) {
         expect(await vault.remove(id), `seed ${seed}`).toBe(had !== undefined);
         stored.delete(id);
@@ -227,11 +227,11 @@ describe("secrecy", () => {
       }
       if (step % 6 === 0)
         for (const sealed of gone)
-          expect(remainsOf(world.dir, sealed), `seed ${seed}, step ${step}`).toEqual([]);
+          expect(remainsOf(harness.dir, sealed), `seed ${seed}, step ${step}`).toEqual([]);
     }
     expect(gone.length).toBeGreaterThan(5);
-    // Rewritten: nothing is left of pages that are not in use, overwritten or not.
-    expect(world.sql((db) => db.pragma("freelist_count", { simple: true }))).toBe(0);
+    // Rewritten: unused pages leave nothing, overwritten or not.
+    expect(harness.sql((db) => db.pragma("freelist_count", { simple: true }))).toBe(0);
     for (const [id, text] of stored)
       expect(await vault.get({ id, origin: `https://${id}.example` })).toEqual({
         kind: "key",
@@ -239,13 +239,13 @@ describe("secrecy", () => {
       });
   });
 
-  it("says so where another program's reading keeps a removed one in a file, and removes it later", async () => {
+  it("reports when another program's read keeps a removed credential in a file, and removes it later", async () => {
     const clock = new VirtualClock();
-    const world = new VaultHarness({ clock });
-    const vault = await world.start();
+    const harness = new VaultHarness({ clock });
+    const vault = await harness.start();
     await vault.put(openrouter, key);
-    const sealed = world.readSealed("openrouter");
-    const reader = new Database(join(world.dir, "vault.db"), { readonly: true });
+    const sealed = harness.readSealed("openrouter");
+    const reader = new Database(join(harness.dir, "vault.db"), { readonly: true });
     reader.exec("BEGIN");
     reader.prepare("SELECT * FROM credential").all();
     const removal = vault.remove("openrouter").catch((error: unknown) => error);
@@ -257,27 +257,27 @@ describe("secrecy", () => {
       message: expect.stringContaining("another program reads"),
     });
     expect(vault.describe("openrouter").present).toBe(false);
-    expect(remainsOf(world.dir, sealed)).not.toEqual([]);
+    expect(remainsOf(harness.dir, sealed)).not.toEqual([]);
     reader.exec("COMMIT");
     reader.close();
     expect(await vault.remove("openrouter")).toBe(false);
-    expect(remainsOf(world.dir, sealed)).toEqual([]);
+    expect(remainsOf(harness.dir, sealed)).toEqual([]);
   });
 });
 
 describe("another program that writes to the database", () => {
-  it("is waited for, and after five seconds named", async () => {
+  it("is waited for, and reported after five seconds", async () => {
     const clock = new VirtualClock();
-    const world = new VaultHarness({ clock });
-    const vault = await world.start();
+    const harness = new VaultHarness({ clock });
+    const vault = await harness.start();
     await vault.put(mistral, key);
-    const other = new Database(join(world.dir, "vault.db"));
+    const other = new Database(join(harness.dir, "vault.db"));
     other.exec("BEGIN IMMEDIATE");
     const late = vault.put(openrouter, key).catch((error: unknown) => error);
     await clock.advance(6_000);
     expect(await late).toMatchObject({
       code: "busy",
-      message: expect.stringContaining("another program holds vault.db"),
+      message: expect.stringContaining("another program has locked vault.db"),
     });
     const patient = vault.put(openrouter, key);
     await clock.advance(1_000);
@@ -289,21 +289,21 @@ describe("another program that writes to the database", () => {
   });
 });
 
-describe("an end", () => {
-  it("answers whoever comes after it, and finishes what was begun", async () => {
-    const { world, vault } = await started();
+describe("disposing the vault", () => {
+  it("rejects later calls, and completes those in progress", async () => {
+    const { harness, vault } = await started();
     await vault.put(openrouter, key);
-    const sealed = world.readSealed("openrouter");
+    const sealed = harness.readSealed("openrouter");
     const removal = vault.remove("openrouter");
     await vault[Symbol.asyncDispose]();
     expect(await removal).toBe(true);
-    expect(remainsOf(world.dir, sealed)).toEqual([]);
+    expect(remainsOf(harness.dir, sealed)).toEqual([]);
     await expect(vault.get(openrouter)).rejects.toMatchObject({ code: "shutting_down" });
     await expect(vault.put(openrouter, key)).rejects.toMatchObject({ code: "shutting_down" });
-    expect(() => vault.describe("openrouter")).toThrow(/ending/);
+    expect(() => vault.describe("openrouter")).toThrow(/shutting down/);
   });
 
-  it("does writes in the order in which they were asked for", async () => {
+  it("completes writes in the order of their calls", async () => {
     const { vault } = await started();
     const all = [
       vault.put(openrouter, key),

@@ -7,8 +7,8 @@ const home = { id: "home", displayName: "At home", baseUrl: "http://127.0.0.1:11
 const never = new AbortController().signal;
 const nobodyAsked = () => {};
 
-function found(world: RemoteHarness, id: string) {
-  const provider = world.providers.find(id);
+function found(harness: RemoteHarness, id: string) {
+  const provider = harness.providers.find(id);
   if (!provider) throw new Error(`no ${id}`);
   return provider;
 }
@@ -21,11 +21,11 @@ const session: OAuthSession = {
   clientId: "berth",
 };
 
-/** What requests under way at a provider end with, from now on. */
-const endings = (world: RemoteHarness, id: string) => {
+/** Collects the errors for requests in progress at a provider, from now on. */
+const endings = (harness: RemoteHarness, id: string) => {
   const codes: string[] = [];
   const watch = () =>
-    world.revocations.onRevoked(id, ({ code }) => {
+    harness.revocations.onRevoked(id, ({ code }) => {
       codes.push(code);
       watch();
     });
@@ -34,9 +34,9 @@ const endings = (world: RemoteHarness, id: string) => {
 };
 
 describe("providers", () => {
-  test("two are built in, without a key; nothing is allowed", async () => {
-    await using world = new RemoteHarness();
-    const { providers, consent, login, protection } = world.remote.state();
+  test("two are built in, without a key, and nothing is allowed", async () => {
+    await using harness = new RemoteHarness();
+    const { providers, consent, login, protection } = harness.remote.state();
     expect(providers.map(({ id, builtin, auth }) => [id, builtin, auth])).toEqual([
       ["openrouter", true, "sign_in"],
       ["huggingface", true, "sign_in"],
@@ -46,23 +46,23 @@ describe("providers", () => {
     expect(Object.values(consent)).toEqual(dataClasses.map(() => false));
     expect(login).toEqual({ pending: [] });
     expect(protection.state).toBe("ready");
-    expect(world.providers.usable()).toEqual([]);
+    expect(harness.providers.usable()).toEqual([]);
   });
 
-  test("one that is added is kept, after the ledger has it", async () => {
-    await using world = new RemoteHarness();
-    await world.remote.addProvider(home, userCaller);
-    expect(world.store.providers()).toMatchObject([{ id: "home", addressClass: "loopback" }]);
-    expect(world.entries).toEqual(["remote.provider.add"]);
-    // On this machine nobody needs a key.
-    expect(world.providers.usable().map(({ id }) => id)).toEqual(["home"]);
-    await expect(world.remote.listModels("home", never)).resolves.toEqual(["home-model"]);
+  test("an added one is stored after the ledger entry", async () => {
+    await using harness = new RemoteHarness();
+    await harness.remote.addProvider(home, userCaller);
+    expect(harness.store.providers()).toMatchObject([{ id: "home", addressClass: "loopback" }]);
+    expect(harness.entries).toEqual(["remote.provider.add"]);
+    // A provider on this machine needs no key.
+    expect(harness.providers.usable().map(({ id }) => id)).toEqual(["home"]);
+    await expect(harness.remote.listModels("home", never)).resolves.toEqual(["home-model"]);
   });
 
-  test("its id, its name and its address are judged, and taken once", async () => {
-    await using world = new RemoteHarness();
+  test("an added one has its id, name and address checked, and its id is unique", async () => {
+    await using harness = new RemoteHarness();
     const refused = (wanted: Partial<typeof home>) =>
-      world.remote.addProvider({ ...home, ...wanted }, userCaller);
+      harness.remote.addProvider({ ...home, ...wanted }, userCaller);
     for (const id of ["", "Home", "a:b", "-a", "x".repeat(33), "a b", "../etc"])
       await expect(refused({ id })).rejects.toMatchObject({
         code: "invalid_request",
@@ -74,71 +74,76 @@ describe("providers", () => {
       code: "invalid_request",
     });
     await expect(refused({ id: "openrouter" })).rejects.toMatchObject({ code: "exists" });
-    expect(world.entries).toEqual([]);
+    expect(harness.entries).toEqual([]);
     const both = await Promise.allSettled([refused({}), refused({})]);
     expect(both.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
-    expect(world.store.providers()).toHaveLength(1);
+    expect(harness.store.providers()).toHaveLength(1);
   });
 
-  test("one that goes takes its key along; those that are built in stay", async () => {
-    await using world = new RemoteHarness();
-    await world.remote.addProvider(home, userCaller);
-    await world.remote.setKey("home", "sk-1", userCaller);
-    await world.remote.removeProvider("home", userCaller);
-    expect(world.vault.kept.size).toBe(0);
-    expect(world.providers.find("home")).toBeUndefined();
-    expect(world.disconnected).toEqual(["home"]);
-    expect(world.remote.state().providers.map(({ last_used: used }) => used)).toEqual([null, null]);
-    world.providers.noteStatus("openrouter", "ok");
-    expect(world.remote.state().providers[0]).toMatchObject({
+  test("removing one removes its key, and built-in ones cannot be removed", async () => {
+    await using harness = new RemoteHarness();
+    await harness.remote.addProvider(home, userCaller);
+    await harness.remote.setKey("home", "sk-1", userCaller);
+    await harness.remote.removeProvider("home", userCaller);
+    expect(harness.vault.kept.size).toBe(0);
+    expect(harness.providers.find("home")).toBeUndefined();
+    expect(harness.disconnected).toEqual(["home"]);
+    expect(harness.remote.state().providers.map(({ last_used: used }) => used)).toEqual([
+      null,
+      null,
+    ]);
+    harness.providers.noteStatus("openrouter", "ok");
+    expect(harness.remote.state().providers[0]).toMatchObject({
       status: "ok",
       last_used: "2030-01-01T00:00:00.000Z",
     });
-    // An answer that was still on its way.
-    world.providers.noteStatus("home", "unauthorized");
-    await world.remote.addProvider(home, userCaller);
-    expect(world.remote.state().providers.at(-1)).toMatchObject({
+    // An answer that was still in transit.
+    harness.providers.noteStatus("home", "unauthorized");
+    await harness.remote.addProvider(home, userCaller);
+    expect(harness.remote.state().providers.at(-1)).toMatchObject({
       status: "unknown",
       last_used: null,
     });
-    await world.remote.removeProvider("home", userCaller);
-    await expect(world.remote.removeProvider("home", userCaller)).rejects.toMatchObject({
+    await harness.remote.removeProvider("home", userCaller);
+    await expect(harness.remote.removeProvider("home", userCaller)).rejects.toMatchObject({
       code: "not_found",
     });
-    await expect(world.remote.removeProvider("openrouter", userCaller)).rejects.toMatchObject({
+    await expect(harness.remote.removeProvider("openrouter", userCaller)).rejects.toMatchObject({
       code: "invalid_request",
     });
   });
 
   test("there are 64 of them at most", async () => {
-    await using world = new RemoteHarness();
-    const add = (id: string) => world.remote.addProvider({ ...home, id }, userCaller);
+    await using harness = new RemoteHarness();
+    const add = (id: string) => harness.remote.addProvider({ ...home, id }, userCaller);
     await Promise.all(Array.from({ length: 62 }, (_, number) => add(`p${number}`)));
-    const asked = world.entries.length;
+    const asked = harness.entries.length;
     await expect(add("another")).rejects.toMatchObject({ code: "limits_exceeded" });
-    expect(world.entries).toHaveLength(asked);
-    await world.remote.removeProvider("p0", userCaller);
+    expect(harness.entries).toHaveLength(asked);
+    await harness.remote.removeProvider("p0", userCaller);
     await add("another");
-    expect(world.remote.state().providers).toHaveLength(64);
+    expect(harness.remote.state().providers).toHaveLength(64);
   });
 
-  test("nothing is done that the ledger has not", async () => {
-    await using world = new RemoteHarness();
-    world.ledger.mode = "down";
+  test("nothing is changed that the ledger has not recorded", async () => {
+    await using harness = new RemoteHarness();
+    harness.ledger.mode = "down";
     const down = { code: "ledger_unavailable" };
-    await expect(world.remote.addProvider(home, userCaller)).rejects.toMatchObject(down);
-    await expect(world.remote.setKey("openrouter", "sk-1", userCaller)).rejects.toMatchObject(down);
-    await expect(world.remote.setConsent("prompt", true, userCaller)).rejects.toMatchObject(down);
-    await expect(world.remote.beginLogin("openrouter", userCaller)).rejects.toMatchObject(down);
-    expect(world.store.providers()).toEqual([]);
-    expect(world.vault.kept.size).toBe(0);
-    expect(world.store.allowed()).toEqual([]);
-    expect(world.consent.missing(["prompt"])).toEqual(["prompt"]);
+    await expect(harness.remote.addProvider(home, userCaller)).rejects.toMatchObject(down);
+    await expect(harness.remote.setKey("openrouter", "sk-1", userCaller)).rejects.toMatchObject(
+      down,
+    );
+    await expect(harness.remote.setConsent("prompt", true, userCaller)).rejects.toMatchObject(down);
+    await expect(harness.remote.beginLogin("openrouter", userCaller)).rejects.toMatchObject(down);
+    expect(harness.store.providers()).toEqual([]);
+    expect(harness.vault.kept.size).toBe(0);
+    expect(harness.store.allowed()).toEqual([]);
+    expect(harness.consent.missing(["prompt"])).toEqual(["prompt"]);
   });
 
-  test("a sandboxed app changes nothing, and may look", async () => {
-    await using world = new RemoteHarness();
-    const { remote } = world;
+  test("a sandboxed app may read but change nothing", async () => {
+    await using harness = new RemoteHarness();
+    const { remote } = harness;
     const forbidden = { code: "forbidden" };
     await expect(remote.addProvider(home, sandboxedCaller)).rejects.toMatchObject(forbidden);
     await expect(remote.removeProvider("openrouter", sandboxedCaller)).rejects.toMatchObject(
@@ -153,7 +158,7 @@ describe("providers", () => {
     );
     await expect(remote.beginLogin("openrouter", sandboxedCaller)).rejects.toMatchObject(forbidden);
     await expect(remote.logout("openrouter", sandboxedCaller)).rejects.toMatchObject(forbidden);
-    expect(world.entries).toEqual([]);
+    expect(harness.entries).toEqual([]);
     expect(remote.state().v).toBe(1);
   });
 });
@@ -162,88 +167,88 @@ describe("keys", () => {
   test.each([
     ["", "empty"],
     [" \n", "empty"],
-    ["a b", "blanks"],
-    ["a\nb", "blanks"],
+    ["a b", "spaces"],
+    ["a\nb", "spaces"],
     ["schlüssel", "outside ASCII"],
     ["x".repeat(16_385), "longer"],
-  ])("%j cannot be one", async (key, why) => {
-    await using world = new RemoteHarness();
-    await expect(world.remote.setKey("openrouter", key, userCaller)).rejects.toMatchObject({
+  ])("%j is refused", async (key, why) => {
+    await using harness = new RemoteHarness();
+    await expect(harness.remote.setKey("openrouter", key, userCaller)).rejects.toMatchObject({
       code: "invalid_request",
       param: "key",
       message: expect.stringContaining(why),
     });
-    expect(world.entries).toEqual([]);
+    expect(harness.entries).toEqual([]);
   });
 
-  test("one is set without what surrounds it, told of without itself, and cleared", async () => {
-    await using world = new RemoteHarness();
-    world.providers.noteStatus("openrouter", "unauthorized");
-    await world.remote.setKey("openrouter", "  sk-canary\n", userCaller);
-    expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBe("sk-canary");
-    const [state] = world.remote.state().providers;
+  test("one is trimmed when it is set, described without its text, and cleared", async () => {
+    await using harness = new RemoteHarness();
+    harness.providers.noteStatus("openrouter", "unauthorized");
+    await harness.remote.setKey("openrouter", "  sk-canary\n", userCaller);
+    expect(await harness.credentials.bearer(found(harness, "openrouter"), never)).toBe("sk-canary");
+    const [state] = harness.remote.state().providers;
     expect(state).toMatchObject({
       credential: { present: true, kind: "key" },
       status: "unknown",
     });
-    expect(JSON.stringify(world.remote.state())).not.toContain("canary");
-    expect(JSON.stringify(world.ledger.entries)).not.toContain("canary");
-    await world.remote.clearKey("openrouter", userCaller);
-    await world.remote.clearKey("openrouter", userCaller);
-    expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBeUndefined();
-    expect(world.entries).toEqual(["remote.key.set", "remote.key.clear", "remote.key.clear"]);
+    expect(JSON.stringify(harness.remote.state())).not.toContain("canary");
+    expect(JSON.stringify(harness.ledger.entries)).not.toContain("canary");
+    await harness.remote.clearKey("openrouter", userCaller);
+    await harness.remote.clearKey("openrouter", userCaller);
+    expect(await harness.credentials.bearer(found(harness, "openrouter"), never)).toBeUndefined();
+    expect(harness.entries).toEqual(["remote.key.set", "remote.key.clear", "remote.key.clear"]);
   });
 
-  test("one that has yet to be read is read of those only who may set it", async () => {
-    await using world = new RemoteHarness();
+  test("a descriptor is read only if the caller may set the key", async () => {
+    await using harness = new RemoteHarness();
     let times = 0;
     const read = async () => {
       times += 1;
       return "sk-1";
     };
-    await expect(world.remote.setKey("openrouter", read, sandboxedCaller)).rejects.toMatchObject({
+    await expect(harness.remote.setKey("openrouter", read, sandboxedCaller)).rejects.toMatchObject({
       code: "forbidden",
     });
-    await expect(world.remote.setKey("nobody", read, userCaller)).rejects.toMatchObject({
+    await expect(harness.remote.setKey("nobody", read, userCaller)).rejects.toMatchObject({
       code: "not_found",
     });
     expect(times).toBe(0);
-    await world.remote.setKey("openrouter", read, userCaller);
-    expect([times, await world.credentials.bearer(found(world, "openrouter"), never)]).toEqual([
+    await harness.remote.setKey("openrouter", read, userCaller);
+    expect([times, await harness.credentials.bearer(found(harness, "openrouter"), never)]).toEqual([
       1,
       "sk-1",
     ]);
   });
 });
 
-describe("requests under way", () => {
-  test("end with the key that is cleared, the session that is left and the provider that goes", async () => {
-    await using world = new RemoteHarness();
-    await world.remote.addProvider(home, userCaller);
-    const [here, there] = [endings(world, "home"), endings(world, "huggingface")];
-    await world.remote.setKey("home", "sk-1", userCaller);
-    // Another key is no reason to end what goes by the one before.
-    await world.remote.setKey("home", "sk-2", userCaller);
+describe("requests in progress", () => {
+  test("end when their key is cleared, their session is logged out or their provider is removed", async () => {
+    await using harness = new RemoteHarness();
+    await harness.remote.addProvider(home, userCaller);
+    const [here, there] = [endings(harness, "home"), endings(harness, "huggingface")];
+    await harness.remote.setKey("home", "sk-1", userCaller);
+    // Another key does not end requests that use the former one.
+    await harness.remote.setKey("home", "sk-2", userCaller);
     expect(here).toEqual([]);
-    await world.remote.clearKey("home", userCaller);
-    // Now it goes without one, and may.
-    await world.remote.clearKey("home", userCaller);
+    await harness.remote.clearKey("home", userCaller);
+    // Without a key the request continues, and may do so.
+    await harness.remote.clearKey("home", userCaller);
     expect(here).toEqual(["unauthorized"]);
-    await world.remote.removeProvider("home", userCaller);
+    await harness.remote.removeProvider("home", userCaller);
     expect(here).toEqual(["unauthorized", "model_not_found"]);
     expect(there).toEqual([]);
-    await world.credentials.keep(found(world, "huggingface"), session);
-    await world.remote.logout("huggingface", userCaller);
-    await world.remote.logout("huggingface", userCaller);
+    await harness.credentials.keep(found(harness, "huggingface"), session);
+    await harness.remote.logout("huggingface", userCaller);
+    await harness.remote.logout("huggingface", userCaller);
     expect(there).toEqual(["unauthorized"]);
   });
 
-  test("go on where nothing was taken back, since it could not be written down", async () => {
-    await using world = new RemoteHarness();
-    await world.remote.setKey("openrouter", "sk-1", userCaller);
-    const ended = endings(world, "openrouter");
-    world.ledger.mode = "down";
-    await expect(world.remote.clearKey("openrouter", userCaller)).rejects.toMatchObject({
+  test("continue if the removal failed because it could not be recorded", async () => {
+    await using harness = new RemoteHarness();
+    await harness.remote.setKey("openrouter", "sk-1", userCaller);
+    const ended = endings(harness, "openrouter");
+    harness.ledger.mode = "down";
+    await expect(harness.remote.clearKey("openrouter", userCaller)).rejects.toMatchObject({
       code: "ledger_unavailable",
     });
     expect(ended).toEqual([]);
@@ -251,59 +256,59 @@ describe("requests under way", () => {
 });
 
 describe("consent", () => {
-  test.each(dataClasses)("%s is given and taken back", async (scope: DataClass) => {
-    await using world = new RemoteHarness();
+  test.each(dataClasses)("%s is granted and revoked", async (scope: DataClass) => {
+    await using harness = new RemoteHarness();
     let revoked = 0;
-    await world.remote.setConsent(scope, true, userCaller);
-    expect(world.consent.missing(dataClasses)).toEqual(dataClasses.filter((it) => it !== scope));
-    expect(world.store.allowed()).toEqual([scope]);
-    world.consent.onRevoked([scope], () => revoked++);
-    const stop = world.consent.onRevoked([scope], () => revoked++);
+    await harness.remote.setConsent(scope, true, userCaller);
+    expect(harness.consent.missing(dataClasses)).toEqual(dataClasses.filter((it) => it !== scope));
+    expect(harness.store.allowed()).toEqual([scope]);
+    harness.consent.onRevoked([scope], () => revoked++);
+    const stop = harness.consent.onRevoked([scope], () => revoked++);
     stop();
-    await world.remote.setConsent(scope, false, userCaller);
-    await world.remote.setConsent(scope, false, userCaller);
+    await harness.remote.setConsent(scope, false, userCaller);
+    await harness.remote.setConsent(scope, false, userCaller);
     expect(revoked).toBe(1);
-    expect(world.store.allowed()).toEqual([]);
-    expect(world.entries).toEqual(["remote.consent", "remote.consent", "remote.consent"]);
+    expect(harness.store.allowed()).toEqual([]);
+    expect(harness.entries).toEqual(["remote.consent", "remote.consent", "remote.consent"]);
   });
 
-  test("taking back counts also where it cannot be written down", async () => {
-    await using world = new RemoteHarness();
-    await world.remote.setConsent("prompt", true, userCaller);
+  test("is revoked even if that cannot be stored", async () => {
+    await using harness = new RemoteHarness();
+    await harness.remote.setConsent("prompt", true, userCaller);
     let revoked = 0;
-    world.consent.onRevoked(["prompt", "files"], () => revoked++);
-    world.ledger.mode = "down";
-    await expect(world.remote.setConsent("prompt", false, userCaller)).rejects.toMatchObject({
+    harness.consent.onRevoked(["prompt", "files"], () => revoked++);
+    harness.ledger.mode = "down";
+    await expect(harness.remote.setConsent("prompt", false, userCaller)).rejects.toMatchObject({
       code: "ledger_unavailable",
     });
     expect(revoked).toBe(1);
-    expect(world.consent.missing(["prompt"])).toEqual(["prompt"]);
-    // The next start does not bring it back either.
-    expect(world.store.allowed()).toEqual([]);
+    expect(harness.consent.missing(["prompt"])).toEqual(["prompt"]);
+    // The next start does not restore it either.
+    expect(harness.store.allowed()).toEqual([]);
   });
 
-  test("what was allowed before it was taken back does not come after it", async () => {
-    await using world = new RemoteHarness();
+  test("a grant that began before a revocation does not take effect after it", async () => {
+    await using harness = new RemoteHarness();
     const seen: boolean[] = [];
-    world.ledger.onCommit = () => void seen.push(world.consent.isAllowed("prompt"));
-    const given = world.remote.setConsent("prompt", true, userCaller);
-    const taken = world.remote.setConsent("prompt", false, userCaller);
+    harness.ledger.onCommit = () => void seen.push(harness.consent.isAllowed("prompt"));
+    const given = harness.remote.setConsent("prompt", true, userCaller);
+    const taken = harness.remote.setConsent("prompt", false, userCaller);
     await given;
-    expect(world.consent.isAllowed("prompt")).toBe(false);
-    world.ledger.mode = "down";
+    expect(harness.consent.isAllowed("prompt")).toBe(false);
+    harness.ledger.mode = "down";
     await expect(taken).rejects.toMatchObject({ code: "ledger_unavailable" });
-    expect(world.consent.isAllowed("prompt")).toBe(false);
-    expect(world.store.allowed()).toEqual([]);
-    world.ledger.mode = "ok";
-    await world.remote.setConsent("prompt", true, userCaller);
-    expect(world.consent.isAllowed("prompt")).toBe(true);
-    expect(world.store.allowed()).toEqual(["prompt"]);
+    expect(harness.consent.isAllowed("prompt")).toBe(false);
+    expect(harness.store.allowed()).toEqual([]);
+    harness.ledger.mode = "ok";
+    await harness.remote.setConsent("prompt", true, userCaller);
+    expect(harness.consent.isAllowed("prompt")).toBe(true);
+    expect(harness.store.allowed()).toEqual(["prompt"]);
     expect(seen).toEqual([false, false]);
   });
 
-  test("of what there is not is refused by name", async () => {
-    await using world = new RemoteHarness();
-    await expect(world.remote.setConsent("Prompt", true, userCaller)).rejects.toMatchObject({
+  test("of an unknown scope is refused with its name", async () => {
+    await using harness = new RemoteHarness();
+    await expect(harness.remote.setConsent("Prompt", true, userCaller)).rejects.toMatchObject({
       code: "invalid_request",
       param: "scope",
       message: expect.stringContaining("prompt, files, mail"),
@@ -312,27 +317,27 @@ describe("consent", () => {
 });
 
 describe("sessions", () => {
-  test("a sign-in is kept as one, and signing out forgets it and tells the provider", async () => {
-    await using world = new RemoteHarness();
-    await expect(world.remote.beginLogin("openrouter", userCaller)).resolves.toContain(
+  test("a sign-in is stored as a session, and logging out deletes it and revokes it at the provider", async () => {
+    await using harness = new RemoteHarness();
+    await expect(harness.remote.beginLogin("openrouter", userCaller)).resolves.toContain(
       "openrouter",
     );
-    await world.signIns.sink?.keep("openrouter", {
+    await harness.signIns.sink?.keep("openrouter", {
       ...session,
       accessToken: "sk-or",
       refreshToken: undefined,
       expiresAtMs: undefined,
     });
-    world.signIns.sink?.completed("openrouter", true, "ok");
-    expect(world.ended).toEqual(["openrouter true ok"]);
-    expect(world.remote.state().providers[0]?.credential.kind).toBe("oauth");
-    expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBe("sk-or");
-    await world.remote.logout("openrouter", userCaller);
-    await world.remote.logout("openrouter", userCaller);
-    expect(world.vault.kept.size).toBe(0);
-    expect(world.signIns.revoked).toMatchObject([{ accessToken: "sk-or" }]);
-    expect(world.signIns.cancelled).toEqual(["openrouter", "openrouter"]);
-    expect(world.entries).toEqual([
+    harness.signIns.sink?.completed("openrouter", true, "ok");
+    expect(harness.ended).toEqual(["openrouter true ok"]);
+    expect(harness.remote.state().providers[0]?.credential.kind).toBe("oauth");
+    expect(await harness.credentials.bearer(found(harness, "openrouter"), never)).toBe("sk-or");
+    await harness.remote.logout("openrouter", userCaller);
+    await harness.remote.logout("openrouter", userCaller);
+    expect(harness.vault.kept.size).toBe(0);
+    expect(harness.signIns.revoked).toMatchObject([{ accessToken: "sk-or" }]);
+    expect(harness.signIns.cancelled).toEqual(["openrouter", "openrouter"]);
+    expect(harness.entries).toEqual([
       "remote.login",
       "remote.login",
       "remote.key.set",
@@ -341,94 +346,97 @@ describe("sessions", () => {
     ]);
   });
 
-  test("one that is being kept while somebody signs out is forgotten too", async () => {
-    await using world = new RemoteHarness();
-    const kept = world.signIns.sink?.keep("openrouter", session);
-    await world.remote.logout("openrouter", userCaller);
+  test("one that is being stored during a logout is deleted, too", async () => {
+    await using harness = new RemoteHarness();
+    const kept = harness.signIns.sink?.keep("openrouter", session);
+    await harness.remote.logout("openrouter", userCaller);
     await kept;
-    expect(world.vault.kept.size).toBe(0);
+    expect(harness.vault.kept.size).toBe(0);
   });
 
-  test("signing out leaves a key that was written down", async () => {
-    await using world = new RemoteHarness();
-    await world.remote.setKey("openrouter", "sk-mine", userCaller);
-    await world.remote.logout("openrouter", userCaller);
-    expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBe("sk-mine");
+  test("logging out keeps a key that was entered", async () => {
+    await using harness = new RemoteHarness();
+    await harness.remote.setKey("openrouter", "sk-mine", userCaller);
+    await harness.remote.logout("openrouter", userCaller);
+    expect(await harness.credentials.bearer(found(harness, "openrouter"), never)).toBe("sk-mine");
   });
 
-  test("one can sign in at the built-in ones only", async () => {
-    await using world = new RemoteHarness();
-    await world.remote.addProvider(home, userCaller);
+  test("sign-in exists at the built-in providers only", async () => {
+    await using harness = new RemoteHarness();
+    await harness.remote.addProvider(home, userCaller);
     for (const call of [
-      world.remote.beginLogin("home", userCaller),
-      world.remote.logout("home", userCaller),
+      harness.remote.beginLogin("home", userCaller),
+      harness.remote.logout("home", userCaller),
     ])
       await expect(call).rejects.toMatchObject({ code: "invalid_request", param: "id" });
-    await expect(world.remote.beginLogin("nobody", userCaller)).rejects.toMatchObject({
+    await expect(harness.remote.beginLogin("nobody", userCaller)).rejects.toMatchObject({
       code: "not_found",
     });
   });
 
-  test("one that is about to end is renewed once for all who ask", async () => {
-    await using world = new RemoteHarness();
-    const provider = found(world, "huggingface");
-    await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() + 30_000 });
+  test("one that is about to expire is renewed once for all callers", async () => {
+    await using harness = new RemoteHarness();
+    const provider = found(harness, "huggingface");
+    await harness.credentials.keep(provider, {
+      ...session,
+      expiresAtMs: harness.clock.now() + 30_000,
+    });
     let answer: (renewed: OAuthSession) => void = nobodyAsked;
-    world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
+    harness.signIns.renew = () => new Promise((resolve) => (answer = resolve));
     const leaving = new AbortController();
-    const left = world.credentials.bearer(provider, leaving.signal);
-    const asked = [1, 2, 3].map(() => world.credentials.bearer(provider, never));
-    await expect.poll(() => world.signIns.refreshes).toBe(1);
+    const left = harness.credentials.bearer(provider, leaving.signal);
+    const asked = [1, 2, 3].map(() => harness.credentials.bearer(provider, never));
+    await expect.poll(() => harness.signIns.refreshes).toBe(1);
     leaving.abort(new Error("gone"));
     await expect(left).rejects.toThrow("gone");
-    answer({ ...session, accessToken: "second", expiresAtMs: world.clock.now() + 3_600_000 });
+    answer({ ...session, accessToken: "second", expiresAtMs: harness.clock.now() + 3_600_000 });
     expect(await Promise.all(asked)).toEqual(["second", "second", "second"]);
-    expect(await world.credentials.bearer(provider, never)).toBe("second");
-    expect(world.signIns.refreshes).toBe(1);
+    expect(await harness.credentials.bearer(provider, never)).toBe("second");
+    expect(harness.signIns.refreshes).toBe(1);
   });
 
-  test("one that cannot be renewed is used to its end", async () => {
-    await using world = new RemoteHarness();
-    const provider = found(world, "huggingface");
-    const expiresAtMs = world.clock.now() + 30_000;
-    await world.credentials.keep(provider, { ...session, refreshToken: undefined, expiresAtMs });
-    expect(await world.credentials.bearer(provider, never)).toBe("first");
-    expect(world.signIns.refreshes).toBe(0);
-    await world.clock.advance(30_000);
-    await world.credentials.bearer(provider, never);
-    expect(world.signIns.refreshes).toBe(1);
+  test("one that cannot be renewed is used until it expires", async () => {
+    await using harness = new RemoteHarness();
+    const provider = found(harness, "huggingface");
+    const expiresAtMs = harness.clock.now() + 30_000;
+    await harness.credentials.keep(provider, { ...session, refreshToken: undefined, expiresAtMs });
+    expect(await harness.credentials.bearer(provider, never)).toBe("first");
+    expect(harness.signIns.refreshes).toBe(0);
+    await harness.clock.advance(30_000);
+    await harness.credentials.bearer(provider, never);
+    expect(harness.signIns.refreshes).toBe(1);
   });
 
-  test("one that was forgotten while it was renewed does not come back", async () => {
-    await using world = new RemoteHarness();
-    const provider = found(world, "huggingface");
-    await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() });
+  test("one that was deleted while it was renewed is not restored", async () => {
+    await using harness = new RemoteHarness();
+    const provider = found(harness, "huggingface");
+    await harness.credentials.keep(provider, { ...session, expiresAtMs: harness.clock.now() });
     let answer: (renewed: OAuthSession) => void = nobodyAsked;
-    world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
-    const asked = world.credentials.bearer(provider, never);
-    await expect.poll(() => world.signIns.refreshes).toBe(1);
-    await world.remote.logout("huggingface", userCaller);
+    harness.signIns.renew = () => new Promise((resolve) => (answer = resolve));
+    const asked = harness.credentials.bearer(provider, never);
+    await expect.poll(() => harness.signIns.refreshes).toBe(1);
+    await harness.remote.logout("huggingface", userCaller);
     answer({ ...session, accessToken: "second" });
-    // Neither does it go out with the request that has waited for it.
+    // Nor is it used by the request that has waited for it.
     expect(await asked).toBeUndefined();
-    expect(world.vault.kept.size).toBe(0);
-    expect(world.signIns.revoked.map(({ accessToken }) => accessToken)).toEqual([
+    expect(harness.vault.kept.size).toBe(0);
+    expect(harness.signIns.revoked.map(({ accessToken }) => accessToken)).toEqual([
       "first",
       "second",
     ]);
   });
 
-  test("a key that was written down while a session was renewed is used in its place", async () => {
-    await using world = new RemoteHarness();
-    const provider = found(world, "huggingface");
-    await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() });
+  test("a key that was entered while a session was renewed is used in its place", async () => {
+    await using harness = new RemoteHarness();
+    const provider = found(harness, "huggingface");
+    await harness.credentials.keep(provider, { ...session, expiresAtMs: harness.clock.now() });
     let answer: (renewed: OAuthSession) => void = nobodyAsked;
-    world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
-    const asked = world.credentials.bearer(provider, never);
-    await expect.poll(() => world.signIns.refreshes).toBe(1);
-    await world.remote.setKey("huggingface", "hf-mine", userCaller);
+    harness.signIns.renew = () => new Promise((resolve) => (answer = resolve));
+    const asked = harness.credentials.bearer(provider, never);
+    await expect.poll(() => harness.signIns.refreshes).toBe(1);
+    await harness.remote.setKey("huggingface", "hf-mine", userCaller);
     answer({ ...session, accessToken: "second" });
     expect(await asked).toBe("hf-mine");
-    expect(world.signIns.revoked).toMatchObject([{ accessToken: "second" }]);
+    expect(harness.signIns.revoked).toMatchObject([{ accessToken: "second" }]);
   });
 });

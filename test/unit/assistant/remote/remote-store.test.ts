@@ -30,7 +30,7 @@ function opened(dir: string): RemoteStore {
   return store;
 }
 
-/** As a daemon that ends, and one that starts. */
+/** Closes the store and opens it again, like a daemon that restarts. */
 function restarted(store: RemoteStore, dir: string): RemoteStore {
   store[Symbol.dispose]();
   return opened(dir);
@@ -46,7 +46,7 @@ function sql<T>(dir: string, work: (db: Database.Database) => T): T {
 }
 
 describe("providers", () => {
-  it("are kept in the order in which they were added, each id once", () => {
+  it("are stored in the order of their addition, each id once", () => {
     const dir = vaultDirectory();
     let store = opened(dir);
     expect(store.providers()).toEqual([]);
@@ -58,7 +58,7 @@ describe("providers", () => {
     expect(statSync(join(dir, "remote.db")).mode & 0o777).toBe(0o600);
   });
 
-  it("go with all that is known of them", () => {
+  it("are removed with all their data", () => {
     const dir = vaultDirectory();
     let store = opened(dir);
     store.addProvider(home);
@@ -75,7 +75,7 @@ describe("providers", () => {
 });
 
 describe("consent", () => {
-  it("is for nothing at first, and for what was allowed from then on", () => {
+  it("is for nothing at first, and then for the allowed classes", () => {
     const dir = vaultDirectory();
     let store = opened(dir);
     expect(store.allowed()).toEqual([]);
@@ -89,7 +89,7 @@ describe("consent", () => {
     expect(restarted(store, dir).allowed()).toEqual(["prompt"]);
   });
 
-  it("is for nothing that this version does not know", () => {
+  it("ignores classes that this version does not know", () => {
     const dir = vaultDirectory();
     const store = opened(dir);
     sql(dir, (db) => db.exec("INSERT INTO allowed VALUES ('everything')"));
@@ -101,7 +101,7 @@ const written = (dir: string) =>
   sql(dir, (db) => db.prepare("SELECT last_ms FROM used").pluck().get());
 
 describe("the last use", () => {
-  it("is known at once, and written once a minute and at the end", () => {
+  it("is known at once, and written once a minute and at disposal", () => {
     const dir = vaultDirectory();
     let store = opened(dir);
     store.noteUsed("openrouter", NOON);
@@ -119,7 +119,7 @@ describe("the last use", () => {
     expect(store.lastUsedMs("openrouter")).toBe(NOON - 3_599_999);
   });
 
-  it("keeps no request from being answered where it cannot be written", () => {
+  it("never makes a request fail if it cannot be written", () => {
     const dir = vaultDirectory();
     const store = opened(dir);
     sql(dir, (db) => db.exec("DROP TABLE used"));
@@ -129,13 +129,13 @@ describe("the last use", () => {
 });
 
 describe("a file that cannot be used", () => {
-  it("is named, with what to do, and without a path", () => {
+  it("is named in the error, with what to do and without a path", () => {
     const dir = vaultDirectory();
     writeFileSync(join(dir, "remote.db"), "no database".repeat(1_000));
     expect(() => new RemoteStore({ dir })).toThrow(
       expect.objectContaining({
         code: "storage_failed",
-        message: "remote.db is damaged and cannot be read; bring it back from a backup",
+        message: "remote.db is damaged and cannot be read; restore it from a backup",
       }),
     );
     expect(() => new RemoteStore({ dir: join(dir, "missing") })).toThrow(
@@ -147,14 +147,14 @@ describe("a file that cannot be used", () => {
     );
   });
 
-  it("of a newer version is left alone", () => {
+  it("of a newer version is left unchanged", () => {
     const dir = vaultDirectory();
     opened(dir)[Symbol.dispose]();
     sql(dir, (db) => db.pragma("user_version = 99"));
     expect(() => new RemoteStore({ dir })).toThrow(/newer version of Berth/);
   });
 
-  it("fails each call with storage_failed", () => {
+  it("makes each call fail with storage_failed", () => {
     const dir = vaultDirectory();
     const store = opened(dir);
     sql(dir, (db) => db.exec("DROP TABLE provider; DROP TABLE allowed"));

@@ -3,7 +3,7 @@ import { Revocations, Revoked } from "../../../../src/assistant/remote/revocatio
 
 const gone = new Revoked("model_not_found", "the provider acme was removed", "acme");
 
-test("each that watches is told once, as often as it watches, and nobody who has left", () => {
+test("each subscription is called once, and none after it was removed", () => {
   const withdrawals = new Revocations();
   const told: string[] = [];
   const tell = ({ code }: Revoked) => told.push(code);
@@ -18,7 +18,7 @@ test("each that watches is told once, as often as it watches, and nobody who has
   expect(told).toHaveLength(2);
 });
 
-test("who leaves after the end takes nobody along who came since", () => {
+test("removing a subscription after the revocation does not affect later subscriptions", () => {
   const withdrawals = new Revocations();
   let times = 0;
   const leave = withdrawals.onRevoked("acme", () => {});

@@ -9,14 +9,14 @@ export function modelRoutes(server: FastifyInstance, context: InferenceHttpConte
     data: (await context.service.models()).map((model) => formatModel(model)),
   }));
 
-  // A wildcard, since ids may have slashes in them.
+  // A wildcard, because ids may contain slashes.
   server.get<{ Params: { "*": string } }>("/v1/models/*", async (request) => {
     const name = request.params["*"];
     const model = await context.service.model(name);
     if (!model) {
       throw new AssistantError(
         "model_not_found",
-        `there is no model ${JSON.stringify(name.slice(0, 200))}. GET /v1/models lists those that there are`,
+        `there is no model ${JSON.stringify(name.slice(0, 200))}. GET /v1/models lists all models`,
         { param: "model" },
       );
     }
@@ -24,7 +24,7 @@ export function modelRoutes(server: FastifyInstance, context: InferenceHttpConte
   });
 }
 
-/** The contract's four fields, and what a client may want to choose by. */
+/** OpenAI's four members, and further ones by which a client can choose a model. */
 function formatModel(model: ModelInfo) {
   return {
     id: model.id,

@@ -13,18 +13,18 @@ import { createSecretsCall, isSecretServiceAvailable, type SecretsCall } from ".
 
 const SERVICE = "/org/freedesktop/secrets";
 const LABEL = "Berth: key of the credentials of remote models";
-/** How the specification says "none", of collections and of prompts. */
+/** In the specification, this path means that there is no collection or no prompt. */
 const NONE = "/";
-/** All of one look. A keyring answers in milliseconds, and in half a second where it has to be started. */
+/** Limit for one lookup. A keyring answers in milliseconds, or in half a second if it must be started. */
 const PROBE_MS = 5_000;
 
 const UNLOCK_IT =
-  "unlock your keyring, which logging in to the desktop with the password does, then try again";
+  "unlock your keyring (logging in to the desktop with your password does), then try again";
 
 /**
- * The keyring of the desktop (GNOME Keyring, KWallet, KeePassXC), by the Secret Service's interface on the
- * session bus. A keyring that would have to ask the person counts as locked: a background service must not
- * put a window on the screen, least of all one that asks for a password.
+ * The desktop's keyring (GNOME Keyring, KWallet, KeePassXC), through the Secret Service API on the session bus. A
+ * keyring that would have to prompt the user counts as locked, because a background service must not open windows,
+ * least of all one that asks for a password.
  */
 export class SecretService implements KeySource {
   readonly name = "secret-service";
@@ -35,7 +35,7 @@ export class SecretService implements KeySource {
   constructor(bus: SessionBus, vaultId: string, probeMs = PROBE_MS) {
     this.#bus = bus;
     this.#probeMs = probeMs;
-    // The vault's id, since several vaults of one person have keys of their own.
+    // The vault's id, because each vault of a user has its own key.
     this.#attributes = new Map([
       ["application", { signature: "s", value: "berth" }],
       ["vault", { signature: "s", value: vaultId }],
@@ -76,11 +76,11 @@ export class SecretService implements KeySource {
       );
       if (toText(item) === NONE) {
         await dismissPrompt(call, prompt);
-        throw new SecretProtocolError("it would have asked the person");
+        throw new SecretProtocolError("it would have had to ask the user");
       }
     } catch (error) {
       signal.throwIfAborted();
-      throw new KeyNotStoredError(`the keyring does not take the key; ${UNLOCK_IT}`, error);
+      throw new KeyNotStoredError(`the keyring does not accept the key; ${UNLOCK_IT}`, error);
     } finally {
       await session?.close(call);
     }
@@ -103,7 +103,7 @@ export class SecretService implements KeySource {
     }
     const collection = await this.#defaultCollection(call);
     if (collection === NONE) return { state: "absent" };
-    // A locked collection may have it, and not say so.
+    // A locked collection may have the key without listing it.
     if (await isCollectionLocked(collection, call)) {
       if (hasUnlocked || !(await tryUnlock(collection, call))) return lockedKeyring;
       return await this.#searchKey(call, true);
@@ -121,14 +121,14 @@ export class SecretService implements KeySource {
         return { state: "key", key };
       return {
         state: "locked",
-        why: `the keyring's entry "${LABEL}" holds no key; somebody has changed it: bring it back from a backup, or clear the keys of all providers and remove that entry`,
+        why: `the keyring's entry "${LABEL}" contains no key, so it was changed: restore it from a backup, or clear the keys of all providers and remove that entry`,
       };
     } finally {
       await session.close(call);
     }
   }
 
-  /** `/`: nobody has made one. */
+  /** `/` means that no collection exists. */
   async #defaultCollection(call: SecretsCall): Promise<string> {
     const [path] = await call(SERVICE, "org.freedesktop.Secret.Service.ReadAlias", "s", "default");
     return toText(path) || NONE;
@@ -148,7 +148,7 @@ async function isCollectionLocked(collection: string, call: SecretsCall): Promis
   return value !== undefined && isVariant(value) ? value.value === true : true;
 }
 
-/** Without asking anybody: one that has no password opens by itself. */
+/** Unlocks without prompting: a keyring without a password opens by itself. */
 async function tryUnlock(path: string, call: SecretsCall): Promise<boolean> {
   const [unlocked, prompt] = await call(SERVICE, "org.freedesktop.Secret.Service.Unlock", "ao", [
     path,
@@ -157,7 +157,7 @@ async function tryUnlock(path: string, call: SecretsCall): Promise<boolean> {
   return toPaths(unlocked).includes(path);
 }
 
-/** A prompt shows nothing until it is told to; this one never is. */
+/** A prompt shows nothing until `Prompt` is called, which this class never does. */
 async function dismissPrompt(call: SecretsCall, prompt: BusValue | undefined): Promise<void> {
   const path = toText(prompt);
   if (path === NONE || path === "") return;
@@ -168,13 +168,13 @@ function toPaths(value: BusValue | undefined): string[] {
   return value !== undefined && isList(value) ? value.map((path) => toText(path)) : [];
 }
 
-/** A service file of a keyring that does not start, as on a machine without a screen, is no keyring. */
+/** A service file of a keyring that cannot start, as on a machine without a screen, counts as no keyring. */
 function toFoundKey(error: unknown): FoundKey {
   const name = error instanceof BusCallError ? error.busName : "";
   if (/\.Spawn\.|\.ServiceUnknown$|\.NameHasNoOwner$/.test(name)) return { state: "absent" };
   if (name.endsWith(".Secret.Error.IsLocked")) return lockedKeyring;
   return {
     state: "locked",
-    why: `the keyring does not answer as it should${name === "" ? "" : ` (${name})`}; look whether it runs, then try again`,
+    why: `the keyring does not answer correctly${name === "" ? "" : ` (${name})`}; check that it is running, then try again`,
   };
 }

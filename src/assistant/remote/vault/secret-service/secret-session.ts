@@ -13,18 +13,18 @@ const ALGORITHM = "dh-ietf1024-sha256-aes128-cbc-pkcs7";
 const SERVICE = "/org/freedesktop/secrets";
 const IV_BYTES = 16;
 
-/** The Secret Service has said something that is not in its specification. */
+/** The Secret Service's answer violates its specification. */
 export class SecretProtocolError extends Error {}
 
 /**
- * A session of the Secret Service's specification, in which secrets travel encrypted: both sides agree on a
- * key in the second Oakley group, so that whoever merely watches the bus learns nothing.
+ * A session of the Secret Service API, in which secrets are sent encrypted. Both sides agree on a key with
+ * Diffie-Hellman in the second Oakley group, so that a program which only monitors the bus learns nothing.
  */
 export class SecretSession {
   readonly path: string;
   readonly #key: Buffer;
 
-  /** Rejects as SessionBus.call does, with SecretProtocolError, and for a public key that is none. */
+  /** Rejects like SessionBus.call, with SecretProtocolError, and for an invalid public key. */
   static async open(call: SecretsCall): Promise<SecretSession> {
     const ours = getDiffieHellman("modp2");
     ours.generateKeys();
@@ -37,7 +37,7 @@ export class SecretSession {
     );
     if (output === undefined || !isVariant(output) || output.signature !== "ay")
       throw new SecretProtocolError("the Secret Service sent no public key");
-    // Padded to the length of the prime, as the others do it; no salt, no info.
+    // Padded to the length of the prime, like other implementations; no salt, no info.
     const shared = ours.computeSecret(toBytes(output.value));
     const key = Buffer.from(hkdfSync("sha256", shared, "", "", 16));
     shared.fill(0);
@@ -49,7 +49,7 @@ export class SecretSession {
     this.#key = key;
   }
 
-  /** As the struct `(oayays)` that the service takes. */
+  /** Returns the struct `(oayays)` of the API. */
   encrypt(text: string): BusValue {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv("aes-128-cbc", this.#key, iv);
@@ -57,7 +57,7 @@ export class SecretSession {
     return [this.path, [...iv], [...sealed], "text/plain"];
   }
 
-  /** Of such a struct. Throws SecretProtocolError. */
+  /** Reads a struct `(oayays)`. Throws SecretProtocolError. */
   decrypt(secret: BusValue | undefined): string {
     if (secret === undefined || !isList(secret))
       throw new SecretProtocolError("the Secret Service sent no secret");
@@ -70,7 +70,7 @@ export class SecretSession {
     }
   }
 
-  /** The service forgets the session by itself when the connection ends, so failing matters to nobody. */
+  /** The service ends the session anyway when the connection closes, so a failure does not matter. */
   async close(call: SecretsCall): Promise<void> {
     this.#key.fill(0);
     await call(this.path, "org.freedesktop.Secret.Session.Close", "").catch(() => undefined);

@@ -1,6 +1,6 @@
 import type { BusMethodCall, BusValue, SessionBus } from "../../../../dbus/port.ts";
 
-/** A call to the Secret Service, or to the bus itself. Rejects as SessionBus.call does. */
+/** Calls the Secret Service, or the bus itself. Rejects like SessionBus.call. */
 export type SecretsCall = (
   path: string,
   member: string,
@@ -10,17 +10,17 @@ export type SecretsCall = (
 
 export const SECRETS_NAME = "org.freedesktop.secrets";
 const BUS_NAME = "org.freedesktop.DBus";
-/** Starting a keyring included; the caller's signal bounds all calls together. */
+/** Includes starting the keyring; the caller's signal limits all calls together. */
 const CALL_MS = 5_000;
 
-/** `member` with its interface: `org.freedesktop.Secret.Service.OpenSession`. */
+/** The member with its interface: `org.freedesktop.Secret.Service.OpenSession`. */
 export function createSecretsCall(bus: SessionBus, signal: AbortSignal): SecretsCall {
   return createCall(bus, SECRETS_NAME, signal);
 }
 
 /**
- * Whether the Secret Service answers, started by the bus where it can be: desktops leave a keyring that was
- * unlocked at login unstarted on the bus until somebody asks for it. Rejects as SessionBus.call does.
+ * Resolves to true if the Secret Service answers. It is started if necessary: desktops do not put a keyring that was
+ * unlocked at login on the bus until its first call. Rejects like SessionBus.call.
  */
 export async function isSecretServiceAvailable(
   bus: SessionBus,

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { codePointPieces } from "../../../../../src/assistant/inference/bus/code-point-pieces.ts";
 
-it("cuts no code point, loses no byte, and makes no piece longer than it may be", () => {
+it("splits text into pieces of limited size without cutting code points or losing bytes", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: "grapheme", maxLength: 200 }),

@@ -18,7 +18,7 @@ const code = (wanted: string) => expect.objectContaining({ code: wanted });
 const end: AnswerEvent = { type: "end", choice: 0, reason: "stop", completionTokens: 3 };
 const text = (words: string): AnswerEvent => ({ type: "text", choice: 0, text: words });
 
-/** Opening and closing; the full number takes half a minute. */
+/** The number of sessions that are opened and closed; the full number takes half a minute. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 300);
 
 const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 2 });
@@ -38,16 +38,16 @@ async function closedAfterUse(session: TestSession): Promise<void> {
 async function* endless(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
   yield text("so far");
-  // Pulled when the one before is in the pipe.
+  // The next event is pulled when the pipe has accepted the last one.
   yield text("");
   await forever(signal);
 }
 
 describe("a message", () => {
-  it("comes over the pipe as UTF-8, ends with EOF, and Finished says how", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = (request) => says(request, ["Grüße ", "", "🌱", "\0.", "世界"]);
-    const session = await world.open();
+  it("arrives over the pipe as UTF-8 and ends with EOF, and Finished reports the result", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = (request) => says(request, ["Grüße ", "", "🌱", "\0.", "世界"]);
+    const session = await harness.open();
     expect(session.state).toBe("open");
     expect(await session.generate("Say hello")).toEqual([]);
     expect(session.state).toBe("generating");
@@ -68,15 +68,15 @@ describe("a message", () => {
     expect(session.state).toBe("open");
   });
 
-  it("is asked of the service as it stands, without a chat's template", async () => {
-    const world = new InferenceBusHarness();
-    const session = await world.open(CLIENT, options({ model_hint: "default" }));
+  it("is passed to the service unchanged, without a chat template", async () => {
+    const harness = new InferenceBusHarness();
+    const session = await harness.open(CLIENT, options({ model_hint: "default" }));
     await session.generate(
       "Once upon",
       options({ schema: '{"type":"object"}', max_tokens: 7, priority: "background" }),
     );
     await session.message();
-    expect(world.service.requests).toEqual([
+    expect(harness.service.requests).toEqual([
       expect.objectContaining({
         model: "default",
         prompts: [{ kind: "text", text: "Once upon" }],
@@ -88,11 +88,11 @@ describe("a message", () => {
     ]);
   });
 
-  it("follows another in the same session, as often as wanted", async () => {
-    const world = new InferenceBusHarness();
-    const session = await world.open();
+  it("can follow another in the same session any number of times", async () => {
+    const harness = new InferenceBusHarness();
+    const session = await harness.open();
     for (let round = 0; round < 20; round += 1) {
-      world.service.script = (request) => says(request, [`message ${round}`]);
+      harness.service.script = (request) => says(request, [`message ${round}`]);
       await session.generate();
       expect(await session.message()).toBe(`message ${round}`);
       await until(() => session.state === "open");
@@ -100,30 +100,30 @@ describe("a message", () => {
     expect(session.finished().map(({ status }) => status)).toEqual(Array(20).fill("completed"));
   });
 
-  it("does not run into the one before, where that was not read to its end", async () => {
-    const world = new InferenceBusHarness();
-    const session = await world.open();
+  it("is not mixed with unread text of the last message", async () => {
+    const harness = new InferenceBusHarness();
+    const session = await harness.open();
     await session.generate();
     await until(() => session.state === "open");
-    world.service.script = (request) => says(request, ["second"]);
+    harness.service.script = (request) => says(request, ["second"]);
     await session.generate();
     expect(await session.message()).toBe("second");
   });
 
-  it("a reader that begins before Generate waits for it", async () => {
-    const world = new InferenceBusHarness();
-    const session = await world.open();
+  it("reaches a reader that starts before Generate", async () => {
+    const harness = new InferenceBusHarness();
+    const session = await harness.open();
     const read = session.message();
     await session.generate();
     expect(await read).toBe("Hello there");
   });
 
-  it("without a word is an EOF, and Finished comes behind the answer of Generate", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = (request) => says(request, []);
-    const session = await world.open();
+  it("without text is only an EOF, and Finished is emitted after the reply of Generate", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = (request) => says(request, []);
+    const session = await harness.open();
     const order: string[] = [];
-    world.bus.onSignal = ({ name }) => order.push(name);
+    harness.bus.onSignal = ({ name }) => order.push(name);
     await session.generate();
     for (let hop = 0; hop < 50; hop += 1) await Promise.resolve();
     order.push("answer");
@@ -132,14 +132,14 @@ describe("a message", () => {
     expect(order).toEqual(["answer", "Finished"]);
   });
 
-  it("that fails in the middle keeps what has come, ends with EOF, and says why", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = function* () {
+  it("that fails midway keeps its text so far, ends with EOF, and reports the reason", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = function* () {
       yield accepted;
       yield text("half of it");
       throw new AssistantError("engine_failed", "the model's process ended");
     };
-    const session = await world.open();
+    const session = await harness.open();
     await session.generate();
     expect(await session.message()).toBe("half of it");
     expect(await finishedOnce(session)).toMatchObject([
@@ -152,49 +152,49 @@ describe("a message", () => {
     expect(session.state).toBe("generating");
   });
 
-  it("that fails as nobody expected tells nothing of the inside", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = function* () {
+  it("that fails unexpectedly reveals no internal details", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = function* () {
       yield accepted;
       throw new TypeError("/home/secret is not a function");
     };
-    const session = await world.open();
+    const session = await harness.open();
     await session.generate();
     const [finished] = await finishedOnce(session);
     expect(finished).toMatchObject({ status: "failed", detail: { code: "internal" } });
     expect(JSON.stringify(finished)).not.toContain("secret");
   });
 
-  it("that is refused is an error of Generate, and the session stays open", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = () => {
+  it("that is refused makes Generate fail, and the session stays open", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = () => {
       throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
     };
-    const session = await world.open();
+    const session = await harness.open();
     await expect(session.generate()).rejects.toEqual(code("ledger_unavailable"));
     expect([session.state, session.finished()]).toEqual(["open", []]);
-    world.service.script = (request) => says(request, ["now"]);
+    harness.service.script = (request) => says(request, ["now"]);
     await session.generate();
     expect(await session.message()).toBe("now");
   });
 });
 
 describe("a reader", () => {
-  it("that is slow is not run ahead of, and stalls nobody", async () => {
-    const world = new InferenceBusHarness();
+  it("that is slow limits the message without delaying other sessions", async () => {
+    const harness = new InferenceBusHarness();
     const piece = "x".repeat(1_000);
-    world.service.script = function* (request) {
+    harness.service.script = function* (request) {
       yield accepted;
       const many = request.prompts[0]?.kind === "text" && request.prompts[0].text === "long";
       for (let sent = 0; sent < (many ? 1_000 : 3); sent += 1) yield text(piece);
       yield end;
     };
-    const slow = await world.open();
+    const slow = await harness.open();
     await slow.generate("long");
-    const pulled = () => world.service.pulled;
-    // A pipe holds 64 KiB: the next piece waits for the reader.
+    const pulled = () => harness.service.pulled;
+    // A pipe holds 64 KiB: the next piece must wait for the reader.
     await until(() => pulled() > 60);
-    const quick = await world.open(":1.6");
+    const quick = await harness.open(":1.6");
     await quick.generate("short");
     expect(await quick.message()).toBe(piece.repeat(3));
     const before = pulled();
@@ -207,109 +207,109 @@ describe("a reader", () => {
     expect((await finishedOnce(slow))[0]?.status).toBe("completed");
   });
 
-  it("that goes away in the middle cancels the generation", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = function* () {
+  it("that closes its end during a message cancels the generation", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = function* () {
       yield accepted;
       for (;;) yield text("x".repeat(1_000));
     };
-    const session = await world.open();
+    const session = await harness.open();
     await session.generate();
     await session.readSome();
     session.closeReader();
     expect(await finishedOnce(session)).toMatchObject([
-      { status: "cancelled", detail: { message: "nobody reads the session's pipe any more" } },
+      { status: "cancelled", detail: { message: "the session's pipe has no reader any more" } },
     ]);
-    await until(() => world.service.running === 0);
-    expect(world.service.aborted).toBe(1);
+    await until(() => harness.service.running === 0);
+    expect(harness.service.aborted).toBe(1);
     await expect(session.generate()).rejects.toEqual(code("not_found"));
   });
 
-  it("that goes away while the model thinks is noticed within a second", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = async function* (_, signal) {
+  it("that closes its end before the first text is noticed within a second", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = async function* (_, signal) {
       yield accepted;
       await forever(signal);
     };
-    const session = await world.open();
+    const session = await harness.open();
     await session.generate();
-    await world.clock.advance(5_000);
+    await harness.clock.advance(5_000);
     expect(session.state).toBe("generating");
     session.closeReader();
-    await world.clock.advance(1_000);
+    await harness.clock.advance(1_000);
     expect(session.finished()).toMatchObject([{ status: "cancelled" }]);
-    await until(() => world.service.running === 0);
+    await until(() => harness.service.running === 0);
   });
 
-  it("that was gone before Generate is an error, and nothing is asked of the model", async () => {
-    const world = new InferenceBusHarness();
-    const session = await world.open();
+  it("that closed its end before Generate makes Generate fail before the model is called", async () => {
+    const harness = new InferenceBusHarness();
+    const session = await harness.open();
     session.closeReader();
     await expect(session.generate()).rejects.toEqual(code("not_found"));
-    expect(world.service.requests).toEqual([]);
+    expect(harness.service.requests).toEqual([]);
   });
 });
 
 describe("Cancel", () => {
-  it("ends the message at once, between two code points, also when the pipe is full", async () => {
-    const world = new InferenceBusHarness();
-    // 3 bytes each: neither a page nor a pipe is a multiple of it.
+  it("ends the message at once, between two code points, even if the pipe is full", async () => {
+    const harness = new InferenceBusHarness();
+    // 3 bytes each, of which neither a page nor a pipe is a multiple.
     const piece = "世".repeat(2_001);
-    world.service.script = function* () {
+    harness.service.script = function* () {
       yield accepted;
       for (;;) yield text(piece);
     };
-    const session = await world.open();
+    const session = await harness.open();
     await session.generate();
-    await until(() => world.service.pulled >= 8);
+    await until(() => harness.service.pulled >= 8);
     await session.call("Cancel");
     expect(session.state).toBe("open");
     expect(session.finished()).toMatchObject([{ status: "cancelled" }]);
     const message = await session.message();
     expect(message).toMatch(/^世{10000,}$/);
-    await until(() => world.service.running === 0);
+    await until(() => harness.service.running === 0);
   });
 
-  it("makes room for the next message at once, without what was left of the last", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = async function* (_, signal) {
+  it("frees the session for the next message at once and discards unread text", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = async function* (_, signal) {
       yield accepted;
       yield text("old");
       yield text("");
       await forever(signal);
     };
-    const session = await world.open();
+    const session = await harness.open();
     await session.generate();
-    await until(() => world.service.pulled === 3);
+    await until(() => harness.service.pulled === 3);
     await session.call("Cancel");
-    world.service.script = (request) => says(request, ["new"]);
+    harness.service.script = (request) => says(request, ["new"]);
     await session.generate();
     expect(await session.message()).toBe("new");
     await until(() => session.finished().length === 2);
     expect(session.finished().map(({ status }) => status)).toEqual(["cancelled", "completed"]);
   });
 
-  it("before the request was accepted: Generate says so, and a reader that waits meets EOF", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = async function* (_, signal) {
+  it("before acceptance makes Generate fail and sends EOF to a waiting reader", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = async function* (_, signal) {
       await forever(signal);
       yield accepted;
     };
-    const session = await world.open();
+    const session = await harness.open();
     const read = session.message();
     const asked = session.generate();
     asked.catch(() => {});
-    await until(() => world.service.running === 1);
+    await until(() => harness.service.running === 1);
     await session.call("Cancel");
     await expect(asked).rejects.toEqual(code("cancelled"));
     expect(await read).toBe("");
     expect([session.state, session.finished()]).toEqual(["open", []]);
-    await until(() => world.service.running === 0);
+    await until(() => harness.service.running === 0);
   });
 
-  it("is nothing where nothing is being generated", async () => {
-    const world = new InferenceBusHarness();
-    const session = await world.open();
+  it("does nothing if nothing is being generated", async () => {
+    const harness = new InferenceBusHarness();
+    const session = await harness.open();
     expect(await session.call("Cancel")).toEqual([]);
     const read = session.message();
     await session.generate();
@@ -318,111 +318,111 @@ describe("Cancel", () => {
 });
 
 describe("the end of a session", () => {
-  it("by Close: EOF, the generation ends, and the object is gone", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = endless;
-    const session = await world.open();
+  it("by Close sends EOF, ends the generation and removes the object", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = endless;
+    const session = await harness.open();
     await session.generate();
-    await until(() => world.service.pulled === 3);
+    await until(() => harness.service.pulled === 3);
     expect(await session.call("Close")).toEqual([]);
     expect(await session.message()).toBe("so far");
-    expect(world.bus.served.has(session.path)).toBe(false);
+    expect(harness.bus.served.has(session.path)).toBe(false);
     expect(session.finished()).toMatchObject([{ status: "cancelled" }]);
-    expect(world.objects.sessionCount).toBe(0);
-    expect(world.bus.countWatchers(CLIENT)).toBe(0);
-    await until(() => world.service.running === 0);
+    expect(harness.objects.sessionCount).toBe(0);
+    expect(harness.bus.countWatchers(CLIENT)).toBe(0);
+    await until(() => harness.service.running === 0);
   });
 
-  it("by its owner's leaving: all of its sessions, and nobody else's", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = endless;
-    const sessions = await Promise.all([world.open(), world.open(), world.open(":1.9")]);
+  it("by its owner leaving the bus ends all of that owner's sessions, and no others", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = endless;
+    const sessions = await Promise.all([harness.open(), harness.open(), harness.open(":1.9")]);
     for (const session of sessions) await session.generate();
-    world.bus.disconnect(CLIENT);
-    await until(() => world.service.running === 1);
-    expect(sessions.map(({ path }) => world.bus.served.has(path))).toEqual([false, false, true]);
+    harness.bus.disconnect(CLIENT);
+    await until(() => harness.service.running === 1);
+    expect(sessions.map(({ path }) => harness.bus.served.has(path))).toEqual([false, false, true]);
   });
 
-  it("by the daemon's end: all of them, and nothing is left behind", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = endless;
-    const sessions = await Promise.all([world.open(), world.open(":1.9")]);
+  it("by shutdown ends all sessions and leaves no files behind", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = endless;
+    const sessions = await Promise.all([harness.open(), harness.open(":1.9")]);
     for (const session of sessions) await session.generate();
-    await world.objects[Symbol.asyncDispose]();
+    await harness.objects[Symbol.asyncDispose]();
     for (const session of sessions) expect(await session.message()).toMatch(/^(so far)?$/);
-    expect(world.bus.served.size).toBe(0);
-    expect(readdirSync(world.runtimeDir)).toEqual([]);
-    await until(() => world.service.running === 0);
+    expect(harness.bus.served.size).toBe(0);
+    expect(readdirSync(harness.runtimeDir)).toEqual([]);
+    await until(() => harness.service.running === 0);
   });
 
   it(`leaves no descriptor: ${ROUNDS} sessions`, async () => {
-    const world = new InferenceBusHarness();
-    await closedAfterUse(await world.open());
+    const harness = new InferenceBusHarness();
+    await closedAfterUse(await harness.open());
     const before = openDescriptors();
     for (let round = 0; round < ROUNDS; round += 1) {
-      const session = await world.open();
+      const session = await harness.open();
       if (round % 3 === 0) await closedAfterUse(session);
       else if (round % 3 === 1) {
         session.closeReader();
         await session.call("Close");
       } else {
-        world.bus.disconnect(CLIENT);
+        harness.bus.disconnect(CLIENT);
         session.closeReader();
       }
     }
-    // A process that makes FIFOs may be at work, with a pipe or two of its own.
+    // A process that creates FIFOs may be running, with a pipe or two of its own.
     await until(() => openDescriptors() <= before);
-    expect(world.objects.sessionCount).toBe(0);
+    expect(harness.objects.sessionCount).toBe(0);
   }, 300_000);
 });
 
 describe("limits", () => {
-  it("one message at a time in a session", async () => {
-    const world = new InferenceBusHarness();
+  it("a session accepts one message at a time", async () => {
+    const harness = new InferenceBusHarness();
     const gate = new Gate();
-    world.service.script = async function* (request) {
+    harness.service.script = async function* (request) {
       await gate.opened;
       yield* says(request, ["x"]);
     };
-    const session = await world.open();
+    const session = await harness.open();
     const first = session.generate();
     await expect(session.generate()).rejects.toEqual(code("busy"));
     gate.open();
     await first;
     await expect(session.generate()).rejects.toEqual(code("busy"));
     expect(await session.message()).toBe("x");
-    expect(world.service.requests.length).toBe(1);
+    expect(harness.service.requests.length).toBe(1);
   });
 
-  it("64 sessions a connection, given back by Close and by a failure to open", async () => {
-    const world = new InferenceBusHarness();
+  it("a connection has at most 64 sessions, which Close and a failure to open release", async () => {
+    const harness = new InferenceBusHarness();
     for (let failures = 0; failures < 100; failures += 1)
-      await expect(world.open(CLIENT, options({ model_hint: "none" }))).rejects.toEqual(
+      await expect(harness.open(CLIENT, options({ model_hint: "none" }))).rejects.toEqual(
         code("model_not_found"),
       );
-    const sessions = await Promise.all(Array.from({ length: 64 }, () => world.open()));
-    await expect(world.open()).rejects.toEqual(code("limits_exceeded"));
-    await world.open(":1.6");
+    const sessions = await Promise.all(Array.from({ length: 64 }, () => harness.open()));
+    await expect(harness.open()).rejects.toEqual(code("limits_exceeded"));
+    await harness.open(":1.6");
     await sessions[0]?.call("Close");
-    await world.open();
+    await harness.open();
   });
 
-  it("1,024 sessions in all", async () => {
-    const world = new InferenceBusHarness();
+  it("there are at most 1,024 sessions in total", async () => {
+    const harness = new InferenceBusHarness();
     for (let client = 0; client < 16; client += 1)
       for (let session = 0; session < 64; session += 1)
-        (await world.open(`:2.${client}`)).closeReader();
-    await expect(world.open()).rejects.toEqual(code("limits_exceeded"));
-    world.bus.disconnect(":2.3");
-    await world.open();
+        (await harness.open(`:2.${client}`)).closeReader();
+    await expect(harness.open()).rejects.toEqual(code("limits_exceeded"));
+    harness.bus.disconnect(":2.3");
+    await harness.open();
   });
 
   it.each([
     ["model_hint", new Map([["model_hint", { signature: "u", value: 5 }]])],
     ["model", options({ model: "tiny" })],
-  ])("OpenSession refuses a wrong %s", async (param, given) => {
-    const world = new InferenceBusHarness();
-    await expect(world.open(CLIENT, given)).rejects.toMatchObject({
+  ])("OpenSession refuses an invalid %s", async (param, given) => {
+    const harness = new InferenceBusHarness();
+    await expect(harness.open(CLIENT, given)).rejects.toMatchObject({
       code: "invalid_request",
       param,
     });
@@ -434,20 +434,20 @@ describe("limits", () => {
     ["schema", options({ schema: '{"type":' })],
     ["schema", options({ schema: "[]" })],
     ["temperature", options({ temperature: "0" })],
-  ])("Generate refuses a wrong %s", async (param, given) => {
-    const world = new InferenceBusHarness();
-    const session = await world.open();
+  ])("Generate refuses an invalid %s", async (param, given) => {
+    const harness = new InferenceBusHarness();
+    const session = await harness.open();
     await expect(session.generate("secret words", given)).rejects.toMatchObject({
       code: "invalid_request",
       param,
       message: expect.not.stringContaining("secret"),
     });
-    expect([session.state, world.service.requests]).toEqual(["open", []]);
+    expect([session.state, harness.service.requests]).toEqual(["open", []]);
   });
 
-  it("a prompt of 4 MiB, and not a byte more", async () => {
-    const world = new InferenceBusHarness();
-    const session = await world.open();
+  it("a prompt may have 4 MiB and not a byte more", async () => {
+    const harness = new InferenceBusHarness();
+    const session = await harness.open();
     await session.generate("x".repeat(4 * 1024 * 1024));
     await expect(session.generate("x".repeat(4 * 1024 * 1024 + 1))).rejects.toEqual(
       code("payload_too_large"),
@@ -455,40 +455,40 @@ describe("limits", () => {
   });
 });
 
-describe("who may", () => {
-  it("only the connection that opened a session calls it; others see its state", async () => {
-    const world = new InferenceBusHarness();
-    const session = await world.open();
+describe("access to a session", () => {
+  it("only the connection that opened a session may call it, while others may read its state", async () => {
+    const harness = new InferenceBusHarness();
+    const session = await harness.open();
     for (const [method, ...args] of [
       ["Generate", "x", options()],
       ["Embed", ["x"]],
       ["Cancel"],
       ["Close"],
     ] as const)
-      await expect(world.bus.call(":1.6", session.path, method, ...args)).rejects.toEqual(
+      await expect(harness.bus.call(":1.6", session.path, method, ...args)).rejects.toEqual(
         code("forbidden"),
       );
-    expect(world.bus.property(session.path, "State")).toBe("open");
-    expect(world.service.requests).toEqual([]);
+    expect(harness.bus.property(session.path, "State")).toBe("open");
+    expect(harness.service.requests).toEqual([]);
   });
 });
 
 describe("Embed", () => {
-  it("gives a vector for each text, while a message is under way too", async () => {
-    const world = new InferenceBusHarness();
-    world.service.script = async function* (_, signal) {
+  it("returns a vector for each text, even while a message is in progress", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = async function* (_, signal) {
       yield accepted;
       yield started();
       await forever(signal);
     };
-    const session = await world.open(CLIENT, options({ model_hint: "hub/org/embedder:q8" }));
+    const session = await harness.open(CLIENT, options({ model_hint: "hub/org/embedder:q8" }));
     await session.generate();
     const [vectors] = await session.call("Embed", ["one", "two"]);
     expect(vectors).toEqual([
       expect.arrayContaining([expect.any(Number)]),
       expect.arrayContaining([expect.any(Number)]),
     ]);
-    expect(world.service.embeds).toMatchObject([
+    expect(harness.service.embeds).toMatchObject([
       { model: "hub/org/embedder:q8", texts: ["one", "two"] },
     ]);
   });
@@ -498,8 +498,8 @@ describe("Embed", () => {
     ["texts[1]", ["x", ""]],
     ["texts", Array(2_049).fill("x")],
   ])("refuses %s", async (param, texts) => {
-    const world = new InferenceBusHarness();
-    const session = await world.open();
+    const harness = new InferenceBusHarness();
+    const session = await harness.open();
     await expect(session.call("Embed", texts)).rejects.toMatchObject({
       code: "invalid_request",
       param,
@@ -507,9 +507,9 @@ describe("Embed", () => {
   });
 
   it("ends when the session does", async () => {
-    const world = new InferenceBusHarness();
-    world.service.embedder = (_, signal) => forever(signal);
-    const session = await world.open();
+    const harness = new InferenceBusHarness();
+    harness.service.embedder = (_, signal) => forever(signal);
+    const session = await harness.open();
     const asked = session.call("Embed", ["x"]);
     asked.catch(() => {});
     await session.call("Close");
@@ -517,17 +517,17 @@ describe("Embed", () => {
   });
 });
 
-it("Ping and Version say who answers", async () => {
-  const world = new InferenceBusHarness();
-  expect(await world.bus.call(CLIENT, INFERENCE, "Ping")).toEqual(["berth 0.0.0-test"]);
-  expect(world.bus.property(INFERENCE, "Version")).toBe(1);
+it("Ping and Version return the daemon's name and version", async () => {
+  const harness = new InferenceBusHarness();
+  expect(await harness.bus.call(CLIENT, INFERENCE, "Ping")).toEqual(["berth 0.0.0-test"]);
+  expect(harness.bus.property(INFERENCE, "Version")).toBe(1);
 });
 
-it("pipes are made anew where somebody has tidied up their folder", async () => {
-  const world = new InferenceBusHarness();
-  await world.open();
-  rmSync(join(world.runtimeDir, "pipes"), { recursive: true });
-  const session = await world.open();
+it("FIFOs are created again if another program has emptied their directory", async () => {
+  const harness = new InferenceBusHarness();
+  await harness.open();
+  rmSync(join(harness.runtimeDir, "pipes"), { recursive: true });
+  const session = await harness.open();
   await session.generate();
   expect(await session.message()).toBe("Hello there");
 });

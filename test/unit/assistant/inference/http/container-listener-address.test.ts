@@ -25,14 +25,14 @@ describe("the interface of an address", () => {
     ["192.168.2.7", "eth0"],
     ["192.168.3.7", undefined],
     ["172.19.0.1", undefined],
-    // Known by a gateway only: not this machine's own.
+    // Reachable through a gateway only, so it is not this machine's own.
     ["10.1.2.3", undefined],
   ])("%s is on %s", (address, name) => {
     expect(findInterface(address, routes)).toBe(name);
   });
 });
 
-describe("an address for a door", () => {
+describe("the address of a container listener", () => {
   test.each(["127.0.0.1", "127.9.9.9", "172.17.0.1", "172.18.0.1"])(
     "%s will do",
     async (address) => {
@@ -43,9 +43,9 @@ describe("an address for a door", () => {
   test.each([
     ["0.0.0.0", "not a private address"],
     ["8.8.8.8", "not a private address"],
-    ["::", "not an address of IPv4"],
-    ["localhost", "not an address of IPv4"],
-    ["", "not an address of IPv4"],
+    ["::", "not an IPv4 address"],
+    ["localhost", "not an IPv4 address"],
+    ["", "not an IPv4 address"],
     ["192.168.2.7", "not on a bridge"],
     ["10.1.2.3", "not on a bridge"],
     ["172.19.0.1", "not on a bridge"],
@@ -56,15 +56,15 @@ describe("an address for a door", () => {
     });
   });
 
-  test("on a system without such tables only loopback will do", async () => {
+  test("without the system's routing table only loopback is allowed", async () => {
     const other: HostNetworks = { routes: async () => "", isBridge: async () => true };
     await expect(assertListenerAddress("172.17.0.1", other)).rejects.toThrow("not on a bridge");
     await expect(assertListenerAddress("127.0.0.1", other)).resolves.toBeUndefined();
   });
 });
 
-describe("the clients of a door", () => {
-  test("are those of its networks", () => {
+describe("the clients of a container listener", () => {
+  test("must be in its networks", () => {
     const clients = parseClientSubnets(["172.18.0.0/16", "fd00:1::/64"]);
     expect(clients.check("172.18.3.4")).toBe(true);
     expect(clients.check("172.19.3.4")).toBe(false);

@@ -20,12 +20,12 @@ import { getFallbackCode } from "../../../../../src/assistant/inference/routing/
 const docs = new URL("../../../../../docs/", import.meta.url);
 const read = (name: string) => readFile(new URL(name, docs), "utf8");
 
-/** Names in backticks of a text, without what stands behind a colon or a dot. */
+/** Returns the names in backticks of a text, without the part after a colon or a dot. */
 function namesIn(text: string): Set<string> {
   return new Set([...text.matchAll(/`([a-z_]+)`/g)].map(([, name = ""]) => name));
 }
 
-/** The text below a heading, up to the next one. */
+/** Returns the text from a heading to the next one. */
 async function section(heading: string): Promise<string> {
   const text = await read("inference-api.md");
   const start = text.indexOf(`\n${heading}\n`);
@@ -34,7 +34,7 @@ async function section(heading: string): Promise<string> {
 }
 
 describe("docs/assistant-errors.md", () => {
-  test("has every code with its status, and no others", async () => {
+  test("has every code with its HTTP status, and no others", async () => {
     const text = await read("assistant-errors.md");
     const rows = [
       ...text.matchAll(
@@ -51,7 +51,7 @@ describe("docs/assistant-errors.md", () => {
     );
   });
 
-  test("has the name of every code on the bus", async () => {
+  test("has the D-Bus error name of every code", async () => {
     const text = await read("assistant-errors.md");
     const rows = [...text.matchAll(/^\| `([a-z_]+)` \| \d{3} \| `([\w.]+)` \|/gm)];
     const names = rows.map(([, code = "", name = ""]) => [
@@ -70,8 +70,8 @@ describe("docs/assistant-errors.md", () => {
 });
 
 describe("docs/inference-api.md", () => {
-  test("has every parameter that is honoured, and no others", async () => {
-    const rows = (await section("### Honoured"))
+  test("has every supported parameter, and no others", async () => {
+    const rows = (await section("### Supported"))
       .split("\n")
       .filter((line) => line.startsWith("| `"))
       .map((line) => line.split("|").map((cell) => cell.trim()));
@@ -81,22 +81,22 @@ describe("docs/inference-api.md", () => {
           .filter(([, , where = ""]) => where === "all" || where.split(", ").includes(route))
           .flatMap(([, names = ""]) => [...namesIn(names)]),
       );
-    // It stands under "Ignored", since only one value of it says anything.
+    // Listed under "Ignored", because only one of its values has a meaning.
     expect(documented("chat").add("modalities")).toEqual(new Set(chatParameters));
     expect(documented("completions")).toEqual(new Set(completionParameters));
     expect(documented("embeddings")).toEqual(new Set(embeddingParameters));
   });
 
-  test("says what of a request asks for consent", async () => {
-    const honoured = await section("### Honoured");
-    const row = honoured.split("\n").find((line) => line.startsWith("| `svc_scopes`")) ?? "";
+  test("lists the data classes that need consent", async () => {
+    const supported = await section("### Supported");
+    const row = supported.split("\n").find((line) => line.startsWith("| `svc_scopes`")) ?? "";
     const scopes = [...namesIn(row)].filter((name) => name !== "svc_scopes");
     expect(scopes).toEqual(dataClasses.filter((scope) => scope !== "prompt"));
   });
 
-  test("has every error after which the next model of a name is tried", async () => {
-    const text = await section("### Names of your own");
-    const list = /cannot answer now: ([^.]+)\./.exec(text)?.[1] ?? "";
+  test("has every error after which the next model of an alias is tried", async () => {
+    const text = await section("### Aliases");
+    const list = /one of these errors: ([^.]+)\./.exec(text)?.[1] ?? "";
     const goesOn = assistantErrorCodes.filter((code) =>
       getFallbackCode(new AssistantError(code, "")),
     );
@@ -120,8 +120,8 @@ describe("docs/inference-api.md", () => {
     expect([...names].toSorted()).toEqual([...new Set(refused)].toSorted());
   });
 
-  test("no parameter is on two lists of one route", () => {
-    const honoured = {
+  test("no parameter is on two lists of the same route", () => {
+    const supported = {
       chat: chatParameters,
       completions: completionParameters,
       embeddings: embeddingParameters,
@@ -133,7 +133,7 @@ describe("docs/inference-api.md", () => {
         ...Object.keys(refusedParameters),
         ...Object.keys(refusedByRoute[route]),
       ];
-      expect(others.filter((name) => honoured[route].has(name))).toEqual([]);
+      expect(others.filter((name) => supported[route].has(name))).toEqual([]);
       expect(new Set(others).size).toBe(others.length);
     }
   });

@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterAll(() => server.close());
 
-/** Bodies with everything in them, each of which is taken. */
+/** Valid bodies that contain every supported parameter. */
 const whole = {
   "/v1/chat/completions": {
     model: "tiny",
@@ -55,14 +55,14 @@ const whole = {
   "/v1/embeddings": { input: ["a", "b"], dimensions: 4, encoding_format: "base64" },
 } as const;
 
-/** Every place in a value, as keys to go through. */
+/** Yields the path of every member of a value. */
 function placesIn(value: unknown, at: readonly string[] = []): (readonly string[])[] {
   if (typeof value !== "object" || value === null) return [at];
   const inner = Object.entries(value).flatMap(([key, child]) => placesIn(child, [...at, key]));
   return at.length === 0 ? inner : [at, ...inner];
 }
 
-/** A copy with something else at one place. */
+/** Returns a copy with another value at one path. */
 function replaced(value: unknown, [key, ...rest]: readonly string[], other: unknown): unknown {
   if (key === undefined) return other;
   if (Array.isArray(value)) {

@@ -33,12 +33,12 @@ describe("known paths", () => {
     ["*", ["GET", "HEAD", "OPTIONS", "POST"]],
     ["/v1", []],
     ["/", []],
-  ])("%s takes %j", (path, methods) => {
+  ])("%s accepts %j", (path, methods) => {
     expect(paths.getMethods(path)).toEqual(methods);
   });
 });
 
-describe("a parameter of the service", () => {
+describe("a service parameter in an error", () => {
   const words = { prompt: "messages", schema: "response_format.json_schema.schema" } as const;
 
   test.each([
@@ -56,7 +56,7 @@ describe("a parameter of the service", () => {
     ["model", "model"],
     ["messages[2].content", "messages[2].content"],
     ["input[7]", "input[7]"],
-  ])("%s is %s on the wire", (param, wire) => {
+  ])("%s is renamed to %s for clients", (param, wire) => {
     const error = new AssistantError("queue_full", "full", { param, retryAfterSeconds: 3 });
     expect(renameErrorParam(error, words)).toMatchObject({
       code: "queue_full",
@@ -66,7 +66,7 @@ describe("a parameter of the service", () => {
     });
   });
 
-  test("is a prompt where the route has prompts", () => {
+  test("is called prompt on a route with prompts", () => {
     const error = new AssistantError("context_length_exceeded", "long", { param: "prompts[2]" });
     expect(renameErrorParam(error, { prompt: "prompt" })).toMatchObject({ param: "prompt[2]" });
   });
@@ -95,19 +95,19 @@ describe("keep_alive", () => {
   );
 });
 
-test("a text too many, too long or empty is no stop", () => {
+test("too many stop texts, or one that is too long or empty, are refused", () => {
   expect(parseStop(["a", "b"])).toEqual(["a", "b"]);
   expect(() => parseStop("x".repeat(257))).toThrow("stop may have at most 256 characters");
   expect(() => parseStop([1])).toThrow("stop[0] has to be a string, and is a number");
 });
 
-test("vectors are shortened to unit length, and nothing is not divided by", () => {
+test("a shortened vector has length 1, and a zero vector is not divided", () => {
   expect([...truncateVector(Float32Array.of(0.6, 0, 0.8), 2)]).toEqual([1, 0]);
   expect([...truncateVector(Float32Array.of(0, 0, 1), 2)]).toEqual([0, 0]);
   expect(encodeBase64(Float32Array.of(1, -2))).toBe("AACAPwAAAMA=");
 });
 
-test("writing many vectors leaves turns to others, and ends when nobody waits for it", async () => {
+test("formatting many vectors yields to other work, and ends when its caller aborts", async () => {
   const vectors = Array.from({ length: 100 }, () => new Float32Array(1_000));
   let turns = 0;
   let turn = setImmediate(function count() {
@@ -121,29 +121,32 @@ test("writing many vectors leaves turns to others, and ends when nobody waits fo
   await expect(formatEmbeddings(vectors, "float", AbortSignal.abort())).rejects.toThrow("aborted");
 });
 
-describe("the other end of a connection", () => {
-  test.each(["127.0.0.1", "::1"])("is seen to read, and to be gone (%s)", async (host) => {
-    const server = createServer({ allowHalfOpen: true }).listen(0, host);
-    await once(server, "listening");
-    const address = server.address();
-    const port = typeof address === "object" && address !== null ? address.port : 0;
-    const client = connect({ host, port, allowHalfOpen: true });
-    const [socket]: Socket[] = await once(server, "connection");
-    if (!socket) throw new Error("nobody connected");
-    const states = () => readPeerStates([getEndpoints(socket)]);
-    expect(await states()).toEqual(["reads"]);
-    socket.resume();
-    client.end();
-    await once(socket, "end");
-    expect(await states()).toEqual(["reads"]);
-    client.destroy();
-    await expect.poll(states).toEqual(["gone"]);
-    // What comes there now is answered with a reset, of which this end hears nothing.
-    socket.write("x");
-    await expect.poll(states).toEqual(["missing"]);
-    expect(socket.destroyed).toBe(false);
-    socket.destroy();
-    server.close();
-    expect(await states()).toEqual(["unknown"]);
-  });
+describe("the state of the other end of a connection", () => {
+  test.each(["127.0.0.1", "::1"])(
+    "is found to be reading, and then to be gone (%s)",
+    async (host) => {
+      const server = createServer({ allowHalfOpen: true }).listen(0, host);
+      await once(server, "listening");
+      const address = server.address();
+      const port = typeof address === "object" && address !== null ? address.port : 0;
+      const client = connect({ host, port, allowHalfOpen: true });
+      const [socket]: Socket[] = await once(server, "connection");
+      if (!socket) throw new Error("nobody connected");
+      const states = () => readPeerStates([getEndpoints(socket)]);
+      expect(await states()).toEqual(["reads"]);
+      socket.resume();
+      client.end();
+      await once(socket, "end");
+      expect(await states()).toEqual(["reads"]);
+      client.destroy();
+      await expect.poll(states).toEqual(["gone"]);
+      // Further data is answered with a reset, of which this end is not notified.
+      socket.write("x");
+      await expect.poll(states).toEqual(["missing"]);
+      expect(socket.destroyed).toBe(false);
+      socket.destroy();
+      server.close();
+      expect(await states()).toEqual(["unknown"]);
+    },
+  );
 });

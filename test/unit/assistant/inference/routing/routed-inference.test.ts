@@ -18,7 +18,7 @@ import { silentLogger } from "../../../../../src/base/logger.ts";
 import { forever, ScriptedService } from "../../../../support/scripted-service.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
-/** What sends a request to the next model of a chain, as docs/inference-api.md has it. */
+/** The errors after which the next model of an alias is tried, as docs/inference-api.md lists them. */
 const notNow: ReadonlySet<AssistantErrorCode> = new Set([
   "unreachable",
   "rate_limited",
@@ -32,7 +32,7 @@ const notNow: ReadonlySet<AssistantErrorCode> = new Set([
   "engine_failed",
 ]);
 
-function world(aliases: Readonly<Record<string, readonly string[]>> = {}) {
+function harness(aliases: Readonly<Record<string, readonly string[]>> = {}) {
   const local = new ScriptedService();
   const remote = new ScriptedService();
   remote.known = [];
@@ -92,11 +92,11 @@ describe("a name", () => {
     ["tiny", "local"],
     ["remote", "local"],
     ["remote:a:b", "remote"],
-    // The remote side says what is wrong with it.
+    // An invalid remote name gets the remote side's error.
     ["remote:a", "remote"],
     ["remote:", "remote"],
-  ])("%j goes to the %s side, as it is", async (model, side) => {
-    const { local, remote, routed } = world();
+  ])("%j is passed to the %s side unchanged", async (model, side) => {
+    const { local, remote, routed } = harness();
     await gather(routed.generate(asks(model), never));
     await routed.embed(embeds(model), never);
     const [asked, other] = side === "local" ? [local, remote] : [remote, local];
@@ -106,8 +106,8 @@ describe("a name", () => {
     expect(routed.candidates(model)).toEqual([model]);
   });
 
-  test("that a person gave stands before a local model's, from the next request on", async () => {
-    const { local, remote, routed, written } = world({ tiny: ["remote:a:b"] });
+  test("that is an alias takes precedence over a local model, from the next request on", async () => {
+    const { local, remote, routed, written } = harness({ tiny: ["remote:a:b"] });
     await gather(routed.generate(asks("tiny"), never));
     written.set("tiny", ["other"]);
     await gather(routed.generate(asks("tiny"), never));
@@ -117,8 +117,8 @@ describe("a name", () => {
     expect(local.requests.map(({ model }) => model)).toEqual(["other", "tiny"]);
   });
 
-  test("of an object's own members is no alias", () => {
-    expect(world().routed.candidates("constructor")).toEqual(["constructor"]);
+  test("of a built-in object member is not an alias", () => {
+    expect(harness().routed.candidates("constructor")).toEqual(["constructor"]);
   });
 });
 
@@ -130,9 +130,9 @@ function at<T>(items: readonly T[], index: number): T {
 
 interface Outcome {
   readonly isRemote: boolean;
-  /** Events before it ends. */
+  /** Number of events before the end. */
   readonly events: number;
-  /** Undefined: it ends well. */
+  /** Undefined if it succeeds. */
   readonly code: AssistantErrorCode | undefined;
 }
 
@@ -146,8 +146,8 @@ const outcome: fc.Arbitrary<Outcome> = fc.record({
   ),
 });
 
-describe("a chain", () => {
-  test("is tried in its order, shows one model's events only, and ends where it must", async () => {
+describe("an alias with several models", () => {
+  test("tries them in order, yields the events of one model only, and ends at the right error", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(outcome, { minLength: 1, maxLength: 8 }),
@@ -156,7 +156,7 @@ describe("a chain", () => {
           const names = outcomes.map(({ isRemote }, index) =>
             isRemote ? `remote:p:${index}` : `local-${index}`,
           );
-          const { local, remote, routed, logged } = world({ best: names });
+          const { local, remote, routed, logged } = harness({ best: names });
           const asked: string[] = [];
           for (const side of [local, remote]) {
             const outcomeOf = (model = "") => {
@@ -210,10 +210,10 @@ describe("a chain", () => {
     );
   });
 
-  test("goes on after these codes, and after no others", async () => {
+  test("continues after these error codes, and after no others", async () => {
     const went: AssistantErrorCode[] = [];
     for (const code of assistantErrorCodes) {
-      const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
+      const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
       remote.script = fails(code);
       const { error } = await gather(routed.generate(asks("best"), never));
       if (local.requests.length === 1) went.push(code);
@@ -222,8 +222,8 @@ describe("a chain", () => {
     expect(went.toSorted()).toEqual([...notNow].toSorted());
   });
 
-  test("never asks another model after what no code says", async () => {
-    const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
+  test("never tries another model after an error without a code", async () => {
+    const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
     remote.script = () => {
       throw new TypeError("a mistake");
     };
@@ -232,8 +232,8 @@ describe("a chain", () => {
     expect(local.requests).toEqual([]);
   });
 
-  test("takes everything else of a request along to each", async () => {
-    const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
+  test("passes all other fields of the request to each model", async () => {
+    const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
     remote.script = fails("rate_limited");
     const egress = { classes: ["prompt", "files"], allowedOnce: [] } as const;
     const request = { ...asks("best"), egress, passthrough: { user: "ann" }, maxTokens: 3 };
@@ -242,8 +242,8 @@ describe("a chain", () => {
     expect(local.requests).toEqual([{ ...request, model: "tiny" }]);
   });
 
-  test("is left when its caller goes, and asks nobody else then", async () => {
-    const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
+  test("stops when its caller aborts, without trying another model", async () => {
+    const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
     const caller = new AbortController();
     remote.script = (_, signal) =>
       (async function* (): AsyncGenerator<AnswerEvent> {
@@ -258,16 +258,16 @@ describe("a chain", () => {
     expect([remote.running, local.requests.length]).toEqual([0, 0]);
   });
 
-  test("frees the model that answers when its reader leaves", async () => {
-    const { remote, routed } = world({ best: ["remote:a:b"] });
+  test("frees the answering model when the reader stops", async () => {
+    const { remote, routed } = harness({ best: ["remote:a:b"] });
     for await (const event of routed.generate(asks("best"), never)) {
       if (event.type === "text") break;
     }
     expect([remote.running, remote.pulled]).toEqual([0, 3]);
   });
 
-  test("begins nothing before it is pulled", async () => {
-    const { remote, routed } = world({ best: ["remote:a:b"] });
+  test("starts nothing before the first pull", async () => {
+    const { remote, routed } = harness({ best: ["remote:a:b"] });
     await routed.generate(asks("best"), never).return();
     expect(remote.requests).toEqual([]);
   });
@@ -288,9 +288,9 @@ const info = (id: string, over: Partial<ModelInfo> = {}): ModelInfo => ({
   ...over,
 });
 
-describe("the models", () => {
-  test("are the local ones, the aliases and the remote ones", async () => {
-    const { local, remote, routed } = world({
+describe("the list of models", () => {
+  test("has the local models, the aliases and the remote models", async () => {
+    const { local, remote, routed } = harness({
       fast: ["default"],
       vectors: ["gone", "hub/org/embedder:q8"],
       best: ["remote:a:b", "tiny"],
@@ -324,8 +324,8 @@ describe("the models", () => {
     expect(await routed.model("unheard-of")).toBeUndefined();
   });
 
-  test("that an alias hides are told as the alias, at their place", async () => {
-    const { remote, routed } = world({ tiny: ["remote:a:b"], default: ["remote:a:b"] });
+  test("shows an alias in place of a local model that it hides", async () => {
+    const { remote, routed } = harness({ tiny: ["remote:a:b"], default: ["remote:a:b"] });
     remote.known = [info("remote:a:b", { contextTokens: 9000 })];
     const models = await routed.models();
     expect(models.map(({ id, aliases }) => [id, aliases])).toEqual([
@@ -338,8 +338,8 @@ describe("the models", () => {
     expect(await routed.model("tiny")).toMatchObject({ id: "tiny", contextTokens: 9000 });
   });
 
-  test("of one side are there without the other's", async () => {
-    const { local, remote, routed } = world({ best: ["tiny", "remote:a:b"] });
+  test("has the models of one side if the other fails", async () => {
+    const { local, remote, routed } = harness({ best: ["tiny", "remote:a:b"] });
     remote.known = [info("remote:a:b")];
     const ids = async () => (await routed.models()).map(({ id }) => id);
     const localModels = local.models.bind(local);
@@ -354,8 +354,8 @@ describe("the models", () => {
     expect(await ids()).toEqual(["tiny", "hub/org/embedder:q8", "best"]);
   });
 
-  test("do not wait for a provider that is slow", async () => {
-    const { clock, remote, routed } = world();
+  test("does not wait for a slow provider", async () => {
+    const { clock, remote, routed } = harness();
     remote.models = () => new Promise(() => {});
     const models = routed.models();
     await clock.advance(5_000);
@@ -363,8 +363,8 @@ describe("the models", () => {
   });
 });
 
-test("health is the local side's", () => {
-  const { local, routed } = world();
+test("health is that of the local side", () => {
+  const { local, routed } = harness();
   local.healthAnswer = { engine: "upstream", ledgerOk: false };
   expect(routed.health()).toEqual({ engine: "upstream", ledgerOk: false });
 });

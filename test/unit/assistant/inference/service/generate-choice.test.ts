@@ -7,22 +7,22 @@ import {
 
 const never = new AbortController().signal;
 
-/** Every answer is `"good"`, and none is valid that is not whole. */
+/** Every answer is `"good"`, and only the complete text is valid. */
 const schemas = {
   compileLayout: async () => ({ gbnf: 'root ::= "\\"good\\""', example: '"good"' }),
   validate: async () => [],
 };
 
-test("an answer with a schema that a stop text cut says so", async () => {
-  await using world = await createServiceHarness({ schemas });
+test("an answer with a schema that a stop text cut off fails with that explanation", async () => {
+  await using harness = await createServiceHarness({ schemas });
   const request = {
     ...plainRequest,
     guide: { kind: "json_schema", name: "g", schema: {}, strict: true },
     isStreamed: false,
   } as const;
-  expect(await collect(world.service.generate(request, never))).not.toEqual([]);
+  expect(await collect(harness.service.generate(request, never))).not.toEqual([]);
   await expect(
-    collect(world.service.generate({ ...request, stop: ["oo"] }, never)),
+    collect(harness.service.generate({ ...request, stop: ["oo"] }, never)),
   ).rejects.toMatchObject({
     code: "invalid_output",
     message: expect.stringContaining("leave stop out"),

@@ -12,17 +12,17 @@ const never = new AbortController().signal;
 const says = (...tokens: string[]) => ({ script: () => ({ tokens }) });
 
 describe("the ledger comes first", () => {
-  test("the engine sees nothing before the entry is on the disk", async () => {
-    await using world = await createServiceHarness(says("a"));
+  test("the engine receives nothing before the ledger entry is on the disk", async () => {
+    await using harness = await createServiceHarness(says("a"));
     let modelsThen = -1;
-    world.ledger.onAppend = async () => {
-      await world.clock.settle();
-      modelsThen = world.engine.models.length;
+    harness.ledger.onAppend = async () => {
+      await harness.clock.settle();
+      modelsThen = harness.engine.models.length;
     };
-    const events = await collect(world.service.generate(plainRequest, never));
+    const events = await collect(harness.service.generate(plainRequest, never));
     expect(modelsThen).toBe(0);
     expect(events[0]).toEqual({ type: "accepted", model: "m", ledgerSeq: 0 });
-    expect(world.ledger.entries[0]).toEqual({
+    expect(harness.ledger.entries[0]).toEqual({
       name: "inference.generate",
       fields: {
         model: "m",
@@ -39,34 +39,34 @@ describe("the ledger comes first", () => {
     });
   });
 
-  test("without its entry nothing is generated or embedded, and nothing is loaded", async () => {
-    await using world = await createServiceHarness();
-    world.ledger.refuses = true;
-    await expect(collect(world.service.generate(plainRequest, never))).rejects.toMatchObject({
+  test("without a ledger entry nothing is generated, embedded or loaded", async () => {
+    await using harness = await createServiceHarness();
+    harness.ledger.refuses = true;
+    await expect(collect(harness.service.generate(plainRequest, never))).rejects.toMatchObject({
       code: "ledger_unavailable",
     });
     await expect(
-      world.service.embed(
+      harness.service.embed(
         { model: undefined, texts: ["a"], priority: "interactive", keepAliveMs: undefined },
         never,
       ),
     ).rejects.toMatchObject({ code: "ledger_unavailable" });
-    expect(world.engine.models).toEqual([]);
-    expect(world.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
+    expect(harness.engine.models).toEqual([]);
+    expect(harness.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
   });
 
-  test("what is refused before has no entry; each embedding has one", async () => {
-    await using world = await createServiceHarness();
+  test("a refused request has no entry, and each embedding has one", async () => {
+    await using harness = await createServiceHarness();
     await expect(
-      collect(world.service.generate({ ...plainRequest, model: "gone" }, never)),
+      collect(harness.service.generate({ ...plainRequest, model: "gone" }, never)),
     ).rejects.toMatchObject({ code: "model_not_found" });
-    expect(world.ledger.entries).toEqual([]);
-    const embedded = await world.service.embed(
+    expect(harness.ledger.entries).toEqual([]);
+    const embedded = await harness.service.embed(
       { model: "other", texts: ["a", "b"], priority: "background", keepAliveMs: undefined },
       never,
     );
     expect(embedded).toMatchObject({ model: "m", ledgerSeq: 0, tokens: [1, 1] });
-    expect(world.ledger.entries[0]).toMatchObject({
+    expect(harness.ledger.entries[0]).toMatchObject({
       name: "inference.embed",
       fields: { model: "m", priority: "background", texts: 2 },
     });
@@ -74,9 +74,9 @@ describe("the ledger comes first", () => {
 });
 
 describe("an answer", () => {
-  test("comes in order: accepted, started, text, end", async () => {
-    await using world = await createServiceHarness(says("one", " two"));
-    expect(await collect(world.service.generate(plainRequest, never))).toEqual([
+  test("has its events in order: accepted, started, text, end", async () => {
+    await using harness = await createServiceHarness(says("one", " two"));
+    expect(await collect(harness.service.generate(plainRequest, never))).toEqual([
       { type: "accepted", model: "m", ledgerSeq: 0 },
       { type: "started", prompt: 0, promptTokens: 5, cachedTokens: 0 },
       { type: "text", choice: 0, text: "one" },
@@ -85,12 +85,12 @@ describe("an answer", () => {
     ]);
   });
 
-  test("several prompts with several choices are numbered prompt by prompt", async () => {
-    await using world = await createServiceHarness({
+  test("numbers the choices of several prompts prompt by prompt", async () => {
+    await using harness = await createServiceHarness({
       script: (prompt) => ({ tokens: [prompt, "!"] }),
     });
     const events = await collect(
-      world.service.generate(
+      harness.service.generate(
         {
           ...plainRequest,
           n: 2,
@@ -111,95 +111,95 @@ describe("an answer", () => {
     expect(events.filter(({ type }) => type === "end")).toHaveLength(6);
   });
 
-  test("what does not fit the context is refused before anything is accepted", async () => {
-    await using world = await createServiceHarness({ contextTokens: 16 });
+  test("is refused before acceptance if the prompt exceeds the context", async () => {
+    await using harness = await createServiceHarness({ contextTokens: 16 });
     const prompts = [{ kind: "text" as const, text: "x".repeat(16) }];
     const [first] = await Promise.allSettled([
-      collect(world.service.generate({ ...plainRequest, prompts }, never)),
+      collect(harness.service.generate({ ...plainRequest, prompts }, never)),
     ]);
     expect(first).toMatchObject({ reason: { code: "context_length_exceeded" } });
-    const events = world.service.generate({ ...plainRequest, prompts }, never);
+    const events = harness.service.generate({ ...plainRequest, prompts }, never);
     await expect(events[Symbol.asyncIterator]().next()).rejects.toMatchObject({
       code: "context_length_exceeded",
     });
   });
 
-  test("a load that takes long is announced after five seconds", async () => {
-    await using world = await createServiceHarness({ ...says("a"), loadMs: 30_000 });
-    const events = world.service.generate(plainRequest, never)[Symbol.asyncIterator]();
+  test("is accepted after five seconds even if the load takes longer", async () => {
+    await using harness = await createServiceHarness({ ...says("a"), loadMs: 30_000 });
+    const events = harness.service.generate(plainRequest, never)[Symbol.asyncIterator]();
     const first = events.next();
     let isTold = false;
     void first.then(() => (isTold = true));
-    await world.clock.advance(4_999);
+    await harness.clock.advance(4_999);
     expect(isTold).toBe(false);
-    await world.clock.advance(1);
+    await harness.clock.advance(1);
     expect(await first).toMatchObject({ value: { type: "accepted" } });
     const second = events.next();
-    await world.clock.advance(25_000);
+    await harness.clock.advance(25_000);
     expect(await second).toMatchObject({ value: { type: "started" } });
     await events.return?.(undefined);
   });
 
-  test("whoever leaves frees everything, in every state", async () => {
-    await using world = await createServiceHarness({ ...says("a", "b", "c"), loadMs: 1_000 });
+  test("frees everything when its caller stops, in every state", async () => {
+    await using harness = await createServiceHarness({ ...says("a", "b", "c"), loadMs: 1_000 });
     const leaving = new AbortController();
-    const loading = collect(world.service.generate(plainRequest, leaving.signal));
-    await world.clock.settle();
+    const loading = collect(harness.service.generate(plainRequest, leaving.signal));
+    await harness.clock.settle();
     leaving.abort(new Error("gone"));
     await expect(loading).rejects.toThrow("gone");
-    await world.clock.advance(1_000);
-    const [model] = world.engine.models;
+    await harness.clock.advance(1_000);
+    const [model] = harness.engine.models;
     if (!model) throw new Error("the load goes on for others");
     const open = model.runner.gate("step");
-    const generating = world.service.generate(plainRequest, never)[Symbol.asyncIterator]();
+    const generating = harness.service.generate(plainRequest, never)[Symbol.asyncIterator]();
     await generating.next();
     await generating.next();
     const left = generating.return?.(undefined);
     open();
     await left;
-    await world.clock.settle();
+    await harness.clock.settle();
     expect(model.load).toEqual({ active: 0, queued: 0 });
     expect(model.runner.openStreams).toBe(0);
     expect(model.runner.problems).toEqual([]);
     expect(
-      (await world.residency.states()).find(({ id }) => id === "m")?.expiresAt,
-    ).toBeGreaterThan(world.clock.now());
+      (await harness.residency.states()).find(({ id }) => id === "m")?.expiresAt,
+    ).toBeGreaterThan(harness.clock.now());
   });
 
-  test("more than the model takes is refused, and there is room again afterwards", async () => {
-    await using world = await createServiceHarness({ ...says("a"), sequences: 4, queueMax: 1 });
-    await collect(world.service.generate(plainRequest, never));
-    const [model] = world.engine.models;
+  test("is refused if the model's queue is full, and accepted again afterwards", async () => {
+    await using harness = await createServiceHarness({ ...says("a"), sequences: 4, queueMax: 1 });
+    await collect(harness.service.generate(plainRequest, never));
+    const [model] = harness.engine.models;
     const open = model?.runner.gate("step");
     const running = Array.from({ length: 5 }, () =>
-      collect(world.service.generate(plainRequest, never)),
+      collect(harness.service.generate(plainRequest, never)),
     );
-    await world.clock.settle();
-    await expect(collect(world.service.generate(plainRequest, never))).rejects.toMatchObject({
+    await harness.clock.settle();
+    await expect(collect(harness.service.generate(plainRequest, never))).rejects.toMatchObject({
       code: "queue_full",
       retryAfterSeconds: 2,
     });
-    expect(world.ledger.entries).toHaveLength(6);
+    expect(harness.ledger.entries).toHaveLength(6);
     open?.();
     await Promise.all(running);
-    await collect(world.service.generate(plainRequest, never));
+    await collect(harness.service.generate(plainRequest, never));
   });
 
-  test("an engine that ends in the middle ends the answer with an error", async () => {
-    await using world = await createServiceHarness({ ...says("a", "b", "c", "d"), stepMs: 10 });
+  test("ends with an error if the engine exits midway", async () => {
+    await using harness = await createServiceHarness({ ...says("a", "b", "c", "d"), stepMs: 10 });
     const texts: string[] = [];
     const reading = (async () => {
-      for await (const event of world.service.generate(plainRequest, never))
+      for await (const event of harness.service.generate(plainRequest, never))
         if (event.type === "text") texts.push(event.text);
     })();
-    await world.clock.advance(25);
-    world.engine.models[0]?.crash();
+    await harness.clock.advance(25);
+    harness.engine.models[0]?.crash();
     await expect(reading).rejects.toMatchObject({ code: "engine_failed" });
     expect(texts).toEqual(["a", "b"]);
   });
 });
 
-/** A schema compiler that takes only "good" for valid; each attempt at an answer is the next of these. */
+/** A schema compiler that accepts only "good"; each attempt answers with the next of these texts. */
 function onlyGood(...answers: readonly string[]): SchemaCompiler {
   let asked = 0;
   return {
@@ -217,59 +217,61 @@ const guided = {
   guide: { kind: "json_schema", name: undefined, schema: {}, strict: true } as const,
 };
 
-describe("a guided answer", () => {
-  test("is sampled once more where it is not valid, with another seed", async () => {
-    await using world = await createServiceHarness({ schemas: onlyGood('"bad"', '"good"') });
+describe("an answer with a schema", () => {
+  test("is sampled once more with another seed if it is invalid", async () => {
+    await using harness = await createServiceHarness({ schemas: onlyGood('"bad"', '"good"') });
     const events = await collect(
-      world.service.generate({ ...guided, isStreamed: false, sampling: { seed: 1 } }, never),
+      harness.service.generate({ ...guided, isStreamed: false, sampling: { seed: 1 } }, never),
     );
     expect(joinText(events)).toBe('"good"');
     expect(events.filter(({ type }) => type === "started")).toHaveLength(1);
-    expect(world.ledger.entries).toHaveLength(1);
+    expect(harness.ledger.entries).toHaveLength(1);
   });
 
-  test.each(['"bad"', "no JSON"])("is an error after the second attempt (%s)", async (answer) => {
-    await using world = await createServiceHarness({ schemas: onlyGood(answer, answer, '"good"') });
+  test.each(['"bad"', "no JSON"])("fails after the second attempt (%s)", async (answer) => {
+    await using harness = await createServiceHarness({
+      schemas: onlyGood(answer, answer, '"good"'),
+    });
     await expect(
-      collect(world.service.generate({ ...guided, isStreamed: false }, never)),
+      collect(harness.service.generate({ ...guided, isStreamed: false }, never)),
     ).rejects.toMatchObject({ code: "invalid_output" });
   });
 
-  test("that is streamed ends with an error where it is not valid", async () => {
-    await using world = await createServiceHarness({ schemas: onlyGood('"bad"') });
+  test("fails at the end of a stream if it is invalid", async () => {
+    await using harness = await createServiceHarness({ schemas: onlyGood('"bad"') });
     const events: string[] = [];
     const stream = async () => {
-      for await (const event of world.service.generate(guided, never)) events.push(event.type);
+      for await (const event of harness.service.generate(guided, never)) events.push(event.type);
     };
     await expect(stream()).rejects.toMatchObject({ code: "invalid_output" });
     expect(new Set(events)).toEqual(new Set(["accepted", "started", "text"]));
   });
 
-  test("that was cut off ends with length, and is no error", async () => {
-    await using world = await createServiceHarness({ schemas: onlyGood('"bad"') });
+  test("ends with length and without an error if it was cut off", async () => {
+    await using harness = await createServiceHarness({ schemas: onlyGood('"bad"') });
     const events = await collect(
-      world.service.generate({ ...guided, isStreamed: false, maxTokens: 1 }, never),
+      harness.service.generate({ ...guided, isStreamed: false, maxTokens: 1 }, never),
     );
     expect(joinText(events)).toBe('"');
     expect(events.at(-1)).toMatchObject({ type: "end", reason: "length" });
   });
 });
 
-describe("the models", () => {
-  test("are listed with their state, the one that answers by default first", async () => {
-    await using world = await createServiceHarness({ ...says("a"), models: ["a", "m"] });
-    await collect(world.service.generate({ ...plainRequest, model: "other" }, never));
-    const models = await world.service.models();
+describe("the list of models", () => {
+  test("has their states, and the default model first", async () => {
+    await using harness = await createServiceHarness({ ...says("a"), models: ["a", "m"] });
+    await collect(harness.service.generate({ ...plainRequest, model: "other" }, never));
+    const models = await harness.service.models();
     expect(models.map(({ id, state }) => [id, state])).toEqual([
       ["m", "resident"],
       ["a", "idle"],
     ]);
-    expect(await world.service.model("other")).toMatchObject({ id: "m", aliases: ["other"] });
-    expect(await world.service.model("nobody")).toBeUndefined();
+    expect(await harness.service.model("other")).toMatchObject({ id: "m", aliases: ["other"] });
+    expect(await harness.service.model("nobody")).toBeUndefined();
   });
 
-  test("say why they have failed", async () => {
-    await using world = await createServiceHarness({
+  test("has the reason of a failure", async () => {
+    await using harness = await createServiceHarness({
       ...says("a"),
       models: ["m", "n"],
       refuse: ({ id }) =>
@@ -277,7 +279,7 @@ describe("the models", () => {
           ? new AssistantError("model_unusable", "it is cut off; get it again")
           : new Error("/secret/path"),
     });
-    expect(await world.service.models()).toMatchObject([
+    expect(await harness.service.models()).toMatchObject([
       { id: "m", state: "failed", failure: "it is cut off; get it again" },
       { id: "n", state: "failed", failure: "model n could not be loaded" },
     ]);

@@ -11,8 +11,8 @@ async function* numbers(from: number, count: number) {
   for (let index = 0; index < count; index++) yield from + index;
 }
 
-describe("sources side by side", () => {
-  test("everything comes, each source's in order", async () => {
+describe("merging sources concurrently", () => {
+  test("yields all items, those of each source in order", async () => {
     const got = await collect(
       mergeConcurrently(
         3,
@@ -26,7 +26,7 @@ describe("sources side by side", () => {
       expect(got.filter((n) => n >= tens && n < tens + 10)).toEqual([tens, tens + 1, tens + 2]);
   });
 
-  test("no more than `width` are begun at a time", async () => {
+  test("runs at most `concurrency` sources at a time", async () => {
     let running = 0;
     let most = 0;
     await collect(
@@ -45,7 +45,7 @@ describe("sources side by side", () => {
     expect(most).toBe(3);
   });
 
-  test("a source that is always ready does not keep another from being heard", async () => {
+  test("does not let a source that is always ready starve the others", async () => {
     const got: number[] = [];
     for await (const item of mergeConcurrently(
       2,
@@ -60,7 +60,7 @@ describe("sources side by side", () => {
     expect(got.some((n) => n >= 1000)).toBe(true);
   });
 
-  test("leaving ends the others, also those that are being waited for", async () => {
+  test("ends all sources when the caller stops, even those with a pending pull", async () => {
     const leaving = new AbortController();
     const ended: number[] = [];
     const source = async function* (index: number) {
@@ -81,7 +81,7 @@ describe("sources side by side", () => {
     expect(new Set(ended)).toEqual(new Set([0, 1, 2]));
   });
 
-  test("one that fails fails all", async () => {
+  test("fails when one source fails", async () => {
     const ended: number[] = [];
     const source = async function* (index: number) {
       try {

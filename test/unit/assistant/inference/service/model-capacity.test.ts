@@ -1,24 +1,24 @@
 import { expect, test } from "vitest";
 import { ModelCapacity } from "../../../../../src/assistant/inference/service/model-capacity.ts";
 
-test("as many as there are places and waiting ones come in, for each model", () => {
-  const admission = new ModelCapacity({ queueMax: 1 });
-  const leave = [admission.acquire("a", 2), admission.acquire("a", 2), admission.acquire("a", 2)];
-  expect(() => admission.acquire("a", 2)).toThrow("3 requests under way or waiting");
-  admission.acquire("b", 2);
-  expect(admission.total).toBe(4);
-  leave[0]?.();
-  leave[0]?.();
-  admission.acquire("a", 2);
-  expect(() => admission.acquire("a", 2)).toThrow("Try again in a moment");
+test("each model admits its concurrent requests and its queue, and no more", () => {
+  const capacity = new ModelCapacity({ queueMax: 1 });
+  const release = [capacity.acquire("a", 2), capacity.acquire("a", 2), capacity.acquire("a", 2)];
+  expect(() => capacity.acquire("a", 2)).toThrow("3 requests running or waiting");
+  capacity.acquire("b", 2);
+  expect(capacity.total).toBe(4);
+  release[0]?.();
+  release[0]?.();
+  capacity.acquire("a", 2);
+  expect(() => capacity.acquire("a", 2)).toThrow("Try again in a moment");
 });
 
-test("who is refused is told when to come back", () => {
-  const admission = new ModelCapacity({ queueMax: 0 });
-  admission.acquire("a", 1);
+test("a refused caller is told when to try again", () => {
+  const capacity = new ModelCapacity({ queueMax: 0 });
+  capacity.acquire("a", 1);
   let refused: unknown;
   try {
-    admission.acquire("a", 1);
+    capacity.acquire("a", 1);
   } catch (error) {
     refused = error;
   }

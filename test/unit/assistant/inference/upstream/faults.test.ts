@@ -19,7 +19,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 let server: Server;
 let answer: Answer;
-/** Requests whose head has come. */
+/** Requests whose head has arrived. */
 let requests: number;
 const open = new Set<AsyncDisposable>();
 const signal = new AbortController().signal;
@@ -78,7 +78,7 @@ const end = chunk({ text: "", finish_reason: "stop" });
 
 const vector = (embedding: unknown) => ({ object: "embedding", embedding });
 
-/** What was told before it failed, and with what. */
+/** Returns the events before a failure, and its error. */
 async function failure(
   upstream: UpstreamInference,
   leaving: AbortSignal = signal,
@@ -92,8 +92,8 @@ async function failure(
   throw new Error("it did not fail");
 }
 
-describe("where nobody is, or somebody else", () => {
-  test("nobody listens: no model, and what to start", async () => {
+describe("an address without the system instance", () => {
+  test("a refused connection is no_model, with the command that starts the system instance", async () => {
     const [port] = await freePorts(1);
     const upstream = upstreamAt(`http://127.0.0.1:${port}`);
     const { events, error } = await failure(upstream);
@@ -111,14 +111,15 @@ describe("where nobody is, or somebody else", () => {
 
   const garbage: Readonly<Record<string, Answer>> = {
     "a page of another program": (_, response) => response.end("<html>hello</html>"),
-    "no HTTP": ({ socket }) => socket.end("SSH-2.0-OpenSSH\r\n"),
+    "an answer that is not HTTP": ({ socket }) => socket.end("SSH-2.0-OpenSSH\r\n"),
     "an error without an envelope": (_, response) => response.writeHead(404).end("not here"),
-    "an event that is no JSON": (_, response) => streamed(response, "{"),
+    "an event that is not JSON": (_, response) => streamed(response, "{"),
     "an event that is a number": (_, response) => streamed(response, "1"),
-    "a choice that nobody asked for": (_, response) =>
+    "a choice that was not requested": (_, response) =>
       streamed(response, chunk({ index: 1, text: "a" })),
     "an end without all choices": (_, response) => streamed(response, word, "[DONE]"),
-    "an unknown end": (_, response) => streamed(response, chunk({ finish_reason: "boredom" })),
+    "an unknown finish reason": (_, response) =>
+      streamed(response, chunk({ finish_reason: "boredom" })),
     "an event without an end": (_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write("data: ");
@@ -126,17 +127,17 @@ describe("where nobody is, or somebody else", () => {
     },
   };
 
-  test.each(Object.entries(garbage))("%s: not understood", async (_, given) => {
+  test.each(Object.entries(garbage))("%s: cannot be read", async (_, given) => {
     answer = given;
     const { error } = await failure(here());
     expect(error).toMatchObject({
       code: "engine_failed",
-      message: expect.stringContaining("is not understood"),
+      message: expect.stringContaining("cannot be read"),
     });
   });
 
-  test("lists and embeddings that are none", async () => {
-    const notUnderstood = { message: expect.stringContaining("is not understood") };
+  test("invalid lists of models and embeddings are refused", async () => {
+    const notUnderstood = { message: expect.stringContaining("cannot be read") };
     const request = { ...plainRequest, texts: ["a", "b"] };
     for (const body of [
       "",
@@ -154,14 +155,14 @@ describe("where nobody is, or somebody else", () => {
   });
 });
 
-describe("what breaks on the way", () => {
-  test("a cut before the answer is not tried again", async () => {
+describe("failures in transit", () => {
+  test("a connection that is cut before the answer is not retried", async () => {
     answer = ({ socket }) => socket.destroy();
     expect((await failure(here())).error).toMatchObject({ code: "engine_failed" });
     expect(requests).toBe(1);
   });
 
-  test("a cut in its middle, after what had come", async () => {
+  test("a stream that is cut midway fails after its events so far", async () => {
     answer = (_, response) => {
       streamed(response, word, word);
       setImmediate(() => response.destroy());
@@ -170,12 +171,12 @@ describe("what breaks on the way", () => {
     expect(events).toEqual(["accepted", "text", "text"]);
     expect(error).toMatchObject({
       code: "engine_failed",
-      message: expect.stringContaining("in the middle"),
+      message: expect.stringContaining("exited during the answer"),
     });
     expect(requests).toBe(1);
   });
 
-  test("an end without [DONE] is a cut", async () => {
+  test("an end without [DONE] counts as cut off", async () => {
     answer = (_, response) => {
       streamed(response, word, end);
       response.end();
@@ -183,7 +184,7 @@ describe("what breaks on the way", () => {
     expect((await failure(here())).error).toMatchObject({ code: "engine_failed" });
   });
 
-  test("an unknown code is the fault of whose it is by its status", async () => {
+  test("an unknown error code is attributed by its HTTP status", async () => {
     const body = JSON.stringify({ error: { message: "new\nwords", code: "from_the_future" } });
     answer = (_, response) => response.writeHead(422).end(body);
     expect((await failure(here())).error).toMatchObject({
@@ -194,10 +195,10 @@ describe("what breaks on the way", () => {
     expect((await failure(here())).error).toMatchObject({ code: "engine_failed" });
   });
 
-  test("a kept connection that was closed meanwhile costs nothing", async () => {
+  test("a reused connection that the server has closed is replaced without an error", async () => {
     const sockets = new Set<Socket>();
     answer = (request, response) => {
-      // The second request on a connection is met by its end, as where both cross on the way.
+      // The second request on a connection meets its end, as if both had crossed in transit.
       if (sockets.has(request.socket)) return request.socket.resetAndDestroy();
       sockets.add(request.socket);
       streamed(response, word, end, "[DONE]");
@@ -209,7 +210,7 @@ describe("what breaks on the way", () => {
     expect(sockets.size).toBe(3);
   });
 
-  test("a server that goes silent is left after a minute, in which somebody waits", async () => {
+  test("a silent server is abandoned after a minute in which the caller waits", async () => {
     const clock = new VirtualClock();
     let gone = false;
     answer = (_, response) => {
@@ -219,7 +220,7 @@ describe("what breaks on the way", () => {
     const events = here({ clock }).generate(plainRequest, signal);
     await events.next();
     expect((await events.next()).value).toMatchObject({ type: "text" });
-    // Nobody pulls: that is no silence of the other side's.
+    // Without a pull, the server's silence does not count.
     await clock.advance(300_000);
     expect(gone).toBe(false);
     const pending = events.next();
@@ -229,7 +230,7 @@ describe("what breaks on the way", () => {
     await expect.poll(() => gone, SHORT_WAIT).toBe(true);
   });
 
-  test("a server that does not even answer", async () => {
+  test("a server that never answers is abandoned", async () => {
     const clock = new VirtualClock();
     answer = () => {};
     const failing = failure(here({ clock }));
@@ -258,7 +259,7 @@ describe("what breaks on the way", () => {
       await clock.advance(50_000);
       const before = timers;
       stream?.write(": waiting\n\n");
-      // It has come once the wait begins anew.
+      // The chunk has arrived once the timer starts again.
       await expect.poll(() => timers, SHORT_WAIT).toBe(before + 1);
     }
     stream?.write(`data: ${JSON.stringify(word)}\n\n`);
@@ -285,7 +286,7 @@ describe("aborts", () => {
     await expect.poll(() => closed, SHORT_WAIT).toBe(requests);
   });
 
-  test("closing ends what is under way, and says so", async () => {
+  test("disposing the client ends requests in progress with shutting_down", async () => {
     answer = (_, response) => streamed(response, word);
     const upstream = here();
     const failing = failure(upstream);
@@ -296,8 +297,8 @@ describe("aborts", () => {
   });
 });
 
-describe("a server that tells counts only at the end", () => {
-  test("they are known then, and the sums are right", async () => {
+describe("a server that sends token counts only at the end", () => {
+  test("has them reported then, with the right sums", async () => {
     answer = (_, response) => {
       const usage = {
         prompt_tokens: 9,
@@ -326,7 +327,7 @@ describe("a server that tells counts only at the end", () => {
     ]);
   });
 
-  test("tokens of texts that are told in sum", async () => {
+  test("may send only the sum of all texts' tokens", async () => {
     const body = { model: "m", data: [{ embedding: [1] }, { embedding: [1] }] };
     answer = (_, response) =>
       response.end(JSON.stringify({ ...body, usage: { prompt_tokens: 5 } }));
@@ -365,7 +366,7 @@ describe("the address", () => {
   });
 });
 
-test("a prompt of another kind beside a chat is refused before anything is written", async () => {
+test("a prompt of another kind in addition to a chat is refused before the ledger is written", async () => {
   const ledger = new ListLedger();
   const chat = { kind: "chat", messages: [], tools: [], variables: {} } as const;
   for (const prompts of [

@@ -15,7 +15,7 @@ import {
 import { accepted, forever, Gate, says, started } from "../../../../support/scripted-service.ts";
 import { collect, ListLedger, plainRequest } from "../../../../support/service-harness.ts";
 
-/** The real HTTP surface over a scripted service: what goes in here has to arrive there, and back. */
+/** The real HTTP server over a scripted service: requests and answers must pass unchanged in both directions. */
 let system: InferenceHttpHarness;
 let ledger: ListLedger;
 let upstream: UpstreamInference;
@@ -110,25 +110,25 @@ const plain: GenerateRequest = {
   parallelToolCalls: false,
 };
 
-describe("a request arrives as it was", () => {
+describe("a request arrives unchanged", () => {
   const requests: Readonly<Record<string, GenerateRequest>> = {
-    "a chat that says as little as it can": chat,
-    "a chat that says everything": whole,
+    "a chat with a minimum of fields": chat,
+    "a chat with all fields": whole,
     "for ever in memory, any JSON object": {
       ...chat,
       keepAliveMs: Number.POSITIVE_INFINITY,
       guide: { kind: "json_object" },
     },
-    "tools at the model's choice": {
+    "optional tools": {
       ...whole,
       guide: { kind: "json_schema", name: undefined, schema: true, strict: false },
       toolChoice: { kind: "auto" },
       keepAliveMs: 0,
     },
-    "tools that have to be used": { ...whole, toolChoice: { kind: "required" } },
-    "tools that may not be used": { ...whole, toolChoice: { kind: "none" }, maxTokens: 5 },
+    "required tools": { ...whole, toolChoice: { kind: "required" } },
+    "forbidden tools": { ...whole, toolChoice: { kind: "none" }, maxTokens: 5 },
     "a plain prompt": plain,
-    "plain prompts, words and tokens": {
+    "plain prompts, as text and as token ids": {
       ...plain,
       isStreamed: false,
       n: 3,
@@ -139,7 +139,7 @@ describe("a request arrives as it was", () => {
       sampling: { logprobs: 5, temperature: 0 },
       guide: { kind: "json_schema", name: undefined, schema: { type: "null" }, strict: false },
     },
-    "one prompt of tokens": { ...plain, prompts: [{ kind: "tokens", tokens: [7] }] },
+    "one prompt of token ids": { ...plain, prompts: [{ kind: "tokens", tokens: [7] }] },
   };
 
   test.each(Object.entries(requests))("%s", async (_, request) => {
@@ -153,13 +153,13 @@ async function toldBy(events: readonly AnswerEvent[], request = chat): Promise<A
   return collect(upstream.generate(request, signal));
 }
 
-describe("events come as they were told", () => {
+describe("events arrive unchanged", () => {
   const mine = { ...accepted, ledgerSeq: 0 };
 
-  test("text, and each with its logprobs", async () => {
+  test("text, each piece with its logprobs", async () => {
     const request = { ...chat, n: 2, sampling: { logprobs: 2 } };
     const events = [...says(request, ["Hello", " ", "\u{1F600}"])].map((event) =>
-      // No JSON has an infinity.
+      // JSON cannot represent infinity.
       JSON.parse(JSON.stringify(event, (_, value) => (value === -Infinity ? -9999 : value))),
     );
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
@@ -171,7 +171,7 @@ describe("events come as they were told", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("prompts that are read at different times, choices in each other's midst", async () => {
+  test("prompts that are read at different times, and interleaved choices", async () => {
     const request: GenerateRequest = {
       ...plain,
       prompts: [
@@ -192,7 +192,7 @@ describe("events come as they were told", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("thoughts and calls of tools", async () => {
+  test("reasoning and tool calls", async () => {
     const events: AnswerEvent[] = [
       accepted,
       started(),
@@ -220,12 +220,12 @@ describe("events come as they were told", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("an answer without a word", async () => {
+  test("an empty answer", async () => {
     const end = { type: "end", choice: 0, reason: "stop", completionTokens: 0 } as const;
     expect(await toldBy([accepted, started(), end], plain)).toEqual([mine, started(), end]);
   });
 
-  test("an event at a time, as they are told", async () => {
+  test("events one at a time, as they are sent", async () => {
     const more = new Gate();
     system.service.script = async function* () {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
@@ -242,7 +242,7 @@ describe("events come as they were told", () => {
   });
 });
 
-describe("errors come as they were thrown", () => {
+describe("errors arrive unchanged", () => {
   const cases: readonly (readonly [GenerateRequest, AssistantError])[] = [
     [chat, new AssistantError("unsupported_schema", "no", { param: "guide.schema" })],
     [whole, new AssistantError("unsupported_schema", "no", { param: "tools[1].parameters" })],
@@ -271,7 +271,7 @@ describe("errors come as they were thrown", () => {
     });
   });
 
-  test("in its middle, behind what had been said", async () => {
+  test("midway, after the events so far", async () => {
     system.service.script = function* () {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       throw new AssistantError("invalid_output", "it does not fit");
@@ -286,7 +286,7 @@ describe("errors come as they were thrown", () => {
     expect(thrown).toMatchObject({ code: "invalid_output", message: "it does not fit" });
   });
 
-  test("of an embedding, naming the text", async () => {
+  test("of an embedding, with the text's position", async () => {
     system.service.embedder = () =>
       Promise.reject(
         new AssistantError("context_length_exceeded", "too long", { param: "texts[1]" }),
@@ -299,8 +299,8 @@ describe("errors come as they were thrown", () => {
   });
 });
 
-describe("who leaves, and who is slow", () => {
-  test("an abort ends the pull at once, and the work there", async () => {
+describe("callers that stop, and slow callers", () => {
+  test("an abort ends the pull at once, and the work at the server", async () => {
     system.service.script = async function* (_, there) {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       await forever(there);
@@ -315,7 +315,7 @@ describe("who leaves, and who is slow", () => {
     expect(system.service.aborted).toBe(1);
   });
 
-  test("leaving the loop ends the work there", async () => {
+  test("ending the loop ends the work at the server", async () => {
     system.service.script = async function* (_, there) {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       await forever(there);
@@ -324,7 +324,7 @@ describe("who leaves, and who is slow", () => {
     await expect.poll(() => system.service.running, SHORT_WAIT).toBe(0);
   });
 
-  test("whoever does not pull stops what is told there", async () => {
+  test("a caller that does not pull stops the server", async () => {
     const text = "x".repeat(50_000);
     system.service.script = function* () {
       yield* [accepted, started()];
@@ -333,7 +333,7 @@ describe("who leaves, and who is slow", () => {
     };
     const events = upstream.generate(plain, signal);
     await events.next();
-    // The sockets' buffers take some of the 50 MB; then nothing more is pulled there.
+    // The sockets buffer a part of the 50 MB; then the server pulls no more events.
     let before = -1;
     await expect
       .poll(
@@ -351,7 +351,7 @@ describe("who leaves, and who is slow", () => {
     expect(length).toBe(50_000_000);
   });
 
-  test("connections are kept", async () => {
+  test("connections are reused", async () => {
     const ports = new Set<number | undefined>();
     system.server.server.on("request", ({ socket }) => ports.add(socket.remotePort));
     for (let round = 0; round < 5; round++) await collect(upstream.generate(chat, signal));
@@ -360,8 +360,8 @@ describe("who leaves, and who is slow", () => {
   });
 });
 
-describe("the rest of the port", () => {
-  test("embeddings, bit by bit, with the tokens of each text", async () => {
+describe("the other methods of the service", () => {
+  test("embeddings arrive bit by bit, with the tokens of each text", async () => {
     const request = {
       model: "embedder",
       texts: ["one", "three"],
@@ -373,7 +373,7 @@ describe("the rest of the port", () => {
     expect(system.service.embeds).toEqual([request]);
   });
 
-  test("models, with all that is known of them", async () => {
+  test("models arrive with all their facts", async () => {
     const failed = {
       ...system.service.known[0],
       id: "broken",
@@ -387,14 +387,14 @@ describe("the rest of the port", () => {
     expect(await upstream.model("other")).toBeUndefined();
   });
 
-  test("health has the engine of the other side, as soon as it has been asked", async () => {
+  test("health reports the server's engine after the first request for it", async () => {
     expect(upstream.health()).toEqual({ engine: "upstream", ledgerOk: true });
     await expect.poll(() => upstream.health().engine, SHORT_WAIT).toBe("scripted");
   });
 });
 
-describe("the ledger comes first", () => {
-  test("its entry tells what was asked, and not what was said", async () => {
+describe("the ledger entry is written first", () => {
+  test("it describes the request and contains none of its text", async () => {
     await collect(upstream.generate(whole, signal));
     await upstream.embed({ ...chat, texts: ["secret"] }, signal);
     expect(ledger.entries.map(({ name }) => name)).toEqual([
@@ -405,7 +405,7 @@ describe("the ledger comes first", () => {
     expect(ledger.entries[1]?.fields).toMatchObject({ model: "default", texts: 1 });
   });
 
-  test("nothing is sent before it is written, and nothing where it cannot be", async () => {
+  test("nothing is sent before the entry is written, or if it cannot be written", async () => {
     let requests = 0;
     system.server.server.on("connection", () => requests++);
     ledger.onAppend = () => expect(system.service.requests).toEqual([]);
@@ -419,7 +419,7 @@ describe("the ledger comes first", () => {
     expect(requests).toBe(1);
   });
 
-  test("nothing at all happens before the first pull", async () => {
+  test("nothing happens before the first pull", async () => {
     upstream.generate(chat, signal);
     await upstream.models();
     expect(ledger.entries).toEqual([]);

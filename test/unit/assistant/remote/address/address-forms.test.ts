@@ -28,7 +28,7 @@ const addresses = new ProviderAddresses({
   },
 });
 
-describe("what is taken, and in what form it is kept", () => {
+describe("valid addresses and their normal form", () => {
   it.each([
     ["https://example.com/v1", "https://example.com/v1", "public"],
     ["https://example.com", "https://example.com", "public"],
@@ -88,7 +88,7 @@ describe("what is taken, and in what form it is kept", () => {
     ["http://100.127.255.254", "http://100.127.255.254", "private"],
     ["http://[fd12:3456:789a::1]:8000", "http://[fd12:3456:789a::1]:8000", "private"],
     ["http://[fc00::1]", "http://[fc00::1]", "private"],
-    // The port is Berth's, the machine is not.
+    // The port is one of Berth's, but on another machine.
     ["http://192.168.0.1:7777/v1", "http://192.168.0.1:7777/v1", "private"],
   ])("%s", async (given, baseUrl, addressClass) => {
     expect(await addresses.check(given, waiting)).toEqual({ baseUrl, addressClass });
@@ -126,18 +126,18 @@ describe("addresses that no provider may have", () => {
     ["http://[ff02::1]", "multicast"],
     ["http://255.255.255.255", "broadcast"],
     ["http://240.0.0.1", "reserved"],
-    ["http://192.0.2.1", "documents"],
-    ["http://198.51.100.7", "documents"],
-    ["http://203.0.113.9", "documents"],
-    ["http://198.18.0.1", "measuring"],
-    ["http://198.19.255.255", "measuring"],
-    ["http://[2001:db8::1]", "documents"],
-    ["http://[3fff::1]", "documents"],
-    ["http://[2001:2::1]", "measuring"],
+    ["http://192.0.2.1", "documentation"],
+    ["http://198.51.100.7", "documentation"],
+    ["http://203.0.113.9", "documentation"],
+    ["http://198.18.0.1", "benchmarks"],
+    ["http://198.19.255.255", "benchmarks"],
+    ["http://[2001:db8::1]", "documentation"],
+    ["http://[3fff::1]", "documentation"],
+    ["http://[2001:2::1]", "benchmarks"],
     ["http://[fec0::1]", "reserved"],
-    ["http://[100::1]", "nobody has been given"],
-    ["http://[4000::1]", "nobody has been given"],
-    ["http://[64:ff9b:1::1]", "nobody has been given"],
+    ["http://[100::1]", "not assigned"],
+    ["http://[4000::1]", "not assigned"],
+    ["http://[64:ff9b:1::1]", "not assigned"],
     ["http://[::7f00:1]:1234", "127.0.0.1"],
     ["https://nat64private", "10.0.0.1"],
     ["http://127.0.0.1:7778/v1", "Berth itself"],
@@ -157,7 +157,7 @@ describe("addresses that no provider may have", () => {
   });
 });
 
-describe("what is no address", () => {
+describe("texts that are no address", () => {
   const key = "sk-live-0123456789";
   it.each([
     ["", "empty"],
@@ -207,12 +207,12 @@ describe("what is no address", () => {
     ["https://[fe80::1%25eth0]", "host"],
     ["https://[1:2:3]", "host"],
     ["https://::1", "host"],
-    ["https://.example.com", "name of a machine"],
-    ["https://example..com", "name of a machine"],
-    ["https://example.com..", "name of a machine"],
-    ["https://*.example.com", "name of a machine"],
-    [`https://${"a".repeat(64)}.com`, "name of a machine"],
-    [`https://${"a.".repeat(127)}com`, "name of a machine"],
+    ["https://.example.com", "valid host name"],
+    ["https://example..com", "valid host name"],
+    ["https://example.com..", "valid host name"],
+    ["https://*.example.com", "valid host name"],
+    [`https://${"a".repeat(64)}.com`, "valid host name"],
+    [`https://${"a.".repeat(127)}com`, "valid host name"],
     [`https://example.com/${"a".repeat(2_048)}`, "longer than 2048"],
     ["https://example.com/v1/chat/completions", "leave out /chat/completions"],
     ["https://example.com/v1/models/", "leave out /models"],

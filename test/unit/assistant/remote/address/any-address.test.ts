@@ -7,7 +7,7 @@ import { ProviderAddresses } from "../../../../../src/assistant/remote/address/p
 type Four = readonly [number, number, number, number];
 
 const byte = fc.nat(255);
-/** Also those at the edges of what is special. */
+/** Also addresses at the edges of special ranges. */
 const four: fc.Arbitrary<Four> = fc.oneof(
   fc.tuple(byte, byte, byte, byte),
   fc
@@ -45,7 +45,7 @@ const hex = (bytes: readonly number[]) =>
   bytes.map((part) => part.toString(16).padStart(2, "0")).join("");
 const groups = (bytes: Four) => `${hex(bytes.slice(0, 2))}:${hex(bytes.slice(2))}`;
 
-/** One number as people and attackers write them. */
+/** Notations of one number, as people and attackers write them. */
 const written = (value: number): fc.Arbitrary<string> =>
   fc.constantFrom(
     String(value),
@@ -56,7 +56,7 @@ const written = (value: number): fc.Arbitrary<string> =>
     `000${value.toString(8)}`,
   );
 
-/** Anything that the URL standard reads as this address. */
+/** Generates notations that the URL standard reads as this address. */
 const notation = (bytes: Four): fc.Arbitrary<string> =>
   fc
     .integer({ min: 1, max: 4 })
@@ -74,7 +74,7 @@ const disguised = (text: string): fc.Arbitrary<string> =>
     text.replaceAll(/./g, (letter) => `%${letter.charCodeAt(0).toString(16)}`),
   );
 
-it("reads every way of writing an IPv4 address as that address", () => {
+it("reads every notation of an IPv4 address as that address", () => {
   fc.assert(
     fc.property(
       four.chain((bytes) => fc.tuple(fc.constant(bytes), notation(bytes))),
@@ -99,11 +99,11 @@ it("classifies an IPv4 address mapped into IPv6 as itself", () => {
   );
 });
 
-it("classifies what leads to an IPv4 address by way of others as that, where it is public, and else not at all", () => {
+it("classifies a tunnel or translation address as its public IPv4 address, and refuses all others", () => {
   const rest = fc.tuple(byte, byte, byte, byte).map(groups);
   fc.assert(
     fc.property(four, rest, (bytes, other) => {
-      // `::1` and `::` are addresses of their own.
+      // `::1` and `::` are addresses in their own right.
       fc.pre(whole(bytes) > 1);
       const wanted = classifyIp(dotted(bytes)).kind === "public" ? "public" : "refused";
       const inverted: Four = [255 - bytes[0], 255 - bytes[1], 255 - bytes[2], 255 - bytes[3]];
@@ -122,7 +122,7 @@ it("classifies what leads to an IPv4 address by way of others as that, where it 
   );
 });
 
-it("lets no name with any address that is refused, or of another class, through", async () => {
+it("refuses a name with any forbidden address, or with addresses of another class", async () => {
   const six = fc.ipV6().filter((ip) => classifyIp(ip).kind !== undefined);
   const list = fc.array(fc.oneof(four.map(dotted), six), { minLength: 1, maxLength: 5 });
   await fc.assert(
@@ -142,7 +142,7 @@ it("lets no name with any address that is refused, or of another class, through"
   );
 });
 
-it("keeps a base URL as it is kept, and answers whatever else it is given with invalid_request", () => {
+it("keeps a normalised base URL unchanged, and answers any other input with invalid_request", () => {
   const text = fc.oneof(
     fc.webUrl({ withFragments: true, withQueryParameters: true }),
     fc.string().map((rest) => `https://${rest}`),

@@ -15,7 +15,7 @@ async function* times(piece: string, count: number, onPiece = (_at: number) => {
   }
 }
 
-describe("how a body begins", () => {
+describe("the first character of a body", () => {
   test.each([
     [["{}"], "{", "{}"],
     [["", " \n", "\r\n\t", " {", "}"], "{", "{}"],
@@ -25,14 +25,14 @@ describe("how a body begins", () => {
     [[" ", "\n"], "", ""],
     [[], "", ""],
     [["data: é\n\n"], "d", "data: é\n\n"],
-  ])("%j with %j", async (pieces, first, text) => {
+  ])("of %j is %j", async (pieces, first, text) => {
     const begun = await peekBody(bodyOf(...pieces));
     expect(begun.first).toBe(first);
     expect(await readWholeText(begun.body)).toBe(text);
   });
 
-  // Reading them anew with each piece took five seconds for each of these.
-  test("blanks without end take no time", async () => {
+  // Reading them again with each piece took five seconds for each of these.
+  test("endless white space is skipped in linear time", async () => {
     const before = process.cpuUsage().user;
     expect((await peekBody(times(" ".repeat(16_384), 512))).first).toBe("");
     expect((await peekBody(times("\n", 20_000))).first).toBe("");
@@ -40,7 +40,7 @@ describe("how a body begins", () => {
   });
 });
 
-test("a body in pieces of one byte takes up little more than what is in it", async () => {
+test("a body in pieces of one byte needs little more memory than its size", async () => {
   setFlagsFromString("--expose-gc");
   const collect: () => void = runInNewContext("gc");
   const pieces = 200_000;

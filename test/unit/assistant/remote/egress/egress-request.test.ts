@@ -21,18 +21,18 @@ import {
 } from "../../../../support/egress-harness.ts";
 import { joinText } from "../../../../support/service-harness.ts";
 
-/** Nothing is left of a request that is over. */
-function expectNothingLeft({ consent, book, http }: EgressHarness): void {
-  expect([consent.watching, book.watching, http.reading]).toEqual([0, 0, 0]);
+/** Checks that a finished request leaves no listeners, timers or open bodies. */
+function expectNothingLeft({ consent, directory, http }: EgressHarness): void {
+  expect([consent.watching, directory.watching, http.reading]).toEqual([0, 0, 0]);
 }
 
-describe("what has to be so before anything leaves", () => {
-  test("the ledger has it, then it is sent, then something is told", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("Hello", " there")];
-    const { events, error } = await world.run(chatRequest);
+describe("conditions for sending a request", () => {
+  test("the ledger is written before the request is sent and before the first event", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("Hello", " there")];
+    const { events, error } = await harness.run(chatRequest);
     expect(error).toBeUndefined();
-    expect(world.log).toEqual([
+    expect(harness.log).toEqual([
       "ledger inference.generate",
       "ledger egress.send",
       "http /chat/completions",
@@ -48,20 +48,20 @@ describe("what has to be so before anything leaves", () => {
       { type: "started", prompt: 0, promptTokens: 9, cachedTokens: 0 },
       { type: "end", choice: 0, reason: "stop", completionTokens: 4 },
     ]);
-    expect(world.book.statuses).toEqual(["ok"]);
-    expectNothingLeft(world);
+    expect(harness.directory.statuses).toEqual(["ok"]);
+    expectNothingLeft(harness);
   });
 
-  test("one commit has both entries, and what they tell", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("a")];
-    world.consent.set("mail", true);
+  test("one commit contains both entries with their fields", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("a")];
+    harness.consent.set("mail", true);
     const egress = {
       classes: ["prompt", "mail", "files"],
       allowedOnce: ["files", "mail"],
     } as const;
-    await world.run({ ...chatRequest, egress });
-    const [generate, send] = world.ledger.entries;
+    await harness.run({ ...chatRequest, egress });
+    const [generate, send] = harness.ledger.entries;
     expect(generate).toMatchObject({
       name: "inference.generate",
       fields: { model: "remote:acme:big", max_tokens: null },
@@ -74,106 +74,106 @@ describe("what has to be so before anything leaves", () => {
       kind: "generate",
       classes: ["prompt", "mail", "files"],
       once: ["files"],
-      bytes: Buffer.byteLength(JSON.stringify(world.http.calls[0]?.body)),
+      bytes: Buffer.byteLength(JSON.stringify(harness.http.calls[0]?.body)),
       attempt: 1,
     });
   });
 
-  test("without consent nothing happens but the refusal, for whatever is in the request", async () => {
+  test("without consent the only effect is the refusal, whatever the request contains", async () => {
     const scopes = fc.uniqueArray(fc.constantFrom(...dataClasses));
     await fc.assert(
       fc.asyncProperty(scopes, scopes, scopes, async (classes, allowed, allowedOnce) => {
-        const world = createEgressHarness();
-        world.http.scripts = [answerWith("a")];
-        for (const scope of dataClasses) world.consent.set(scope, allowed.includes(scope));
-        const { error } = await world.run({ ...chatRequest, egress: { classes, allowedOnce } });
+        const harness = createEgressHarness();
+        harness.http.scripts = [answerWith("a")];
+        for (const scope of dataClasses) harness.consent.set(scope, allowed.includes(scope));
+        const { error } = await harness.run({ ...chatRequest, egress: { classes, allowedOnce } });
         const missing = ["prompt" as const, ...classes].filter(
           (scope) => !allowed.includes(scope) && !allowedOnce.includes(scope),
         );
         if (missing.length === 0) {
           expect(error).toBeUndefined();
-          expect(world.http.calls).toHaveLength(1);
+          expect(harness.http.calls).toHaveLength(1);
         } else {
           expect(error).toMatchObject({ code: "consent_required" });
           const { message } = error instanceof Error ? error : new Error("none");
           expect(message).toContain("acme");
           for (const scope of missing)
             expect(message).toContain(`\`berth remote consent ${scope} on\``);
-          expect(world.log).toEqual([]);
-          expect(world.book.asked).toBe(0);
+          expect(harness.log).toEqual([]);
+          expect(harness.directory.asked).toBe(0);
         }
-        expectNothingLeft(world);
+        expectNothingLeft(harness);
       }),
       { numRuns: 100 },
     );
   });
 
-  test("a ledger that cannot be written: nothing leaves, the first time and the second", async () => {
-    const world = createEgressHarness();
-    world.ledger.mode = "down";
+  test("without a writable ledger nothing is sent, neither the first nor the second time", async () => {
+    const harness = createEgressHarness();
+    harness.ledger.mode = "down";
     const unavailable = { code: "ledger_unavailable" };
-    expect((await world.run(chatRequest)).error).toMatchObject(unavailable);
+    expect((await harness.run(chatRequest)).error).toMatchObject(unavailable);
     await expect(
-      world.service.embed({ ...chatRequest, texts: ["a"] }, new AbortController().signal),
+      harness.service.embed({ ...chatRequest, texts: ["a"] }, new AbortController().signal),
     ).rejects.toMatchObject(unavailable);
     await expect(
-      world.service.listModels("acme", new AbortController().signal),
+      harness.service.listModels("acme", new AbortController().signal),
     ).rejects.toMatchObject(unavailable);
-    expect(world.http.calls).toEqual([]);
+    expect(harness.http.calls).toEqual([]);
 
-    world.ledger.mode = "ok";
-    world.http.scripts = [unreachable];
-    world.http.onOpen = () => (world.ledger.mode = "down");
-    expect((await world.run(chatRequest)).error).toMatchObject(unavailable);
-    expect(world.http.calls).toHaveLength(1);
-    expectNothingLeft(world);
+    harness.ledger.mode = "ok";
+    harness.http.scripts = [unreachable];
+    harness.http.onOpen = () => (harness.ledger.mode = "down");
+    expect((await harness.run(chatRequest)).error).toMatchObject(unavailable);
+    expect(harness.http.calls).toHaveLength(1);
+    expectNothingLeft(harness);
   });
 
   test.each([
     ["tiny", "remote:<provider>:<model>"],
     ["remote:acme", "remote:<provider>:<model>"],
     ["remote:other:big", "berth remote"],
-  ])("%s is no model of a provider", async (model, hint) => {
-    const world = createEgressHarness();
-    const { error } = await world.run({ ...chatRequest, model });
+  ])("%s is not a model of a provider", async (model, hint) => {
+    const harness = createEgressHarness();
+    const { error } = await harness.run({ ...chatRequest, model });
     expect(error).toMatchObject({
       code: "model_not_found",
       param: "model",
       message: expect.stringContaining(hint),
     });
-    expect(world.log).toEqual([]);
+    expect(harness.log).toEqual([]);
   });
 
-  test("a provider on the web without a key is not asked, one near by is", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("a")];
-    world.book.key = undefined;
-    expect((await world.run(chatRequest)).error).toMatchObject({
+  test("a provider on the web needs a key, one nearby does not", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("a")];
+    harness.directory.key = undefined;
+    expect((await harness.run(chatRequest)).error).toMatchObject({
       code: "unauthorized",
       message: expect.stringContaining("berth remote key acme"),
     });
-    expect(world.log).toEqual([]);
-    const [provider] = world.book.providers.splice(0);
-    if (provider) world.book.providers.push({ ...provider, addressClass: "loopback" });
-    expect((await world.run(chatRequest)).error).toBeUndefined();
-    expect(world.http.calls[0]?.bearer).toBeUndefined();
+    expect(harness.log).toEqual([]);
+    const [provider] = harness.directory.providers.splice(0);
+    if (provider) harness.directory.providers.push({ ...provider, addressClass: "loopback" });
+    expect((await harness.run(chatRequest)).error).toBeUndefined();
+    expect(harness.http.calls[0]?.bearer).toBeUndefined();
   });
 });
 
-describe("trying again", () => {
+describe("retries", () => {
   test.each([
-    ["nobody there", unreachable],
+    ["a refused connection", unreachable],
     ["cut before the head", cut],
     ["502", refused(502)],
     ["503", refused(503)],
     ["504", refused(504)],
-  ])("%s: twice more, each in the ledger before it leaves", async (_, failure) => {
-    const world = createEgressHarness();
-    world.http.scripts = [failure, failure, answerWith("a")];
-    const { error, events } = await world.run(chatRequest);
+  ])("%s: retried twice, each attempt in the ledger before it is sent", async (_, failure) => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [failure, failure, answerWith("a")];
+    const { error, events } = await harness.run(chatRequest);
     expect(error).toBeUndefined();
     expect(events.at(-1)?.type).toBe("end");
-    expect(world.log.slice(0, 7)).toEqual([
+    expect(harness.log.slice(0, 7)).toEqual([
       "ledger inference.generate",
       "ledger egress.send",
       "http /chat/completions",
@@ -182,139 +182,142 @@ describe("trying again", () => {
       "ledger egress.send",
       "http /chat/completions",
     ]);
-    const sends = world.ledger.entries.filter(({ name }) => name === "egress.send");
+    const sends = harness.ledger.entries.filter(({ name }) => name === "egress.send");
     expect(sends.map(({ fields }) => fields["attempt"])).toEqual([1, 2, 3]);
-    expect(world.book.statuses).toHaveLength(3);
-    expect(world.book.statuses.at(-1)).toBe("ok");
+    expect(harness.directory.statuses).toHaveLength(3);
+    expect(harness.directory.statuses.at(-1)).toBe("ok");
   });
 
-  test("not a fourth time", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [refused(503)];
-    expect((await world.run(chatRequest)).error).toMatchObject({ status: 503 });
-    expect(world.http.calls).toHaveLength(3);
+  test("there is no fourth attempt", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [refused(503)];
+    expect((await harness.run(chatRequest)).error).toMatchObject({ status: 503 });
+    expect(harness.http.calls).toHaveLength(3);
   });
 
-  test("after 250 ms and half a second, more or less a quarter", async () => {
+  test("retries after 250 and 500 ms, give or take a quarter", async () => {
     for (const [random, first, second] of [
-      [0, 187, 375],
-      [1, 312, 625],
+      [0, 188, 375],
+      [1, 313, 625],
     ] as const) {
-      const world = createEgressHarness({ random: () => random });
-      world.http.scripts = [unreachable];
+      const harness = createEgressHarness({ random: () => random });
+      harness.http.scripts = [unreachable];
       const times: number[] = [];
-      world.http.onOpen = () => void times.push(world.clock.now());
-      await world.run(chatRequest);
+      harness.http.onOpen = () => void times.push(harness.clock.now());
+      await harness.run(chatRequest);
       const [one = 0, two = 0, three = 0] = times;
-      expect([Math.floor(two - one), Math.floor(three - two)]).toEqual([first, second]);
+      expect([two - one, three - two]).toEqual([first, second]);
     }
   });
 
-  test("never for what a provider means", async () => {
+  test("an error that the provider intends is not retried", async () => {
     for (const failure of [
       ...[400, 401, 403, 404, 422, 429, 500, 501].map((status) => refused(status)),
       new AssistantError("timeout", "slow"),
       new AssistantError("bad_response", "odd"),
       new ProviderRefusal("provider_failed", "later", { status: 503, retryAfterSeconds: 60 }),
     ]) {
-      const world = createEgressHarness();
-      world.http.scripts = [failure];
-      expect((await world.run(chatRequest)).error).toBe(failure);
-      expect(world.http.calls).toHaveLength(1);
+      const harness = createEgressHarness();
+      harness.http.scripts = [failure];
+      expect((await harness.run(chatRequest)).error).toBe(failure);
+      expect(harness.http.calls).toHaveLength(1);
     }
   });
 
-  test("a Retry-After of a second is kept", async () => {
-    const world = createEgressHarness();
+  test("a Retry-After of a second is respected", async () => {
+    const harness = createEgressHarness();
     const soon = { status: 503, retryAfterSeconds: 1 };
-    world.http.scripts = [new ProviderRefusal("provider_failed", "soon", soon), answerWith("a")];
+    harness.http.scripts = [new ProviderRefusal("provider_failed", "soon", soon), answerWith("a")];
     const times: number[] = [];
-    world.http.onOpen = () => void times.push(world.clock.now());
-    await world.run(chatRequest);
+    harness.http.onOpen = () => void times.push(harness.clock.now());
+    await harness.run(chatRequest);
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBe(1000);
   });
 
-  test("never once the answer has begun", async () => {
-    const world = createEgressHarness();
+  test("a request is not retried once its answer has begun", async () => {
+    const harness = createEgressHarness();
     for (const pieces of [[cut], [delta({ content: "a" }), cut], [delta({ content: "a" })]]) {
-      world.http.scripts = [{ pieces }];
-      const before = world.http.calls.length;
-      expect((await world.run(chatRequest)).error).toMatchObject({ code: "cut_off" });
-      expect(world.http.calls.length - before).toBe(1);
-      expect(world.book.statuses.at(-1)).toBe("failed");
+      harness.http.scripts = [{ pieces }];
+      const before = harness.http.calls.length;
+      expect((await harness.run(chatRequest)).error).toMatchObject({ code: "cut_off" });
+      expect(harness.http.calls.length - before).toBe(1);
+      expect(harness.directory.statuses.at(-1)).toBe("failed");
     }
-    expectNothingLeft(world);
+    expectNothingLeft(harness);
   });
 
-  test("accepted comes after five seconds at the latest, while it still waits", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("a")];
-    world.http.head = () => never;
+  test("accepted comes after five seconds at the latest, even between retries", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("a")];
+    harness.http.head = () => never;
     const leaving = new AbortController();
-    const events = world.service.generate(chatRequest, leaving.signal);
+    const events = harness.service.generate(chatRequest, leaving.signal);
     const first = events.next();
-    await world.clock.advance(5_000);
+    await harness.clock.advance(5_000);
     expect((await first).value).toMatchObject({ type: "accepted" });
     const second = events.next();
     second.catch(() => {});
     leaving.abort(new Error("gone"));
     await expect(second).rejects.toThrow("gone");
-    expectNothingLeft(world);
+    expectNothingLeft(harness);
   });
 });
 
-describe("a credential that changes while a request is tried again", () => {
-  test("one that was cleared goes out no more", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [unreachable];
-    world.http.onOpen = () => (world.book.key = undefined);
-    expect((await world.run(chatRequest)).error).toMatchObject({ code: "unauthorized" });
-    expect(world.http.calls).toHaveLength(1);
-    expect(world.ledger.entries.filter(({ name }) => name === "egress.send")).toHaveLength(1);
-    expectNothingLeft(world);
+describe("a credential that changes between two attempts", () => {
+  test("is not sent after it was cleared", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [unreachable];
+    harness.http.onOpen = () => (harness.directory.key = undefined);
+    expect((await harness.run(chatRequest)).error).toMatchObject({ code: "unauthorized" });
+    expect(harness.http.calls).toHaveLength(1);
+    expect(harness.ledger.entries.filter(({ name }) => name === "egress.send")).toHaveLength(1);
+    expectNothingLeft(harness);
   });
 
-  test("nor to a provider that was removed, or is another one by now", async () => {
+  test("is not sent to a provider that was removed or changed its address", async () => {
     for (const now of [
       [],
       [{ ...acme, baseUrl: "https://other.test/v1" }],
       [{ ...acme, addressClass: "private" as const }],
     ]) {
-      const world = createEgressHarness();
-      world.http.scripts = [unreachable];
-      world.http.onOpen = () => void world.book.providers.splice(0, 1, ...now);
-      expect((await world.run(chatRequest)).error).toMatchObject({
+      const harness = createEgressHarness();
+      harness.http.scripts = [unreachable];
+      harness.http.onOpen = () => void harness.directory.providers.splice(0, 1, ...now);
+      expect((await harness.run(chatRequest)).error).toMatchObject({
         code: "model_not_found",
         message: expect.stringContaining("removed"),
       });
-      expect(world.http.calls).toHaveLength(1);
-      expectNothingLeft(world);
+      expect(harness.http.calls).toHaveLength(1);
+      expectNothingLeft(harness);
     }
   });
 
-  test("a new one is taken, and is told as little as the first", async () => {
-    const world = createEgressHarness();
+  test("is replaced by the new one, which is revealed as little as the old one", async () => {
+    const harness = createEgressHarness();
     const other = "sk-other-9876543210fedcba";
-    world.http.scripts = [unreachable, { pieces: [data({ error: { message: `bad ${other}` } })] }];
-    world.http.onOpen = () => (world.book.key = other);
-    const { error } = await world.run(chatRequest);
-    expect(world.http.calls.map(({ bearer }) => bearer)).toEqual([CANARY, other]);
+    harness.http.scripts = [
+      unreachable,
+      { pieces: [data({ error: { message: `bad ${other}` } })] },
+    ];
+    harness.http.onOpen = () => (harness.directory.key = other);
+    const { error } = await harness.run(chatRequest);
+    expect(harness.http.calls.map(({ bearer }) => bearer)).toEqual([CANARY, other]);
     expect(error).toMatchObject({ code: "provider_failed" });
     expect(String(error)).not.toContain("9876");
   });
 
-  test("a guided answer is asked for anew with what there is then", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("no JSON")];
-    world.http.onOpen = () => (world.book.key = undefined);
+  test("is read again for the second attempt of an answer with a schema", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("no JSON")];
+    harness.http.onOpen = () => (harness.directory.key = undefined);
     const guide = { kind: "json_object" } as const;
-    const { error } = await world.run({ ...chatRequest, guide, isStreamed: false });
+    const { error } = await harness.run({ ...chatRequest, guide, isStreamed: false });
     expect(error).toMatchObject({ code: "unauthorized" });
-    expect(world.http.calls).toHaveLength(1);
+    expect(harness.http.calls).toHaveLength(1);
   });
 });
 
-describe("what providers name otherwise", () => {
+describe("parameters that providers name differently", () => {
   const limited: GenerateRequest = {
     ...chatRequest,
     maxTokens: 50,
@@ -325,93 +328,99 @@ describe("what providers name otherwise", () => {
     ["Unsupported parameter: 'max_tokens' ... Use 'max_completion_tokens' instead."],
     ["Unknown parameter: stream_options"],
     ["Extra inputs are not permitted, field: 'repeat_penalty'"],
-  ])("%s: once more, changed, and remembered", async (message) => {
-    const world = createEgressHarness();
-    world.http.scripts = [refused(400, message), answerWith("a")];
-    expect((await world.run(limited)).error).toBeUndefined();
-    const [first, second] = world.http.calls.map(({ body }) => JSON.stringify(body));
-    expect(world.log.filter((line) => line === "ledger egress.send")).toHaveLength(2);
+  ])("%s: sent once more with the adaptation, which is remembered", async (message) => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [refused(400, message), answerWith("a")];
+    expect((await harness.run(limited)).error).toBeUndefined();
+    const [first, second] = harness.http.calls.map(({ body }) => JSON.stringify(body));
+    expect(harness.log.filter((line) => line === "ledger egress.send")).toHaveLength(2);
     const name = /max_completion|stream_options|repeat_penalty/.exec(message)?.[0] ?? "";
     expect(first?.includes(`"${name}`)).toBe(!name.startsWith("max"));
     expect(second?.includes(`"${name}`)).toBe(name.startsWith("max"));
     if (name.startsWith("max")) expect(second).not.toContain('"max_tokens"');
-    // The next request begins with it.
-    await world.run(limited);
-    expect(world.http.calls).toHaveLength(3);
-    expect(JSON.stringify(world.http.calls[2]?.body)).toBe(second);
+    // The next request starts with the adaptation.
+    await harness.run(limited);
+    expect(harness.http.calls).toHaveLength(3);
+    expect(JSON.stringify(harness.http.calls[2]?.body)).toBe(second);
   });
 
-  test("not twice, and not for what was not said", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [refused(400, "use max_completion_tokens")];
-    expect((await world.run(limited)).error).toMatchObject({ status: 400 });
-    expect(world.http.calls).toHaveLength(2);
-    expect((await world.run(chatRequest)).error).toMatchObject({ status: 400 });
-    expect(world.http.calls).toHaveLength(3);
+  test("are not adapted twice, and not if the request does not contain them", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [refused(400, "use max_completion_tokens")];
+    expect((await harness.run(limited)).error).toMatchObject({ status: 400 });
+    expect(harness.http.calls).toHaveLength(2);
+    expect((await harness.run(chatRequest)).error).toMatchObject({ status: 400 });
+    expect(harness.http.calls).toHaveLength(3);
   });
 });
 
-describe("a key that is cleared", () => {
+describe("clearing a key", () => {
   const cleared = new Revoked("unauthorized", "the key of acme was cleared", "acme");
 
   test.each([
     ["before the head", { head: () => never, scripts: [answerWith("a")] }],
     ["before the first byte", { scripts: [{ pieces: [never] }] }],
     ["between pieces", { scripts: [{ pieces: [delta({ content: "a" }), never] }] }],
-    ["in a wait", { scripts: [unreachable] }],
-  ])("ends what is under way by it, %s, and nothing more is sent", async (_, http) => {
-    const world = createEgressHarness();
-    Object.assign(world.http, http);
-    const running = world.run(chatRequest);
-    await world.clock.settle();
-    await world.clock.settle();
-    world.book.revocations.end("other", cleared);
-    expect(world.book.watching).toBe(1);
-    world.book.revocations.end("acme", cleared);
+    ["between two attempts", { scripts: [unreachable] }],
+  ])("ends the requests that use it, %s, and nothing more is sent", async (_, http) => {
+    const harness = createEgressHarness();
+    Object.assign(harness.http, http);
+    const running = harness.run(chatRequest);
+    await harness.clock.settle();
+    await harness.clock.settle();
+    harness.directory.revocations.end("other", cleared);
+    expect(harness.directory.watching).toBe(1);
+    harness.directory.revocations.end("acme", cleared);
     expect((await running).error).toBe(cleared);
-    expect(world.http.calls).toHaveLength(1);
-    // What was known of it was forgotten with the key.
-    expect(world.book.statuses).toEqual(http.scripts[0] === unreachable ? ["unreachable"] : []);
-    expectNothingLeft(world);
+    expect(harness.http.calls).toHaveLength(1);
+    // The provider's status was reset with the key.
+    expect(harness.directory.statuses).toEqual(
+      http.scripts[0] === unreachable ? ["unreachable"] : [],
+    );
+    expectNothingLeft(harness);
   });
 
-  test("ends lists of models as well, and nothing of them is kept", async () => {
-    const world = createEgressHarness();
-    world.http.head = () => never;
-    world.http.scripts = [answerWith("a")];
-    const asked = world.service.listModels("acme", new AbortController().signal);
+  test("ends requests for lists of models as well, and nothing of them is kept", async () => {
+    const harness = createEgressHarness();
+    harness.http.head = () => never;
+    harness.http.scripts = [answerWith("a")];
+    const asked = harness.service.listModels("acme", new AbortController().signal);
     asked.catch(() => {});
-    const listed = world.service.models();
-    await world.clock.settle();
-    await world.clock.settle();
-    expect(world.book.watching).toBe(2);
-    world.book.revocations.end("acme", cleared);
+    const listed = harness.service.models();
+    await harness.clock.settle();
+    await harness.clock.settle();
+    expect(harness.directory.watching).toBe(2);
+    harness.directory.revocations.end("acme", cleared);
     await expect(asked).rejects.toBe(cleared);
     expect(await listed).toEqual([]);
-    expect(world.book.statuses).toEqual([]);
-    expectNothingLeft(world);
+    expect(harness.directory.statuses).toEqual([]);
+    expectNothingLeft(harness);
   });
 
-  test("while the ledger writes: nothing leaves", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("a")];
-    world.ledger.onAppend = () => world.book.revocations.end("acme", cleared);
-    expect((await world.run(chatRequest)).error).toBe(cleared);
-    expect(world.http.calls).toEqual([]);
-    expectNothingLeft(world);
+  test("while the ledger is being written prevents the request", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("a")];
+    harness.ledger.onAppend = () => harness.directory.revocations.end("acme", cleared);
+    expect((await harness.run(chatRequest)).error).toBe(cleared);
+    expect(harness.http.calls).toEqual([]);
+    expectNothingLeft(harness);
   });
 });
 
-describe("consent that is taken back", () => {
-  type Moment = "before the head" | "before the first byte" | "between pieces" | "in a wait";
+describe("revoking consent", () => {
+  type Moment =
+    | "before the head"
+    | "before the first byte"
+    | "between pieces"
+    | "between two attempts";
   const moments: readonly Moment[] = [
     "before the head",
     "before the first byte",
     "between pieces",
-    "in a wait",
+    "between two attempts",
   ];
 
-  test("ends what is under way by it at every moment, and sends nothing more", async () => {
+  test("ends the requests that need it at every moment, and nothing more is sent", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...moments),
@@ -419,11 +428,11 @@ describe("consent that is taken back", () => {
         fc.uniqueArray(fc.constantFrom(...dataClasses)),
         fc.boolean(),
         async (moment, revoked, others, isOnce) => {
-          const world = createEgressHarness();
-          for (const scope of dataClasses) world.consent.set(scope, true);
-          if (moment === "before the head") world.http.head = () => never;
-          world.http.scripts =
-            moment === "in a wait"
+          const harness = createEgressHarness();
+          for (const scope of dataClasses) harness.consent.set(scope, true);
+          if (moment === "before the head") harness.http.head = () => never;
+          harness.http.scripts =
+            moment === "between two attempts"
               ? [unreachable]
               : moment === "between pieces"
                 ? [{ pieces: [delta({ content: "a" }), never] }]
@@ -432,89 +441,89 @@ describe("consent that is taken back", () => {
           const allowedOnce: DataClass[] = isOnce ? [revoked] : [];
           const request = { ...chatRequest, egress: { classes, allowedOnce } };
           const leaving = new AbortController();
-          const running = world.run(request, leaving.signal);
-          await world.clock.settle();
-          await world.clock.settle();
-          const sent = world.http.calls.length;
+          const running = harness.run(request, leaving.signal);
+          await harness.clock.settle();
+          await harness.clock.settle();
+          const sent = harness.http.calls.length;
           expect(sent).toBe(1);
-          world.consent.set(revoked, false);
+          harness.consent.set(revoked, false);
           const isEnded = classes.includes(revoked) && !isOnce;
           if (!isEnded) leaving.abort(new Error("gone"));
           const { error } = await running;
           expect(error).toMatchObject(
             isEnded
-              ? { code: "consent_required", message: expect.stringContaining("taken back") }
+              ? { code: "consent_required", message: expect.stringContaining("revoked") }
               : { message: "gone" },
           );
-          expect(world.http.calls).toHaveLength(sent);
-          expect(world.book.statuses).not.toContain("failed");
-          expectNothingLeft(world);
+          expect(harness.http.calls).toHaveLength(sent);
+          expect(harness.directory.statuses).not.toContain("failed");
+          expectNothingLeft(harness);
         },
       ),
       { numRuns: 60 },
     );
   });
 
-  test("while the ledger writes: nothing leaves", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("a")];
-    world.ledger.onAppend = () => world.consent.set("prompt", false);
-    expect((await world.run(chatRequest)).error).toMatchObject({ code: "consent_required" });
-    expect(world.http.calls).toEqual([]);
+  test("while the ledger is being written prevents the request", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("a")];
+    harness.ledger.onAppend = () => harness.consent.set("prompt", false);
+    expect((await harness.run(chatRequest)).error).toMatchObject({ code: "consent_required" });
+    expect(harness.http.calls).toEqual([]);
   });
 
-  test("is what is told, also where the connection's end is heard of first", async () => {
-    const world = createEgressHarness();
+  test("is the reported error even if the connection fails first", async () => {
+    const harness = createEgressHarness();
     const body = async function* () {
       yield Buffer.from(delta({ content: "a" }));
-      world.consent.set("prompt", false);
+      harness.consent.set("prompt", false);
       throw cut;
     };
     const answer = { status: 200, contentType: "text/event-stream", body };
-    world.http.open = () => Promise.resolve(answer);
-    const { error } = await world.run(chatRequest);
+    harness.http.open = () => Promise.resolve(answer);
+    const { error } = await harness.run(chatRequest);
     expect(error).toMatchObject({ code: "consent_required" });
-    expect(world.book.statuses).toEqual(["ok"]);
+    expect(harness.directory.statuses).toEqual(["ok"]);
   });
 
-  test("of an embedding too", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [{ pieces: [never] }];
-    const embedding = world.service.embed(
+  test("ends an embedding, too", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [{ pieces: [never] }];
+    const embedding = harness.service.embed(
       { ...chatRequest, texts: ["a"] },
       new AbortController().signal,
     );
     embedding.catch(() => {});
-    await world.clock.settle();
-    await world.clock.settle();
-    world.consent.set("prompt", false);
+    await harness.clock.settle();
+    await harness.clock.settle();
+    harness.consent.set("prompt", false);
     await expect(embedding).rejects.toMatchObject({ code: "consent_required" });
-    expectNothingLeft(world);
+    expectNothingLeft(harness);
   });
 });
 
-describe("who leaves", () => {
-  test.each(["by an abort", "by leaving the loop"])("%s: the body is left", async (how) => {
-    const world = createEgressHarness();
-    world.http.scripts = [{ pieces: [delta({ content: "a" }), never] }];
+describe("a caller that stops", () => {
+  test.each(["by an abort", "by leaving the loop"])("%s: the body is closed", async (how) => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [{ pieces: [delta({ content: "a" }), never] }];
     const leaving = new AbortController();
-    const events = world.service.generate(chatRequest, leaving.signal);
+    const events = harness.service.generate(chatRequest, leaving.signal);
     await events.next();
     expect((await events.next()).value).toMatchObject({ type: "text" });
-    expect(world.http.reading).toBe(1);
+    expect(harness.http.reading).toBe(1);
     if (how === "by an abort") {
       const pending = events.next();
       pending.catch(() => {});
       leaving.abort(new Error("gone"));
       await expect(pending).rejects.toThrow("gone");
     } else await events.return();
-    expect(world.book.statuses).toEqual(["ok"]);
-    expectNothingLeft(world);
+    expect(harness.directory.statuses).toEqual(["ok"]);
+    expectNothingLeft(harness);
   });
 });
 
-test("no key is in an error, an entry or a body", async () => {
-  const world = createEgressHarness();
+test("no key appears in an error, a ledger entry or a body", async () => {
+  const harness = createEgressHarness();
   const echo = { error: { message: `Incorrect API key provided: ${CANARY}`, code: 401 } };
   const seen: unknown[] = [];
   for (const pieces of [
@@ -524,15 +533,15 @@ test("no key is in an error, an entry or a body", async () => {
     [CANARY],
     [`<html>${CANARY}`],
   ]) {
-    world.http.scripts = [{ pieces }];
-    const { error, events } = await world.run(chatRequest);
+    harness.http.scripts = [{ pieces }];
+    const { error, events } = await harness.run(chatRequest);
     expect(error).toBeInstanceOf(AssistantError);
     if (error instanceof Error) seen.push(error.message, String(error.cause), events);
   }
   seen.push(
-    world.ledger.entries,
-    world.http.calls.map(({ body }) => body),
+    harness.ledger.entries,
+    harness.http.calls.map(({ body }) => body),
   );
   expect(JSON.stringify(seen)).not.toContain("canary");
-  expect(world.http.calls[0]?.bearer).toBe(CANARY);
+  expect(harness.http.calls[0]?.bearer).toBe(CANARY);
 });

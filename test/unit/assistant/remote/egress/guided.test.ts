@@ -23,30 +23,30 @@ const choices = (...texts: readonly string[]) => ({
 
 const text = (name: string) => ({ kind: "text", text: name }) as const;
 
-describe("an answer that is to be JSON", () => {
-  test("is given out once it is known to be", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("{", "}")];
-    const { events, error } = await world.run(whole);
+describe("an answer that must be JSON", () => {
+  test("is yielded once it has proved valid", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("{", "}")];
+    const { events, error } = await harness.run(whole);
     expect(error).toBeUndefined();
     expect(events.map(({ type }) => type)).toEqual(["accepted", "started", "text", "text", "end"]);
-    expect(world.http.calls).toHaveLength(1);
+    expect(harness.http.calls).toHaveLength(1);
   });
 
-  test("is asked for once more where it is not, with another seed, and in the ledger", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("oh, {}"), answerWith("{}")];
-    const { events, error } = await world.run({ ...whole, sampling: { seed: 1 } });
+  test("is requested once more if it is not, with another seed and a ledger entry", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("oh, {}"), answerWith("{}")];
+    const { events, error } = await harness.run({ ...whole, sampling: { seed: 1 } });
     expect(error).toBeUndefined();
     expect(joinText(events)).toBe("{}");
     expect(events.map(({ type }) => type)).toEqual(["accepted", "started", "text", "end"]);
-    const seeds = world.http.calls.map(
+    const seeds = harness.http.calls.map(
       ({ body }) => JSON.stringify(body).match(/"seed":(\d+)/)?.[1],
     );
     expect(new Set(seeds).size).toBe(2);
-    const sends = world.ledger.entries.filter(({ name }) => name === "egress.send");
+    const sends = harness.ledger.entries.filter(({ name }) => name === "egress.send");
     expect(sends.map(({ fields }) => fields["attempt"])).toEqual([1, 2]);
-    expect(world.log.filter((line) => /egress|http/.test(line))).toEqual([
+    expect(harness.log.filter((line) => /egress|http/.test(line))).toEqual([
       "ledger egress.send",
       "http /chat/completions",
       "ledger egress.send",
@@ -54,72 +54,72 @@ describe("an answer that is to be JSON", () => {
     ]);
   });
 
-  test("and not a third time", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("no")];
-    const { events, error } = await world.run(whole);
+  test("is not requested a third time", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("no")];
+    const { events, error } = await harness.run(whole);
     expect(error).toMatchObject({ code: "invalid_output" });
     expect(joinText(events)).toBe("");
-    expect(world.http.calls).toHaveLength(2);
+    expect(harness.http.calls).toHaveLength(2);
   });
 
-  test("of several only those are asked for again that are not", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [choices("no", "[1]", "nor"), choices("[0]", "[2]")];
-    const { events, error } = await world.run({ ...whole, n: 3 });
+  test("is requested again without the valid ones if there are several choices", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [choices("no", "[1]", "nor"), choices("[0]", "[2]")];
+    const { events, error } = await harness.run({ ...whole, n: 3 });
     expect(error).toBeUndefined();
     expect([0, 1, 2].map((choice) => joinText(events, choice))).toEqual(["[0]", "[1]", "[2]"]);
-    expect(world.http.calls[1]?.body).toMatchObject({ n: 2 });
+    expect(harness.http.calls[1]?.body).toMatchObject({ n: 2 });
   });
 
-  test("of several texts too", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [choices("[0]", "no", "nor", "[3]"), choices("[1]", "[2]")];
+  test("is requested again without the valid ones if there are several texts", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [choices("[0]", "no", "nor", "[3]"), choices("[1]", "[2]")];
     const prompts = [text("a"), text("b")];
-    const { events, error } = await world.run({ ...whole, prompts, n: 2 });
+    const { events, error } = await harness.run({ ...whole, prompts, n: 2 });
     expect(error).toBeUndefined();
     const told = [0, 1, 2, 3].map((choice) => joinText(events, choice));
     expect(told).toEqual(["[0]", "[1]", "[2]", "[3]"]);
-    expect(world.http.calls[1]?.body).toMatchObject({ prompt: ["a", "b"] });
+    expect(harness.http.calls[1]?.body).toMatchObject({ prompt: ["a", "b"] });
     expect(events.filter(({ type }) => type === "end")).toHaveLength(4);
   });
 
-  test("streamed, it is passed on, and ends with an error", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("oh")];
-    const { events, error } = await world.run({ ...whole, isStreamed: true });
+  test("is forwarded at once when streamed, and ends with an error", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("oh")];
+    const { events, error } = await harness.run({ ...whole, isStreamed: true });
     expect(error).toMatchObject({ code: "invalid_output" });
     expect(joinText(events)).toBe("oh");
-    expect(world.http.calls).toHaveLength(1);
+    expect(harness.http.calls).toHaveLength(1);
   });
 
-  test("an object is no list", async () => {
-    const world = createEgressHarness();
-    world.http.scripts = [answerWith("[]"), answerWith("{}")];
-    const { events } = await world.run({ ...whole, guide: { kind: "json_object" } });
+  test("must not be a list if an object was requested", async () => {
+    const harness = createEgressHarness();
+    harness.http.scripts = [answerWith("[]"), answerWith("{}")];
+    const { events } = await harness.run({ ...whole, guide: { kind: "json_object" } });
     expect(joinText(events)).toBe("{}");
   });
 
-  test("what a limit has cut, and what calls a tool, is as it is", async () => {
-    const world = createEgressHarness();
+  test("is not checked if a limit cut it off or it calls a tool", async () => {
+    const harness = createEgressHarness();
     const call = delta({ tool_calls: [{ index: 0, id: "c", function: { name: "look" } }] });
     for (const pieces of [
       [delta({ content: "{" }, "length"), data("[DONE]")],
       [call, delta({}, "tool_calls"), data("[DONE]")],
     ]) {
-      world.http.scripts = [{ pieces }];
-      const { error } = await world.run(whole);
+      harness.http.scripts = [{ pieces }];
+      const { error } = await harness.run(whole);
       expect(error).toBeUndefined();
     }
-    expect(world.http.calls).toHaveLength(2);
+    expect(harness.http.calls).toHaveLength(2);
   });
 });
 
-test("consent that is taken back before the second attempt ends it", async () => {
-  const world = createEgressHarness();
-  world.http.scripts = [answerWith("no")];
-  world.book.noteStatus = () => world.consent.set("prompt", false);
-  const { error } = await world.run(whole);
+test("is not requested again after consent was revoked", async () => {
+  const harness = createEgressHarness();
+  harness.http.scripts = [answerWith("no")];
+  harness.directory.noteStatus = () => harness.consent.set("prompt", false);
+  const { error } = await harness.run(whole);
   expect(error).toMatchObject({ code: "consent_required" });
-  expect(world.http.calls).toHaveLength(1);
+  expect(harness.http.calls).toHaveLength(1);
 });

@@ -16,12 +16,12 @@ import {
 import { joinText } from "../../../../support/service-harness.ts";
 
 async function answerTo(turn: AttemptScript, request = chatRequest) {
-  const world = createEgressHarness();
-  world.http.scripts = [turn];
-  const { events, error } = await world.run(request);
-  expect([world.http.reading, world.consent.watching]).toEqual([0, 0]);
-  expect(world.http.calls).toHaveLength(1);
-  return { events, error, statuses: world.book.statuses };
+  const harness = createEgressHarness();
+  harness.http.scripts = [turn];
+  const { events, error } = await harness.run(request);
+  expect([harness.http.reading, harness.consent.watching]).toEqual([0, 0]);
+  expect(harness.http.calls).toHaveLength(1);
+  return { events, error, statuses: harness.directory.statuses };
 }
 
 const streamed = (...pieces: readonly string[]): AnswerScript => ({ pieces });
@@ -35,10 +35,10 @@ const document = (message: unknown, more: Record<string, unknown> = {}) =>
 const half = (escape: string) =>
   `data: {"choices":[{"index":0,"delta":{"content":"${escape}"}}]}\n\n`;
 
-describe("answers as providers give them", () => {
+describe("answers in the variants of different providers", () => {
   const wanted = { text: "a", reason: "stop", tokens: 4 };
   const cases: Readonly<Record<string, readonly [AttemptScript, Partial<typeof wanted>?]>> = {
-    "as the convention has it": [streamed(a, stop, counted, done)],
+    "the convention's form": [streamed(a, stop, counted, done)],
     "comments in between": [
       streamed(": OPENROUTER PROCESSING\n\n", a, ": x\n\n", stop, counted, done),
     ],
@@ -46,7 +46,7 @@ describe("answers as providers give them", () => {
     "usage with the finish": [
       streamed(a, data({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage }), done),
     ],
-    "usage with every chunk, as it grows": [
+    "growing usage with every chunk": [
       streamed(
         data({
           choices: [{ index: 0, delta: { content: "a" }, finish_reason: null }],
@@ -58,7 +58,7 @@ describe("answers as providers give them", () => {
       ),
     ],
     "usage at Groq": [streamed(a, stop, data({ choices: [], x_groq: { usage } }), done)],
-    "usage null until it is there": [
+    "usage null until the end": [
       streamed(
         data({ choices: [{ index: 0, delta: { content: "a" } }], usage: null }),
         stop,
@@ -71,8 +71,8 @@ describe("answers as providers give them", () => {
     "silent after the finish": [{ pieces: [a, stop, never] }, { tokens: 0 }],
     "open after [DONE]": [{ pieces: [a, stop, counted, done, never] }],
     "[DONE] without a finish": [streamed(a, done), { tokens: 0 }],
-    "the finish twice": [streamed(a, stop, stop, counted, done)],
-    "text behind the finish": [streamed(stop, a, counted, done)],
+    "a duplicate finish": [streamed(a, stop, stop, counted, done)],
+    "text after the finish": [streamed(stop, a, counted, done)],
     "chunks after [DONE]": [streamed(a, stop, counted, done, a)],
     "no space after the colon": [
       streamed(`${a}${stop}${counted}${done}`.replaceAll("data: ", "data:")),
@@ -80,7 +80,9 @@ describe("answers as providers give them", () => {
     "lines of CR and LF": [streamed(`${a}${stop}${counted}${done}`.replaceAll("\n", "\r\n"))],
     "a byte order mark": [streamed(`\uFEFF${a}`, stop, counted, done)],
     "named events": [streamed(`event: message\nid: 1\n${a}`, stop, counted, done)],
-    "under another type": [{ ...streamed(a, stop, counted, done), contentType: "text/plain" }],
+    "with another content type": [
+      { ...streamed(a, stop, counted, done), contentType: "text/plain" },
+    ],
     "delta missing in one": [
       streamed(a, data({ choices: [{ index: 0, finish_reason: "stop" }] }), counted, done),
     ],
@@ -100,7 +102,7 @@ describe("answers as providers give them", () => {
         done,
       ),
     ],
-    "choices of others": [
+    "choices that were not requested": [
       streamed(a, data({ choices: [{ index: 7, delta: { content: "x" } }] }), stop, counted, done),
     ],
     "events that are empty objects": [streamed(data({}), a, data({}), stop, counted, done)],
@@ -115,9 +117,9 @@ describe("answers as providers give them", () => {
     "one document in place of a stream": [
       { pieces: [document({ role: "assistant", content: "a" })], contentType: "application/json" },
     ],
-    "a document, called a stream": [streamed(`\n  ${document({ content: "a" })}`)],
+    "a document with a stream's content type": [streamed(`\n  ${document({ content: "a" })}`)],
     "a document with a byte order mark": [streamed(`\uFEFF${document({ content: "a" })}`)],
-    "another finish behind the first": [
+    "another finish after the first": [
       streamed(a, delta({}, "length"), stop, counted, done),
       { reason: "length" },
     ],
@@ -140,7 +142,7 @@ describe("answers as providers give them", () => {
     expect(statuses).toEqual(["ok"]);
   });
 
-  test.each(["reasoning_content", "reasoning"])("thoughts in %s", async (name) => {
+  test.each(["reasoning_content", "reasoning"])("reasoning in %s", async (name) => {
     const details = { completion_tokens_details: { reasoning_tokens: 3 } };
     const { events } = await answerTo(
       streamed(
@@ -154,7 +156,7 @@ describe("answers as providers give them", () => {
     expect(events.at(-1)).toMatchObject({ reasoningTokens: 3 });
   });
 
-  test("the halves of a surrogate pair in two chunks are one text", async () => {
+  test("a surrogate pair that is split over two chunks is joined", async () => {
     const { events } = await answerTo(
       streamed(half("x\\ud83d"), half("\\ude00y"), half("\\ud83d"), stop, done),
     );
@@ -169,7 +171,7 @@ const more = (text: string) => ({ function: { arguments: text } });
 
 describe("tool calls", () => {
   const cases: Readonly<Record<string, readonly string[]>> = {
-    "as the convention has it": [
+    "the convention's form": [
       call({ index: 0, id: "c1", type: "function", ...named("one") }),
       call({ index: 0, ...more('{"a"') }),
       call({ index: 0, ...more(":1}") }),
@@ -221,7 +223,7 @@ describe("tool calls", () => {
     }
   });
 
-  test("in one document", async () => {
+  test("as one document", async () => {
     const tool_calls = [{ id: "c1", type: "function", ...named("one", "{}") }];
     const { events } = await answerTo(streamed(document({ content: null, tool_calls })));
     expectWellFormed(events);
@@ -229,16 +231,16 @@ describe("tool calls", () => {
   });
 });
 
-describe("answers that are none", () => {
+describe("invalid answers", () => {
   const cases: Readonly<Record<string, readonly [AttemptScript, string]>> = {
-    "a stream that ends too soon": [streamed(a), "cut_off"],
-    "a connection that does": [{ pieces: [a, cut] }, "cut_off"],
+    "a stream that ends too early": [streamed(a), "cut_off"],
+    "a connection that ends too early": [{ pieces: [a, cut] }, "cut_off"],
     "nothing at all": [streamed(), "cut_off"],
     "comments only": [streamed(": a\n\n"), "cut_off"],
     "an end without an answer": [streamed(done), "bad_response"],
     "a page": [streamed("<!doctype html><p>hello"), "bad_response"],
-    "an event that is no JSON": [streamed("data: {\n\n"), "bad_response"],
-    "a document that is no JSON": [streamed("{"), "bad_response"],
+    "an event that is not JSON": [streamed("data: {\n\n"), "bad_response"],
+    "a document that is not JSON": [streamed("{"), "bad_response"],
     "a document without choices": [streamed("{}"), "bad_response"],
     "an event without an end": [{ pieces: [`data: ${"x".repeat(17 * 2 ** 20)}`] }, "bad_response"],
     "an error in the middle": [
@@ -272,7 +274,7 @@ describe("answers that are none", () => {
     if (error instanceof Error) expect(error.message).not.toMatch(/[\n\r]/);
   });
 
-  test("what the provider says is told, in one line", async () => {
+  test("a provider's error message is passed on, on one line", async () => {
     const error = { message: `bo\nom ${"x".repeat(1000)}`, code: 500 };
     const { error: thrown } = await answerTo(streamed(data({ error })));
     const { message } = thrown instanceof Error ? thrown : new Error("none");
@@ -284,7 +286,7 @@ describe("answers that are none", () => {
 const chunk = (index: number, said: Record<string, unknown>, reason: string | null) =>
   data({ choices: [{ index, delta: said, finish_reason: reason }] });
 
-test("an answer is the same in whatever pieces it comes, and well formed", async () => {
+test("an answer is the same however it is cut into pieces, and is well formed", async () => {
   const word = fc.string({ unit: "grapheme", minLength: 1, maxLength: 6 });
   const noise = fc.constantFrom(": OPENROUTER PROCESSING\n\n", data({}), delta({}), "\n", "");
   const step = fc.record({
@@ -348,7 +350,7 @@ function cutUp(bytes: Buffer, sizes: readonly number[]): Uint8Array[] {
   return pieces;
 }
 
-/** What the port says of the order of events. */
+/** Checks the order of events that InferenceService documents. */
 function expectWellFormed(events: readonly AnswerEvent[]): void {
   expect(events[0]?.type).toBe("accepted");
   expect(events.filter(({ type }) => type === "accepted")).toHaveLength(1);
@@ -381,7 +383,7 @@ function callsOf(events: readonly AnswerEvent[]) {
   return calls;
 }
 
-test("one document may have 4 MiB, since nothing else goes on while it is taken apart", async () => {
+test("a single document may have 4 MiB, because parsing it blocks other work", async () => {
   const filled = (bytes: number) => ({
     content: "x".repeat(bytes - document({ content: "" }).length),
   });
@@ -395,14 +397,17 @@ test("one document may have 4 MiB, since nothing else goes on while it is taken 
   expect(statuses).toEqual(["failed"]);
 });
 
-test("embeddings may have as many bytes as their texts can need", async () => {
-  const world = createEgressHarness();
-  world.http.scripts = [cut];
+test("an answer with embeddings may have as many bytes as its texts can need", async () => {
+  const harness = createEgressHarness();
+  harness.http.scripts = [cut];
   for (const texts of [["a"], Array.from({ length: 2_048 }, () => "a")]) {
-    const embedding = world.service.embed({ ...chatRequest, texts }, new AbortController().signal);
+    const embedding = harness.service.embed(
+      { ...chatRequest, texts },
+      new AbortController().signal,
+    );
     embedding.catch(() => {});
-    await world.clock.advance(5_000);
+    await harness.clock.advance(5_000);
     await expect(embedding).rejects.toMatchObject({ code: "cut_off" });
-    expect(world.http.calls.at(-1)?.limits.bytesMax).toBe((texts.length / 4 + 1) * 2 ** 20);
+    expect(harness.http.calls.at(-1)?.limits.bytesMax).toBe((texts.length / 4 + 1) * 2 ** 20);
   }
 });

@@ -7,12 +7,12 @@ import {
   refused,
 } from "../../../../support/egress-harness.ts";
 
-/** What is sent for a request, as it stands in JSON. */
+/** Returns the body that is sent for a request, after JSON serialisation. */
 async function sentFor(request: GenerateRequest) {
-  const world = createEgressHarness();
-  world.http.scripts = [answerWith("a")];
-  const { error } = await world.run(request);
-  const [call] = world.http.calls;
+  const harness = createEgressHarness();
+  harness.http.scripts = [answerWith("a")];
+  const { error } = await harness.run(request);
+  const [call] = harness.http.calls;
   const body: unknown = call && JSON.parse(JSON.stringify(call.body));
   return { path: call?.path, body, error };
 }
@@ -24,8 +24,8 @@ const always = {
   messages: [{ role: "user", content: "hi" }],
 };
 
-describe("what is sent", () => {
-  test("nothing but what was asked for", async () => {
+describe("the body of a request", () => {
+  test("contains only what the client asked for", async () => {
     expect(await sentFor({ ...chatRequest, keepAliveMs: 5 })).toMatchObject({
       path: "/chat/completions",
       error: undefined,
@@ -35,7 +35,7 @@ describe("what is sent", () => {
     expect((await sentFor(endless)).body).toEqual(always);
   });
 
-  test("everything that was", async () => {
+  test("contains everything that the client asked for", async () => {
     const tool = { name: "look", description: "Looks", parameters: { type: "object" } };
     const schema = { type: "object" };
     const request: GenerateRequest = {
@@ -114,7 +114,7 @@ describe("what is sent", () => {
     });
   });
 
-  test("what goes along says nothing that the request says, and none of our own words", async () => {
+  test("takes no reserved member from pass-through parameters", async () => {
     const further = {
       user: "me",
       reasoning_effort: "high",
@@ -136,7 +136,7 @@ describe("what is sent", () => {
     });
   });
 
-  test("plain texts go to /completions, one or more", async () => {
+  test("for plain texts is sent to /completions, one or more", async () => {
     const hello = { kind: "text", text: "hello" } as const;
     const one = { ...chatRequest, prompts: [hello], sampling: { logprobs: 2 } };
     expect(await sentFor(one)).toMatchObject({
@@ -148,7 +148,7 @@ describe("what is sent", () => {
     });
   });
 
-  test("tokens of a model here are nothing to a model there", async () => {
+  test("refuses a prompt of token ids", async () => {
     const prompts = [{ kind: "tokens", tokens: [1, 2] }] as const;
     const { error, path } = await sentFor({ ...chatRequest, prompts });
     expect(error).toMatchObject({ code: "unsupported_parameter", param: "prompts" });
@@ -161,18 +161,18 @@ const base64 = (...numbers: readonly number[]) =>
   Buffer.from(Float32Array.from(numbers).buffer).toString("base64");
 
 function answering(data: unknown, more: Record<string, unknown> = {}) {
-  const world = createEgressHarness();
-  world.http.scripts = [{ pieces: [JSON.stringify({ data, ...more })] }];
-  return world;
+  const harness = createEgressHarness();
+  harness.http.scripts = [{ pieces: [JSON.stringify({ data, ...more })] }];
+  return harness;
 }
 
 describe("embeddings", () => {
   const request = { ...chatRequest, texts: ["abcd", "ef", "gh"], passthrough: { dimensions: 2 } };
   const signal = new AbortController().signal;
-  test("in the order of the texts, of length 1, with the tokens shared out", async () => {
+  test("have the order of the texts and length 1, with the total of tokens distributed", async () => {
     const data = [item(2, [0, 5]), item(0, base64(3, 4)), item(1, [1, 0])];
-    const world = answering(data, { usage: { prompt_tokens: 5 } });
-    expect(await world.service.embed(request, signal)).toEqual({
+    const harness = answering(data, { usage: { prompt_tokens: 5 } });
+    expect(await harness.service.embed(request, signal)).toEqual({
       model: "remote:acme:big",
       ledgerSeq: 0,
       vectors: [
@@ -182,48 +182,52 @@ describe("embeddings", () => {
       ].map((vector) => Float32Array.from(vector)),
       tokens: [3, 1, 1],
     });
-    expect(world.http.calls).toMatchObject([
+    expect(harness.http.calls).toMatchObject([
       {
         path: "/embeddings",
         body: { model: "big", input: request.texts, encoding_format: "float", dimensions: 2 },
       },
     ]);
-    expect(world.log).toEqual(["ledger inference.embed", "ledger egress.send", "http /embeddings"]);
-    expect(world.ledger.entries[1]?.fields).toMatchObject({ kind: "embed", attempt: 1 });
-    expect([world.book.statuses, world.consent.watching]).toEqual([["ok"], 0]);
+    expect(harness.log).toEqual([
+      "ledger inference.embed",
+      "ledger egress.send",
+      "http /embeddings",
+    ]);
+    expect(harness.ledger.entries[1]?.fields).toMatchObject({ kind: "embed", attempt: 1 });
+    expect([harness.directory.statuses, harness.consent.watching]).toEqual([["ok"], 0]);
   });
 
   test.each([
-    ["too few", [item(0, [1]), item(1, [1])]],
-    ["one twice", [item(0, [1]), item(1, [1]), item(1, [1])]],
-    ["one of no text", [item(0, [1]), item(1, [1]), item(3, [1])]],
-    ["of other lengths", [item(0, [1]), item(1, [1, 0]), item(2, [1])]],
-    ["without a direction", [item(0, [0]), item(1, [1]), item(2, [1])]],
-    ["no numbers", [item(0, ["x"]), item(1, [1]), item(2, [1])]],
-    ["no vector", [item(0, {}), item(1, [1]), item(2, [1])]],
-  ])("%s: not understood", async (_, data) => {
-    const world = answering(data);
-    await expect(world.service.embed(request, signal)).rejects.toMatchObject({
+    ["too few embeddings", [item(0, [1]), item(1, [1])]],
+    ["a duplicate index", [item(0, [1]), item(1, [1]), item(1, [1])]],
+    ["an index without a text", [item(0, [1]), item(1, [1]), item(3, [1])]],
+    ["different lengths", [item(0, [1]), item(1, [1, 0]), item(2, [1])]],
+    ["a vector of length 0", [item(0, [0]), item(1, [1]), item(2, [1])]],
+    ["items that are no numbers", [item(0, ["x"]), item(1, [1]), item(2, [1])]],
+    ["an object in place of a vector", [item(0, {}), item(1, [1]), item(2, [1])]],
+  ])("%s: cannot be read", async (_, data) => {
+    const harness = answering(data);
+    await expect(harness.service.embed(request, signal)).rejects.toMatchObject({
       code: "bad_response",
     });
-    expect(world.book.statuses).toEqual(["failed"]);
+    expect(harness.directory.statuses).toEqual(["failed"]);
   });
 
-  test("consent is asked for it as for everything", async () => {
-    const world = answering([]);
+  test("need consent like everything else", async () => {
+    const harness = answering([]);
     const egress = { classes: ["files"], allowedOnce: [] } as const;
-    await expect(world.service.embed({ ...request, egress }, signal)).rejects.toMatchObject({
+    await expect(harness.service.embed({ ...request, egress }, signal)).rejects.toMatchObject({
       code: "consent_required",
     });
-    expect(world.log).toEqual([]);
+    expect(harness.log).toEqual([]);
   });
 
-  test("an error of the provider's is one", async () => {
-    const world = answering(undefined, { error: { message: "no", code: 429 } });
-    await expect(world.service.embed(request, signal)).rejects.toMatchObject({
+  test("fail with the provider's error", async () => {
+    const harness = answering(undefined, { error: { message: "no", code: 429 } });
+    await expect(harness.service.embed(request, signal)).rejects.toMatchObject({
       code: "rate_limited",
     });
-    world.http.scripts = [refused(404)];
-    await expect(world.service.embed(request, signal)).rejects.toMatchObject({ status: 404 });
+    harness.http.scripts = [refused(404)];
+    await expect(harness.service.embed(request, signal)).rejects.toMatchObject({ status: 404 });
   });
 });

@@ -17,23 +17,23 @@ describe.each([
   ["http", false],
   ["https", true],
 ])("over %s", (_, tls) => {
-  let world: ProviderHarness;
+  let harness: ProviderHarness;
   beforeAll(async () => {
-    world = await ProviderHarness.start({ tls });
+    harness = await ProviderHarness.start({ tls });
   });
-  afterAll(() => world[Symbol.asyncDispose]());
+  afterAll(() => harness[Symbol.asyncDispose]());
 
   const raw = (bytes: string, afterwards: "end" | "cut" | "hang" = "hang") =>
-    world.provider.next({ type: "raw", bytes, afterwards });
+    harness.provider.next({ type: "raw", bytes, afterwards });
 
-  it("asks as the convention says, and gives the answer piece by piece", async () => {
-    const answer = await world.open({ body: createChatBody("two words", { stream: true }) });
+  it("sends a request of the convention, and yields the answer piece by piece", async () => {
+    const answer = await harness.open({ body: createChatBody("two words", { stream: true }) });
     const text = await readText(answer);
 
     expect(answer).toMatchObject({ status: 200, contentType: "text/event-stream" });
     expect(text).toContain('"content":" words"');
     expect(text).toMatch(/data: \[DONE\]\n\n$/);
-    const asked = world.provider.requests.at(-1);
+    const asked = harness.provider.requests.at(-1);
     expect(asked).toMatchObject({ method: "POST", path: "/v1/chat/completions" });
     expect(asked?.body).toEqual(createChatBody("two words", { stream: true }));
     expect(asked?.headers).toMatchObject({
@@ -43,50 +43,50 @@ describe.each([
     });
   });
 
-  it("sends neither a key nor a body where there is none", async () => {
-    const answer = await world.open({ method: "GET", path: "/models", bearer: undefined });
+  it("sends neither key nor body if there is none", async () => {
+    const answer = await harness.open({ method: "GET", path: "/models", bearer: undefined });
 
     expect(answer.contentType).toBe("application/json");
     expect(JSON.parse(await readText(answer))).toMatchObject({ object: "list" });
-    const asked = world.provider.requests.at(-1);
+    const asked = harness.provider.requests.at(-1);
     expect(asked).toMatchObject({ method: "GET", path: "/v1/models", text: "" });
     expect(asked?.headers.authorization).toBeUndefined();
     expect(asked?.headers["content-type"]).toBeUndefined();
   });
 
-  it("keeps whole characters whole however the body is cut into chunks", async () => {
+  it("keeps characters whole however the body is cut into chunks", async () => {
     const body = Buffer.from("data: ä€😀\n\n");
     const chunks = [...body].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join("");
     const head = "HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked";
-    world.provider.next({
+    harness.provider.next({
       type: "raw",
       bytes: Buffer.from(`${head}\r\n\r\n${chunks}0\r\n\r\n`, "latin1"),
       afterwards: "hang",
     });
 
-    expect(await world.text()).toBe("data: ä€😀\n\n");
+    expect(await harness.text()).toBe("data: ä€😀\n\n");
   });
 
-  it("takes an answer without a body", async () => {
-    world.provider.next({ type: "status", status: 204 });
-    const answer = await world.open();
+  it("accepts an answer without a body", async () => {
+    harness.provider.next({ type: "status", status: 204 });
+    const answer = await harness.open();
 
     expect(answer).toMatchObject({ status: 204, contentType: "" });
     expect(await readText(answer)).toBe("");
   });
 
-  it("goes past what is said before the answer", async () => {
+  it("skips informational responses before the answer", async () => {
     raw(
       "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" +
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi",
     );
 
-    expect(await world.text()).toBe("hi");
+    expect(await harness.text()).toBe("hi");
   });
 
   it("reads an answer that ends with its connection", async () => {
     raw("HTTP/1.1 200 OK\r\ncontent-type: Application/JSON; charset=x\r\n\r\n{}", "end");
-    const answer = await world.open();
+    const answer = await harness.open();
 
     expect(answer.contentType).toBe("application/json");
     expect(await readText(answer)).toBe("{}");
@@ -94,12 +94,12 @@ describe.each([
 
   it.each([
     ["SSH", "SSH-2.0-OpenSSH_9.6\r\n", "hang"],
-    ["half a head", "HTTP/1.1 200 OK\r\ncontent-ty", "cut"],
-    ["half a word", "HT", "cut"],
+    ["an incomplete head", "HTTP/1.1 200 OK\r\ncontent-ty", "cut"],
+    ["an incomplete status line", "HT", "cut"],
     ["a status of four digits", "HTTP/1.1 2000 OK\r\n\r\n", "hang"],
-    ["a status that is none", "HTTP/1.1 099 OK\r\n\r\n", "hang"],
+    ["an invalid status", "HTTP/1.1 099 OK\r\n\r\n", "hang"],
     [
-      "lengths that contradict",
+      "contradictory lengths",
       "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
       "end",
     ],
@@ -119,10 +119,10 @@ describe.each([
     ["endless headers", `HTTP/1.1 200 OK\r\n${"x: 1234567\r\n".repeat(10_000)}`, "hang"],
     ["status 600", "HTTP/1.1 600 What\r\nconnection: close\r\ncontent-length: 0\r\n\r\n", "hang"],
     ["status 304", "HTTP/1.1 304 Not Modified\r\nconnection: close\r\n\r\n", "hang"],
-  ] as const)("%s is no answer", async (_name, bytes, afterwards) => {
+  ] as const)("%s is not a valid answer", async (_name, bytes, afterwards) => {
     raw(bytes, afterwards);
 
-    expect(await catchAssistantError(world.text())).toMatchObject({ code: "bad_response" });
+    expect(await catchAssistantError(harness.text())).toMatchObject({ code: "bad_response" });
   });
 
   it.each([
@@ -133,18 +133,18 @@ describe.each([
       "bad_response",
     ],
     [
-      "a chunk longer than it says",
+      "a chunk longer than its size",
       "transfer-encoding: chunked\r\n\r\n2\r\nhi!\r\n0\r\n\r\n",
       "hang",
       "bad_response",
     ],
     ["a chunk without end", "transfer-encoding: chunked\r\n\r\nff\r\nhi", "end", "cut_off"],
     ["no last chunk", "transfer-encoding: chunked\r\n\r\n2\r\nhi\r\n", "end", "cut_off"],
-    ["less than it said", "content-length: 10\r\n\r\nhi", "end", "cut_off"],
+    ["fewer bytes than its length", "content-length: 10\r\n\r\nhi", "end", "cut_off"],
     ["a reset", "content-length: 10\r\n\r\nhi", "cut", "cut_off"],
   ] as const)("a body with %s", async (_name, rest, afterwards, code) => {
     raw(`HTTP/1.1 200 OK\r\n${rest}`, afterwards);
-    const answer = await world.open();
+    const answer = await harness.open();
     let seen = "";
     const error = await catchAssistantError(
       (async () => {
@@ -153,31 +153,31 @@ describe.each([
     );
 
     expect(error.code).toBe(code);
-    // What came before is not lost.
+    // The data before it is not lost.
     expect(seen).toMatch(/^hi/);
   });
 
-  it("gives up on a head that does not come, and on one that comes for ever", async () => {
-    world.provider.next({ type: "hang" });
-    expect(await catchAssistantError(world.open({ limits: { headMs: 30 } }))).toMatchObject({
+  it("stops waiting for a head that does not arrive, or that never ends", async () => {
+    harness.provider.next({ type: "hang" });
+    expect(await catchAssistantError(harness.open({ limits: { headMs: 30 } }))).toMatchObject({
       code: "timeout",
-      message: "the provider acme has said nothing for 0.03 s",
+      message: "the provider acme has sent nothing for 0.03 s",
     });
     raw("HTTP/1.1 103 Early Hints\r\n\r\n");
-    expect(await catchAssistantError(world.open({ limits: { headMs: 30 } }))).toMatchObject({
+    expect(await catchAssistantError(harness.open({ limits: { headMs: 30 } }))).toMatchObject({
       code: "timeout",
     });
-    await world.untilQuiet();
-    expect(world.clock.pending).toBe(0);
+    await harness.untilQuiet();
+    expect(harness.clock.pending).toBe(0);
   });
 
-  it("gives up on a body that falls silent, after what came", async () => {
-    world.provider.next({
+  it("fails when a body falls silent, after yielding its data", async () => {
+    harness.provider.next({
       type: "chat",
       text: ["one", "two"],
       afterwards: { after: 1, do: "hang" },
     });
-    const answer = await world.open({ limits: { silentMs: 30 } });
+    const answer = await harness.open({ limits: { silentMs: 30 } });
     let seen = "";
     const error = await catchAssistantError(
       (async () => {
@@ -187,35 +187,35 @@ describe.each([
 
     expect(error.code).toBe("timeout");
     expect(seen).toContain('"content":"one"');
-    await world.untilQuiet();
-    expect(world.clock.pending).toBe(0);
+    await harness.untilQuiet();
+    expect(harness.clock.pending).toBe(0);
   });
 
-  it("is patient with a body that comes slowly, and with one who reads it slowly", async () => {
-    world.provider.next({ type: "chat", text: ["a", "b", "c", "d"], before: shortWhile });
-    const slow = await world.text({ limits: { silentMs: 1_000, headMs: 1_000 } });
-    const answer = await world.open({ limits: { silentMs: 20 } });
+  it("waits for a body that arrives slowly, and for a caller that reads slowly", async () => {
+    harness.provider.next({ type: "chat", text: ["a", "b", "c", "d"], before: shortWhile });
+    const slow = await harness.text({ limits: { silentMs: 1_000, headMs: 1_000 } });
+    const answer = await harness.open({ limits: { silentMs: 20 } });
     await shortWhile();
 
     expect(slow).toContain("[DONE]");
     expect(await readText(answer)).toContain("[DONE]");
   });
 
-  it("ends with a body that is too long, and reads no further", async () => {
-    world.provider.next({
+  it("fails for a body that is too long, and stops reading", async () => {
+    harness.provider.next({
       type: "chat",
       text: Array.from({ length: 100_000 }, () => "x".repeat(1_000)),
     });
-    const error = await catchAssistantError(world.text({ limits: { bytesMax: 100_000 } }));
+    const error = await catchAssistantError(harness.text({ limits: { bytesMax: 100_000 } }));
 
     expect(error).toMatchObject({ code: "bad_response" });
     expect(error.message).toContain("more than 100000 bytes");
-    await world.provider.until(({ requests }) => requests.at(-1)?.state === "left");
+    await harness.provider.until(({ requests }) => requests.at(-1)?.state === "left");
   });
 
-  it("reads only so far ahead of who reads", async () => {
+  it("reads only a limited amount ahead of the caller", async () => {
     let sent = 0;
-    world.provider.next({
+    harness.provider.next({
       type: "chat",
       text: Array.from({ length: 4_000 }, () => "x".repeat(10_000)),
       before: (piece) => {
@@ -224,20 +224,20 @@ describe.each([
       },
     });
     const left = new AbortController();
-    const answer = await world.open({ signal: left.signal, limits: { bytesMax: 2 ** 30 } });
+    const answer = await harness.open({ signal: left.signal, limits: { bytesMax: 2 ** 30 } });
     let before = -1;
     while (sent !== before) {
       before = sent;
       await shortWhile();
     }
 
-    // What the system's own buffers hold, at most; whoever read on would be at 4,000.
+    // At most what the system's buffers hold; unlimited reading would reach 4,000.
     expect(sent).toBeLessThan(2_000);
     left.abort(new Error("enough"));
     await expect(readText(answer)).rejects.toThrow("enough");
   });
 
-  it("does not unpack anything", async () => {
+  it("refuses compressed answers", async () => {
     const packed = await buffer(Readable.from(zeros(BOMB_BYTES)).pipe(createGzip({ level: 1 })));
     const bomb = {
       type: "status",
@@ -245,43 +245,43 @@ describe.each([
       headers: { "content-encoding": "gzip" },
       body: packed,
     } as const;
-    world.provider.next(bomb, { ...bomb, status: 400 });
+    harness.provider.next(bomb, { ...bomb, status: 400 });
     const before = process.memoryUsage().rss;
 
-    expect(await catchAssistantError(world.open())).toMatchObject({ code: "bad_response" });
-    const refused = await catchAssistantError(world.open());
+    expect(await catchAssistantError(harness.open())).toMatchObject({ code: "bad_response" });
+    const refused = await catchAssistantError(harness.open());
     expect(refused).toMatchObject({ code: "invalid_request" });
     expect(refused.message).not.toContain("It says");
     expect(process.memoryUsage().rss - before).toBeLessThan(BOMB_BYTES / 2);
   });
 
-  it("takes an encoding that is none", async () => {
+  it("accepts the encoding identity", async () => {
     raw(
       "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-encoding: Identity\r\ncontent-length: 2\r\n\r\nhi",
     );
 
-    expect(await world.text()).toBe("hi");
+    expect(await harness.text()).toBe("hi");
   });
 
-  it.each([301, 302, 303, 307, 308])("follows no %i, and asks nobody else", async (status) => {
+  it.each([301, 302, 303, 307, 308])("does not follow a redirect with %i", async (status) => {
     await using elsewhere = await ProviderHarness.start();
-    const sofar = world.provider.requests.length;
-    world.provider.next(
+    const sofar = harness.provider.requests.length;
+    harness.provider.next(
       redirect(`${elsewhere.provider.baseUrl}/chat/completions?key=${KEY}`, status),
     );
-    const error = await catchAssistantError(world.open());
+    const error = await catchAssistantError(harness.open());
 
     expect(error).toMatchObject({ code: "bad_response", status });
     expect(error.message).toContain(`redirects to ${elsewhere.provider.origin}`);
     expect(error.message).not.toContain("key=");
     expect(elsewhere.provider.connectionsTotal).toBe(0);
-    expect(world.provider.requests.length - sofar).toBe(1);
+    expect(harness.provider.requests.length - sofar).toBe(1);
   });
 
-  it("makes no type of a header that is none", async () => {
+  it("returns no media type for an invalid header", async () => {
     for (const type of [`text/${KEY}`, "nonsense", "text/<b>", `x; ${KEY}`]) {
-      world.provider.next({ type: "status", status: 200, headers: { "content-type": type } });
-      expect((await world.open()).contentType).toBe("");
+      harness.provider.next({ type: "status", status: 200, headers: { "content-type": type } });
+      expect((await harness.open()).contentType).toBe("");
     }
   });
 });

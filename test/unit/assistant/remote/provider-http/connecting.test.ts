@@ -8,38 +8,38 @@ import { ProviderHarness } from "../../../../support/provider/provider-harness.t
 const DAY_MS = 86_400_000;
 
 it.each([
-  ["is for another name", { names: ["other.example"] }, "for another name"],
+  ["is for another host name", { names: ["other.example"] }, "for another host name"],
   ["has expired", { validUntil: new Date(Date.now() - 1_000) }, "has expired"],
   [
     "is not valid yet",
     { validFrom: new Date(Date.now() + DAY_MS), validUntil: new Date(Date.now() + 2 * DAY_MS) },
     "not valid yet",
   ],
-])("a certificate that %s is no way to a provider", async (_, options, why) => {
+])("a certificate that %s makes the provider unreachable", async (_, options, why) => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue(options);
-  await using world = await ProviderHarness.start({ certificate, trusted: [authority.ca] });
-  const error = await catchAssistantError(world.open());
+  await using harness = await ProviderHarness.start({ certificate, trusted: [authority.ca] });
+  const error = await catchAssistantError(harness.open());
 
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain(why);
-  expect(world.provider.requests).toHaveLength(0);
+  expect(harness.provider.requests).toHaveLength(0);
 });
 
-it("nobody trusts whom only a certificate itself vouches for, whatever the environment says", async () => {
+it("refuses a self-signed certificate, whatever the environment says", async () => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue();
-  await using world = await ProviderHarness.start({ certificate });
+  await using harness = await ProviderHarness.start({ certificate });
   vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
   onTestFinished(() => void vi.unstubAllEnvs());
 
-  const error = await catchAssistantError(world.open());
+  const error = await catchAssistantError(harness.open());
   expect(error).toMatchObject({ code: "unreachable" });
-  expect(error.message).toContain("vouches for its certificate");
-  expect(world.provider.requests).toHaveLength(0);
+  expect(error.message).toContain("not signed by an authority");
+  expect(harness.provider.requests).toHaveLength(0);
 });
 
-it("asks for the name that the certificate has to be for", async () => {
+it("sends the name that the certificate must have", async () => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue({ names: ["api.acme.example"] });
   const options = { certificate, trusted: [authority.ca] };
@@ -47,10 +47,10 @@ it("asks for the name that the certificate has to be for", async () => {
   await using other = await ProviderHarness.start({ ...options, host: "api.other.example" });
 
   expect(await named.text()).toContain("[DONE]");
-  expect((await catchAssistantError(other.open())).message).toContain("for another name");
+  expect((await catchAssistantError(other.open())).message).toContain("for another host name");
 });
 
-it("does not speak TLS with who does not, nor without TLS with who does", async () => {
+it("does not use TLS with a plain server, nor plain text with a TLS server", async () => {
   await using plain = await ProviderHarness.start();
   await using secure = await ProviderHarness.start({ tls: true });
   const toPlain = await catchAssistantError(
@@ -66,90 +66,90 @@ it("does not speak TLS with who does not, nor without TLS with who does", async 
   expect(plain.provider.requests).toHaveLength(0);
 });
 
-it("says that nobody listens, and that a name is not known", async () => {
-  await using world = await ProviderHarness.start({
+it("reports a refused connection, and an unknown name", async () => {
+  await using harness = await ProviderHarness.start({
     resolve: (host) =>
       host === "gone.example"
         ? Promise.reject(Object.assign(new Error("x"), { code: "ENOTFOUND" }))
         : Promise.resolve(["127.0.0.1"]),
   });
-  const baseUrl = world.provider.baseUrl;
-  await world.provider[Symbol.asyncDispose]();
+  const baseUrl = harness.provider.baseUrl;
+  await harness.provider[Symbol.asyncDispose]();
 
-  const refused = await catchAssistantError(world.open({ baseUrl }));
+  const refused = await catchAssistantError(harness.open({ baseUrl }));
   expect(refused).toMatchObject({ code: "unreachable" });
-  expect(refused.message).toMatch(/cannot be reached at http:\/\/127.* nobody listens there/);
-  const unknown = await catchAssistantError(world.open({ baseUrl: "http://gone.example/v1" }));
+  expect(refused.message).toMatch(/cannot be reached at http:\/\/127.* the connection was refused/);
+  const unknown = await catchAssistantError(harness.open({ baseUrl: "http://gone.example/v1" }));
   expect(unknown).toMatchObject({ code: "unreachable" });
   expect(unknown.message).toContain("gone.example was not found (ENOTFOUND)");
 });
 
-it("tries the next address where one does not listen", async () => {
-  await using world = await ProviderHarness.start({
+it("tries the next address if one refuses the connection", async () => {
+  await using harness = await ProviderHarness.start({
     host: "both.example",
     resolve: async () => ["127.0.0.2", "127.0.0.1"],
   });
 
-  expect(await world.text()).toContain("[DONE]");
+  expect(await harness.text()).toContain("[DONE]");
 });
 
-it("says so when a connection ends before there is an answer", async () => {
-  await using world = await ProviderHarness.start();
-  world.provider.next({ type: "reset" });
-  const error = await catchAssistantError(world.open());
+it("reports a connection that ends before the answer", async () => {
+  await using harness = await ProviderHarness.start();
+  harness.provider.next({ type: "reset" });
+  const error = await catchAssistantError(harness.open());
 
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("without an answer");
-  expect(world.provider.requests).toHaveLength(1);
+  expect(harness.provider.requests).toHaveLength(1);
 });
 
-it("makes no connection where a name has come to mean another place", async () => {
+it("does not connect if the name resolves to another class of address", async () => {
   let means = ["127.0.0.1"];
-  await using world = await ProviderHarness.start({
+  await using harness = await ProviderHarness.start({
     host: "moving.example",
     resolve: async () => means,
   });
-  // Public when it was added; loopback now, where a server is waiting.
-  const error = await catchAssistantError(world.open({ addressClass: "public" }));
+  // Public when it was added; now loopback, where a server listens.
+  const error = await catchAssistantError(harness.open({ addressClass: "public" }));
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("is now an address of this machine");
-  // One of several is enough.
+  // One address of several is enough.
   means = ["8.8.8.8", "127.0.0.1"];
-  expect((await catchAssistantError(world.open({ addressClass: "public" }))).message).toContain(
+  expect((await catchAssistantError(harness.open({ addressClass: "public" }))).message).toContain(
     "both",
   );
   means = ["169.254.169.254"];
-  expect((await catchAssistantError(world.open())).message).toContain("link-local");
+  expect((await catchAssistantError(harness.open())).message).toContain("link-local");
 
-  expect(world.provider.connectionsTotal).toBe(0);
+  expect(harness.provider.connectionsTotal).toBe(0);
 });
 
-it("connects to the address that was looked at, not to what another look-up says", async () => {
+it("connects to the address that was checked, not to the result of another lookup", async () => {
   const answers = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.2"]];
   let asked = 0;
-  await using world = await ProviderHarness.start({
+  await using harness = await ProviderHarness.start({
     host: "flipping.example",
     resolve: async () => answers[asked++] ?? ["127.0.0.2"],
   });
 
-  // A second look-up within the attempt would find an address on which nobody listens.
-  expect(await world.text()).toContain("[DONE]");
+  // A second lookup within the attempt would return an address that refuses connections.
+  expect(await harness.text()).toContain("[DONE]");
   expect(asked).toBe(1);
 });
 
-it("looks an address up again for each new connection, and refuses it by then", async () => {
+it("resolves the name for each new connection, and then refuses another class", async () => {
   let means = ["127.0.0.1"];
-  await using world = await ProviderHarness.start({
+  await using harness = await ProviderHarness.start({
     host: "moving.example",
     resolve: async () => means,
   });
-  await world.text();
+  await harness.text();
   means = ["10.0.0.1"];
-  world.provider.dropConnections();
-  await world.provider.until(({ connections }) => connections === 0);
+  harness.provider.dropConnections();
+  await harness.provider.until(({ connections }) => connections === 0);
 
-  expect(await catchAssistantError(world.open())).toMatchObject({ code: "unreachable" });
-  expect(world.provider.requests).toHaveLength(1);
+  expect(await catchAssistantError(harness.open())).toMatchObject({ code: "unreachable" });
+  expect(harness.provider.requests).toHaveLength(1);
 });
 
 it.each([
@@ -157,41 +157,43 @@ it.each([
   ["http://[::ffff:169.254.169.254]/v1", "link-local"],
   ["http://[fd00:ec2::254]/v1", "metadata"],
   ["http://10.0.0.1/v1", "private network"],
-])("looks at an address that is written as one too: %s", async (baseUrl, why) => {
-  await using world = await ProviderHarness.start();
-  const error = await catchAssistantError(world.open({ baseUrl }));
+])("checks a literal address, too: %s", async (baseUrl, why) => {
+  await using harness = await ProviderHarness.start();
+  const error = await catchAssistantError(harness.open({ baseUrl }));
 
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain(why);
 });
 
-it("never asks Berth itself", async () => {
+it("never connects to Berth itself", async () => {
   const ports = new Set<number>();
-  await using world = await ProviderHarness.start({ ownPorts: () => ports });
-  ports.add(world.provider.port);
+  await using harness = await ProviderHarness.start({ ownPorts: () => ports });
+  ports.add(harness.provider.port);
 
-  expect((await catchAssistantError(world.open())).message).toContain("Berth itself");
-  expect(world.provider.connectionsTotal).toBe(0);
+  expect((await catchAssistantError(harness.open())).message).toContain("Berth itself");
+  expect(harness.provider.connectionsTotal).toBe(0);
 });
 
-it("gives up where TLS never begins", async () => {
+it("stops waiting for a TLS handshake that never begins", async () => {
   const server = createServer(() => {}).listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
   const port = typeof address === "object" ? address?.port : 0;
-  await using world = await ProviderHarness.start();
+  await using harness = await ProviderHarness.start();
   const left = new AbortController();
   const baseUrl = `https://127.0.0.1:${port}`;
 
-  expect(await catchAssistantError(world.open({ baseUrl, limits: { headMs: 30 } }))).toMatchObject({
+  expect(
+    await catchAssistantError(harness.open({ baseUrl, limits: { headMs: 30 } })),
+  ).toMatchObject({
     code: "timeout",
   });
-  const waiting = world.open({ baseUrl, signal: left.signal });
+  const waiting = harness.open({ baseUrl, signal: left.signal });
   const [socket] = await once(server, "connection");
   left.abort(new Error("gone"));
   await expect(waiting).rejects.toThrow("gone");
-  // Both ends of it.
+  // Both ends of the connection.
   if (!socket.destroyed) await once(socket.resume(), "close");
   server.close();
-  expect(world.clock.pending).toBe(0);
+  expect(harness.clock.pending).toBe(0);
 });

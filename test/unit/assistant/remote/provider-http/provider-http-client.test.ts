@@ -9,163 +9,163 @@ import {
 import type { ScriptedResponse } from "../../../../support/provider/scripted-response.ts";
 
 const never = () => new Promise<never>(() => {});
-/** One piece, and then nothing until it is left. */
+/** Sends one piece, and then nothing until the connection is closed. */
 const endless: ScriptedResponse = {
   type: "chat",
   text: ["a", "b"],
   before: (piece) => (piece ? never() : undefined),
 };
 
-it("keeps a connection for the next request to the same provider", async () => {
-  await using world = await ProviderHarness.start({ tls: true });
-  for (let turn = 0; turn < 5; turn++) await world.text();
+it("reuses a connection for the next request to the same provider", async () => {
+  await using harness = await ProviderHarness.start({ tls: true });
+  for (let turn = 0; turn < 5; turn++) await harness.text();
 
-  expect(world.provider.connectionsTotal).toBe(1);
-  await world.http.closeIdle("acm");
-  expect(world.provider.connections).toBe(1);
-  await world.http.closeIdle("acme");
-  await world.provider.until(({ connections }) => connections === 0);
+  expect(harness.provider.connectionsTotal).toBe(1);
+  await harness.http.closeIdle("acm");
+  expect(harness.provider.connections).toBe(1);
+  await harness.http.closeIdle("acme");
+  await harness.provider.until(({ connections }) => connections === 0);
 });
 
-it("asks once more where a kept connection was closed, and only there", async () => {
-  await using world = await ProviderHarness.start();
-  await world.text();
-  // Read and not answered: nobody can tell that from a connection that was just closed.
-  world.provider.next({ type: "reset" });
-  expect(await world.text()).toContain("[DONE]");
-  expect(world.provider.requests).toHaveLength(3);
+it("repeats a request if a reused connection was closed, and only then", async () => {
+  await using harness = await ProviderHarness.start();
+  await harness.text();
+  // Read but not answered, which looks like a connection that was just closed.
+  harness.provider.next({ type: "reset" });
+  expect(await harness.text()).toContain("[DONE]");
+  expect(harness.provider.requests).toHaveLength(3);
 
-  world.provider.next({ type: "reset" }, { type: "reset" });
-  expect(await catchAssistantError(world.open())).toMatchObject({ code: "unreachable" });
-  expect(world.provider.requests).toHaveLength(5);
+  harness.provider.next({ type: "reset" }, { type: "reset" });
+  expect(await catchAssistantError(harness.open())).toMatchObject({ code: "unreachable" });
+  expect(harness.provider.requests).toHaveLength(5);
 });
 
-it("asks once more where every kept connection was closed", async () => {
-  await using world = await ProviderHarness.start();
-  await Promise.all(Array.from({ length: 4 }, () => world.text()));
-  world.provider.dropConnections();
+it("repeats a request once even if every idle connection was closed", async () => {
+  await using harness = await ProviderHarness.start();
+  await Promise.all(Array.from({ length: 4 }, () => harness.text()));
+  harness.provider.dropConnections();
 
-  expect(await world.text()).toContain("[DONE]");
+  expect(await harness.text()).toContain("[DONE]");
 });
 
-it("asks nothing again once a byte of an answer has come, or after a while", async () => {
-  await using world = await ProviderHarness.start();
-  await world.text();
-  world.provider.next({ type: "raw", bytes: "HTTP/1.1 2", afterwards: "cut" });
-  expect(await catchAssistantError(world.open())).toMatchObject({ code: "bad_response" });
-  await world.text();
-  world.provider.next({ type: "chat", text: ["a", "b"], afterwards: { after: 1, do: "cut" } });
-  expect(await catchAssistantError(world.text())).toMatchObject({ code: "cut_off" });
+it("does not repeat a request after a byte of an answer, or after a second", async () => {
+  await using harness = await ProviderHarness.start();
+  await harness.text();
+  harness.provider.next({ type: "raw", bytes: "HTTP/1.1 2", afterwards: "cut" });
+  expect(await catchAssistantError(harness.open())).toMatchObject({ code: "bad_response" });
+  await harness.text();
+  harness.provider.next({ type: "chat", text: ["a", "b"], afterwards: { after: 1, do: "cut" } });
+  expect(await catchAssistantError(harness.text())).toMatchObject({ code: "cut_off" });
 
-  expect(world.provider.requests).toHaveLength(4);
+  expect(harness.provider.requests).toHaveLength(4);
 });
 
-it("does not keep more connections than it needs", async () => {
-  await using world = await ProviderHarness.start();
-  await Promise.all(Array.from({ length: 30 }, () => world.text()));
+it("does not keep more idle connections than its limit", async () => {
+  await using harness = await ProviderHarness.start();
+  await Promise.all(Array.from({ length: 30 }, () => harness.text()));
 
-  expect(world.provider.connectionsTotal).toBe(30);
-  await world.provider.until(({ connections }) => connections === 8);
-  expect(await world.text()).toContain("[DONE]");
+  expect(harness.provider.connectionsTotal).toBe(30);
+  await harness.provider.until(({ connections }) => connections === 8);
+  expect(await harness.text()).toContain("[DONE]");
 });
 
-it("keeps no connection that the provider wants to end", async () => {
-  await using world = await ProviderHarness.start();
-  world.provider.next({
+it("does not keep a connection that the provider wants to close", async () => {
+  await using harness = await ProviderHarness.start();
+  harness.provider.next({
     type: "status",
     status: 200,
     headers: { connection: "close" },
     body: "{}",
   });
-  await world.text();
-  await world.provider.until(({ connections }) => connections === 0);
+  await harness.text();
+  await harness.provider.until(({ connections }) => connections === 0);
 
-  expect(await world.text()).toContain("[DONE]");
+  expect(await harness.text()).toContain("[DONE]");
 });
 
-it("frees the connection of a caller who leaves, whenever that is", async () => {
-  await using world = await ProviderHarness.start();
+it("frees the connection of a caller that aborts, at every moment", async () => {
+  await using harness = await ProviderHarness.start();
   const whoLeaves = async (when: (left: AbortController) => Promise<unknown>) => {
     const left = new AbortController();
     await expect(when(left)).rejects.toThrow("gone");
-    await world.provider.until(({ connections }) => connections === 0);
-    await world.untilQuiet();
-    expect(world.clock.pending).toBe(0);
+    await harness.provider.until(({ connections }) => connections === 0);
+    await harness.untilQuiet();
+    expect(harness.clock.pending).toBe(0);
   };
   const gone = new Error("gone");
 
   await whoLeaves(async (left) => {
     left.abort(gone);
-    return await world.open({ signal: left.signal });
+    return await harness.open({ signal: left.signal });
   });
   await whoLeaves(async (left) => {
-    const opened = world.open({ signal: left.signal });
+    const opened = harness.open({ signal: left.signal });
     left.abort(gone);
     return await opened;
   });
   await whoLeaves(async (left) => {
-    world.provider.next({ type: "hang" });
-    const sofar = world.provider.requests.length;
-    const opened = world.open({ signal: left.signal });
-    await world.provider.until(({ requests }) => requests.length > sofar);
+    harness.provider.next({ type: "hang" });
+    const sofar = harness.provider.requests.length;
+    const opened = harness.open({ signal: left.signal });
+    await harness.provider.until(({ requests }) => requests.length > sofar);
     left.abort(gone);
     return await opened;
   });
   await whoLeaves(async (left) => {
-    world.provider.next(endless);
-    const answer = await world.open({ signal: left.signal });
+    harness.provider.next(endless);
+    const answer = await harness.open({ signal: left.signal });
     const text = readText(answer);
     left.abort(gone);
     return await text;
   });
   await whoLeaves(async (left) => {
-    world.provider.next(endless);
-    const answer = await world.open({ signal: left.signal });
+    harness.provider.next(endless);
+    const answer = await harness.open({ signal: left.signal });
     left.abort(gone);
     return await readText(answer);
   });
 });
 
-it("frees the connection of who leaves the body, begun or not", async () => {
-  await using world = await ProviderHarness.start();
-  world.provider.next(endless, endless);
-  const begun = await world.open();
+it("frees the connection when the caller ends the body, begun or not", async () => {
+  await using harness = await ProviderHarness.start();
+  harness.provider.next(endless, endless);
+  const begun = await harness.open();
   for await (const piece of begun.body()) {
     expect(piece.length).toBeGreaterThan(0);
     break;
   }
-  const notBegun = await world.open();
+  const notBegun = await harness.open();
   await notBegun.body()[Symbol.asyncIterator]().return?.();
 
-  await world.provider.until(({ connections }) => connections === 0);
+  await harness.provider.until(({ connections }) => connections === 0);
 });
 
-it("ends everything that is under way when it is disposed", async () => {
-  const world = await ProviderHarness.start({ tls: true });
-  await world.text();
-  world.provider.next(endless, { type: "hang" });
-  const answer = await world.open();
+it("ends all requests in progress when it is disposed", async () => {
+  const harness = await ProviderHarness.start({ tls: true });
+  await harness.text();
+  harness.provider.next(endless, { type: "hang" });
+  const answer = await harness.open();
   const text = readText(answer);
-  const opened = world.open({ limits: { headMs: 60_000 } });
-  await world.provider.until(({ requests }) => requests.length === 3);
-  const connecting = world.open();
+  const opened = harness.open({ limits: { headMs: 60_000 } });
+  await harness.provider.until(({ requests }) => requests.length === 3);
+  const connecting = harness.open();
   const all = [text, opened, connecting].map((waited) => catchAssistantError(waited));
-  await world.http[Symbol.asyncDispose]();
+  await harness.http[Symbol.asyncDispose]();
 
   for (const error of await Promise.all(all))
     expect(error).toMatchObject({ code: "shutting_down" });
-  expect(await catchAssistantError(world.open())).toMatchObject({ code: "shutting_down" });
-  await world.provider.until(({ connections }) => connections === 0);
-  expect(world.clock.pending).toBe(0);
-  await world[Symbol.asyncDispose]();
+  expect(await catchAssistantError(harness.open())).toMatchObject({ code: "shutting_down" });
+  await harness.provider.until(({ connections }) => connections === 0);
+  expect(harness.clock.pending).toBe(0);
+  await harness[Symbol.asyncDispose]();
 });
 
-it("streams a hundred answers at a time, each to its own caller", async () => {
-  await using world = await ProviderHarness.start({ tls: true });
+it("streams a hundred answers at the same time, each to its own caller", async () => {
+  await using harness = await ProviderHarness.start({ tls: true });
   const asked = Array.from({ length: 100 }, (_, number) => `number ${number} please`);
   let here = 0;
   const together = new Promise<void>((resolve) => {
-    world.provider.next(
+    harness.provider.next(
       ...asked.map(
         (): ScriptedResponse => ({
           type: "chat",
@@ -179,13 +179,13 @@ it("streams a hundred answers at a time, each to its own caller", async () => {
       ),
     );
   });
-  const answers = await Promise.all(asked.map(() => world.open()));
-  expect(world.provider.connections).toBe(100);
+  const answers = await Promise.all(asked.map(() => harness.open()));
+  expect(harness.provider.connections).toBe(100);
   const texts = await Promise.all(answers.map((answer) => readText(answer)));
   expect(texts.every((text) => text.includes("[DONE]"))).toBe(true);
 
   const own = await Promise.all(
-    asked.map((words) => world.text({ body: createChatBody(words, { stream: true }) })),
+    asked.map((words) => harness.text({ body: createChatBody(words, { stream: true }) })),
   );
   for (const [number, text] of own.entries()) expect(text).toContain(`" ${number}"`);
 });
@@ -207,34 +207,37 @@ const turns: Readonly<Record<string, ScriptedResponse>> = {
 };
 
 it("leaves nothing behind after 200 streams that were cancelled, cut, too slow or refused", async () => {
-  await using world = await ProviderHarness.start({ tls: true, script: ({ path }) => turns[path] });
-  await world.text();
-  await world.http.closeIdle("acme");
-  await world.provider.until(({ connections }) => connections === 0);
+  await using harness = await ProviderHarness.start({
+    tls: true,
+    script: ({ path }) => turns[path],
+  });
+  await harness.text();
+  await harness.http.closeIdle("acme");
+  await harness.provider.until(({ connections }) => connections === 0);
   const descriptors = openDescriptors();
   const kinds: readonly (() => Promise<unknown>)[] = [
     async () => {
       const left = new AbortController();
-      const answer = await world.open({ signal: left.signal, path: "/endless" });
+      const answer = await harness.open({ signal: left.signal, path: "/endless" });
       const text = readText(answer);
       left.abort(new Error("gone"));
       return await text;
     },
-    () => world.text({ path: "/cut" }),
-    () => world.text({ path: "/silent", limits: { silentMs: 20 } }),
-    () => world.open({ path: "/hang", limits: { headMs: 20 } }),
-    () => world.open({ path: "/refused" }),
-    () => world.text({ path: "/garbage" }),
-    () => world.open({ path: "/compressed" }),
-    () => world.text({ path: "/long", limits: { bytesMax: 1_000 } }),
+    () => harness.text({ path: "/cut" }),
+    () => harness.text({ path: "/silent", limits: { silentMs: 20 } }),
+    () => harness.open({ path: "/hang", limits: { headMs: 20 } }),
+    () => harness.open({ path: "/refused" }),
+    () => harness.text({ path: "/garbage" }),
+    () => harness.open({ path: "/compressed" }),
+    () => harness.text({ path: "/long", limits: { bytesMax: 1_000 } }),
   ];
   const started = Array.from({ length: 200 }, (_, number) => kinds[number % kinds.length]?.());
   const outcomes = await Promise.allSettled(started);
 
   expect(outcomes.filter(({ status }) => status === "fulfilled")).toEqual([]);
-  await world.http.closeIdle("acme");
-  await world.provider.until(({ connections }) => connections === 0);
-  await world.untilQuiet();
-  expect(world.clock.pending).toBe(0);
+  await harness.http.closeIdle("acme");
+  await harness.provider.until(({ connections }) => connections === 0);
+  await harness.untilQuiet();
+  expect(harness.clock.pending).toBe(0);
   await expect.poll(openDescriptors).toBeLessThanOrEqual(descriptors);
 });

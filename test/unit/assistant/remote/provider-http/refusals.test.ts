@@ -7,11 +7,11 @@ import { catchAssistantError } from "../../../../support/provider/catch-assistan
 import { KEY, ProviderHarness } from "../../../../support/provider/provider-harness.ts";
 import { refusal } from "../../../../support/provider/scripted-response.ts";
 
-let world: ProviderHarness;
+let harness: ProviderHarness;
 beforeAll(async () => {
-  world = await ProviderHarness.start();
+  harness = await ProviderHarness.start();
 });
-afterAll(() => world[Symbol.asyncDispose]());
+afterAll(() => harness[Symbol.asyncDispose]());
 
 it.each([
   [400, "invalid_request"],
@@ -30,16 +30,16 @@ it.each([
   [503, "provider_failed"],
   [504, "provider_failed"],
   [529, "provider_failed"],
-])("%i is %s, in the provider's own words", async (status, code) => {
-  world.provider.next(refusal(status, "the reason\n  is this", { "retry-after": "7" }));
-  const error = await catchAssistantError(world.open());
+])("%i is %s, with the provider's message", async (status, code) => {
+  harness.provider.next(refusal(status, "the reason\n  is this", { "retry-after": "7" }));
+  const error = await catchAssistantError(harness.open());
 
   expect(error).toBeInstanceOf(ProviderRefusal);
   expect(error).toMatchObject({ code, status, retryAfterSeconds: 7 });
   expect(error.message).toMatch(/^the provider acme .*\. It says: the reason is this$/);
 });
 
-it("leaves the connection for the next request", async () => {
+it("keeps the connection for the next request", async () => {
   await using own = await ProviderHarness.start();
   own.provider.next(refusal(429, "slowly"), refusal(500, "broken"));
   await catchAssistantError(own.open());
@@ -60,7 +60,7 @@ it("reads Retry-After as seconds and as a date, and nothing else", async () => {
   expect(await secondsOf("soon")).toBeUndefined();
 });
 
-describe("words", () => {
+describe("the provider's message", () => {
   it.each([
     ['{"error":{"message":"no"}}', "no"],
     ['{"error":"no"}', "no"],
@@ -75,25 +75,25 @@ describe("words", () => {
     ["   \n ", undefined],
     ["<!DOCTYPE html><html><body>502</body></html>", undefined],
     ["\u001b[31mred\u001b[0m \u202eover\u2066", "[31mred [0m over"],
-  ])("of %j are %j", (body, words) => {
+  ])("of %j is %j", (body, words) => {
     expect(sanitizeProviderMessage(body, KEY)).toBe(words);
   });
 
-  it("are 300 characters at most, and whole ones", () => {
+  it("has 300 whole characters at most", () => {
     expect(sanitizeProviderMessage("😀".repeat(1_000), KEY)).toBe(`${"😀".repeat(299)}…`);
     expect(sanitizeProviderMessage("a".repeat(299), KEY)).toBe("a".repeat(299));
   });
 
-  it("of an endless or a hung body are what came of it", async () => {
-    world.provider.next({ type: "status", status: 400, body: "y".repeat(10 * 2 ** 20) });
-    expect((await catchAssistantError(world.open())).message).toMatch(/It says: y{299}…$/);
+  it("of an endless or hanging body is what arrived of it", async () => {
+    harness.provider.next({ type: "status", status: 400, body: "y".repeat(10 * 2 ** 20) });
+    expect((await catchAssistantError(harness.open())).message).toMatch(/It says: y{299}…$/);
 
-    world.provider.next({
+    harness.provider.next({
       type: "raw",
       bytes: "HTTP/1.1 401 No\r\ncontent-length: 100\r\n\r\nnot you",
       afterwards: "hang",
     });
-    const error = await catchAssistantError(world.open({ limits: { silentMs: 30 } }));
+    const error = await catchAssistantError(harness.open({ limits: { silentMs: 30 } }));
     expect(error).toMatchObject({ code: "unauthorized", status: 401 });
     expect(error.message).toMatch(/It says: not you$/);
   });
@@ -102,62 +102,62 @@ describe("words", () => {
 describe("the key", () => {
   const base64 = Buffer.from(KEY).toString("base64");
   it.each([
-    ["as it is", KEY],
+    ["the key unchanged", KEY],
     ["with Bearer", `Bearer ${KEY}`],
     ["its beginning", KEY.slice(0, 12)],
     ["its middle", `…${KEY.slice(9, 25)}…`],
     ["its end", `****${KEY.slice(-8)}`],
-    ["with its middle left out", `${KEY.slice(0, 8)}...${KEY.slice(-8)}`],
+    ["the key without its middle", `${KEY.slice(0, 8)}...${KEY.slice(-8)}`],
     ["twice", `${KEY}${KEY}`],
     ["in Base64", base64],
     ["in a URL", `https://x/?k=${encodeURIComponent(KEY)}`],
-    ["at the place where the words end", "z".repeat(290) + KEY],
-  ])("is not in the words: %s", async (_, echo) => {
+    ["the key where the message is cut off", "z".repeat(290) + KEY],
+  ])("is not in the message: %s", async (_, echo) => {
     const bodies = [
       JSON.stringify({ error: { message: `wrong key: ${echo} given` } }),
       `wrong key: ${echo} given`,
       JSON.stringify({ detail: echo }),
     ];
     for (const body of bodies) {
-      world.provider.next({
+      harness.provider.next({
         type: "status",
         status: 401,
         body,
         headers: { "www-authenticate": `Bearer ${KEY}`, "x-key": KEY },
       });
-      const error = await catchAssistantError(world.open());
+      const error = await catchAssistantError(harness.open());
       expect(partsIn(JSON.stringify([error, error.message, error.stack, error.cause]))).toEqual([]);
     }
   });
 
-  it("is in no redirect", async () => {
+  it("is not in a redirect's message", async () => {
     const to = `https://${KEY.slice(0, 20)}.example/${KEY}`;
-    world.provider.next({ type: "status", status: 307, headers: { location: to } });
+    harness.provider.next({ type: "status", status: 307, headers: { location: to } });
 
-    expect(partsIn((await catchAssistantError(world.open())).message)).toEqual([]);
+    expect(partsIn((await catchAssistantError(harness.open())).message)).toEqual([]);
 
-    // A host's name comes in small letters, whatever it was written in.
+    // A host name arrives in lower case, whatever its spelling was.
     const bearer = "sk-CaNaRyWithCapitals";
-    world.provider.next({
+    harness.provider.next({
       type: "status",
       status: 302,
       headers: { location: `https://${bearer}.example/` },
     });
-    const { message } = await catchAssistantError(world.open({ bearer }));
+    const { message } = await catchAssistantError(harness.open({ bearer }));
     expect(message).toContain("redirects to https://[key].example");
     expect(message.toLowerCase()).not.toContain("canary");
   });
 
-  it("is in nothing that is said of what is no HTTP", async () => {
-    world.provider.next({ type: "raw", bytes: `${KEY}\r\n\r\n`, afterwards: "hang" });
-    const error = await catchAssistantError(world.open());
+  it("is not in the error for an answer that is not HTTP", async () => {
+    harness.provider.next({ type: "raw", bytes: `${KEY}\r\n\r\n`, afterwards: "hang" });
+    const error = await catchAssistantError(harness.open());
 
     expect(error.code).toBe("bad_response");
     expect(error.cause).toBeUndefined();
     expect(partsIn(error.message + String(error.stack))).toEqual([]);
   });
 
-  it("never is, wherever its parts stand", () => {
+  it("is removed wherever its parts are", () => {
     const key = fc.string({ unit: "grapheme-ascii", minLength: 1, maxLength: 60 });
     const echo = fc.tuple(key, fc.array(fc.oneof(fc.string(), fc.tuple(fc.nat(60), fc.nat(60)))));
     fc.assert(
@@ -174,23 +174,26 @@ describe("the key", () => {
     );
   });
 
-  it("takes nothing else away", () => {
+  it("removes nothing else", () => {
     expect(redactKey("the model sk-other is unknown", KEY)).toBe("the model sk-other is unknown");
     expect(redactKey(`a ${KEY} b`, KEY)).toBe("a [key] b");
     expect(redactKey("anything", undefined)).toBe("anything");
   });
 
-  it.each(["line\nbreak", "sp ace", "ümlaut", "", "nul\u0000"])("cannot be %j", async (bearer) => {
-    const before = world.provider.requests.length;
+  it.each(["line\nbreak", "sp ace", "ümlaut", "", "nul\u0000"])(
+    "must not be %j",
+    async (bearer) => {
+      const before = harness.provider.requests.length;
 
-    expect(await catchAssistantError(world.open({ bearer }))).toMatchObject({
-      code: "unauthorized",
-    });
-    expect(world.provider.requests).toHaveLength(before);
-  });
+      expect(await catchAssistantError(harness.open({ bearer }))).toMatchObject({
+        code: "unauthorized",
+      });
+      expect(harness.provider.requests).toHaveLength(before);
+    },
+  );
 });
 
-/** Parts of the key of eight characters. */
+/** Generates parts of the key of eight characters. */
 function partsIn(text: string): readonly string[] {
   return Array.from({ length: KEY.length - 7 }, (_, at) => KEY.slice(at, at + 8)).filter((part) =>
     text.includes(part),
@@ -198,6 +201,6 @@ function partsIn(text: string): readonly string[] {
 }
 
 async function secondsOf(value: string): Promise<number | undefined> {
-  world.provider.next(refusal(429, "slowly", { "retry-after": value }));
-  return (await catchAssistantError(world.open())).retryAfterSeconds;
+  harness.provider.next(refusal(429, "slowly", { "retry-after": value }));
+  return (await catchAssistantError(harness.open())).retryAfterSeconds;
 }

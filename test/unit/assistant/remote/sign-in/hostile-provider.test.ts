@@ -9,38 +9,38 @@ import {
 import { TestProvider } from "../../../../support/provider/test-provider.ts";
 import { SignInHarness } from "../../../../support/sign-in-harness.ts";
 
-/** Long enough for an answer of the same machine when that is busy. */
+/** Long enough for an answer of the same machine under load. */
 const IMPATIENT_MS = 800;
 
 let provider: FakeOpenIdProvider;
-let world: SignInHarness;
+let harness: SignInHarness;
 
 beforeEach(async () => {
   provider = await FakeOpenIdProvider.start();
-  world = new SignInHarness({ huggingface: provider });
+  harness = new SignInHarness({ huggingface: provider });
 });
 afterEach(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
   await provider[Symbol.asyncDispose]();
 });
 
 const tokens = () => provider.asked.get("/token") ?? 0;
 
-/** A sign-in whose callback has these changes; how it ends. */
+/** Runs a sign-in whose callback has these changes; returns its result. */
 async function ends(changes: Readonly<Record<string, string | undefined>> = {}) {
-  const back = await provider.authorize(await world.signIns.begin("huggingface"), changes);
+  const back = await provider.authorize(await harness.signIns.begin("huggingface"), changes);
   const page = await fetch(back);
   const text = await page.text();
   for (const secret of [provider.accessToken, provider.refreshToken])
-    expect(text + world.log).not.toContain(secret);
-  expect(world.ends).toHaveLength(1);
-  expect(world.kept).toHaveLength(world.details[0] === "ok" ? 1 : 0);
-  const [end] = world.details;
+    expect(text + harness.log).not.toContain(secret);
+  expect(harness.ends).toHaveLength(1);
+  expect(harness.kept).toHaveLength(harness.details[0] === "ok" ? 1 : 0);
+  const [end] = harness.details;
   expect(page.ok).toBe(end === "ok" || end === "denied_by_user");
   return end;
 }
 
-it("signs in where nothing is wrong", async () => {
+it("a correct callback signs in", async () => {
   expect(await ends()).toBe("ok");
 });
 
@@ -59,11 +59,11 @@ describe("a callback that does not belong to the sign-in", () => {
     ["an error and a forged state", { error: "access_denied", state: "x" }, "state_mismatch"],
     ["no code", { code: undefined }, "exchange_failed"],
     ["a refusal", { error: "access_denied", code: undefined }, "denied_by_user"],
-    ["a refusal beside a code", { error: "access_denied" }, "denied_by_user"],
+    ["a refusal in addition to a code", { error: "access_denied" }, "denied_by_user"],
     ["another error", { error: "server_error", code: undefined }, "exchange_failed"],
     ["an answer as a token", { response: "eyJ.e30." }, "exchange_failed"],
-    ["tokens at once", { id_token: "eyJ.e30." }, "exchange_failed"],
-  ])("with %s gets no token asked for", async (_what, changes, detail) => {
+    ["tokens in the callback", { id_token: "eyJ.e30." }, "exchange_failed"],
+  ])("with %s leads to no token request", async (_what, changes, detail) => {
     expect(await ends(changes)).toBe(detail);
     expect(tokens()).toBe(0);
   });
@@ -72,25 +72,25 @@ describe("a callback that does not belong to the sign-in", () => {
     ["state", "state_mismatch"],
     ["iss", "issuer_mismatch"],
     ["code", "exchange_failed"],
-  ] as const)("with its %s twice gets no token asked for", async (name, detail) => {
-    const back = await provider.authorize(await world.signIns.begin("huggingface"));
+  ] as const)("with a duplicate %s leads to no token request", async (name, detail) => {
+    const back = await provider.authorize(await harness.signIns.begin("huggingface"));
     back.searchParams.append(name, back.searchParams.get(name) ?? "");
     await fetch(back);
-    expect(world.details).toEqual([detail]);
+    expect(harness.details).toEqual([detail]);
     expect(tokens()).toBe(0);
   });
 
-  it("is refused for a wrong issuer also where the server does not promise to tell it", async () => {
+  it("is refused for a wrong issuer even if the server does not promise to send one", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: "https://evil.example" })).toBe("issuer_mismatch");
   });
 
-  it("may lack the issuer where the server does not tell it", async () => {
+  it("may lack the issuer if the server does not send it", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: undefined })).toBe("ok");
   });
 
-  it("is refused when it is one of another server's sign-in (mix-up)", async () => {
+  it("is refused if it belongs to another server's sign-in (mix-up)", async () => {
     await using other = await FakeOpenIdProvider.start();
     await using elsewhere = new SignInHarness({ huggingface: other });
     const theirs = await other.authorize(await elsewhere.signIns.begin("huggingface"));
@@ -107,25 +107,29 @@ describe("an id token", () => {
     ["without a nonce", without("nonce"), "exchange_failed"],
     ["for another client", (usual) => ({ ...usual, aud: "other" }), "exchange_failed"],
     ["that has expired", (usual) => ({ ...usual, exp: now() - 120 }), "exchange_failed"],
-    ["of tomorrow", (usual) => ({ ...usual, nbf: now() + 86_400 }), "exchange_failed"],
+    [
+      "not valid before tomorrow",
+      (usual) => ({ ...usual, nbf: now() + 86_400 }),
+      "exchange_failed",
+    ],
     ["of another issuer", (usual) => ({ ...usual, iss: "https://e.example" }), "issuer_mismatch"],
-    ["of nobody", without("sub"), "exchange_failed"],
-  ])("%s is no sign-in", async (_what, claims, detail) => {
+    ["without a subject", without("sub"), "exchange_failed"],
+  ])("%s is refused", async (_what, claims, detail) => {
     provider.claims = claims;
     expect(await ends()).toBe(detail);
   });
 
-  it("with another's signature is no sign-in", async () => {
+  it("with another key's signature is refused", async () => {
     provider.signing = keyPair().privateKey;
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that is missing is no sign-in", async () => {
+  it("that is missing is refused", async () => {
     provider.tokens = without("id_token");
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that is signed by nobody is no sign-in", async () => {
+  it("without a signature is refused", async () => {
     provider.tokens = (usual) => {
       const [, claims = ""] = String(usual["id_token"]).split(".");
       const head = Buffer.from('{"alg":"none"}').toString("base64url");
@@ -141,13 +145,13 @@ describe("a token endpoint", () => {
     ["that fails", (response) => response.writeHead(500, json).end('{"error":"server_error"}')],
     ["that redirects", (response) => response.writeHead(307, { location: "/elsewhere" }).end()],
     [
-      "that is a page",
+      "that returns a page",
       (response) => response.writeHead(200, { "content-type": "text/html" }).end(),
     ],
     ["that answers without end", (response) => flood(response)],
-    ["that hangs up", (response) => void response.destroy()],
+    ["that closes the connection", (response) => void response.destroy()],
     ["that answers null", (response) => response.writeHead(200, json).end("null")],
-  ])("%s ends the sign-in, and is asked once", async (_what, answer) => {
+  ])("%s ends the sign-in after one request", async (_what, answer) => {
     provider.instead.set("/token", answer);
     expect(await ends()).toBe("exchange_failed");
     expect(tokens()).toBe(1);
@@ -157,12 +161,12 @@ describe("a token endpoint", () => {
   it.each<[string, (response: ServerResponse) => void]>([
     ["that never answers", () => {}],
     ["that never ends its answer", (response) => void response.writeHead(200, json).write("{")],
-  ])("%s is not waited for without end", async (_what, answer) => {
-    await world[Symbol.asyncDispose]();
-    world = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
+  ])("%s is not waited for without limit", async (_what, answer) => {
+    await harness[Symbol.asyncDispose]();
+    harness = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/token", answer);
     expect(await ends()).toBe("exchange_failed");
-    expect(world.log).toContain('"reason":"unreachable"');
+    expect(harness.log).toContain('"reason":"unreachable"');
   });
 
   it.each([
@@ -170,15 +174,15 @@ describe("a token endpoint", () => {
     ["that is empty", ""],
     ["that is too long", "a".repeat(9000)],
     ["that is a number", 7],
-  ])("cannot give a token %s", async (_what, token) => {
+  ])("must not return a token %s", async (_what, token) => {
     provider.tokens = (usual) => ({ ...usual, access_token: token });
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that promises a session for ever is not believed", async () => {
+  it("that promises an endless session is given a limit", async () => {
     provider.tokens = (usual) => ({ ...usual, expires_in: 1e300 });
     expect(await ends()).toBe("ok");
-    expect(new Date(world.session.expiresAtMs ?? 0).getFullYear()).toBeLessThan(2100);
+    expect(new Date(harness.session.expiresAtMs ?? 0).getFullYear()).toBeLessThan(2100);
   });
 
   it.each([
@@ -188,12 +192,12 @@ describe("a token endpoint", () => {
     [503, "", "provider_failed"],
     [200, '{"token_type":"bearer"}', "bad_response"],
     [302, "", "bad_response"],
-  ])("that renews with %i is %s: %s", async (status, body, code) => {
+  ])("that answers a renewal with %i is %s: %s", async (status, body, code) => {
     expect(await ends()).toBe("ok");
     provider.instead.set("/token", (response) => response.writeHead(status, json).end(body));
     const signal = AbortSignal.timeout(5000);
-    const error: unknown = await world.signIns
-      .refresh("huggingface", world.session, signal)
+    const error: unknown = await harness.signIns
+      .refresh("huggingface", harness.session, signal)
       .catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code });
     expect(JSON.stringify(error) + String(error)).not.toContain(provider.refreshToken);
@@ -203,13 +207,13 @@ describe("a token endpoint", () => {
 describe("metadata", () => {
   it.each<[string, (usual: Claims) => Claims]>([
     ["of another issuer", (usual) => ({ ...usual, issuer: "https://evil.example" })],
-    ["without a page to sign in at", without("authorization_endpoint")],
+    ["without an authorization endpoint", without("authorization_endpoint")],
     [
-      "with a page without https",
+      "with an authorization endpoint without https",
       (usual) => ({ ...usual, authorization_endpoint: "http://example.org/authorize" }),
     ],
     [
-      "with a script for a page",
+      "with a script as the authorization endpoint",
       (usual) => ({ ...usual, authorization_endpoint: "javascript:alert(1)" }),
     ],
     [
@@ -217,34 +221,36 @@ describe("metadata", () => {
       (usual) => ({ ...usual, registration_endpoint: "http://example.org/register" }),
     ],
     ["without a registration", without("registration_endpoint")],
-  ])("%s begins no sign-in", async (_what, metadata) => {
+  ])("%s starts no sign-in", async (_what, metadata) => {
     provider.metadata = metadata;
-    await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({
+    await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({
       code: "bad_response",
     });
-    expect(world.signIns.pending()).toEqual([]);
-    expect(world.ends).toEqual([]);
+    expect(harness.signIns.pending()).toEqual([]);
+    expect(harness.ends).toEqual([]);
   });
 
   it("with a token endpoint without https gets no code", async () => {
     provider.metadata = (usual) => ({ ...usual, token_endpoint: "http://example.org/token" });
     expect(await ends()).toBe("exchange_failed");
-    expect(world.log).toContain('"reason":"bad_response"');
+    expect(harness.log).toContain('"reason":"bad_response"');
   });
 
-  it("is not waited for without end, nor read without end", async () => {
-    await world[Symbol.asyncDispose]();
-    world = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
+  it("is not waited for, nor read, without limit", async () => {
+    await harness[Symbol.asyncDispose]();
+    harness = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/.well-known/openid-configuration", () => {});
-    await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({ code: "unreachable" });
+    await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({
+      code: "unreachable",
+    });
     provider.instead.set("/.well-known/openid-configuration", flood);
-    await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({
+    await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({
       code: "bad_response",
     });
-    expect(world.ends).toEqual([]);
+    expect(harness.ends).toEqual([]);
   });
 
-  it("of a client with a secret is not what was asked for", async () => {
+  it("that registers a client with a secret is refused", async () => {
     provider.instead.set("/register", (response) =>
       response.writeHead(201, { "content-type": "application/json" }).end(
         JSON.stringify({
@@ -255,39 +261,39 @@ describe("metadata", () => {
         }),
       ),
     );
-    await expect(world.signIns.begin("huggingface")).rejects.toThrow("ASSISTANT_OAUTH_CONFIG");
+    await expect(harness.signIns.begin("huggingface")).rejects.toThrow("ASSISTANT_OAUTH_CONFIG");
   });
 });
 
-describe("revoking", () => {
-  it("is nothing where the provider has no place for it", async () => {
+describe("revoking a session", () => {
+  it("does nothing if the provider has no revocation endpoint", async () => {
     expect(await ends()).toBe("ok");
-    await world.signIns.revoke("huggingface", world.session);
-    expect(world.log).not.toContain("was not told");
+    await harness.signIns.revoke("huggingface", harness.session);
+    expect(harness.log).not.toContain("could not be revoked");
   });
 
-  it("is given up where the provider fails", async () => {
+  it("stops after a failure of the provider", async () => {
     provider.metadata = (usual) => ({ ...usual, revocation_endpoint: `${provider.issuer}/gone` });
     expect(await ends()).toBe("ok");
-    await world.signIns.revoke("huggingface", world.session);
-    expect(world.log).toContain("was not told");
-    expect(world.log).not.toContain(provider.accessToken);
+    await harness.signIns.revoke("huggingface", harness.session);
+    expect(harness.log).toContain("could not be revoked");
+    expect(harness.log).not.toContain(provider.accessToken);
   });
 });
 
-it("ends at once when somebody cancels it in the exchange", async () => {
+it("a sign-in ends at once when it is cancelled during the exchange", async () => {
   const waiting: ServerResponse[] = [];
   provider.instead.set("/token", (response) => void waiting.push(response));
-  const back = await provider.authorize(await world.signIns.begin("huggingface"));
+  const back = await provider.authorize(await harness.signIns.begin("huggingface"));
   const page = fetch(back);
   await vi.waitFor(() => expect(waiting).toHaveLength(1), { timeout: 15_000 });
-  world.signIns.cancel("huggingface");
-  expect(world.details).toEqual(["cancelled"]);
+  harness.signIns.cancel("huggingface");
+  expect(harness.details).toEqual(["cancelled"]);
   expect(await (await page).text()).toContain("was cancelled");
-  expect(world.kept).toEqual([]);
+  expect(harness.kept).toEqual([]);
 });
 
-it("trusts nobody for whom only a certificate itself vouches, whatever the environment says", async () => {
+it("a self-signed certificate is refused, whatever the environment says", async () => {
   await using impostor = await TestProvider.start({ tls: true });
   vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
   onTestFinished(() => void vi.unstubAllEnvs());
@@ -306,7 +312,7 @@ function without(name: string): (usual: Claims) => Claims {
   return (usual) => Object.fromEntries(Object.entries(usual).filter(([key]) => key !== name));
 }
 
-/** More than anybody reads. */
+/** More than any client reads. */
 function flood(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "application/json" });
   const part = Buffer.alloc(65_536, " ");

@@ -11,115 +11,115 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 const soon = () => AbortSignal.timeout(10_000);
 
-async function signedIn(world: SignInHarness) {
-  const page = await server.signIn(await world.signIns.begin("huggingface"));
+async function signedIn(harness: SignInHarness) {
+  const page = await server.signIn(await harness.signIns.begin("huggingface"));
   expect(await page.text()).toContain("You are signed in");
-  return world.session;
+  return harness.session;
 }
 
-describe("signing in at an authorization server that is one", () => {
-  it("registers, has the person consent, and keeps a session of theirs", async () => {
-    await using world = new SignInHarness({ huggingface: server });
+describe("signing in at a correct authorization server", () => {
+  it("registers, asks the user for consent, and stores the session", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
     const begun = Date.now();
-    const url = new URL(await world.signIns.begin("huggingface"));
+    const url = new URL(await harness.signIns.begin("huggingface"));
     expect(Object.fromEntries(url.searchParams)).toMatchObject({
       response_type: "code",
       scope: "openid inference-api",
       code_challenge_method: "S256",
       redirect_uri: expect.stringMatching(/^http:\/\/127\.0\.0\.1:[0-9]+\/[\w-]{22}$/),
     });
-    expect(world.signIns.pending()).toEqual([
+    expect(harness.signIns.pending()).toEqual([
       { provider_id: "huggingface", expires_at: expect.stringMatching(/Z$/) },
     ]);
     const page = await server.signIn(url.href);
     expect(page.status).toBe(200);
-    expect(world.details).toEqual(["ok"]);
-    expect(world.signIns.pending()).toEqual([]);
-    expect(await server.accountOf(world.session.accessToken)).toBe("alice");
-    expect(world.session.clientId).toBe(url.searchParams.get("client_id"));
-    expect((world.session.expiresAtMs ?? 0) - begun).toBeGreaterThan(3_500_000);
-    expect((world.session.expiresAtMs ?? 0) - begun).toBeLessThan(3_700_000);
+    expect(harness.details).toEqual(["ok"]);
+    expect(harness.signIns.pending()).toEqual([]);
+    expect(await server.accountOf(harness.session.accessToken)).toBe("alice");
+    expect(harness.session.clientId).toBe(url.searchParams.get("client_id"));
+    expect((harness.session.expiresAtMs ?? 0) - begun).toBeGreaterThan(3_500_000);
+    expect((harness.session.expiresAtMs ?? 0) - begun).toBeLessThan(3_700_000);
   });
 
-  it("signs in as a client that was registered by hand", async () => {
-    await using world = new SignInHarness({
+  it("works with a manually registered client", async () => {
+    await using harness = new SignInHarness({
       huggingface: { issuer: server.issuer, clientId: KNOWN_CLIENT },
     });
     const asked = server.requests.length;
-    const { clientId } = await signedIn(world);
+    const { clientId } = await signedIn(harness);
     expect(clientId).toBe(KNOWN_CLIENT);
     expect(server.requests.slice(asked)).not.toContain("POST /reg");
   });
 
-  it("ends as the person decides", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    const url = await world.signIns.begin("huggingface");
+  it("ends with the user's decision", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    const url = await harness.signIns.begin("huggingface");
     const page = await server.signIn(url, "abort");
     expect(await page.text()).toContain("You declined");
-    expect(world.ends).toEqual([{ provider: "huggingface", detail: "denied_by_user" }]);
-    expect(world.kept).toEqual([]);
+    expect(harness.ends).toEqual([{ provider: "huggingface", detail: "denied_by_user" }]);
+    expect(harness.kept).toEqual([]);
   });
 
-  it("takes no code twice, and the first outcome stands", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    const back = await server.authorize(await world.signIns.begin("huggingface"));
+  it("exchanges one code only, and the first result is final", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    const back = await server.authorize(await harness.signIns.begin("huggingface"));
     expect((await fetch(back)).status).toBe(200);
     const again = await fetch(back);
     expect(again.status).toBe(410);
-    expect(await again.text()).toContain("is over");
-    expect(world.details).toEqual(["ok"]);
+    expect(await again.text()).toContain("has ended");
+    expect(harness.details).toEqual(["ok"]);
     expect(server.requests.filter((one) => one === "POST /token").length).toBeGreaterThan(0);
-    expect(await server.accountOf(world.session.accessToken)).toBe("alice");
+    expect(await server.accountOf(harness.session.accessToken)).toBe("alice");
   });
 
-  it("takes one of many that come at once", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    const back = await server.authorize(await world.signIns.begin("huggingface"));
+  it("accepts one of many simultaneous callbacks", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    const back = await server.authorize(await harness.signIns.begin("huggingface"));
     const pages = await Promise.all(Array.from({ length: 8 }, () => fetch(back)));
     expect(pages.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
       200,
       ...Array<number>(7).fill(410),
     ]);
-    expect(world.details).toEqual(["ok"]);
+    expect(harness.details).toEqual(["ok"]);
   });
 
   it("fails with a code that was used before", async () => {
     await using former = new SignInHarness({ huggingface: server });
     const used = await server.authorize(await former.signIns.begin("huggingface"));
     expect((await fetch(used)).status).toBe(200);
-    await using world = new SignInHarness({ huggingface: server });
-    const back = await server.authorize(await world.signIns.begin("huggingface"));
+    await using harness = new SignInHarness({ huggingface: server });
+    const back = await server.authorize(await harness.signIns.begin("huggingface"));
     back.searchParams.set("code", used.searchParams.get("code") ?? "");
     expect((await fetch(back)).status).toBe(502);
-    expect(world.details).toEqual(["exchange_failed"]);
-    expect(world.log).toContain('"reason":"invalid_grant"');
-    expect(world.kept).toEqual([]);
+    expect(harness.details).toEqual(["exchange_failed"]);
+    expect(harness.log).toContain('"reason":"invalid_grant"');
+    expect(harness.kept).toEqual([]);
   });
 
-  it("shows and logs how it ended, and nothing that it ended with", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    const back = await server.authorize(await world.signIns.begin("huggingface"));
+  it("shows and logs the result without any secret", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    const back = await server.authorize(await harness.signIns.begin("huggingface"));
     const page = await (await fetch(back)).text();
-    const { accessToken, refreshToken } = world.session;
+    const { accessToken, refreshToken } = harness.session;
     for (const name of ["code", "state", "iss"]) {
       const value = back.searchParams.get(name) ?? "";
       expect(value).not.toBe("");
-      expect(page + world.log).not.toContain(value);
+      expect(page + harness.log).not.toContain(value);
     }
-    expect(world.log).toContain('"detail":"ok"');
-    expect(world.log).not.toContain(accessToken);
-    expect(world.log).not.toContain(String(refreshToken));
+    expect(harness.log).toContain('"detail":"ok"');
+    expect(harness.log).not.toContain(accessToken);
+    expect(harness.log).not.toContain(String(refreshToken));
   });
 });
 
 describe("a session", () => {
-  it("is renewed, once for all who ask at once", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    const session = await signedIn(world);
+  it("is renewed once for all simultaneous callers", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    const session = await signedIn(harness);
     const asked = server.requests.length;
     const [one, other] = await Promise.all([
-      world.signIns.refresh("huggingface", session, soon()),
-      world.signIns.refresh("huggingface", session, soon()),
+      harness.signIns.refresh("huggingface", session, soon()),
+      harness.signIns.refresh("huggingface", session, soon()),
     ]);
     expect(server.requests.slice(asked).filter((line) => line === "POST /token")).toHaveLength(1);
     expect(other).toEqual(one);
@@ -129,54 +129,54 @@ describe("a session", () => {
     expect(await server.accountOf(one.accessToken)).toBe("alice");
   });
 
-  it("is renewed though the first who asked has left", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    const session = await signedIn(world);
+  it("is renewed even if the first caller has aborted", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    const session = await signedIn(harness);
     const leaving = new AbortController();
-    const left = world.signIns.refresh("huggingface", session, leaving.signal);
-    const stayed = world.signIns.refresh("huggingface", session, soon());
+    const left = harness.signIns.refresh("huggingface", session, leaving.signal);
+    const stayed = harness.signIns.refresh("huggingface", session, soon());
     leaving.abort(new Error("left"));
     await expect(left).rejects.toThrow("left");
     expect(await server.accountOf((await stayed).accessToken)).toBe("alice");
   });
 
-  it("is at its end where its refresh token was used before", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    const session = await signedIn(world);
-    await world.signIns.refresh("huggingface", session, soon());
-    const error = await world.signIns.refresh("huggingface", session, soon()).catch(String);
+  it("has ended if its refresh token was used before", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    const session = await signedIn(harness);
+    await harness.signIns.refresh("huggingface", session, soon());
+    const error = await harness.signIns.refresh("huggingface", session, soon()).catch(String);
     expect(error).toContain("sign in again");
-    await expect(world.signIns.refresh("huggingface", session, soon())).rejects.toMatchObject({
+    await expect(harness.signIns.refresh("huggingface", session, soon())).rejects.toMatchObject({
       code: "unauthorized",
     });
     expect(error).not.toContain(session.refreshToken);
   });
 
-  it("is at its end where it cannot be renewed", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    const session = { ...(await signedIn(world)), refreshToken: undefined };
-    await expect(world.signIns.refresh("huggingface", session, soon())).rejects.toMatchObject({
+  it("has ended if it cannot be renewed", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    const session = { ...(await signedIn(harness)), refreshToken: undefined };
+    await expect(harness.signIns.refresh("huggingface", session, soon())).rejects.toMatchObject({
       code: "unauthorized",
     });
   });
 
-  it("is revoked, both tokens of it", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    const session = await signedIn(world);
+  it("is revoked with both of its tokens", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    const session = await signedIn(harness);
     expect(await server.hasRefreshToken(String(session.refreshToken))).toBe(true);
-    await world.signIns.revoke("huggingface", session);
+    await harness.signIns.revoke("huggingface", session);
     expect(await server.accountOf(session.accessToken)).toBeUndefined();
     expect(await server.hasRefreshToken(String(session.refreshToken))).toBe(false);
   });
 
-  it("that could not be kept is revoked, and told as that", async () => {
-    await using world = new SignInHarness({ huggingface: server });
-    world.beforeKeeping = () => Promise.reject(new Error("disk full"));
+  it("that could not be stored is revoked and reported as such", async () => {
+    await using harness = new SignInHarness({ huggingface: server });
+    harness.beforeKeeping = () => Promise.reject(new Error("disk full"));
     const asked = server.requests.length;
-    const page = await server.signIn(await world.signIns.begin("huggingface"));
+    const page = await server.signIn(await harness.signIns.begin("huggingface"));
     expect(page.status).toBe(500);
-    expect(world.details).toEqual(["storage_failed"]);
-    await world[Symbol.asyncDispose]();
+    expect(harness.details).toEqual(["storage_failed"]);
+    await harness[Symbol.asyncDispose]();
     expect(
       server.requests.slice(asked).filter((line) => line === "POST /token/revocation"),
     ).toHaveLength(2);

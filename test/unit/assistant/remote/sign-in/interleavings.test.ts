@@ -25,33 +25,33 @@ const steps = fc.array(
   fc.record({
     act: fc.constantFrom<(typeof acts)[number]>(...acts, "begin", "begin", "return"),
     provider: fc.constantFrom<BuiltInProvider>("openrouter", "huggingface"),
-    /** Of the URLs so far, from the newest. */
+    /** One of the URLs so far, counted from the newest. */
     which: fc.nat(2),
-    /** Turns until the next step. */
+    /** Turns of the event loop until the next step. */
     turns: fc.nat(6),
-    /** Whether the next step waits for this one. */
+    /** True if the next step waits for this one. */
     waits: fc.boolean(),
   }),
   { minLength: 1, maxLength: 14 },
 );
 
-it("completes each sign-in that began exactly once, in whatever order things happen", async () => {
+it("completes each started sign-in exactly once, in whatever order things happen", async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (script) => {
       const clock = new VirtualClock(Date.now());
-      const world = new SignInHarness({ openrouter: openrouter.endpoints(), huggingface, clock });
+      const harness = new SignInHarness({ openrouter: openrouter.endpoints(), huggingface, clock });
       const urls: Record<BuiltInProvider, string[]> = { openrouter: [], huggingface: [] };
       const underway: Promise<unknown>[] = [];
 
       const run = async (step: (typeof script)[number]): Promise<void> => {
         const { act, provider, which } = step;
         if (act === "begin") {
-          urls[provider].push(await world.signIns.begin(provider));
-        } else if (act === "cancel") world.signIns.cancel(provider);
+          urls[provider].push(await harness.signIns.begin(provider));
+        } else if (act === "cancel") harness.signIns.cancel(provider);
         else if (act === "time") await clock.advance(300_000);
         else if (act === "break")
-          world.beforeKeeping = () => nextTurn().then(() => Promise.reject(new Error("full")));
-        else if (act === "mend") world.beforeKeeping = () => nextTurn();
+          harness.beforeKeeping = () => nextTurn().then(() => Promise.reject(new Error("full")));
+        else if (act === "mend") harness.beforeKeeping = () => nextTurn();
         else {
           const url = urls[provider].at(-1 - which);
           if (url === undefined) return;
@@ -64,22 +64,22 @@ it("completes each sign-in that began exactly once, in whatever order things hap
       };
 
       for (const step of script) {
-        // A begin that was superseded, and a listener that is gone, are ends like others.
+        // A superseded sign-in, and one whose listener is closed, count as ended.
         const running = run(step).catch(() => {});
         underway.push(running);
         if (step.waits) await running;
         for (let turn = 0; turn < step.turns; turn += 1) await nextTurn();
       }
-      await world[Symbol.asyncDispose]();
+      await harness[Symbol.asyncDispose]();
       await Promise.all(underway);
 
       for (const provider of ["openrouter", "huggingface"] as const) {
-        const ends = world.ends.filter((end) => end.provider === provider);
+        const ends = harness.ends.filter((end) => end.provider === provider);
         expect(ends).toHaveLength(urls[provider].length);
       }
-      expect(loginDetails).toEqual(expect.arrayContaining([...new Set(world.details)]));
-      expect(world.details.filter((detail) => detail === "ok")).toHaveLength(world.kept.length);
-      expect(world.signIns.pending()).toEqual([]);
+      expect(loginDetails).toEqual(expect.arrayContaining([...new Set(harness.details)]));
+      expect(harness.details.filter((detail) => detail === "ok")).toHaveLength(harness.kept.length);
+      expect(harness.signIns.pending()).toEqual([]);
     }),
     { numRuns: 50 },
   );

@@ -21,12 +21,12 @@ function newWorld(clock?: VirtualClock): SignInHarness {
 }
 
 describe("signing in at OpenRouter", () => {
-  it("exchanges a code for a key that lasts", async () => {
-    await using world = newWorld();
-    const page = await server.signIn(await world.signIns.begin("openrouter"));
+  it("exchanges a code for a key that does not expire", async () => {
+    await using harness = newWorld();
+    const page = await server.signIn(await harness.signIns.begin("openrouter"));
     expect(await page.text()).toContain("You are signed in");
-    expect(world.details).toEqual(["ok"]);
-    expect(world.kept).toEqual([
+    expect(harness.details).toEqual(["ok"]);
+    expect(harness.kept).toEqual([
       {
         kind: "oauth",
         accessToken: server.keys.at(-1),
@@ -35,28 +35,28 @@ describe("signing in at OpenRouter", () => {
         clientId: "",
       },
     ]);
-    expect(world.log).not.toContain(server.keys.at(-1));
+    expect(harness.log).not.toContain(server.keys.at(-1));
   });
 
-  it("asks for it with a verifier that belongs to the challenge", async () => {
-    await using world = newWorld();
-    const url = new URL(await world.signIns.begin("openrouter"));
+  it("sends a verifier that matches the challenge", async () => {
+    await using harness = newWorld();
+    const url = new URL(await harness.signIns.begin("openrouter"));
     expect(url.searchParams.get("code_challenge_method")).toBe("S256");
     url.searchParams.set("code_challenge", "another");
     expect((await server.signIn(url.href)).status).toBe(502);
-    expect(world.details).toEqual(["exchange_failed"]);
-    expect(world.log).toContain('"reason":"status_403"');
+    expect(harness.details).toEqual(["exchange_failed"]);
+    expect(harness.log).toContain('"reason":"status_403"');
   });
 
-  it("takes no callback with another state, whatever code it has", async () => {
-    await using world = newWorld();
-    const back = await server.authorize(await world.signIns.begin("openrouter"));
+  it("refuses a callback with another state, whatever its code", async () => {
+    await using harness = newWorld();
+    const back = await server.authorize(await harness.signIns.begin("openrouter"));
     const exchanges = server.exchanges;
     const forged = new URL(back);
     forged.pathname = forged.pathname.replace(/[^/]+$/, "AAAAAAAAAAAAAAAAAAAAAA");
     expect((await fetch(forged)).status).toBe(400);
     expect((await fetch(back)).status).toBe(410);
-    expect(world.details).toEqual(["state_mismatch"]);
+    expect(harness.details).toEqual(["state_mismatch"]);
     expect(server.exchanges).toBe(exchanges);
   });
 
@@ -65,32 +65,34 @@ describe("signing in at OpenRouter", () => {
     ["a key with a line end", '{"key":"a\\nb"}'],
     ["no JSON", "<p>"],
     ["null", "null"],
-  ])("keeps nothing of an answer with %s", async (_what, body) => {
-    await using world = newWorld();
+  ])("stores nothing of an answer with %s", async (_what, body) => {
+    await using harness = newWorld();
     server.intercept = (_request, response) => {
       response.writeHead(200, { "content-type": "application/json" }).end(body);
       return true;
     };
-    await server.signIn(await world.signIns.begin("openrouter"));
-    expect(world.details).toEqual(["exchange_failed"]);
-    expect(world.kept).toEqual([]);
+    await server.signIn(await harness.signIns.begin("openrouter"));
+    expect(harness.details).toEqual(["exchange_failed"]);
+    expect(harness.kept).toEqual([]);
   });
 
-  it("has no session to renew, and nobody to tell that it is over", async () => {
-    await using world = newWorld();
-    await server.signIn(await world.signIns.begin("openrouter"));
+  it("has no session to renew and no revocation endpoint", async () => {
+    await using harness = newWorld();
+    await server.signIn(await harness.signIns.begin("openrouter"));
     const signal = AbortSignal.timeout(5000);
-    await expect(world.signIns.refresh("openrouter", world.session, signal)).rejects.toMatchObject({
+    await expect(
+      harness.signIns.refresh("openrouter", harness.session, signal),
+    ).rejects.toMatchObject({
       code: "unauthorized",
     });
-    await world.signIns.revoke("openrouter", world.session);
+    await harness.signIns.revoke("openrouter", harness.session);
   });
 });
 
 describe("the listener", () => {
-  it("shows pages that run nothing, are not kept and tell nobody where they came from", async () => {
-    await using world = newWorld();
-    const back = await server.authorize(await world.signIns.begin("openrouter"));
+  it("serves pages without scripts that are neither cached nor reveal their address", async () => {
+    await using harness = newWorld();
+    const back = await server.authorize(await harness.signIns.begin("openrouter"));
     const { headers, text } = await sendRawRequest(back);
     expect(headers["content-security-policy"]).toContain("default-src 'none'");
     expect(headers["cache-control"]).toBe("no-store");
@@ -100,48 +102,48 @@ describe("the listener", () => {
     expect(text).not.toMatch(/<script|https?:|style=/);
   });
 
-  it.each(["POST", "HEAD", "PUT", "OPTIONS"])("takes no %s, and waits on", async (method) => {
-    await using world = newWorld();
-    const back = await server.authorize(await world.signIns.begin("openrouter"));
+  it.each(["POST", "HEAD", "PUT", "OPTIONS"])("refuses a %s, and keeps waiting", async (method) => {
+    await using harness = newWorld();
+    const back = await server.authorize(await harness.signIns.begin("openrouter"));
     const refused = await sendRawRequest(back, { method });
     expect([refused.status, refused.headers["allow"]]).toEqual([405, "GET"]);
-    expect(world.ends).toEqual([]);
+    expect(harness.ends).toEqual([]);
     expect((await sendRawRequest(back)).status).toBe(200);
-    expect(world.details).toEqual(["ok"]);
+    expect(harness.details).toEqual(["ok"]);
   });
 
-  it.each(["/", "/favicon.ico", "/callback", "//x/y"])("has nothing at %s", async (path) => {
-    await using world = newWorld();
-    const back = await server.authorize(await world.signIns.begin("openrouter"));
+  it.each(["/", "/favicon.ico", "/callback", "//x/y"])("serves nothing at %s", async (path) => {
+    await using harness = newWorld();
+    const back = await server.authorize(await harness.signIns.begin("openrouter"));
     expect((await sendRawRequest(`${back.origin}${path}`)).status).toBe(404);
-    expect(world.ends).toEqual([]);
+    expect(harness.ends).toEqual([]);
     expect((await sendRawRequest(back)).status).toBe(200);
   });
 
   it.each(["evil.example", "localhost", "127.0.0.1", "127.0.0.1:1", "127.0.0.1.nip.io"])(
     "ends a sign-in whose path is known under the name %s",
     async (host) => {
-      await using world = newWorld();
-      const back = await server.authorize(await world.signIns.begin("openrouter"));
+      await using harness = newWorld();
+      const back = await server.authorize(await harness.signIns.begin("openrouter"));
       const exchanges = server.exchanges;
       expect((await sendRawRequest(back, { host })).status).toBe(400);
-      expect(world.details).toEqual(["state_mismatch"]);
+      expect(harness.details).toEqual(["state_mismatch"]);
       expect(server.exchanges).toBe(exchanges);
-      expect(world.log).toContain('"reason":"host"');
+      expect(harness.log).toContain('"reason":"host"');
     },
   );
 
-  it("refuses another name elsewhere too, and waits on", async () => {
-    await using world = newWorld();
-    const back = await server.authorize(await world.signIns.begin("openrouter"));
+  it("refuses another host name on other paths too, and keeps waiting", async () => {
+    await using harness = newWorld();
+    const back = await server.authorize(await harness.signIns.begin("openrouter"));
     expect((await sendRawRequest(back.origin, { host: "evil.example" })).status).toBe(400);
-    expect(world.ends).toEqual([]);
+    expect(harness.ends).toEqual([]);
     expect((await sendRawRequest(back)).status).toBe(200);
   });
 
-  it("refuses two names in one request, and a whole address for a path", async () => {
-    await using world = newWorld();
-    const back = await server.authorize(await world.signIns.begin("openrouter"));
+  it("refuses two host names in one request, and an absolute URL as the path", async () => {
+    await using harness = newWorld();
+    const back = await server.authorize(await harness.signIns.begin("openrouter"));
     const path = back.pathname + back.search;
     expect(
       await raw(back, `GET http://evil.example${path} HTTP/1.1\r\nHost: ${back.host}\r\n\r\n`),
@@ -149,12 +151,12 @@ describe("the listener", () => {
     expect(
       await raw(back, `GET / HTTP/1.1\r\nHost: ${back.host}\r\nHost: evil.example\r\n\r\n`),
     ).toContain("400");
-    expect(world.ends).toEqual([]);
+    expect(harness.ends).toEqual([]);
   });
 
-  it("answers on 127.0.0.1 and nowhere else", async () => {
-    await using world = newWorld();
-    const url = new URL(await world.signIns.begin("openrouter"));
+  it("listens on 127.0.0.1 only", async () => {
+    await using harness = newWorld();
+    const url = new URL(await harness.signIns.begin("openrouter"));
     const callback = new URL(url.searchParams.get("callback_url") ?? "");
     expect(callback.hostname).toBe("127.0.0.1");
     await expect(raw({ hostname: "127.0.0.2", port: callback.port }, "")).rejects.toThrow(
@@ -164,84 +166,84 @@ describe("the listener", () => {
 });
 
 describe("the end of a sign-in", () => {
-  it("comes by itself after five minutes", async () => {
+  it("comes after five minutes at the latest", async () => {
     const clock = new VirtualClock();
-    await using world = newWorld(clock);
-    const url = await world.signIns.begin("openrouter");
+    await using harness = newWorld(clock);
+    const url = await harness.signIns.begin("openrouter");
     const back = await server.authorize(url);
     await clock.advance(299_000);
-    expect(world.ends).toEqual([]);
+    expect(harness.ends).toEqual([]);
     await clock.advance(1_000);
-    expect(world.details).toEqual(["timeout"]);
-    expect(world.signIns.pending()).toEqual([]);
+    expect(harness.details).toEqual(["timeout"]);
+    expect(harness.signIns.pending()).toEqual([]);
     await expect(sendRawRequest(back)).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("is that a newer one has begun", async () => {
-    await using world = newWorld();
-    const old = await server.authorize(await world.signIns.begin("openrouter"));
-    const back = await server.authorize(await world.signIns.begin("openrouter"));
-    expect(world.details).toEqual(["superseded"]);
+  it("comes when a newer one is started", async () => {
+    await using harness = newWorld();
+    const old = await server.authorize(await harness.signIns.begin("openrouter"));
+    const back = await server.authorize(await harness.signIns.begin("openrouter"));
+    expect(harness.details).toEqual(["superseded"]);
     await expect(sendRawRequest(old)).rejects.toThrow("ECONNREFUSED");
     expect((await sendRawRequest(back)).status).toBe(200);
-    expect(world.details).toEqual(["superseded", "ok"]);
+    expect(harness.details).toEqual(["superseded", "ok"]);
   });
 
-  it("is that somebody cancels it, once", async () => {
-    await using world = newWorld();
-    await world.signIns.begin("openrouter");
-    world.signIns.cancel("openrouter");
-    world.signIns.cancel("openrouter");
-    expect(world.details).toEqual(["cancelled"]);
-    world.signIns.cancel("huggingface");
-    expect(world.details).toEqual(["cancelled"]);
+  it("comes once when it is cancelled", async () => {
+    await using harness = newWorld();
+    await harness.signIns.begin("openrouter");
+    harness.signIns.cancel("openrouter");
+    harness.signIns.cancel("openrouter");
+    expect(harness.details).toEqual(["cancelled"]);
+    harness.signIns.cancel("huggingface");
+    expect(harness.details).toEqual(["cancelled"]);
   });
 
-  it("is an error for whoever asked, where there was no URL yet", async () => {
-    await using world = newWorld();
-    const first = world.signIns.begin("openrouter");
-    const second = world.signIns.begin("openrouter");
+  it("is an error of BeginLogin if there was no URL yet", async () => {
+    await using harness = newWorld();
+    const first = harness.signIns.begin("openrouter");
+    const second = harness.signIns.begin("openrouter");
     await expect(first).rejects.toMatchObject({ code: "cancelled" });
     expect(await second).toContain("/auth?callback_url=");
-    expect(world.ends).toEqual([]);
+    expect(harness.ends).toEqual([]);
   });
 
-  it("is not taken back while it is being kept", async () => {
-    await using world = newWorld();
-    world.beforeKeeping = async () => {
-      world.signIns.cancel("openrouter");
+  it("comes only after the session that is being stored", async () => {
+    await using harness = newWorld();
+    harness.beforeKeeping = async () => {
+      harness.signIns.cancel("openrouter");
       await nextTurn();
     };
-    await server.signIn(await world.signIns.begin("openrouter"));
-    expect(world.details).toEqual(["ok"]);
-    expect(world.kept).toHaveLength(1);
+    await server.signIn(await harness.signIns.begin("openrouter"));
+    expect(harness.details).toEqual(["ok"]);
+    expect(harness.kept).toHaveLength(1);
   });
 
-  it("comes with the end of everything", async () => {
-    const world = newWorld();
-    await world.signIns.begin("openrouter");
-    await world[Symbol.asyncDispose]();
-    expect(world.details).toEqual(["cancelled"]);
-    await expect(world.signIns.begin("openrouter")).rejects.toMatchObject({
+  it("comes with the shutdown", async () => {
+    const harness = newWorld();
+    await harness.signIns.begin("openrouter");
+    await harness[Symbol.asyncDispose]();
+    expect(harness.details).toEqual(["cancelled"]);
+    await expect(harness.signIns.begin("openrouter")).rejects.toMatchObject({
       code: "shutting_down",
     });
   });
 });
 
-it("leaves nothing open after 200 sign-ins that came to nothing", async () => {
-  await using world = newWorld();
-  await world.signIns.begin("openrouter");
+it("leaves nothing open after 200 failed sign-ins", async () => {
+  await using harness = newWorld();
+  await harness.signIns.begin("openrouter");
   const before = openDescriptors();
   for (let round = 0; round < 200; round += 1) {
-    const url = await world.signIns.begin("openrouter");
-    if (round % 2 === 0) world.signIns.cancel("openrouter");
+    const url = await harness.signIns.begin("openrouter");
+    if (round % 2 === 0) harness.signIns.cancel("openrouter");
     if (round % 5 === 0) await server.authorize(url);
   }
-  expect(world.ends).toHaveLength(200);
+  expect(harness.ends).toHaveLength(200);
   expect(openDescriptors()).toBeLessThan(before + 10);
 });
 
-/** The first bytes of what is answered to these. */
+/** Returns the first bytes of the answers to these requests. */
 function raw(to: { readonly hostname: string; readonly port: string }, text: string) {
   return new Promise<string>((resolve, reject) => {
     const socket = connect(Number(to.port), to.hostname, () => socket.write(text));

@@ -1,10 +1,20 @@
-import type { AnswerEvent } from "../service-port.ts";
 import { getArrayMember, getMember, getStringMember } from "./json-members.ts";
-import { parseLogprobs } from "./parse-logprobs.ts";
+import { parseLogprobs, type TokenLogprob } from "./parse-logprobs.ts";
 import { SurrogateJoiner } from "./surrogate-joiner.ts";
-import { ToolCallReader } from "./tool-call-reader.ts";
+import { type ToolCallDelta, ToolCallReader } from "./tool-call-reader.ts";
 
-/** Reads what one choice says, delta by delta or as one message. Everything it gives has whole code points. */
+/** A part of what a model answers. `choice` is the position of the answer among those of one request. */
+export type AnswerDelta =
+  | { readonly type: "reasoning"; readonly choice: number; readonly text: string }
+  | {
+      readonly type: "text";
+      readonly choice: number;
+      readonly text: string;
+      readonly logprobs?: readonly TokenLogprob[];
+    }
+  | ToolCallDelta;
+
+/** Reads one choice, either delta by delta or as one message. Every text that it yields has whole code points. */
 export class ChoiceReader {
   readonly #choice: number;
   readonly #text = new SurrogateJoiner();
@@ -20,8 +30,8 @@ export class ChoiceReader {
     return this.#calls.count > 0;
   }
 
-  /** One item of a chunk's `choices`, or of a whole answer's. */
-  *read(value: unknown): Generator<AnswerEvent, void, void> {
+  /** `value` is one item of `choices`, of a chunk or of a whole answer. */
+  *read(value: unknown): Generator<AnswerDelta, void, void> {
     const choice = this.#choice;
     const message = getMember(value, "delta") ?? getMember(value, "message");
     const thought =
@@ -35,18 +45,18 @@ export class ChoiceReader {
     for (const call of getArrayMember(message, "tool_calls") ?? []) yield* this.#calls.read(call);
   }
 
-  /** What was held back of a code point that never came whole. */
-  *end(): Generator<AnswerEvent, void, void> {
+  /** Yields what was held back of a code point that was never completed. */
+  *end(): Generator<AnswerDelta, void, void> {
     const [reasoning, text] = [this.#reasoning.end(), this.#text.end()];
     if (reasoning !== "") yield { type: "reasoning", choice: this.#choice, text: reasoning };
     if (text !== "") yield { type: "text", choice: this.#choice, text };
   }
 }
 
-/** A text, or the texts of a list of parts. A refusal is what the model says, too. */
-function readContent(said: unknown): string | undefined {
-  const parts = getArrayMember(said, "content");
-  if (!parts) return getStringMember(said, "content") ?? getStringMember(said, "refusal");
+/** Content is a text or a list of parts. A refusal counts as text. */
+function readContent(message: unknown): string | undefined {
+  const parts = getArrayMember(message, "content");
+  if (!parts) return getStringMember(message, "content") ?? getStringMember(message, "refusal");
   return parts
     .map((part) => (typeof part === "string" ? part : (getStringMember(part, "text") ?? "")))
     .join("");

@@ -1,18 +1,27 @@
 import { randomUUID } from "node:crypto";
-import type { AnswerEvent } from "../service-port.ts";
 import { getCountMember, getMember, getStringMember } from "./json-members.ts";
 
-type ToolCallEvent = Extract<AnswerEvent, { readonly type: "tool_call" }>;
+export interface ToolCallDelta {
+  readonly type: "tool_call";
+  readonly choice: number;
+  /** Position of the call within its choice, from 0. */
+  readonly index: number;
+  /** Present only in the first delta of a call. */
+  readonly start?: { readonly id: string; readonly name: string } | undefined;
+  /** Next part of the arguments' JSON text; may be "". */
+  readonly arguments: string;
+}
 
 interface KnownCall {
   readonly index: number;
-  /** As it was given; undefined: it has none, and was given one here. */
+  /** The server's own id; undefined if it gave none and one was generated here. */
   readonly id: string | undefined;
 }
 
 /**
- * The tool calls of one choice, numbered in the order in which they begin. The convention has an index with each
- * delta, and id and name with a call's first; some repeat them, and some leave the index or the id out.
+ * Reads the tool calls of one choice and numbers them in the order in which they begin. By the convention each delta
+ * has an index, and the first delta of a call has its id and name; some servers repeat those, others leave out the
+ * index or the id.
  */
 export class ToolCallReader {
   readonly #choice: number;
@@ -24,32 +33,32 @@ export class ToolCallReader {
     this.#choice = choice;
   }
 
-  /** How many have begun. */
+  /** Calls that have begun. */
   get count(): number {
     return this.#count;
   }
 
-  /** One item of `tool_calls`. */
-  read(value: unknown): ToolCallEvent[] {
-    const wanted = getMember(value, "function");
+  /** `value` is one item of `tool_calls`. */
+  read(value: unknown): ToolCallDelta[] {
+    const called = getMember(value, "function");
     const wireIndex = getCountMember(value, "index");
     const id = getStringMember(value, "id") || undefined;
-    const name = getStringMember(wanted, "name") || undefined;
-    const text = argumentsText(getMember(wanted, "arguments"));
+    const name = getStringMember(called, "name") || undefined;
+    const text = argumentsText(getMember(called, "arguments"));
     const known = wireIndex === undefined ? this.#last : this.#byWireIndex.get(wireIndex);
-    if (known && !this.#isAnother(known, wireIndex, id, name)) {
+    if (known && !this.#beginsAnother(known, wireIndex, id, name)) {
       this.#last = known;
-      return text === "" ? [] : [this.#event(known.index, text)];
+      return text === "" ? [] : [this.#delta(known.index, text)];
     }
     const call: KnownCall = { index: this.#count++, id };
     this.#last = call;
     if (wireIndex !== undefined) this.#byWireIndex.set(wireIndex, call);
     const start = { id: id ?? newCallId(), name: name ?? "" };
-    return [{ ...this.#event(call.index, text), start }];
+    return [{ ...this.#delta(call.index, text), start }];
   }
 
-  /** Whether a delta that looks like more of `known` begins another: by its id, or by a name where neither has one. */
-  #isAnother(
+  /** A delta with another id begins another call, and so does a name if neither the delta nor `known` has an id. */
+  #beginsAnother(
     known: KnownCall,
     wireIndex: number | undefined,
     id: string | undefined,
@@ -60,12 +69,12 @@ export class ToolCallReader {
     return wireIndex === undefined && known.id === undefined;
   }
 
-  #event(index: number, text: string): ToolCallEvent {
+  #delta(index: number, text: string): ToolCallDelta {
     return { type: "tool_call", choice: this.#choice, index, arguments: text };
   }
 }
 
-/** Some give the arguments as the object itself. */
+/** Some servers send the arguments as an object in place of its JSON text. */
 function argumentsText(value: unknown): string {
   if (typeof value === "string") return value;
   return typeof value === "object" && value !== null ? JSON.stringify(value) : "";

@@ -1,6 +1,6 @@
 /**
- * Puts a text together again whose pieces were cut within a code point, between the two halves of a surrogate
- * pair: the first half waits for the piece that has the second.
+ * Joins pieces of a text that may have been cut between the two halves of a surrogate pair: it holds back a first
+ * half until the piece with the second half arrives.
  */
 export class SurrogateJoiner {
   #held = "";
@@ -12,7 +12,7 @@ export class SurrogateJoiner {
     return toWellFormed(text.slice(0, cut));
   }
 
-  /** What is left when no piece comes any more. */
+  /** Returns what is still held back. */
   end(): string {
     const rest = toWellFormed(this.#held);
     this.#held = "";
@@ -24,7 +24,7 @@ function isHighSurrogate(unit: number): boolean {
   return unit >= 0xd8_00 && unit <= 0xdb_ff;
 }
 
-/** Halves without their other half, which no encoder takes, become U+FFFD. */
+/** Replaces unpaired surrogates, which cannot be encoded, with U+FFFD. */
 function toWellFormed(text: string): string {
   return text.replaceAll(/\p{Surrogate}/gu, "\u{FFFD}");
 }

@@ -1,7 +1,18 @@
-import type { TokenLogprob } from "../runner.ts";
 import { getArrayMember, getMember, getStringMember } from "./json-members.ts";
 
-/** Of chat answers, or of plain completions, which tell no bytes: they are those of the text then. */
+export interface TokenLogprob {
+  readonly text: string;
+  /** UTF-8 bytes of this token alone, which may be part of a code point. */
+  readonly bytes: readonly number[];
+  /** Natural logarithm, 0 or less. */
+  readonly logprob: number;
+  readonly top: readonly Omit<TokenLogprob, "top">[];
+}
+
+/**
+ * Reads `logprobs` of a chat answer or of a plain completion. The latter has no bytes; those of the token's text are
+ * returned instead.
+ */
 export function parseLogprobs(value: unknown): TokenLogprob[] | undefined {
   const content = getArrayMember(value, "content");
   if (content)

@@ -1,4 +1,4 @@
-/** Looking into JSON that another process wrote: what is not as expected is undefined. */
+/** Returns an own member of JSON from another process; undefined if `value` is no object or lacks the member. */
 export function getMember(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null && Object.hasOwn(value, name)
     ? Object.getOwnPropertyDescriptor(value, name)?.value
@@ -15,7 +15,7 @@ export function getArrayMember(value: unknown, name: string): readonly unknown[]
   return Array.isArray(found) ? found : undefined;
 }
 
-/** A whole number, 0 or more. */
+/** Undefined for anything but an integer of 0 or more. */
 export function getCountMember(value: unknown, name: string): number | undefined {
   const found = getMember(value, name);
   return typeof found === "number" && Number.isSafeInteger(found) && found >= 0 ? found : undefined;
