@@ -13,7 +13,9 @@ export type SecretMask = (text: string) => string;
  * Hides the values of an App's Secrets in what its containers, its probes and the engine say, before
  * that gets into a status or an event. A person who may read the App's log sees it there.
  */
-export function createSecretMask(store: Store, specs: readonly AppSpec[]): SecretMask {
+export function createSecretMask(
+  store: Pick<Store, "secrets">,
+  specs: readonly AppSpec[]): SecretMask {
   const names = new Set(specs.flatMap((spec) => listReferencedSecrets(spec)));
   return createValueMask(
     [...names].flatMap((name) => Object.values(store.secrets.reveal(name) ?? {})),
