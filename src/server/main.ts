@@ -222,11 +222,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     archive,
     manager,
     specs: follower ? new FollowedSpecs(folder, follower) : folder,
-    builds,
-    ingress,
-    containerListener: containerListeners,
     companion,
-    now: () => clock.now(),
   });
   const catalogs = [
     loadCatalog(join(import.meta.dirname, "../../templates")),

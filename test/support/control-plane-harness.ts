@@ -113,12 +113,9 @@ export class ControlPlaneHarness implements AsyncDisposable {
         report: () => ({ folder: "", state: "off", message: null, files: [], pendingPrune: [] }),
         confirmPrune: () => [],
       },
-      builds: this.builds,
-      ingress,
       companion: {
         report: () => ({ state: "off", url: null, pid: null, starts: 0, message: null }),
       },
-      now: () => clock.now(),
     });
     this.manager.start();
     return this;

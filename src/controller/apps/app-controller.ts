@@ -8,11 +8,13 @@ import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/log-archive.ts";
 import type { ControllerMetrics } from "../metrics/controller-metrics.ts";
 import type { ContainerListenerStatus } from "../models/container-listener.ts";
+import type { PlanReport } from "../port.ts";
 import { ReconcileLoop } from "../reconcile-loop.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 import { AppReconciler } from "./app-reconciler.ts";
 import { AppReferences } from "./app-references.ts";
 import { BackgroundStops } from "./background-stops.ts";
+import type { DryRunOptions } from "./dry-run.ts";
 import { EngineMonitor } from "./engine-monitor.ts";
 import { HealthMonitor } from "./health-monitor.ts";
 import { ImagePuller } from "./image-puller.ts";
@@ -117,6 +119,11 @@ export class AppController {
   /** Ahead of everything else, whatever the back-off says. */
   wake(name: string): void {
     this.#loop.resetBackoffAndAdd(name, "user");
+  }
+
+  /** Returns what the next run would do to an App, without doing it. Throws NotFoundError and what the engine throws. */
+  plan(options: DryRunOptions, signal: AbortSignal): Promise<PlanReport> {
+    return this.#reconciler.plan(options, signal);
   }
 
   onChange(change: StoreChange): void {

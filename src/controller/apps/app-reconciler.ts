@@ -1,8 +1,10 @@
 import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Resource } from "../../resources/resource.ts";
+import type { PlanReport } from "../port.ts";
 import type { ReconcileResult } from "../reconcile-loop.ts";
 import { finalizeApp, removeOrphanedContainers } from "./app-deletion.ts";
 import { AppRun } from "./app-run.ts";
+import { type DryRunOptions, reportAppPlan } from "./dry-run.ts";
 import { FirstSeenTimes } from "./first-seen.ts";
 import { ImagePresence } from "./image-presence.ts";
 import { PlanExecutor } from "./plan-executor.ts";
@@ -47,6 +49,11 @@ export class AppReconciler {
       this.#writeFailure(run, resource, error);
       throw error;
     }
+  }
+
+  /** Returns what `reconcile` would do now, without doing it. */
+  plan(options: DryRunOptions, signal: AbortSignal): Promise<PlanReport> {
+    return reportAppPlan(this.#context, options, signal);
   }
 
   /** The engine went or came back, perhaps another one: nothing that was seen before is taken for granted. */

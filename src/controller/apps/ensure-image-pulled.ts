@@ -54,19 +54,28 @@ export function ensureImagePulled(
 }
 
 /**
- * Notes a pull of this version that has ended since the last run; true where there was one. The
- * creation that follows finds the image there, and would never ask for the pull again.
+ * Records a pull of this version that has ended since the last run; false if there was none. The creation that
+ * follows finds the image, and would never ask for the pull again.
  */
 export function collectFinishedPull(context: ReconcilerContext, desired: DesiredApp): boolean {
+  if (!isPullFinished(context, desired)) return false;
   const { puller, store } = context;
   const auth = findRegistryAuth(store, desired.image, desired.app.pullSecret);
-  if (puller.state(desired.name, desired.image, auth)?.type !== "done") return false;
   puller.collect(desired.name, desired.image, auth);
   recordPulledImage(context, desired.image, desired);
   return true;
 }
 
-/** An image that came for an app goes with it. */
+/** True if a pull of this version has ended well and has not been recorded yet. */
+export function isPullFinished(
+  { puller, store }: Pick<ReconcilerContext, "puller" | "store">,
+  desired: DesiredApp,
+): boolean {
+  const auth = findRegistryAuth(store, desired.image, desired.app.pullSecret);
+  return puller.state(desired.name, desired.image, auth)?.type === "done";
+}
+
+/** Owns the image for the App, so that it is removed together with the App. */
 function recordPulledImage(
   { store, images }: ReconcilerContext,
   image: string,
