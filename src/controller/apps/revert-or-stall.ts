@@ -6,7 +6,8 @@ import type { Reason } from "../reason.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 import { findMissingSecret, quarantineDigest } from "./app-inputs.ts";
-import { type DesiredApp, revisionHash } from "./desired-app.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import { revisionHash } from "./revision-hash.ts";
 
 /** Log lines that go into the message of a failure. */
 const LAST_LINES = 5;

@@ -1,8 +1,9 @@
 import type { AppSpec } from "../../resources/app-spec.ts";
 import type { AppStatus, ReconcileState } from "../../resources/app-status.ts";
 import type { Revision, Store } from "../../store/store.ts";
-import { type DesiredApp, revisionHash } from "./desired-app.ts";
+import type { DesiredApp } from "./desired-app.ts";
 import { findLastGoodRevision } from "./revert-or-stall.ts";
+import { revisionHash } from "./revision-hash.ts";
 
 /** The kept versions of one App, as its reconciler asks for them and adds to them. */
 

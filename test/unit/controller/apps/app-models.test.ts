@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { quarantineDigest } from "../../../../src/controller/apps/app-inputs.ts";
 import { AppReferences } from "../../../../src/controller/apps/app-references.ts";
-import { buildDesiredApp, revisionHash } from "../../../../src/controller/apps/desired-app.ts";
+import { buildDesiredApp } from "../../../../src/controller/apps/desired-app.ts";
 import { findPendingModel } from "../../../../src/controller/apps/model-inputs.ts";
 import { resolveApp } from "../../../../src/controller/apps/resolve-app.ts";
+import { revisionHash } from "../../../../src/controller/apps/revision-hash.ts";
 import {
   type ContainerListenerStatus,
   defaultContainerListener,
