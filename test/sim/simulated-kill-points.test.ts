@@ -6,9 +6,9 @@ import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { sampleOf } from "../support/sampling.ts";
 
 /**
- * Berth is killed before and after engine calls of a life: create, scale, replace, stop, start, revert,
- * delete. Whatever the call, the next start brings it to the same end. A run tries a sample of the calls,
- * BERTH_KILLS=all tries every one.
+ * Berth is killed before and after engine calls of a scenario: create, scale, replace, stop, start, revert, delete.
+ * After any call, the next start reaches the same final state. A run tries a sample of the calls, BERTH_KILLS=all tries
+ * every one.
  */
 const images = {
   "web:1": {},
@@ -90,7 +90,7 @@ const isServed = (world: ControlPlaneHarness, image: string) =>
   world.listServedImages("web").length === 2 &&
   world.listServedImages("web").every((served) => served === image);
 
-/** Behind an ingress: whatever happens, requests go to a version that answers. */
+/** Behind an ingress: requests always reach a version that answers. */
 const rolloutScenarios: readonly Scenario[] = [
   {
     name: "roll out",
@@ -116,7 +116,7 @@ const rolloutScenarios: readonly Scenario[] = [
     initialSpec: rolling,
     act: (world) => {
       world.apply("web", { ...rolling, image: "web:2" });
-      // Berth may have been killed by then: whatever the spec says in the end is what counts.
+      // Berth may have been killed by then; the final spec decides.
       world.clock.setTimer(50, () => {
         if (!world.isDead) world.apply("web", { ...rolling, image: "web:3" });
       });
@@ -128,7 +128,7 @@ const rolloutScenarios: readonly Scenario[] = [
   },
 ];
 
-/** Plays the story and kills Berth at engine call `point`. Returns the number of calls when it has fewer. */
+/** Plays the scenario and kills Berth at engine call `point`. Returns the number of calls if it has fewer. */
 async function runScenario(
   story: Scenario,
   point: number,
@@ -138,7 +138,7 @@ async function runScenario(
   let armed = false;
   let calls = 0;
   let killed = false;
-  /** Calls overlap: each is told by its number, and counted in the order in which they were made. */
+  /** Calls overlap: each has a number, in the order in which they were made. */
   const order = new Map<number, number>();
   const hook = (moment: "before" | "after", call: Pick<FakeCall, "number">) => {
     if (!armed) return;
@@ -165,7 +165,7 @@ async function runScenario(
     },
   };
   if (world.routes) {
-    // Engine calls and changes of the table are counted together: the next free number is a table's.
+    // Engine calls and changes of the route table share one sequence of numbers.
     const hookRoute = (moment: "before" | "after", number: number) =>
       hook(moment, { number: -number });
     world.routes.faults = {
@@ -203,7 +203,7 @@ async function runScenario(
   return undefined;
 }
 
-/** Looks every 10 ms at who answers; the returned function ends that and tells what was wrong. */
+/** Checks every 10 ms which version answers; the returned function stops that and returns the problems. */
 function watchTraffic(world: ControlPlaneHarness, story: Scenario): () => string[] {
   const wrong = new Set<string>();
   let isOver = false;

@@ -9,10 +9,9 @@ import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
 
 /**
- * One run of the whole control plane under everything that may happen to it: random specs and edits,
- * people who meddle with containers, an engine that refuses, is slow, loses replies and events,
- * restarts, and Berth killed after engine calls. Everything follows from the seed. After the faults
- * end, it must come to rest with the truth in every status.
+ * One run of the whole control plane under random faults: random specs and edits, changes of containers by hand, an
+ * engine that refuses, is slow, loses replies and events, or restarts, and Berth killed after engine calls. Everything
+ * follows from the seed. After the faults, it must converge with a correct status for every App.
  */
 
 const IMAGES: Readonly<Record<string, FakeImage>> = {
@@ -40,7 +39,7 @@ export interface SimulationResult {
 export async function simulate(seed: number): Promise<SimulationResult> {
   const dice = new Dice(seed);
   const problems: string[] = [];
-  // Every other seed has an ingress in front of its apps.
+  // Every other seed has an ingress.
   const ingress = seed % 2 === 0 ? "fake" : "off";
   await using world = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
   let faulty = true;
@@ -115,7 +114,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
     world.boot(faults);
   }
   await world.clock.advance(QUIET_MS);
-  // A last meddling, of which no event tells, with nothing after it that would cover it up.
+  // A last change by hand, which no event reports, and after which nothing else changes.
   world.engine.deliverEvents = false;
   for (const name of NAMES) {
     const [container] = world.listContainers(name);
@@ -137,7 +136,7 @@ function refused(call: FakeCall): BerthError {
   return new BerthError("engine_unreachable", `no answer to ${call.name}`);
 }
 
-/** A write that the store may refuse, as it would refuse a person's. */
+/** A write that the store may refuse, as it would refuse one of the user. */
 function write(act: () => void): void {
   try {
     act();
@@ -146,7 +145,7 @@ function write(act: () => void): void {
   }
 }
 
-/** One thing that a person, a program or bad luck does. */
+/** Makes one random change: of the user, of another program, or a fault. */
 function disturb(world: ControlPlaneHarness, dice: Dice): void {
   const name = dice.pick(NAMES);
   const container =
@@ -252,7 +251,7 @@ function randomSpec(dice: Dice, name: string): AppSpec {
   return spec;
 }
 
-/** No version gets a request that has not been healthy: none that never is, and none that is not there. */
+/** Asserts that no version gets a request that has not been healthy or does not exist. */
 function checkSwitch(
   world: ControlPlaneHarness,
   problems: string[],
@@ -269,11 +268,11 @@ function checkSwitch(
   }
 }
 
-/** With recreate, two versions of one App never run at the same time. */
+/** Asserts that with recreate two versions of one App never run at the same time. */
 function checkExclusive(world: ControlPlaneHarness, problems: string[], call: FakeCall): void {
   if (call.name !== "startContainer") return;
   for (const name of NAMES) {
-    // Behind an ingress only what cannot be shared keeps two versions from running together.
+    // Behind an ingress only an unshareable resource keeps two versions from running together.
     const up = world
       .listContainers(name)
       .filter((container) => container.state === "running")
@@ -284,7 +283,7 @@ function checkExclusive(world: ControlPlaneHarness, problems: string[], call: Fa
   }
 }
 
-/** The requests of an App at rest go to these containers, and to nobody else. */
+/** Asserts that the requests of a converged App reach these containers only. */
 function checkRoute(
   world: ControlPlaneHarness,
   name: string,
@@ -298,7 +297,7 @@ function checkRoute(
     say(`requests go to ${targets.join() || "nobody"} in place of ${wanted.join() || "nobody"}`);
 }
 
-/** At rest, what each status says is so, and nothing is left over. */
+/** Asserts that every status is correct after convergence, and that nothing is left over. */
 function checkRest(world: ControlPlaneHarness, problems: string[]): void {
   if (!world.manager.isIdle) problems.push("the queue has not come to rest");
   for (const app of world.store.list("App")) {
@@ -344,7 +343,7 @@ function checkRest(world: ControlPlaneHarness, problems: string[]): void {
     ];
     const isExplained =
       world.condition(name, "Stalled")?.status === "True" || waits.includes(ready?.reason ?? "");
-    // An image that ends by itself every 45 s is between two lives at times.
+    // An image that ends by itself every 45 s is between two runs at times.
     const fades = containers.some((container) => container.spec.image === "fades:1");
     if (!isExplained && !fades) say("neither Ready nor Stalled, and nothing it waits for");
     if (!ready?.message) say("not Ready, without a reason");

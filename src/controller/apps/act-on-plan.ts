@@ -161,7 +161,7 @@ function recordCorrections(
   const nowMs = context.clock.now();
   const memory = reconcileState.noteCorrections(state.memory, plan.corrections, nowMs);
   for (const field of plan.corrections) {
-    const message = `${desired.name}: "${field}" was changed by hand and is put right`;
+    const message = `${desired.name}: "${field}" was changed by hand; it is corrected`;
     recordEvent(context, state, "Warning", "DriftCorrected", message);
   }
   const corrected = { ...state, memory };

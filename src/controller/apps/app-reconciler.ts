@@ -11,8 +11,8 @@ import { PlanExecutor } from "./plan-executor.ts";
 import type { ReconcilerContext, ReconcilerDependencies } from "./reconciler-context.ts";
 
 /**
- * Brings one App towards its spec. Level-triggered: a run reads everything, compares, acts and
- * writes the status; it can be repeated and cut off at any point.
+ * Converges one App to its spec. Level-triggered: a run reads everything, compares, acts and writes the status. It can
+ * be repeated, and interrupted at any point.
  */
 export class AppReconciler {
   readonly #context: ReconcilerContext;
@@ -29,7 +29,7 @@ export class AppReconciler {
     };
   }
 
-  /** Throws what the engine throws, after it has written that into the status; the caller backs off. */
+  /** Throws what the engine throws, after the error has been written to the status; the caller backs off. */
   async reconcile(name: string, signal: AbortSignal): Promise<ReconcileResult> {
     const resource = this.#context.store.get("App", name);
     if (!resource) {
@@ -56,7 +56,7 @@ export class AppReconciler {
     return reportAppPlan(this.#context, options, signal);
   }
 
-  /** The engine went or came back, perhaps another one: nothing that was seen before is taken for granted. */
+  /** Forgets what was observed, because the engine has been lost or is back, and may be another one. */
   resetEngineState(): void {
     this.#context.executor.forgetEnsured();
     this.#context.images.clear();
@@ -77,7 +77,7 @@ export class AppReconciler {
     const message =
       error instanceof BerthError
         ? [error.message, error.hint].filter(Boolean).join("; ")
-        : "an error of Berth's own; see its log";
+        : "an internal error of Berth; see its log";
     if (!(error instanceof BerthError)) {
       this.#context.logger.error(
         { kind: "App", name: resource.metadata.name, err: error },

@@ -4,8 +4,8 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 
 /**
- * Stops that nobody waits for: a version that has been replaced may take its time to end, while its
- * App is looked after. What is under way is lost with the process, and simply asked for again.
+ * Stops containers of a replaced version in the background: they may take long to end, and the App is reconciled
+ * meanwhile. A stop that is lost with the process is planned again by a later reconcile.
  */
 export class BackgroundStops {
   readonly #runtime: ContainerRuntime;
@@ -18,7 +18,7 @@ export class BackgroundStops {
     readonly runtime: ContainerRuntime;
     readonly tasks: TaskGroup;
     readonly logger: Logger;
-    /** The container has ended, or could not be stopped: look again. */
+    /** Called when the container has ended or could not be stopped: the App has to be reconciled. */
     readonly onEnded: (app: string) => void;
   }) {
     this.#runtime = options.runtime;

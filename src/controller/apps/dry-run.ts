@@ -75,8 +75,7 @@ export async function reportAppPlan(
     strategy: desired.strategy.type,
     strategyReason: desired.strategy.message,
     operations: planned.operations.map(describeOperation),
-    blockedBy:
-      explainHalt(planned.memory, planned.driftLoop) ?? (held ?? blocked)?.message ?? null,
+    blockedBy: explainHalt(planned.memory, planned.driftLoop) ?? (held ?? blocked)?.message ?? null,
   };
 }
 
@@ -100,8 +99,7 @@ async function planDryRun(context: ReconcilerContext, observed: ObservedRun, sig
   const { clock, firstSeenTimes, stops } = context;
   const { desired } = observed;
   const { state, isFresh } = trackAttempt(observed, clock.now());
-  if (!needsPlan(state, desired))
-    return { memory: state.memory, operations: [], driftLoop: null };
+  if (!needsPlan(state, desired)) return { memory: state.memory, operations: [], driftLoop: null };
   const facts = {
     nowMs: clock.now(),
     isFresh,

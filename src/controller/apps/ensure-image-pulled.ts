@@ -8,10 +8,10 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 export type ImagePullResult =
   | { readonly type: "waiting"; readonly progress: Reason }
   | { readonly type: "done" }
-  /** Trying again cannot help until the spec or a credential is another. */
+  /** Another try cannot succeed until the spec or a credential changes. */
   | { readonly type: "refused"; readonly failure: Reason };
 
-/** Looks after the pull of a version's image. Throws what is to be waited out, such as a registry that is away. */
+/** Starts or continues the pull of a version's image. Throws if a later try may succeed, as when the registry is down. */
 export function ensureImagePulled(
   context: ReconcilerContext,
   image: string,

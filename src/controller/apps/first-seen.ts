@@ -53,7 +53,7 @@ export class FirstSeenTimes {
   }
 }
 
-/** A run of a container: the same container started again is another one. */
+/** One life of a container, from a start to its end, and when this process first saw it. */
 interface SeenLife {
   readonly life: string;
   readonly at: number;

@@ -3,9 +3,9 @@ import { isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { ContainerRuntime, PullProgress, RegistryAuth } from "../runtime/port.ts";
 
-/** Pulls at once; more would only share the same line. Docker itself takes three layers at a time. */
+/** Concurrent pulls; more would only share the same bandwidth. Docker itself pulls three layers at a time. */
 const PULLS_MAX = 3;
-/** A result that an app has not come for within this time was for something that it no longer wants. */
+/** A result that no app has collected within this time is dropped: the app does not want the image any more. */
 const RESULT_KEPT_MS = 60_000;
 
 export type PullState =
@@ -20,14 +20,14 @@ export type PullState =
 interface Pull {
   readonly image: string;
   readonly auth: RegistryAuth | undefined;
-  /** Those that have asked and not yet collected the result. */
+  /** The apps that have requested the pull and not collected its result yet. */
   readonly apps: Set<string>;
   state: PullState;
 }
 
 /**
- * Pulls images beside the reconcile workers, which never wait for a registry. A pull that several
- * apps want runs once. What is under way is lost with the process, and simply asked for again.
+ * Pulls images concurrently with the reconcile workers, which never wait for a registry. A pull that several apps need
+ * runs once. A pull that is lost with the process is requested again by the next reconcile.
  */
 export class ImagePuller {
   readonly #runtime: ContainerRuntime;
@@ -50,7 +50,7 @@ export class ImagePuller {
     this.#onSettled = options.onSettled;
   }
 
-  /** The pull of this image with these credentials, begun where there is none. */
+  /** Returns the state of the pull of this image with these credentials; starts one if there is none. */
   ensure(app: string, image: string, auth: RegistryAuth | undefined): PullState {
     const key = pullKey(image, auth);
     const known = this.#pulls.get(key);
@@ -70,13 +70,13 @@ export class ImagePuller {
     return pull.state;
   }
 
-  /** The pull of this image with these credentials that the app has asked for, where there is one. */
+  /** Returns the state of the pull that the app has requested; undefined if there is none. */
   state(app: string, image: string, auth: RegistryAuth | undefined): PullState | undefined {
     const pull = this.#pulls.get(pullKey(image, auth));
     return pull?.apps.has(app) ? pull.state : undefined;
   }
 
-  /** Takes the result of a pull that has ended, so that the app's next `ensure` begins a new one. */
+  /** Drops the result of a pull that has ended, so that the app's next `ensure` starts a new one. */
   collect(app: string, image: string, auth: RegistryAuth | undefined): void {
     const key = pullKey(image, auth);
     const pull = this.#pulls.get(key);

@@ -10,7 +10,7 @@ import type { ObservedApp, Plan } from "./plan/plan-types.ts";
 import type { ResolveAppInput, ResolvedApp } from "./resolve-app.ts";
 
 /**
- * What one run of the reconciler knows of its App. Each step returns a new one, whose type says how far the run is:
+ * The state of one run of the reconciler. Each step returns a new one, whose type says how far the run is:
  *
  * RunState -> resolve -> ResolvedRun -> observe -> ObservedRun -> plan -> PlannedRun -> act -> RunState
  *

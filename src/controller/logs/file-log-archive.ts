@@ -16,13 +16,16 @@ const lineValidator = new LazyValidator<ArchivedLine>(
   }),
 );
 
-/** Lines kept of one container, and containers kept of one App: some megabytes an App at the most. */
+/** Limits of kept lines for each container, and of kept containers for each App: some megabytes an App at most. */
 const LINES_MAX = 10_000;
 const CONTAINERS_MAX = 5;
-/** Of longer lines, only the last are kept: they say why it ended. */
+/** The limit of kept bytes: of more, the last lines are kept, because they say why the container ended. */
 const BYTES_MAX = 4 * 2 ** 20;
 
-/** One file of JSON lines for each container, named by the time it was put away: `<dir>/<app>/<time>-<container>.jsonl`. */
+/**
+ * One file of JSON lines for each container, named by the time when it was archived:
+ * `<dir>/<app>/<time>-<container>.jsonl`.
+ */
 export class FileLogArchive implements LogArchive {
   readonly #dir: string;
   readonly #runtime: ContainerRuntime;
@@ -102,13 +105,15 @@ export class FileLogArchive implements LogArchive {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   }
 
-  /** The name of an orphan's App comes from a label, which anybody may have written: it must be a name. */
+  /**
+   * The name of an orphan's App comes from a label, which any user of the engine may have written, so it is validated.
+   */
   #folderOf(app: string): string | undefined {
     return /^[a-z0-9][a-z0-9-]*$/.test(app) ? join(this.#dir, app) : undefined;
   }
 }
 
-/** A line that a crash cut off is no line. */
+/** A line that a crash has cut off is skipped. */
 function parseArchivedLine(text: string): ArchivedLine | undefined {
   try {
     const line: unknown = JSON.parse(text);

@@ -1,8 +1,8 @@
-/** Wakes one that waits, however often and by whomever it is rung. */
+/** A signal that wakes one waiter; any number of notifications before the wake-up count as one. */
 export class Wakeup {
   #wake: () => void = () => {};
 
-  /** Resolves at the first ring from now on. One waits at a time: whoever asked before is forgotten. */
+  /** Resolves at the next `notify`. Only one caller may wait: an earlier promise never resolves. */
   wait(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = resolve;

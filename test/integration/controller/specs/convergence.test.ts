@@ -39,7 +39,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** What is in the folder, as a person would say it. */
+/** The content of the folder that a scenario describes. */
 class Model {
   readonly files = new Map<
     string,
@@ -98,13 +98,13 @@ class Model {
   }
 }
 
-it("whatever happens to the files, the store ends up saying what they say", {
+it("after any sequence of file changes, the store matches the files", {
   timeout: 120_000,
 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
       await using world = new SpecsHarness();
-      // Never empty: an empty folder waits for a person.
+      // Never empty: an empty folder waits for a confirmation.
       await world.write({ "anchor.yaml": appText("anchor") });
       await world.scan();
       const model = new Model(world);
@@ -135,7 +135,7 @@ it("whatever happens to the files, the store ends up saying what they say", {
             [...declared].find(([, keys]) => keys.some((key) => key.name === name)) ?? [];
           return declarer !== undefined && declarer !== `file:${path}`;
         });
-        // A file is refused only because another one, which is there, has what it lists.
+        // A file is refused only because another existing file declares the same resource.
         expect([path, world.fileState(path)?.split("\n")[0]]).toEqual([
           path,
           others.length > 0 ? "conflict" : "applied",

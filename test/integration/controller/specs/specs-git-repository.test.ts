@@ -12,7 +12,7 @@ import { appText } from "../../../support/specs-harness.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../../support/specs-git-process.ts", import.meta.url));
 
-/** Enough that a kill lands among them. */
+/** Enough files for a kill to interrupt their writing. */
 const FILES = 80;
 
 function scratch(): string {
@@ -21,7 +21,7 @@ function scratch(): string {
   return dir;
 }
 
-it("follows a private repository over HTTP, with a token, through outages", async () => {
+it("follows a private repository over HTTP with a token, through outages", async () => {
   await using server = await GitHttpServer.start({ auth: { password: "t0ps3cret" } });
   await server.repositories.create("shop");
   const first = await server.repositories.commit("shop", {
@@ -76,7 +76,7 @@ it("follows a private repository over HTTP, with a token, through outages", asyn
   expect(world.apps).toEqual(["db", "web"]);
 });
 
-it("kill -9 in the middle of the files: the next start makes the folder what the commit is", async () => {
+it("after kill -9 during the writing of files, the next start makes the folder match the commit", async () => {
   await using server = await GitHttpServer.start();
   await server.repositories.create("shop");
   const files = (version: number) =>
@@ -123,7 +123,7 @@ it("kill -9 in the middle of the files: the next start makes the folder what the
   const second = await server.repositories.commit("shop", { ...files(2), "gone.yaml": null });
   await vi.waitFor(() => expect(isNew(2)).toBeGreaterThan(3), soon);
   await kill();
-  // Every file is the old one or the new one, whole; nothing is taken away before all are there.
+  // Every file is completely old or new, and none is removed before all are written.
   expect(isNew(2)).toBeLessThan(FILES);
   expect(isNew(1) + isNew(2)).toBe(FILES);
   expect(names()).toContain("gone.yaml");

@@ -5,7 +5,7 @@ import { systemClock } from "../../../../src/base/clock.ts";
 import { appText, joinDocuments, SpecsHarness } from "../../../support/specs-harness.ts";
 import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 
-/** The real clock and the real file system: what happens is only ever waited for. */
+/** Uses the real clock and the real file system, so every expectation is a wait for a condition. */
 let world: SpecsHarness;
 let stop: AbortController;
 
@@ -28,7 +28,7 @@ describe("a started folder", () => {
     expect(world.resourceNames).toEqual(["App/a", "App/b"]);
   });
 
-  it("follows files as they come, change, move and go", async () => {
+  it("follows created, changed, moved and deleted files", async () => {
     await world.write({ "a.yaml": appText("a"), "keep.yaml": appText("keep") });
     await start();
     await world.write({ "new.yaml": appText("new") });
@@ -44,7 +44,7 @@ describe("a started folder", () => {
     await until(() => expect(world.resourceNames).toEqual(["App/a", "App/keep"]));
   });
 
-  it("follows a file that is written in parts, and says so while it is half there", async () => {
+  it("follows a file that is written in parts, and reports it as invalid while it is incomplete", async () => {
     await world.write({ "a.yaml": appText("a") });
     await start();
     const whole = joinDocuments(appText("a", "nginx:2"), appText("b"));
@@ -76,7 +76,7 @@ describe("a started folder", () => {
     expect(world.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("waits for a folder that is not there, with all the folders above it", async () => {
+  it("waits for a folder that does not exist, nor any of its parents", async () => {
     await start();
     expect(world.specs.report().state).toBe("missing");
     await world.write({ "a.yaml": appText("a") });
@@ -85,7 +85,7 @@ describe("a started folder", () => {
     await until(() => expect(world.resourceNames).toEqual(["App/a", "App/b"]));
   });
 
-  it("follows a folder that was taken away and made anew", async () => {
+  it("follows a folder that was deleted and created again", async () => {
     await world.write({ "a.yaml": appText("a") });
     await start();
     await rm(world.folder, { recursive: true });
@@ -95,7 +95,7 @@ describe("a started folder", () => {
     await until(() => expect(world.image("a")).toBe("nginx:3"));
   });
 
-  it("follows a linked folder to where the link leads now", async () => {
+  it("follows a linked folder to the new target of its link", async () => {
     await world.write({ "../v1/a.yaml": appText("a", "v1"), "../v2/a.yaml": appText("a", "v2") });
     await symlink("v1", world.folder);
     await start();
@@ -121,7 +121,7 @@ describe("a started folder", () => {
     expect(world.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("deletes at once what a person lets go", async () => {
+  it("deletes at once what the user confirms", async () => {
     await world.write({ "a.yaml": appText("a") });
     await start();
     await world.remove("a.yaml");
@@ -130,7 +130,7 @@ describe("a started folder", () => {
     await until(() => expect(world.resourceNames).toEqual([]));
   });
 
-  it("takes up a name as soon as it is free", async () => {
+  it("applies a resource as soon as its name is free", async () => {
     await world.write({ "a.yaml": appText("a"), "b.yaml": appText("b") });
     await start();
     await world.remove("a.yaml");
@@ -141,7 +141,7 @@ describe("a started folder", () => {
     await until(() => expect(world.image("a")).toBe("nginx:2"));
   });
 
-  it("stops when it is told to, and starts nothing more", async () => {
+  it("stops when it is disposed of, and starts nothing more", async () => {
     await world.write({ "a.yaml": appText("a") });
     await start();
     stop.abort();
@@ -155,7 +155,7 @@ describe("a started folder", () => {
 describe("a folder of a thousand files", () => {
   const COUNT = 1000;
 
-  it("is applied, and then only what changed is read", { timeout: 60_000 }, async () => {
+  it("is applied, and then only changed files are read", { timeout: 60_000 }, async () => {
     await world.write(
       Object.fromEntries(
         Array.from({ length: COUNT }, (_, index) => [

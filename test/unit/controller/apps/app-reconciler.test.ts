@@ -5,7 +5,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const web: AppSpec = { image: "web:1", port: 80 };
 
 describe("an App", () => {
-  test("comes up, is Ready for its generation, and then needs no more engine calls", async () => {
+  test("starts, becomes Ready for its generation, and then needs no more calls of the engine", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", { ...web, replicas: 2 });
     await world.waitUntilReady("web");
@@ -43,7 +43,7 @@ describe("an App", () => {
     expect(world.app("web")?.status?.revisions).toEqual({ attempted: 2, applied: 2, stable: 2 });
   });
 
-  test("replicas up and down leave the others alone", async () => {
+  test("a change of replicas leaves the other replicas alone", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", web);
     await world.waitUntilReady("web");
@@ -70,7 +70,7 @@ describe("an App", () => {
     expect(world.app("web")?.status?.restarts).toBe(0);
   });
 
-  test("suspend: nothing is touched, whatever happens", async () => {
+  test("a suspended app is not touched", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", web);
     await world.waitUntilReady("web");
@@ -83,7 +83,7 @@ describe("an App", () => {
     expect(world.condition("web", "Ready")).toMatchObject({ status: "False", reason: "Suspended" });
   });
 
-  test("deletion takes containers away and keeps volumes, unless asked", async () => {
+  test("a deletion removes containers and keeps volumes, unless the user asks to delete them", async () => {
     await using world = new ControlPlaneHarness().boot();
     const spec = { ...web, volumes: [{ name: "data", path: "/data" }] };
     world.apply("keep", spec);
@@ -102,7 +102,7 @@ describe("an App", () => {
     expect([...world.engine.volumes.keys()]).toEqual(["berth-0123abcd-keep-data"]);
   });
 
-  test("deletion that the engine refuses is tried again until it is done", async () => {
+  test("a deletion that the engine refuses is retried until it succeeds", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", web);
     await world.waitUntilReady("web");
@@ -136,7 +136,7 @@ describe("drift", () => {
     ["paused", (world: ControlPlaneHarness, id: string) => world.engine.pause(id)],
     ["unhealthy", (world: ControlPlaneHarness, id: string) => world.engine.makeUnhealthy(id)],
   ])(
-    "%s by hand is put right, with an event, also when the event of it is lost",
+    "%s by hand is corrected, with an event, even if the engine's event is lost",
     async (_what, meddle) => {
       for (const deliverEvents of [true, false]) {
         await using world = new ControlPlaneHarness().boot();
@@ -159,7 +159,7 @@ describe("drift", () => {
     },
   );
 
-  test("after three corrections in ten minutes the fight is given up, and said", async () => {
+  test("after three corrections in ten minutes Berth stops correcting, and reports it", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", web);
     await world.waitUntilReady("web");
@@ -199,7 +199,7 @@ describe("failures", () => {
     await world.waitUntilReady("bad");
   });
 
-  test("a bad version is reverted to the last good one, quarantined, and not tried again until it changes", async () => {
+  test("a bad version is reverted to the last good one, quarantined, and not retried until it changes", async () => {
     await using world = new ControlPlaneHarness({
       images: { "web:1": {}, "web:2": {}, "bad:1": { exits: { afterMs: 10, code: 1 } } },
     }).boot();
@@ -232,7 +232,7 @@ describe("failures", () => {
     ]);
   });
 
-  test("what is reverted to may fail too: then Berth stops, and never goes round in circles", async () => {
+  test("if the version of a revert fails too, the app is stalled and not reverted again", async () => {
     await using world = new ControlPlaneHarness({
       images: { "web:1": {}, "bad:1": { exits: { afterMs: 10, code: 1 } } },
     }).boot();
@@ -251,7 +251,7 @@ describe("failures", () => {
     expect(world.runtime.calls.writes).toBe(0);
   });
 
-  test("never healthy: the progress deadline names what was seen and where the app listens", async () => {
+  test("a version that never becomes healthy fails at its deadline, with its last state and its real port", async () => {
     await using world = new ControlPlaneHarness({
       images: { "web:1": { listensOn: [3000] } },
     }).boot();
@@ -263,7 +263,7 @@ describe("failures", () => {
     );
   });
 
-  test("an image that nobody has is terminal; the old version never stops", async () => {
+  test("an image that does not exist is terminal, and the old version keeps running", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", web);
     await world.waitUntilReady("web");
@@ -278,7 +278,7 @@ describe("failures", () => {
     expect(world.condition("web", "Ready")?.message).toContain("nowhere:1");
   });
 
-  test("a denied pull waits for credentials, and is tried again when they come", async () => {
+  test("a denied pull waits for credentials, and is retried when they are added", async () => {
     const auth = { username: "me", password: "letmein" };
     await using world = new ControlPlaneHarness({
       images: { "registry.test/web:1": { held: false, auth } },
@@ -297,7 +297,7 @@ describe("failures", () => {
     await world.waitUntilReady("web");
   });
 
-  test("a missing secret holds the app back and says which; it comes up when the secret does", async () => {
+  test("a missing secret blocks the app and is named; the app starts when the secret is created", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", { ...web, env: { TOKEN: { secret: "hello-token" } } });
     await world.waitForPhase("web", "pending");
@@ -328,7 +328,7 @@ describe("failures", () => {
     expect(world.listContainers("web")[0]?.spec.env).toContain("TOKEN=rotated");
   });
 
-  test("dependsOn waits for Ready, names a circle, and does not stop what runs", async () => {
+  test("dependsOn waits for Ready, reports a cycle, and does not stop running apps", async () => {
     await using world = new ControlPlaneHarness({
       images: { "web:1": {}, "db:1": { healthyAfterMs: 5_000, readyAfterMs: 5_000 } },
     }).boot();
@@ -347,7 +347,7 @@ describe("failures", () => {
     });
   });
 
-  test("an engine out of sight is Unknown, never Ready; it converges when it is back", async () => {
+  test("while the engine cannot be reached the app is Unknown, never Ready; it converges afterwards", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", web);
     await world.waitUntilReady("web");
@@ -363,7 +363,7 @@ describe("failures", () => {
     await world.waitUntilReady("web");
   });
 
-  test("an engine restart ends every container; all come back", async () => {
+  test("an engine restart ends every container, and all of them start again", async () => {
     await using world = new ControlPlaneHarness().boot();
     for (const name of ["a", "b", "c"]) world.apply(name, { ...web, replicas: 2 });
     for (const name of ["a", "b", "c"]) await world.waitUntilReady(name);
@@ -372,7 +372,7 @@ describe("failures", () => {
     for (const name of ["a", "b", "c"]) expect(world.isReady(name)).toBe(true);
   });
 
-  test("a stranger's container is never touched, and a clash of names is named", async () => {
+  test("a container of another program is never touched, and a conflict of names is reported", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", web);
     await world.waitUntilReady("web");
@@ -388,7 +388,7 @@ describe("failures", () => {
     await world.waitUntilReady("web", 400_000);
   });
 
-  test("a loopback port that somebody else has is given up for another one", async () => {
+  test("a loopback port that another program has taken is replaced", async () => {
     await using world = new ControlPlaneHarness().boot();
     world.apply("web", web);
     const port = world.store.ports.lease("web", 0, 80);

@@ -26,7 +26,7 @@ function annotate(world: ControlPlaneHarness, annotations: Record<string, string
   });
 }
 
-/** The source stands for another commit now, and somebody says so. */
+/** Makes the source resolve to another commit, and reports the change. */
 function push(world: ControlPlaneHarness, head: string): void {
   world.builds.head = head;
   world.manager.apps.enqueue("web");
@@ -39,7 +39,7 @@ async function deployed(world: ControlPlaneHarness): Promise<void> {
   await world.clock.advance(15_000);
 }
 
-test("a source is built, then runs; the condition tells how far it is", async () => {
+test("a source is built, then runs; the condition shows the progress", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.apply("web", app);
   await world.clock.until(
@@ -55,7 +55,7 @@ test("a source is built, then runs; the condition tells how far it is", async ()
   expect(world.builds.asked).toEqual(["commit1"]);
 });
 
-test("the version before serves until the new commit is built and healthy", async () => {
+test("the previous version serves until the new commit is built and healthy", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(world);
   push(world, "commit2");
@@ -73,7 +73,7 @@ test("the version before serves until the new commit is built and healthy", asyn
   await world.waitUntilReady("web");
 });
 
-test("a build that fails leaves the version before in place, and is not tried again by itself", async () => {
+test("a build that fails leaves the previous version running, and is not retried by itself", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(world);
   world.builds.scripts.set("bad", { failure });
@@ -93,7 +93,7 @@ test("a build that fails leaves the version before in place, and is not tried ag
   expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit3")]);
 });
 
-test("without a version to go back to a failed build stalls the app, until a person retries", async () => {
+test("without a version to revert to, a failed build stalls the app until the user retries", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.builds.scripts.set("commit1", { failure });
   world.apply("web", app);
@@ -107,7 +107,7 @@ test("without a version to go back to a failed build stalls the app, until a per
   expect(world.builds.asked).toEqual(["commit1", "commit1"]);
 });
 
-test("what may pass is tried again", async () => {
+test("a failure that may pass is retried", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   const message = "no space left for the image";
   world.builds.scripts.set("commit1", {
@@ -126,7 +126,7 @@ test("what may pass is tried again", async () => {
   expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
 });
 
-test("while its source cannot be found the last good version is kept up", async () => {
+test("the last good version keeps running while its source cannot be resolved", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(world);
   const denied = { type: "failed", reason: "GitDenied", message: "wants a token", terminal: true };
@@ -152,7 +152,7 @@ test("while its source cannot be found the last good version is kept up", async 
   expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit2")]);
 });
 
-test("each commit is a revision, and a person can hold an earlier one", async () => {
+test("each commit is a revision, and the user can pin an earlier one", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(world);
   push(world, "commit2");
@@ -168,11 +168,11 @@ test("each commit is a revision, and a person can hold an earlier one", async ()
     "commit1 serves",
   );
   expect(world.app("web")?.status?.revisions.attempted).toBe(1);
-  // Nothing is built twice whose image is there.
+  // An image that exists is not built again.
   expect(world.builds.asked).toEqual(["commit1", "commit2"]);
 });
 
-test("a commit that is built but bad is reverted, and the next one is tried", async () => {
+test("a commit that builds but fails is reverted, and the next one is deployed", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(world);
   world.builds.scripts.set("commit2", { image: { exits: { afterMs: 10, code: 1 } } });
@@ -187,7 +187,7 @@ test("a commit that is built but bad is reverted, and the next one is tried", as
   await world.waitUntilReady("web");
 });
 
-test("Berth killed in a build builds again, and the version before serves all the while", async () => {
+test("a build that a kill of Berth has interrupted is repeated, while the previous version serves", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(world);
   push(world, "commit2");
@@ -204,7 +204,7 @@ test("Berth killed in a build builds again, and the version before serves all th
   expect(world.builds.asked).toEqual(["commit1", "commit2", "commit2"]);
 });
 
-test("while another source is looked for the status speaks of that, not of the failure before it", async () => {
+test("while another source is being resolved, the status reports that and not the earlier failure", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(world);
   world.builds.scripts.set("bad", { failure });
@@ -227,7 +227,7 @@ test("while another source is looked for the status speaks of that, not of the f
   });
 });
 
-test("a deploy after a cancelled build builds anew, as the message says", async () => {
+test("a deploy after a cancelled build builds again, as the message says", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(world);
   const cancelled = { reason: "BuildCancelled", message: "deploy again", terminal: true };
@@ -245,12 +245,12 @@ test("a deploy after a cancelled build builds anew, as the message says", async 
   expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit2")]);
 });
 
-test("an image that is there is built, though Berth was killed before it could write so", async () => {
+test("an image counts as built even if Berth was killed before it recorded the build", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.apply("web", app);
   await world.waitUntilReady("web");
   const build = world.store.builds.findByImage(world.builds.getImage("web", "commit1"));
-  // What the next start makes of a record that still says "running"; the image is on the engine.
+  // The next start marks a record that still says "running" as abandoned; the image is on the engine.
   world.store.builds.mark(build?.id ?? 0, "abandoned", { message: "Berth ended" });
   await world.kill();
   world.boot();

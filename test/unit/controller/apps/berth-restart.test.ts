@@ -3,12 +3,12 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web = { image: "web:1", port: 80 };
 
-test("a version that was Ready is probed before its deadline counts, however long Berth was away", async () => {
+test("after a long stop of Berth, a Ready version is probed before its deadline counts", async () => {
   await using world = new ControlPlaneHarness();
   world.boot();
   world.apply("web", web);
   await world.waitUntilReady("web");
-  // Not long enough to count as good: the deadline still holds for it.
+  // Too short to count as good: the deadline still applies to it.
   await world.clock.advance(3_000);
   expect(world.app("web")?.status?.revisions.stable).toBeNull();
   const [before] = world.listContainers("web");
@@ -22,7 +22,7 @@ test("a version that was Ready is probed before its deadline counts, however lon
   expect(world.app("web")?.status?.revisions.stable).toBe(1);
 });
 
-test("a version that was never healthy is given up all the same after a start", async () => {
+test("a version that was never healthy still fails after a start of Berth", async () => {
   await using world = new ControlPlaneHarness({
     images: { "sick:1": { readyAfterMs: Number.POSITIVE_INFINITY } },
   });
@@ -36,7 +36,7 @@ test("a version that was never healthy is given up all the same after a start", 
   expect(world.condition("web", "Stalled")?.reason).toBe("ProgressDeadlineExceeded");
 });
 
-test("an image that was pulled for an app is told of, and goes with it", async () => {
+test("an image that was pulled for an app is recorded, and removed with the app", async () => {
   await using world = new ControlPlaneHarness({
     images: { "pulled:1": { held: false, pullMs: 3_000 } },
   });

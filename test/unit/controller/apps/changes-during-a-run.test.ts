@@ -5,7 +5,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const web: AppSpec = { image: "web:1", port: 80 };
 const actor = { name: "test" };
 
-test("apps that take minutes to stop do not keep the others waiting", async () => {
+test("apps that take minutes to stop do not delay other apps", async () => {
   await using world = new ControlPlaneHarness({
     images: { "web:1": {}, "slow:1": { ignoresTerm: true } },
   }).boot();
@@ -22,7 +22,7 @@ test("apps that take minutes to stop do not keep the others waiting", async () =
   for (const name of names) await world.waitForPhase(name, "stopped", 11 * 60_000);
 });
 
-test("a run that is overtaken by a newer generation does not carry its plan to the end", async () => {
+test("a run stops executing its plan when a newer generation exists", async () => {
   await using world = new ControlPlaneHarness({
     images: { "slow:1": { ignoresTerm: true } },
   }).boot();
@@ -38,7 +38,7 @@ test("a run that is overtaken by a newer generation does not carry its plan to t
   expect(running).toHaveLength(10);
 });
 
-test("a pull that failed when nobody wanted it any more is no answer to who asks later", async () => {
+test("a failed pull that no app wants any more is not the result of a later request", async () => {
   await using world = new ControlPlaneHarness({
     images: {
       "web:1": {},
@@ -65,14 +65,14 @@ test("a pull that failed when nobody wanted it any more is no answer to who asks
   expect(world.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("a pull that fails is asked for once, however many apps want it", async () => {
+test("a failing pull that several apps want runs once", async () => {
   await using world = new ControlPlaneHarness().boot();
   for (const name of ["a", "b", "c", "d"]) world.apply(name, { image: "nowhere:1", port: 80 });
   for (const name of ["a", "b", "c", "d"]) await world.waitForPhase(name, "failed");
   expect(world.runtime.calls.byName.get("pullImage")).toBe(1);
 });
 
-test("the last two apps, deleted at once, take the network with them", async () => {
+test("the last two apps, deleted at once, remove the network", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("a", web);
   world.apply("b", web);
@@ -84,7 +84,7 @@ test("the last two apps, deleted at once, take the network with them", async () 
   expect([...world.engine.networks.keys()]).toEqual([]);
 });
 
-test("a suspended app is left alone also when its spec is refused", async () => {
+test("a suspended app is not touched even if its spec is refused", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", web);
   await world.waitUntilReady("web");
@@ -95,7 +95,7 @@ test("a suspended app is left alone also when its spec is refused", async () => 
   expect(world.listContainers("web")[0]?.state).toBe("running");
 });
 
-test("a clock that was set back holds no restart up", async () => {
+test("a clock that was set back delays no restart", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", web);
   await world.waitUntilReady("web");
@@ -107,7 +107,7 @@ test("a clock that was set back holds no restart up", async () => {
   const of = `${memory.stable?.hash}/0`;
   await world.kill();
   world.boot();
-  // As written before the clock went back by a day.
+  // The times that were written before the clock was set back by a day.
   const restarts = [{ of, at: world.clock.now() + day }];
   const status = { ...app.status, memory: { ...memory, restarts } };
   world.store.setStatus("App", "web", app.metadata.uid, status);
@@ -116,7 +116,7 @@ test("a clock that was set back holds no restart up", async () => {
   expect(world.isReady("web")).toBe(true);
 });
 
-test("an engine that was away does not cost a new version its deadline", async () => {
+test("the deadline of a new version does not run while the engine is away", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", web);
   await world.waitUntilReady("web");
@@ -129,7 +129,7 @@ test("an engine that was away does not cost a new version its deadline", async (
   expect(world.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("a dry run leases no port for an app that is not there", async () => {
+test("a dry run leases no port for an app that does not exist", async () => {
   await using world = new ControlPlaneHarness().boot();
   const signal = new AbortController().signal;
   const { operations } = await world.controlPlane.planApp("ghost", web, signal);
@@ -137,7 +137,7 @@ test("a dry run leases no port for an app that is not there", async () => {
   expect(world.store.ports.get("ghost", 0, 80)).toBeUndefined();
 });
 
-test("a dry run of a stalled app's next spec does not say that it is stalled", async () => {
+test("a dry run of a new spec for a stalled app does not report the stall", async () => {
   await using world = new ControlPlaneHarness({
     images: { "web:1": {}, "bad:1": { startError: "no" } },
   }).boot();

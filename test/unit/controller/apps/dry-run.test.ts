@@ -47,7 +47,7 @@ test("a dry run finds a dependency cycle through an app that the same request cr
   });
   const spec = { image: "web:1", dependsOn: ["db"] };
   const report = await harness.controlPlane.planApp("web", spec, signal, {}, [{ resource }]);
-  expect(report.blockedBy).toContain("circle");
+  expect(report.blockedBy).toContain("dependsOn has a cycle");
 });
 
 async function planOperations(harness: ControlPlaneHarness, spec?: AppSpec): Promise<string[]> {

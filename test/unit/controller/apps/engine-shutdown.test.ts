@@ -8,7 +8,7 @@ const web: AppSpec = { image: "web:1", port: 80 };
 const started = (world: ControlPlaneHarness) =>
   world.runtime.calls.byName.get("startContainer") ?? 0;
 
-test("an engine that is shutting down starts nothing, and what it ends is not held against the apps", async () => {
+test("while an engine shuts down nothing is started, and ended containers count as no restarts", async () => {
   await using world = new ControlPlaneHarness();
   world.boot();
   world.apply("usual", web);
@@ -19,7 +19,7 @@ test("an engine that is shutting down starts nothing, and what it ends is not he
   world.runtime.resetCalls();
 
   world.engine.shutDown();
-  // Longer than all restarts of a budget take.
+  // Longer than all restarts of a budget need.
   await world.clock.advance(60_000);
   expect(started(world)).toBe(0);
   for (const name of ["usual", "never-again"]) {
@@ -36,7 +36,7 @@ test("an engine that is shutting down starts nothing, and what it ends is not he
   expect(world.engine.containers().map(({ id }) => id)).toEqual(before);
 });
 
-test("an engine may be restarted as often as it likes", async () => {
+test("any number of restarts of the engine uses no restart budget", async () => {
   await using world = new ControlPlaneHarness();
   world.boot();
   world.apply("web", web);
@@ -54,7 +54,7 @@ test("an engine may be restarted as often as it likes", async () => {
   expect(world.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a restart of the engine gives an app that ends by itself one more start, not a new budget", async () => {
+test("after a restart of the engine, an app that ends by itself gets one more start and no new budget", async () => {
   await using world = new ControlPlaneHarness({
     images: { "crash:1": { exits: { afterMs: 500, code: 1 } } },
   });
@@ -69,11 +69,11 @@ test("a restart of the engine gives an app that ends by itself one more start, n
   world.engine.restart();
   await world.waitForPhase("web", "failed");
   expect(world.condition("web", "Stalled")?.reason).toBe("CrashLoop");
-  // One that is free, and the one that was left.
+  // One that counts as no restart, and the one that was left of the budget.
   expect(started(world)).toBe(2);
 });
 
-/** Waits until it runs again; how many restarts that counts as. */
+/** Waits until the container runs again, and returns the number of counted restarts. */
 async function restartsWhenBack(world: ControlPlaneHarness): Promise<number | undefined> {
   const isRunning = () => world.listContainers("web").every(({ state }) => state === "running");
   const isUp = () => world.isReady("web") && isRunning();
@@ -81,7 +81,7 @@ async function restartsWhenBack(world: ControlPlaneHarness): Promise<number | un
   return world.app("web")?.status?.restarts;
 }
 
-describe("an app that may not be restarted at all", () => {
+describe("an app without a restart budget", () => {
   const once: AppSpec = { ...web, restart: { attempts: 0 } };
   const begin = async (world: ControlPlaneHarness) => {
     world.boot();
@@ -89,18 +89,18 @@ describe("an app that may not be restarted at all", () => {
     await world.waitUntilReady("web");
   };
 
-  test("runs again after a restart of the machine, which is noticed once", async () => {
+  test("runs again after a restart of the machine, and only once", async () => {
     await using world = new ControlPlaneHarness();
     await begin(world);
     await world.restartMachine();
     world.boot();
     expect(await restartsWhenBack(world)).toBe(0);
-    // Now it ends by itself, and the machine came up before that.
+    // Now it ends by itself, after the machine was started.
     world.engine.kill(world.listContainers("web")[0]?.id ?? "", 1);
     await world.waitForPhase("web", "failed");
   });
 
-  test("is not started where it ended while nobody looked", async () => {
+  test("is not started if it ended by itself while Berth did not run", async () => {
     await using world = new ControlPlaneHarness();
     world.bootedAtMs = world.clock.now() - 1_000;
     await begin(world);
@@ -111,10 +111,10 @@ describe("an app that may not be restarted at all", () => {
     expect(world.condition("web", "Stalled")?.reason).toBe("CrashLoop");
   });
 
-  test("runs again also where the next engine answers what the one before was asked", async () => {
+  test("runs again if the next engine answers a call that was meant for the previous one", async () => {
     await using world = new ControlPlaneHarness();
     await begin(world);
-    // As in the backlog of systemd's socket.
+    // systemd's socket queues calls while the engine restarts.
     world.runtime.faults.beforeCall = async ({ name }) => {
       if (name === "ping")
         await new Promise<void>((resolve) => world.clock.setTimer(4_000, resolve));
@@ -128,7 +128,7 @@ describe("an app that may not be restarted at all", () => {
     expect(await restartsWhenBack(world)).toBe(0);
   });
 
-  test("runs again after a call that failed just when the engine was back", async () => {
+  test("runs again after a call that failed when the engine was just back", async () => {
     await using world = new ControlPlaneHarness();
     await begin(world);
     let failures = 0;
@@ -142,7 +142,7 @@ describe("an app that may not be restarted at all", () => {
     expect(failures).toBe(1);
   });
 
-  test("runs again when it goes on that was suspended meanwhile", async () => {
+  test("runs again when an app that was suspended meanwhile is resumed", async () => {
     await using world = new ControlPlaneHarness();
     await begin(world);
     world.apply("web", { ...once, suspend: true });
@@ -154,10 +154,10 @@ describe("an app that may not be restarted at all", () => {
     expect(await restartsWhenBack(world)).toBe(0);
   });
 
-  test("runs again where only a look at it has found the engine away", async () => {
+  test("runs again if only an observation has found the engine away", async () => {
     await using world = new ControlPlaneHarness();
     await begin(world);
-    // The stream of events lives on, as one does whose other end went without a word.
+    // The stream of events stays open, as if the other end disappeared silently.
     let isAway = true;
     world.runtime.faults.beforeCall = ({ name }) => {
       if (name === "ping" && isAway) throw new BerthError("engine_unreachable", "no answer");
@@ -170,12 +170,12 @@ describe("an app that may not be restarted at all", () => {
   });
 });
 
-test("no version is given up for the time in which only looks at it found the engine away", async () => {
+test("no version fails because of the time in which only observations found the engine away", async () => {
   await using world = new ControlPlaneHarness();
   world.boot();
   world.apply("web", { ...web, rollout: { progressDeadline: "10s" } });
   await world.waitUntilReady("web");
-  // Not long enough to count as good: the deadline still holds for it.
+  // Too short to count as good: the deadline still applies to it.
   await world.clock.advance(3_000);
   let isAway = true;
   world.runtime.faults.beforeCall = ({ name }) => {
@@ -188,7 +188,7 @@ test("no version is given up for the time in which only looks at it found the en
   expect(world.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("no version is given up for the time in which the engine goes", async () => {
+test("no version fails because of the time in which the engine shuts down", async () => {
   await using world = new ControlPlaneHarness({
     images: { "crash:1": { exits: { afterMs: 500, code: 1 } } },
   });
@@ -206,7 +206,7 @@ test("no version is given up for the time in which the engine goes", async () =>
   expect(world.condition("web", "Ready")).toMatchObject({ status: "Unknown" });
 });
 
-test("a leaving engine starts nothing, also where its events came back once more", async () => {
+test("an engine that shuts down starts nothing, even if its events connect once more", async () => {
   await using world = new ControlPlaneHarness();
   world.boot();
   world.apply("web", web);
@@ -220,7 +220,7 @@ test("a leaving engine starts nothing, also where its events came back once more
   expect(started(world)).toBe(0);
 });
 
-test("what serves beside a version that has failed is up again after each restart of the engine", async () => {
+test("the version that serves next to a failed one runs again after each restart of the engine", async () => {
   await using world = new ControlPlaneHarness({
     images: { "web:1": {}, "sick:1": { readyAfterMs: Number.POSITIVE_INFINITY } },
     ingress: "fake",
@@ -247,7 +247,7 @@ test("what serves beside a version that has failed is up again after each restar
   }
 });
 
-test("nobody is asked twice where nothing has ended", async () => {
+test("the engine is not pinged if no container has ended", async () => {
   await using world = new ControlPlaneHarness();
   world.boot();
   world.apply("web", web);
@@ -256,7 +256,7 @@ test("nobody is asked twice where nothing has ended", async () => {
   expect(world.runtime.calls.byName.get("ping")).toBeUndefined();
 });
 
-test("the first connection is no loss: what ended by itself meanwhile counts", async () => {
+test("the first connection is no loss of the engine: a container that ended by itself counts as a restart", async () => {
   await using world = new ControlPlaneHarness();
   world.boot();
   world.apply("web", web);

@@ -4,7 +4,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web: AppSpec = { image: "web:1", port: 80 };
 
-test("an engine out of sight is no illness of a container: nothing is restarted when it is back", async () => {
+test("an engine that cannot be reached makes no container unhealthy, and causes no restart afterwards", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", { ...web, healthCheck: { command: ["true"], interval: "1s" } });
   await world.waitUntilReady("web");
@@ -19,7 +19,7 @@ test("an engine out of sight is no illness of a container: nothing is restarted 
   expect(world.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a container that Berth finds running at its start gets the deadline before one bad answer restarts it", async () => {
+test("a container that runs at the start of Berth has its deadline before a failed probe restarts it", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", web);
   await world.waitUntilReady("web");
@@ -35,7 +35,7 @@ test("a container that Berth finds running at its start gets the deadline before
   expect(world.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a good version that hangs after it ended is restarted when its patience is over, then Stalled", async () => {
+test("a good version that hangs after a restart is restarted at its deadline, and then Stalled", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", web);
   await world.waitUntilReady("web");
@@ -44,14 +44,14 @@ test("a good version that hangs after it ended is restarted when its patience is
   if (!container) throw new Error("there is no container");
   world.engine.kill(container.id);
   await world.waitUntilReady("web");
-  // From now on it never answers again, whatever start it is.
+  // From now on it never answers again, also after a restart.
   Object.defineProperty(container, "unhealthy", { get: () => true, set: () => {} });
   world.engine.kill(container.id);
   await world.waitForPhase("web", "failed", 15 * 60_000);
   expect(world.condition("web", "Stalled")).toMatchObject({ reason: "Unhealthy" });
 });
 
-test("the version that is come back to is not restarted for the probes of the other", async () => {
+test("the version of a revert is not restarted because of probes of the failed version", async () => {
   await using world = new ControlPlaneHarness({
     images: {
       "old:1": { listensOn: [80] },

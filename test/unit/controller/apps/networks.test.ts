@@ -4,7 +4,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web: AppSpec = { image: "web:1", port: 80 };
 
-/** An App that was stopped, and then somebody removed all networks that nothing running used. */
+/** Stops an App, and then removes all networks that no running container uses. */
 async function stoppedAndPruned(): Promise<ControlPlaneHarness> {
   const world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.apply("web", web);
@@ -20,7 +20,7 @@ async function stoppedAndPruned(): Promise<ControlPlaneHarness> {
 const saidOf = (world: ControlPlaneHarness) =>
   world.store.events.list({ kind: "App", name: "web", limit: 100 }).map(({ reason }) => reason);
 
-test("an app whose network was pruned while it was stopped starts again, in its own container", async () => {
+test("a stopped app whose network was pruned starts again in the same container", async () => {
   await using world = await stoppedAndPruned();
   const [before] = world.listContainers("web");
   world.apply("web", web);
@@ -31,7 +31,7 @@ test("an app whose network was pruned while it was stopped starts again, in its 
   expect(world.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("a network that was pruned and made anew by another app is joined at the start", async () => {
+test("a container joins the network that another app has created after a prune", async () => {
   await using world = await stoppedAndPruned();
   world.apply("other", web);
   await world.waitUntilReady("other");
@@ -40,7 +40,7 @@ test("a network that was pruned and made anew by another app is joined at the st
   expect(world.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a container that ended while nothing else ran comes up on a network of the same name", async () => {
+test("a container that ended while no other ran starts on a new network of the same name", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.apply("web", web);
   await world.waitUntilReady("web");

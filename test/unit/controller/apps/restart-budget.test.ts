@@ -6,7 +6,7 @@ const web: AppSpec = { image: "web:1", port: 80 };
 const imagesOf = (world: ControlPlaneHarness) =>
   world.listContainers("web").map((container) => container.spec.image);
 
-test("each replica has its own budget: an engine that restarts costs each of them one", async () => {
+test("each replica has a budget of its own, so that an engine restart costs each of them one restart", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", { ...web, replicas: 8 });
   await world.waitUntilReady("web");
@@ -21,7 +21,7 @@ test("each replica has its own budget: an engine that restarts costs each of the
   expect(world.isReady("web")).toBe(true);
 });
 
-test("replicas that are taken away one by one are a person's doing, not a loop", async () => {
+test("replicas that the user removes one by one are no drift loop", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", { ...web, replicas: 5 });
   await world.waitUntilReady("web");
@@ -34,7 +34,7 @@ test("replicas that are taken away one by one are a person's doing, not a loop",
   expect(world.condition("web", "Drifted")).toBeUndefined();
 });
 
-test("an old version that keeps ending while the new one is pulled does not count against the new one", async () => {
+test("restarts of the old version during a pull do not count against the new version", async () => {
   await using world = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": { held: false, pullMs: 120_000 } },
   }).boot();

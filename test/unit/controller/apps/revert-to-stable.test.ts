@@ -36,7 +36,7 @@ function setSecret(world: ControlPlaneHarness, name: string, data: Record<string
 const imagesOf = (world: ControlPlaneHarness) =>
   world.listContainers("web").map((container) => container.spec.image);
 
-/** web:1 was good, and the App is back at it after `spec` failed. */
+/** Makes web:1 good, and waits until the App is reverted to it because `spec` has failed. */
 async function reverted(
   world: ControlPlaneHarness,
   spec: AppSpec,
@@ -55,7 +55,7 @@ async function reverted(
   expect(world.condition("web", "Available")?.status).toBe("True");
 }
 
-test("a good version whose restart fails is not exchanged for an older one", async () => {
+test("a good version whose restart fails is not replaced by an older one", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", web);
   await world.waitUntilReady("web");
@@ -70,7 +70,7 @@ test("a good version whose restart fails is not exchanged for an older one", asy
   expect(world.condition("web", "Stalled")).toMatchObject({ reason: "CrashLoop" });
 });
 
-test("the last good version is the one that was last good, not the one with the highest number", async () => {
+test("a revert chooses the version that was good last, not the one with the highest number", async () => {
   await using world = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": {}, "bad:1": bad },
   }).boot();
@@ -90,7 +90,7 @@ test("the last good version is the one that was last good, not the one with the 
   expect(imagesOf(world)).toEqual(["web:1"]);
 });
 
-test("a version that cannot be made any more, for want of its secret, is nothing to go back to", async () => {
+test("a version whose secret is missing is not chosen for a revert", async () => {
   await using world = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
   setSecret(world, "token", { value: "one" });
   world.apply("web", { ...web, env: { TOKEN: { secret: "token" } } });
@@ -104,7 +104,7 @@ test("a version that cannot be made any more, for want of its secret, is nothing
   expect(world.runtime.calls.writes).toBe(0);
 });
 
-test("a corrected health check is another try of the version that failed for it", async () => {
+test("a corrected health check causes another try of the version that failed because of it", async () => {
   await using world = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": { listensOn: [80] } },
   }).boot();
@@ -115,7 +115,7 @@ test("a corrected health check is another try of the version that failed for it"
   expect(imagesOf(world)).toEqual(["web:2"]);
 });
 
-test("a restart while an older version is held restarts that one, and does not try the bad one again", async () => {
+test("a restart after a revert restarts the earlier version, and does not retry the failed one", async () => {
   await using world = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
   await reverted(world, { ...web, image: "bad:1" });
   const [held] = world.listContainers("web");
@@ -129,7 +129,7 @@ test("a restart while an older version is held restarts that one, and does not t
   expect(creations.map((event) => event.count)).toEqual([1]);
 });
 
-test("credentials of a registry do not bring a version back that was pulled and crashed", async () => {
+test("new registry credentials do not retry a version that was pulled and crashed", async () => {
   await using world = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
   await reverted(world, { ...web, image: "bad:1" });
   world.runtime.resetCalls();
@@ -145,7 +145,7 @@ test("credentials of a registry do not bring a version back that was pulled and 
   expect(world.runtime.calls.writes).toBe(0);
 });
 
-test("what is held is checked the way it was last checked, not the way it was first", async () => {
+test("the version of a revert is probed with its latest health check, not with its first", async () => {
   await using world = new ControlPlaneHarness({
     images: { "web:1": { listensOn: [80, 81] }, "bad:1": bad },
   }).boot();
@@ -159,7 +159,7 @@ test("what is held is checked the way it was last checked, not the way it was fi
   expect(world.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("an event never says that the generation that failed is running", async () => {
+test("no event reports the failed generation as running", async () => {
   await using world = new ControlPlaneHarness({
     images: { "web:1": {}, "bad:1": { startError: "no such file" } },
   }).boot();
@@ -169,12 +169,12 @@ test("an event never says that the generation that failed is running", async () 
     .filter((event) => event.reason === "Ready")
     .map((event) => event.message);
   expect(said).toContain(
-    "revision 1, which is held since generation 2 failed, is running and healthy",
+    "revision 1, which replaces the failed generation 2, is running and healthy",
   );
   expect(said.filter((message) => message.startsWith("generation 2"))).toEqual([]);
 });
 
-test("a retry that is taken back, by a file that never had it, is no other retry", async () => {
+test("the removal of the retry annotation by a spec file is no retry", async () => {
   await using world = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
   await reverted(world, { ...web, image: "bad:1" });
   world.retry("web");
@@ -194,7 +194,7 @@ test("a retry that is taken back, by a file that never had it, is no other retry
   expect(world.runtime.calls.writes).toBe(0);
 });
 
-test("a version whose containers the engine refuses to make is reverted when its deadline is over", async () => {
+test("a version whose containers the engine refuses to create is reverted at its deadline", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", web);
   await world.waitUntilReady("web");
@@ -217,7 +217,7 @@ test("a version whose containers the engine refuses to make is reverted when its
   expect(world.condition("web", "Ready")?.message).toContain("no such folder");
 });
 
-test("a volume that was removed by hand comes back with its labels", async () => {
+test("a volume that was removed by hand is created again with its labels", async () => {
   await using world = new ControlPlaneHarness().boot();
   world.apply("web", { ...web, volumes: [{ name: "data", path: "/data" }] });
   await world.waitUntilReady("web");
@@ -231,7 +231,7 @@ test("a volume that was removed by hand comes back with its labels", async () =>
   expect(labels).toEqual([expect.objectContaining({ "dev.berth.app": "web" })]);
 });
 
-test("a version that a person rolled back to is the one to come back to, however old it is", async () => {
+test("a version that the user rolled back to becomes the one to revert to, however old it is", async () => {
   await using world = new ControlPlaneHarness({
     images: {
       "web:1": {},

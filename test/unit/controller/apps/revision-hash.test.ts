@@ -7,7 +7,7 @@ import { MODELS_PORT } from "../../../../src/controller/models/container-listene
 import { resolveAppDefaults } from "../../../../src/resources/app-defaults.ts";
 import { AppSpec } from "../../../../src/resources/app-spec.ts";
 
-/** The hash as stores of earlier versions have it: every field but these. */
+/** Computes the hash as earlier versions of Berth stored it: of all fields but these. */
 function hashOfEarlierVersions(spec: AppSpec, image: string | null): string {
   const {
     replicas: _replicas,

@@ -26,7 +26,7 @@ const runningImages = (world: ControlPlaneHarness) =>
     .map(({ spec }) => spec.image)
     .toSorted();
 
-test("containers behind an ingress publish nothing, and the domain leads to them", async () => {
+test("containers behind an ingress publish no ports, and the domain reaches them", async () => {
   await using world = await serving();
   expect(world.listContainers("web").flatMap(({ published }) => published)).toEqual([]);
   expect(world.app("web")?.status?.url).toBe("http://web.localhost");
@@ -34,7 +34,7 @@ test("containers behind an ingress publish nothing, and the domain leads to them
   expect(world.condition("web", "Progressing")?.message).toContain("rolling");
 });
 
-test("the new version is Ready when it has the requests; the old one has its time to end", async () => {
+test("the new version is Ready when it gets the requests, and the old one drains", async () => {
   await using world = await serving({ ...web, rollout: { drain: "30s" } });
   world.apply("web", { ...web, image: "web:2", rollout: { drain: "30s" } });
   await world.waitUntilReady("web");
@@ -52,7 +52,7 @@ test("the new version is Ready when it has the requests; the old one has its tim
   expect(runningImages(world)).toEqual(["web:2", "web:2"]);
 });
 
-test("a version that is never healthy gets no request, and the old one never stops", async () => {
+test("a version that is never healthy gets no request, and the old one keeps running", async () => {
   await using world = await serving();
   const before = world.listContainers("web").map(({ id }) => id);
   world.apply("web", { ...web, image: "sick:1" });
@@ -68,7 +68,7 @@ test("a version that is never healthy gets no request, and the old one never sto
   expect(world.listContainers("web").map(({ id }) => id)).toEqual(before);
 });
 
-test("of several changes during one rollout only the last takes over", async () => {
+test("of several changes during one rollout only the last one gets the requests", async () => {
   await using world = await serving();
   const seen = new Set<string>();
   for (const image of ["slow:1", "web:2", "slow:1", "sick:1", "web:3"]) {
@@ -89,7 +89,7 @@ test("of several changes during one rollout only the last takes over", async () 
   expect(runningImages(world)).toEqual(["web:3", "web:3"]);
 });
 
-test("going back while the old version still drains takes its containers up again", async () => {
+test("a rollback while the old version still drains uses its containers again", async () => {
   await using world = await serving({ ...web, rollout: { drain: "1m" } });
   const before = world.listContainers("web").map(({ id }) => id);
   world.apply("web", { ...web, image: "web:2", rollout: { drain: "1m" } });
@@ -101,7 +101,7 @@ test("going back while the old version still drains takes its containers up agai
   expect(world.listContainers("web").map(({ id }) => id)).toEqual(before);
 });
 
-test("a container that dies gets no more requests, and gets them again when it is up", async () => {
+test("a container that dies gets no requests until it runs again", async () => {
   await using world = await serving();
   const [first] = world.listContainers("web");
   world.engine.kill(first?.id ?? "", 1);
@@ -110,7 +110,7 @@ test("a container that dies gets no more requests, and gets them again when it i
   expect(world.listServedImages("web")).toEqual(["web:1", "web:1"]);
 });
 
-test("the old version is kept up while the new one comes, also when it crashes", async () => {
+test("the old version keeps running during a rollout, even if it crashes", async () => {
   await using world = await serving({ ...web, replicas: 1 });
   world.apply("web", { ...web, replicas: 1, image: "slow:1" });
   await world.clock.advance(1_000);
@@ -125,7 +125,7 @@ test("the old version is kept up while the new one comes, also when it crashes",
   expect(world.listServedImages("web")).toEqual(["slow:1"]);
 });
 
-test("stopped, nobody gets requests; started, the same containers do", async () => {
+test("a stopped app gets no requests; after a start the same containers get them", async () => {
   await using world = await serving();
   const before = world.listContainers("web").map(({ id }) => id);
   world.apply("web", { ...web, running: false });
@@ -144,7 +144,7 @@ test("a deleted app has no route", async () => {
   expect(world.routes?.routes.has("web")).toBe(false);
 });
 
-test("a start of Berth leaves the route of a healthy app alone", async () => {
+test("a start of Berth does not change the route of a healthy app", async () => {
   await using world = await serving();
   let changes = 0;
   if (world.routes) world.routes.faults = { before: () => void (changes += 1) };
@@ -156,7 +156,7 @@ test("a start of Berth leaves the route of a healthy app alone", async () => {
   expect(changes).toBe(0);
 });
 
-describe("what two versions cannot hold at once is replaced the other way round, and the plan says why", () => {
+describe("an app with a resource that two versions cannot share is recreated, and the plan says why", () => {
   test.each<[string, AppSpec, string]>([
     ["a volume", { ...web, volumes: [{ name: "data", path: "/data" }] }, 'volume "data"'],
     ["a folder", { ...web, volumes: [{ hostPath: "/srv/web", path: "/data" }] }, "/srv/web"],
@@ -186,7 +186,7 @@ describe("what two versions cannot hold at once is replaced the other way round,
     expect(versions.has("web:1+web:2")).toBe(false);
   });
 
-  test("a volume that is only read can be held by both", async () => {
+  test("two versions can share a volume that is read-only", async () => {
     const spec = { ...web, volumes: [{ hostPath: "/srv/web", path: "/data", readOnly: true }] };
     await using world = await serving(spec);
     const report = await world.controlPlane.planApp("web", undefined, AbortSignal.timeout(5_000));
@@ -194,8 +194,8 @@ describe("what two versions cannot hold at once is replaced the other way round,
   });
 });
 
-describe("an app is not Ready where nobody can reach it", () => {
-  test("another app has its domain", async () => {
+describe("an app is not Ready if it cannot be reached", () => {
+  test("if another app has its domain", async () => {
     await using world = await serving();
     world.routes?.setVerdict("web", {
       served: false,
@@ -211,7 +211,7 @@ describe("an app is not Ready where nobody can reach it", () => {
     expect(world.app("web")?.status?.url).toBeNull();
   });
 
-  test("the ingress is away: the condition says so, and what was Ready stays so", async () => {
+  test("if the ingress is away: the condition says so, and an app that was Ready stays Ready", async () => {
     await using world = await serving();
     if (world.routes) world.routes.current = { ready: false, message: "port 80 is taken" };
     world.manager.apps.enqueue("web");
@@ -224,17 +224,17 @@ describe("an app is not Ready where nobody can reach it", () => {
   });
 });
 
-test("after the machine restarted no app's requests reach the containers of another", async () => {
+test("after a restart of the machine no app gets requests of another", async () => {
   await using world = await serving();
   world.apply("alpha", { image: "web:2", port: 80 });
   await world.waitUntilReady("alpha");
-  // One after the other: alpha is started before anybody looks at web.
+  // Strictly in sequence: alpha is started before web is reconciled.
   world.workers = 1;
   const routes = world.routes?.routes ?? new Map();
   const wrong: string[] = [];
   await world.kill();
   world.engine.restart();
-  // The engine gives out the same addresses from the start, to whoever is started first.
+  // After the start, the engine assigns the same addresses again, in the order in which containers start.
   world.engine.reuseAddresses();
   world.boot({
     afterCall: (call) => {

@@ -43,7 +43,7 @@ function annotate(world: ControlPlaneHarness, annotations: Record<string, string
   });
 }
 
-test("an app that was given up leaves no route to an address that another app gets", async () => {
+test("a failed app leaves no route to an address that another app gets", async () => {
   await using world = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
   world.apply("web", { image: "crash:1", port: 80, restart: { attempts: 2, backoff: "1s" } });
   await world.clock.until(
@@ -55,7 +55,7 @@ test("an app that was given up leaves no route to an address that another app ge
   expect(world.routes?.routes.get("web")?.targets ?? []).toEqual([]);
 });
 
-test("a stalled app's requests never reach the container of another", async () => {
+test("requests of a stalled app never reach a container of another app", async () => {
   await using world = await serving();
   world.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
   await world.clock.until(
@@ -72,7 +72,7 @@ test("a stalled app's requests never reach the container of another", async () =
   expect(world.listServedImages("web")).not.toContain("web:2");
 });
 
-test("a stalled app's old version, which serves, is kept up", async () => {
+test("the old version of a stalled app keeps serving", async () => {
   await using world = await serving();
   world.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
   await world.clock.until(
@@ -87,7 +87,7 @@ test("a stalled app's old version, which serves, is kept up", async () => {
   expect(world.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("a suspended app's requests never reach the container of another", async () => {
+test("requests of a suspended app never reach a container of another app", async () => {
   await using world = await serving();
   world.apply("web", { ...web, suspend: true });
   await world.clock.advance(1_000);
@@ -99,7 +99,7 @@ test("a suspended app's requests never reach the container of another", async ()
   expect(world.listServedImages("web")).not.toContain("web:2");
 });
 
-test("an app that loses its port has no route any more", async () => {
+test("an app whose port is removed has no route", async () => {
   await using world = await serving();
   world.apply("web", { image: "web:1" });
   await world.clock.advance(60_000);
@@ -149,7 +149,7 @@ test("a deploy after a failed first build is built", async () => {
   expect(world.isReady("web")).toBe(true);
 });
 
-test("a deploy shortly after another does not go back to the version before both", async () => {
+test("a second deploy shortly after the first does not revert to the version before both", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.apply("web", source);
   await world.waitUntilReady("web");
@@ -179,7 +179,7 @@ test("a deploy shortly after another does not go back to the version before both
   expect([...seen]).toEqual([world.builds.getImage("web", "commit2")]);
 });
 
-test("a replica that is one too many has time to end its requests", async () => {
+test("a surplus replica has its drain time", async () => {
   await using world = await serving({ ...web, replicas: 2, rollout: { drain: "30s" } });
   world.apply("web", { ...web, replicas: 1, rollout: { drain: "30s" } });
   await world.clock.until(() => world.listServedImages("web").length === 1, 5_000, "one serves");
@@ -187,7 +187,7 @@ test("a replica that is one too many has time to end its requests", async () => 
   expect(world.listContainers("web").filter(({ state }) => state === "running")).toHaveLength(2);
 });
 
-test("while the port changes, what serves counts as available", async () => {
+test("while the port changes, the version that serves counts as available", async () => {
   await using world = new ControlPlaneHarness({
     images: { ...images, "old:1": { listensOn: [80] } },
     ingress: "fake",
@@ -274,7 +274,7 @@ function observedOf(
 
 const ok: ContainerHealth = { healthy: true, restartDue: false, message: "200" };
 
-test("a candidate takes over also where the engine's clock is ahead", () => {
+test("a candidate gets the requests even if the engine's clock is ahead", () => {
   const v1 = desiredOf(web);
   const v2 = desiredOf({ ...web, image: "web:2" });
   const plan = planApp(
@@ -297,7 +297,7 @@ test("a candidate takes over also where the engine's clock is ahead", () => {
   expect(waitsMs).toBeLessThan(60_000);
 });
 
-test("what served drains also where the engine's clock is ahead", () => {
+test("the old version drains even if the engine's clock is ahead", () => {
   const v1 = desiredOf(web);
   const v2 = desiredOf({ ...web, image: "web:2" });
   const ahead = (ms: number) => new Date(NOW + ms).toISOString();
@@ -305,7 +305,7 @@ test("what served drains also where the engine's clock is ahead", () => {
     v2,
     observedOf(
       [
-        // Made ten minutes ago, by a clock that is an hour ahead.
+        // Created ten minutes ago, by a clock that is an hour ahead.
         containerOf(v1, "old", "10.0.0.2", { createdAt: ahead(3_000_000) }),
         containerOf(v2, "new", "10.0.0.3", { createdAt: ahead(3_600_000) }),
       ],
@@ -319,17 +319,17 @@ test("what served drains also where the engine's clock is ahead", () => {
   expect(plan.operations).toEqual([]);
 });
 
-test("process, off, process: what is published serves until the new containers are up", () => {
+test("after the ingress was off, published containers serve until the new containers are healthy", () => {
   const published = desiredOf(web, noIngress);
   const v1 = desiredOf(web);
   const container = containerOf(published, "published", "10.0.0.2");
-  // The table on the disk is what it was when the ingress was last there.
+  // The table on the disk is from the time when the ingress last ran.
   const stale = { version: v1.hash, targets: ["10.0.0.7:80"], sinceMs: NOW - 86_400_000 };
   const waiting = planApp(v1, observedOf([container], { route: stale, blockedBy: "waits for db" }));
   expect(waiting.operations.filter(({ type }) => type === "stopContainer")).toEqual([]);
 });
 
-test("a worker is kept up until the version with a port is healthy", async () => {
+test("a worker keeps running until its version with a port is healthy", async () => {
   await using world = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
   world.apply("web", { image: "web:1" });
   await world.waitUntilReady("web");
@@ -343,7 +343,7 @@ test("a worker is kept up until the version with a port is healthy", async () =>
   ).toBeDefined();
 });
 
-test("while an old version takes its time to end, the new one is looked after", async () => {
+test("the new version is reconciled while an old one takes long to stop", async () => {
   const spec: AppSpec = { ...web, stopGracePeriod: "1m", rollout: { drain: "1s" } };
   await using world = await serving({ ...spec, image: "stubborn:1" });
   world.apply("web", { ...spec, image: "web:2" });
@@ -356,7 +356,7 @@ test("while an old version takes its time to end, the new one is looked after", 
   expect(world.listServedImages("web")).toEqual(["web:2"]);
 });
 
-test("a bad version that follows soon after a good one leaves the good one where it is", async () => {
+test("a bad version soon after a good one leaves the good one running", async () => {
   await using world = await serving();
   world.apply("web", { ...web, image: "web:2" });
   await world.waitUntilReady("web");
@@ -375,7 +375,7 @@ test("a bad version that follows soon after a good one leaves the good one where
   expect(world.listServedImages("web")).toEqual(["web:2"]);
 });
 
-test("a stalled app with one healthy replica sends no request to the dead one", async () => {
+test("a stalled app with one healthy replica routes no request to the dead one", async () => {
   await using world = await serving({
     ...web,
     replicas: 2,
@@ -390,7 +390,7 @@ test("a stalled app with one healthy replica sends no request to the dead one", 
   expect(world.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("a stalled app's version that was overtaken is stopped when it has drained", async () => {
+test("an old version of a stalled app is stopped when it has drained", async () => {
   const spec: AppSpec = { ...web, rollout: { drain: "30s", autoRevert: false } };
   await using world = await serving(spec);
   world.apply("web", { ...spec, image: "web:2", restart: { attempts: 1, backoff: "1s" } });
@@ -405,7 +405,7 @@ test("a stalled app's version that was overtaken is stopped when it has drained"
   expect(world.listContainers("web").filter((it) => it.spec.image === "web:1")).toEqual([]);
 });
 
-test("a version whose containers have no address yet does not take the requests", () => {
+test("a version whose containers have no address yet does not get the requests", () => {
   const v1 = desiredOf(web);
   const v2 = desiredOf({ ...web, image: "web:2" });
   const plan = planApp(
@@ -424,7 +424,7 @@ test("a version whose containers have no address yet does not take the requests"
   expect(plan.operations).toEqual([]);
 });
 
-test("a version of which one replica is not healthy gets no request while the old one is started again", async () => {
+test("a version with an unhealthy replica gets no request while the old one is restarted", async () => {
   await using world = await serving({ ...web, replicas: 1 });
   world.apply("web", { ...web, image: "web:2", replicas: 2 });
   await world.clock.until(
@@ -452,7 +452,7 @@ test("a version of which one replica is not healthy gets no request while the ol
   expect([...seen]).not.toContain("web:2");
 });
 
-test("a version that is healthy, and stalled app or not, is what the status says serves", async () => {
+test("the status shows a healthy version as serving, also if the app is stalled", async () => {
   await using world = new ControlPlaneHarness({
     images: { ...images, "old:1": { listensOn: [80] } },
     ingress: "fake",
@@ -470,7 +470,7 @@ test("a version that is healthy, and stalled app or not, is what the status says
   expect(world.app("web")?.status?.phase).toBe("degraded");
 });
 
-test("a restart of the engine brings back what served beside a version that was given up", async () => {
+test("a restart of the engine restores the version that served next to a failed one", async () => {
   await using world = await serving();
   world.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
   await world.clock.until(
@@ -485,7 +485,7 @@ test("a restart of the engine brings back what served beside a version that was 
   expect(world.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("a failed build without autoRevert leaves what serves looked after", async () => {
+test("after a failed build without autoRevert the version that serves is still supervised", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.apply("web", { ...source, rollout: { autoRevert: false } });
   await world.waitUntilReady("web");
@@ -503,7 +503,7 @@ test("a failed build without autoRevert leaves what serves looked after", async 
   expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
 });
 
-test("a stop in the middle of a build, and a start, bring back what ran", async () => {
+test("a stop during a build, followed by a start, runs the previous version again", async () => {
   await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
   world.apply("web", source);
   await world.waitUntilReady("web");

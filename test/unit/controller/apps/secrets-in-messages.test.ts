@@ -32,7 +32,7 @@ const told = (world: ControlPlaneHarness) =>
     world.store.revisions.list("web"),
   ]);
 
-test("a secret that an app writes into its log does not get into status and events", async () => {
+test("a secret in the log of an app is masked in status and events", async () => {
   await using world = new ControlPlaneHarness({
     images: { "bad:1": { exits: { afterMs: 10, code: 1 }, logs: [`cannot log in with ${value}`] } },
   }).boot();
@@ -42,7 +42,7 @@ test("a secret that an app writes into its log does not get into status and even
   expect(told(world)).not.toContain(value);
 });
 
-test("nor one that a health check prints", async () => {
+test("a secret in the output of a health check is masked", async () => {
   await using world = new ControlPlaneHarness({
     images: { "sick:1": { exec: () => ({ exitCode: 1, output: `denied for ${value}` }) } },
   }).boot();
@@ -54,7 +54,7 @@ test("nor one that a health check prints", async () => {
   expect(told(world)).not.toContain(value);
 });
 
-test("nor one in what the engine says of a start that failed", async () => {
+test("a secret in the engine's error of a failed start is masked", async () => {
   await using world = new ControlPlaneHarness({
     images: { "bad:1": { startError: `exec: "${value}": no such file` } },
   }).boot();

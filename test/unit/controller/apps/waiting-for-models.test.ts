@@ -19,8 +19,8 @@ beforeEach(() => {
 const spec = { image: "web:1", models: ["chat"] };
 const readyOf = (app: string) => world.condition(app, "Ready");
 
-describe("an App that says models", () => {
-  test("waits until they answer, says what for, and is told where they are", async () => {
+describe("an App with models", () => {
+  test("waits until they answer, reports them, and gets their URL", async () => {
     world.apply("web", spec);
     await world.clock.until(
       () => readyOf("web")?.reason === "ModelNotFound",
@@ -46,7 +46,7 @@ describe("an App that says models", () => {
     expect(world.listContainers("web")).toEqual([]);
 
     world.applyModel("chat", { source, running: true });
-    // No look at everything comes in between: that the model answers wakes the App.
+    // No resync comes in between: the model that begins to answer queues the App.
     await world.waitUntilReady("web", 5_000);
     expect(world.listContainers("web")[0]?.spec).toMatchObject({
       env: [
@@ -59,7 +59,7 @@ describe("an App that says models", () => {
     });
   });
 
-  test("goes on when a model leaves, and waits with its next version", async () => {
+  test("keeps running when a model is stopped, and waits with its next version", async () => {
     world.applyModel("chat", { source, running: true });
     world.apply("web", spec);
     await world.waitUntilReady("web");
@@ -83,9 +83,9 @@ describe("an App that says models", () => {
     expect(world.listContainers("web").map((container) => container.spec.image)).toEqual(["web:2"]);
   });
 
-  test("is planned as held up, with what it waits for", async () => {
+  test("has a plan that is blocked, with the reason", async () => {
     const plan = await world.controlPlane.planApp("web", spec, signal);
-    expect(plan.blockedBy).toContain('wants model "chat", which is not there');
+    expect(plan.blockedBy).toContain('wants model "chat", which does not exist');
     world.applyModel("chat", { source, running: true });
     await world.waitForModelPhase("chat", "downloading");
     const later = await world.controlPlane.planApp("web", spec, signal);

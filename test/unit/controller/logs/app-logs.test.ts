@@ -19,7 +19,7 @@ function followed(world: ControlPlaneHarness) {
 
 const images = { "web:1": { logs: ["one"] }, "web:2": { logs: ["two"] } };
 
-test("a log that is followed goes on over redeploys and restarts, each line once, until the app is gone", async () => {
+test("a followed log continues over redeploys and restarts, each line once, until the app is deleted", async () => {
   await using world = new ControlPlaneHarness({ images });
   world.boot();
   world.apply("web", web);
@@ -41,7 +41,7 @@ test("a log that is followed goes on over redeploys and restarts, each line once
   expect(lines).toEqual(["one", "two", "two"]);
 });
 
-test("whoever stops following is let go at once", async () => {
+test("an abort ends the following at once", async () => {
   await using world = new ControlPlaneHarness({ images });
   world.boot();
   world.apply("web", web);

@@ -9,7 +9,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const web: AppSpec = { image: "web:1", port: 80 };
 const bad = { exits: { afterMs: 10, code: 1 } } as const;
 
-/** The whole control plane on an engine in memory, and a sender whose receivers never answer. */
+/** The whole control plane on an engine in memory, with a sender whose receivers never answer. */
 class NoticeHarness {
   readonly world = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": {}, "bad:1": bad },
@@ -54,7 +54,7 @@ class NoticeHarness {
       .map(({ id }): Record<string, unknown> => JSON.parse(webhooks.getPayload(id) ?? "{}"));
   }
 
-  /** `event app generation`, oldest first. */
+  /** Lists `event app generation`, oldest first. */
   summaries(hook: string): string[] {
     return this.payloads(hook).map(
       ({ event, app, generation }) => `${String(event)} ${String(app)} ${String(generation)}`,
@@ -62,7 +62,7 @@ class NoticeHarness {
   }
 }
 
-it("tells of each version once, when it is Ready", async () => {
+it("reports each version once, when it is Ready", async () => {
   const told = new NoticeHarness().boot();
   const { world } = told;
   const hook = told.hook();
@@ -91,7 +91,7 @@ it("tells of each version once, when it is Ready", async () => {
   expect(told.summaries(hook)).toEqual(["deployed web 1", "deployed web 5"]);
 });
 
-it("tells of a failure once for its generation and reason", async () => {
+it("reports a failure once for each generation and reason", async () => {
   const told = new NoticeHarness().boot();
   const { world } = told;
   const hook = told.hook();
@@ -105,7 +105,7 @@ it("tells of a failure once for its generation and reason", async () => {
   expect(told.summaries(hook)).toEqual(["failed web 1", "failed web 2"]);
 });
 
-it("tells of a revert by its most specific name, to those who want failures only as failed", async () => {
+it("reports a revert as reverted, and as failed to webhooks that subscribe only to failures", async () => {
   const told = new NoticeHarness().boot();
   const { world } = told;
   const [all, failures, deploys] = [told.hook(), told.hook(["failed"]), told.hook(["deployed"])];
@@ -129,7 +129,7 @@ it("tells of a revert by its most specific name, to those who want failures only
   expect(told.summaries(deploys)).toEqual(["deployed web 1", "deployed web 3"]);
 });
 
-it("tells when a good app loses its health for longer than a restart takes, and when it is back", async () => {
+it("reports when a good app is unhealthy for longer than a restart, and when it has recovered", async () => {
   const told = new NoticeHarness().boot();
   const { world } = told;
   const hook = told.hook();
@@ -162,7 +162,7 @@ it("tells when a good app loses its health for longer than a restart takes, and 
   expect(told.summaries(hook).filter((text) => text.startsWith("recovered"))).toHaveLength(1);
 });
 
-it("says nothing of an app that is stopped, scaled or restarted", async () => {
+it("reports nothing for an app that is stopped, scaled or restarted", async () => {
   const told = new NoticeHarness().boot();
   const { world } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);
@@ -189,7 +189,7 @@ it("says nothing of an app that is stopped, scaled or restarted", async () => {
   expect(told.summaries(hook)).toEqual([]);
 });
 
-it("tells at the next start what a kill cut off, and nothing twice", async () => {
+it("reports at the next start what a kill has prevented, and nothing twice", async () => {
   const told = new NoticeHarness().boot();
   const { world } = told;
   const hook = told.hook();
@@ -200,7 +200,7 @@ it("tells at the next start what a kill cut off, and nothing twice", async () =>
   told.boot();
   await world.clock.advance(60_000);
   expect(told.summaries(hook)).toEqual(["deployed web 1"]);
-  // Committed, and killed before anybody looked.
+  // Committed, and killed before the scan.
   world.store.events.record({
     kind: "App",
     name: "old",
@@ -218,7 +218,7 @@ it("tells at the next start what a kill cut off, and nothing twice", async () =>
   expect(told.summaries(hook)).toHaveLength(2);
 });
 
-it("tells of apps that are asked for only, and of nothing from before", async () => {
+it("reports only the apps of the subscription, and nothing from before it", async () => {
   const told = new NoticeHarness().boot();
   const { world } = told;
   world.apply("early", web);
@@ -252,7 +252,7 @@ it("tells of apps that are asked for only, and of nothing from before", async ()
   );
 });
 
-it("forgets an app that is deleted: another one of its name is told of anew", async () => {
+it("forgets a deleted app, and reports a new one of the same name again", async () => {
   const told = new NoticeHarness().boot();
   const { world } = told;
   const hook = told.hook();

@@ -4,7 +4,7 @@ import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
 import { SECRET, WebhookHarness } from "./webhook-harness.ts";
 
-it("sends JSON that is signed, and says who it is from", async () => {
+it("sends signed JSON that names its sender", async () => {
   await using world = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   const hook = world.hook(receiver.url);
@@ -31,13 +31,13 @@ it("sends JSON that is signed, and says who it is from", async () => {
       event: "test",
       time: "2030-01-01T00:00:00.000Z",
       app: null,
-      message: "a test that somebody asked for",
+      message: "a test that a user requested",
       instance: world.store.instanceId,
     },
   ]);
 });
 
-it("tries six times with longer and longer waits, then gives up", async () => {
+it("tries six times with longer and longer waits, then fails", async () => {
   await using world = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.otherwise = { status: 500, body: "out of\norder \u0007" };
@@ -59,7 +59,7 @@ it("tries six times with longer and longer waits, then gives up", async () => {
   expect(new Set(receiver.payloads.map((payload) => payload["id"]))).toEqual(new Set([id]));
 });
 
-it("waits as long as the receiver asks, up to two hours", async () => {
+it("waits as long as the receiver asks for, up to two hours", async () => {
   await using world = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   const date = new Date(world.clock.now() + 120_000 + 300_000).toUTCString();
@@ -79,7 +79,7 @@ it("waits as long as the receiver asks, up to two hours", async () => {
   expect((await world.attempts(hook, 5)).state).toBe("delivered");
 });
 
-it("takes 410 for the end", async () => {
+it("fails at once after status 410", async () => {
   await using world = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.otherwise = 410;
@@ -117,7 +117,7 @@ it("gives a receiver ten seconds, and does not wait for the end of a body", asyn
   expect((await world.attempts(hook, 2)).state).toBe("delivered");
 });
 
-it("says why nobody was reached", async () => {
+it("reports why the receiver was not reached", async () => {
   await using world = new WebhookHarness();
   const receiver = await WebhookReceiver.start();
   const { url, port } = receiver;
@@ -134,7 +134,7 @@ it("says why nobody was reached", async () => {
   expect((await world.attempts(named, 1)).message).toContain("nowhere.invalid");
 });
 
-it("holds nobody up for a slow receiver", async () => {
+it("delivers to other webhooks while one receiver is slow", async () => {
   await using world = new WebhookHarness();
   await using slow = await WebhookReceiver.start();
   await using quick = await WebhookReceiver.start();
@@ -165,7 +165,7 @@ it("keeps the order while a receiver is away for a moment", async () => {
   expect(ids).toEqual(sent.map(({ id }) => id));
 });
 
-it("lets others pass one that a receiver cannot take", async () => {
+it("overtakes a delivery that its receiver cannot process", async () => {
   await using world = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(400, 400, 400);
@@ -189,7 +189,7 @@ it("lets others pass one that a receiver cannot take", async () => {
   expect(world.store.webhooks.getDelivery(bad.id)).toMatchObject({ state: "pending", attempts: 3 });
 });
 
-it("sends again what a person asks for, with the same id", async () => {
+it("repeats a delivery with the same id when the user requests it", async () => {
   await using world = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(410);
@@ -205,7 +205,7 @@ it("sends again what a person asks for, with the same id", async () => {
   expect(() => world.sender.redeliver(other.id, id)).toThrow(/no such delivery/);
 });
 
-it("goes on with what waits after a restart, at its time", async () => {
+it("continues pending deliveries after a restart, when they are due", async () => {
   await using world = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(500, 500);
@@ -221,7 +221,7 @@ it("goes on with what waits after a restart, at its time", async () => {
   expect((await world.attempts(hook, 3)).state).toBe("delivered");
 });
 
-it("ends at once while a receiver hangs, and sends it anew at the next start", async () => {
+it("ends at once while a receiver hangs, and sends again at the next start", async () => {
   await using world = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push("hang");
@@ -233,7 +233,7 @@ it("ends at once while a receiver hangs, and sends it anew at the next start", a
   expect(receiver.received[1]?.body).toBe(receiver.received[0]?.body);
 });
 
-it("sends nothing to where clouds keep credentials, whatever the name says", async () => {
+it("sends nothing to the metadata addresses of clouds, by any name", async () => {
   await using world = new WebhookHarness();
   const hook = world.hook("http://169.254.169.254/latest/meta-data");
   world.sender.test(hook.id);

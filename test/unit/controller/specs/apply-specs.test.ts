@@ -13,7 +13,7 @@ function deleteByForce(name: string): void {
   world.store.delete("App", name, { actor: { name: "user:admin" }, manager: "api", force: true });
 }
 
-describe("what files say", () => {
+describe("the content of files", () => {
   it("is applied, of every kind and from every folder", async () => {
     await world.write({
       "web.yaml": appText("web"),
@@ -42,7 +42,7 @@ describe("what files say", () => {
     expect(world.events.join("\n")).not.toContain("hunter2");
   });
 
-  it("is followed when it changes, with labels and annotations", async () => {
+  it("is applied again when it changes, with labels and annotations", async () => {
     await world.write({ "web.yaml": appText("web", "nginx:1") });
     await world.scan();
     const before = world.app("web");
@@ -61,7 +61,7 @@ describe("what files say", () => {
     );
   });
 
-  it("is not written again when nothing changed, nor by a restart", async () => {
+  it("is not written again without a change, nor by a restart", async () => {
     await world.write({ "web.yaml": appText("web"), "db.yaml": appText("db") });
     await world.scan();
     const sequence = world.store.lastSequence;
@@ -74,7 +74,7 @@ describe("what files say", () => {
     expect(world.fileState("web.yaml")).toBe("applied");
   });
 
-  it("is followed through a linked file, and through links in folders", async () => {
+  it("is applied through a linked file, and through links in folders", async () => {
     await world.write({
       "../elsewhere/web.yaml": appText("web"),
       "../more/db.yaml": appText("db"),
@@ -90,7 +90,7 @@ describe("what files say", () => {
     expect(world.image("web")).toBe("nginx:2");
   });
 
-  it("leaves fields of others alone", async () => {
+  it("leaves fields of other managers alone", async () => {
     await world.write({ "web.yaml": appText("web") });
     await world.scan();
     world.store.apply({
@@ -106,7 +106,7 @@ describe("what files say", () => {
     expect(world.app("web").spec).toMatchObject({ image: "nginx:2", running: false });
   });
 
-  it("says which fields stay with whoever took them with force", async () => {
+  it("is reported without the fields that another manager took over with force", async () => {
     await world.write({ "web.yaml": appText("web") });
     await world.scan();
     world.store.apply({
@@ -131,7 +131,7 @@ describe("what files say", () => {
 });
 
 describe("a file that is not valid", () => {
-  it("changes nothing, and is reported with its place", async () => {
+  it("changes nothing, and is reported with its position", async () => {
     await world.write({ "web.yaml": appText("web") });
     await world.scan();
     await world.write({ "web.yaml": appText("web", "nginx:2", "  prot: 80\n") });
@@ -150,7 +150,7 @@ describe("a file that is not valid", () => {
     expect(world.image("web")).toBe("nginx:2");
   });
 
-  it("goes on declaring what it declared, across restarts", async () => {
+  it("keeps its earlier resources declared, across restarts", async () => {
     await world.write({ "web.yaml": appText("web"), "db.yaml": appText("db") });
     await world.scan();
     await world.write({ "web.yaml": "half: {" });
@@ -163,7 +163,7 @@ describe("a file that is not valid", () => {
     expect(world.declaringManager("web")).toBe("file:web.yaml");
   });
 
-  it("applies none of its documents where one is wrong", async () => {
+  it("applies none of its documents if one is wrong", async () => {
     await world.write({ "both.yaml": joinDocuments(appText("good"), appText("bad", "Nginx")) });
     await world.scan();
     expect(world.resourceNames).toEqual([]);
@@ -172,7 +172,7 @@ describe("a file that is not valid", () => {
     expect(world.resourceNames).toEqual(["App/bad", "App/good"]);
   });
 
-  it("applies none of its documents where the store refuses one", async () => {
+  it("applies none of its documents if the store refuses one", async () => {
     await world.write({ "first.yaml": appText("taken", "nginx:1") });
     await world.scan();
     await world.write({
@@ -185,7 +185,7 @@ describe("a file that is not valid", () => {
     );
   });
 
-  it("is refused where the whole of all managers is not valid, at its own line", async () => {
+  it("is refused if the merged spec of all managers is invalid, at its own line", async () => {
     await world.write({ "web.yaml": appText("web") });
     await world.scan();
     world.store.apply({
@@ -230,7 +230,7 @@ describe("a file that is not valid", () => {
     ],
     ["too large", "#".repeat(2_000_000), /^invalid\n1:1 larger than 1 MiB/],
     ["binary", new Uint8Array([0, 1, 2, 255]), /^invalid\n1:4 not UTF-8 text$/],
-  ])("is told from a good one: %s", async (_what, content, expected) => {
+  ])("is reported as invalid: %s", async (_what, content, expected) => {
     await world.write({ "good.yaml": appText("good") });
     await world.write({ "web.yaml": content });
     await world.scan();
@@ -238,7 +238,7 @@ describe("a file that is not valid", () => {
     expect(world.resourceNames).toEqual(["App/good"]);
   });
 
-  it("may be a link to nothing, which is back when its target is", async () => {
+  it("may be a link to nothing, which is applied again when its target is back", async () => {
     await world.write({ "../real.yaml": appText("web"), "other.yaml": appText("other") });
     await symlink("../real.yaml", join(world.folder, "web.yaml"));
     await world.scan();
@@ -251,7 +251,7 @@ describe("a file that is not valid", () => {
     expect(world.fileState("web.yaml")).toBe("applied");
   });
 
-  it("is news once, not with each look", async () => {
+  it("is reported once, and not in every scan", async () => {
     await world.write({ "a.yaml": appText("a"), "b.yaml": appText("a") });
     for (let look = 0; look < 5; look += 1) {
       await world.scan();
@@ -262,7 +262,7 @@ describe("a file that is not valid", () => {
 });
 
 describe("two files that declare one resource", () => {
-  it("are told apart by who was first, and the second takes over when the first goes", async () => {
+  it("belong to the first file; the second one takes over when the first is deleted", async () => {
     await world.write({ "b.yaml": appText("web", "from-b") });
     await world.scan();
     await world.write({ "a.yaml": appText("web", "from-a") });
@@ -285,7 +285,7 @@ describe("two files that declare one resource", () => {
     expect(world.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("do not change places because the first one is saved by unlinking it", async () => {
+  it("do not swap when an editor saves the first one by unlinking it", async () => {
     await world.write({ "a.yaml": appText("web", "from-a") });
     await world.scan();
     await world.write({ "b.yaml": appText("web", "from-b") });
@@ -298,7 +298,7 @@ describe("two files that declare one resource", () => {
     expect(world.fileState("b.yaml")).toMatch(/^conflict/);
   });
 
-  it("in one look: the first by name wins", async () => {
+  it("are decided by name if they appear in the same scan", async () => {
     await world.write({ "b.yaml": appText("web", "from-b"), "a.yaml": appText("web", "from-a") });
     await world.scan();
     expect(world.image("web")).toBe("from-a");
@@ -306,7 +306,7 @@ describe("two files that declare one resource", () => {
 });
 
 describe("a resource that is deleted although a file declares it", () => {
-  it("stays away until the file says something new, across restarts", async () => {
+  it("stays deleted until the text of the file changes, across restarts", async () => {
     await world.write({ "web.yaml": appText("web") });
     await world.scan();
     deleteByForce("web");
@@ -324,7 +324,7 @@ describe("a resource that is deleted although a file declares it", () => {
     expect(world.image("web")).toBe("nginx:2");
   });
 
-  it("comes back when it is gone, if the file changed while it was going", async () => {
+  it("is created again after the deletion if the file has changed meanwhile", async () => {
     await world.write({ "web.yaml": appText("web") });
     await world.scan();
     deleteByForce("web");

@@ -6,7 +6,7 @@ import { SpecsHarness } from "../../../support/specs-harness.ts";
 const app = (name: string, source: string) =>
   `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: ${source} }\n`;
 
-it("a folder to build from is meant from where its file stands", async () => {
+it("the folder of a local source is relative to its file", async () => {
   await using world = new SpecsHarness();
   await world.write({
     "top.yaml": app("top", "{ local: ./src }"),
@@ -21,7 +21,7 @@ it("a folder to build from is meant from where its file stands", async () => {
   expect(sourceOf("elsewhere")).toEqual({ local: "/srv/app" });
   expect(sourceOf("git")).toEqual({ git: { url: "https://example.org/a.git" } });
 
-  // The same again is nothing new, also for a server that has just started.
+  // The same content again is no change, also for a server that has just started.
   const before = world.store.lastSequence;
   await world.restart();
   await world.scan();
@@ -32,7 +32,7 @@ it("a folder to build from is meant from where its file stands", async () => {
   expect(sourceOf("top")).toEqual({ local: join(world.folder, "team/src") });
 });
 
-it("another source in a file ends what a rollback held", async () => {
+it("another source in a file ends a pinned rollback", async () => {
   await using world = new SpecsHarness();
   await world.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }') });
   await world.scan();

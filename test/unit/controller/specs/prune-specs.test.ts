@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => world[Symbol.asyncDispose]());
 
-/** Apps a0, a1, ... in files of their own. */
+/** Writes Apps a0, a1, ... to files of their own. */
 async function apps(count: number): Promise<void> {
   for (let index = 0; index < count; index += 1) {
     await world.write({ [`a${index}.yaml`]: appText(`a${index}`) });
@@ -19,7 +19,7 @@ async function apps(count: number): Promise<void> {
 }
 
 describe("deleting a file", () => {
-  it("deletes what it declared, in two phases", async () => {
+  it("deletes its resources in two phases", async () => {
     await apps(2);
     await world.remove("a0.yaml");
     await world.scan();
@@ -39,7 +39,7 @@ describe("deleting a file", () => {
     expect(world.eventsOf("Pruned")).toHaveLength(1);
   });
 
-  it("deletes what has no finalizer at once", async () => {
+  it("deletes a resource without a finalizer at once", async () => {
     const secret =
       "apiVersion: berth.dev/v1\nkind: Secret\nmetadata: { name: s }\nspec: { data: {} }\n";
     await world.write({ "s.yaml": secret, "a.yaml": appText("a") });
@@ -49,7 +49,7 @@ describe("deleting a file", () => {
     expect(world.resourceNames).toEqual(["App/a"]);
   });
 
-  it("leaves what was made by hand", async () => {
+  it("keeps resources that were created by hand", async () => {
     await apps(2);
     world.store.apply({
       kind: "App",
@@ -64,7 +64,7 @@ describe("deleting a file", () => {
     expect(world.resourceNames).toEqual(["App/a1", "App/mine"]);
   });
 
-  it("deletes after a restart too, in two phases again", async () => {
+  it("deletes after a restart too, again in two phases", async () => {
     await apps(2);
     await world.remove("a0.yaml");
     await world.restart();
@@ -75,7 +75,7 @@ describe("deleting a file", () => {
     expect(world.resourceNames).toEqual(["App/a1"]);
   });
 
-  it("that comes back in time deletes nothing", async () => {
+  it("and restoring it in time deletes nothing", async () => {
     await apps(2);
     await world.remove("a0.yaml");
     await world.scan();
@@ -87,7 +87,7 @@ describe("deleting a file", () => {
     expect(world.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("that comes back later makes the resource anew, once it is gone", async () => {
+  it("and restoring it later creates the resource again after its deletion", async () => {
     await apps(2);
     const { uid } = world.app("a0").metadata;
     await world.remove("a0.yaml");
@@ -101,7 +101,7 @@ describe("deleting a file", () => {
     expect(world.app("a0").metadata.uid).not.toBe(uid);
   });
 
-  it("takes one document out of a file like deleting a file", async () => {
+  it("has the same effect as removing one document from a file", async () => {
     await world.write({ "both.yaml": joinDocuments(appText("one"), appText("two")) });
     await world.scan();
     await world.write({ "both.yaml": appText("one") });
@@ -114,7 +114,7 @@ describe("deleting a file", () => {
 });
 
 describe("a file that is being written", () => {
-  it("may be empty for a moment without losing anything", async () => {
+  it("may be empty for a moment without a deletion", async () => {
     await apps(2);
     await world.write({ "a0.yaml": "" });
     await world.scan();
@@ -126,7 +126,7 @@ describe("a file that is being written", () => {
     expect(world.image("a0")).toBe("nginx:2");
   });
 
-  it("declares nothing when it stays empty", async () => {
+  it("deletes its resources if it stays empty", async () => {
     await apps(2);
     await world.write({ "a0.yaml": "# nothing any more\n" });
     await world.scanTwice();
@@ -134,7 +134,7 @@ describe("a file that is being written", () => {
     expect(world.fileState("a0.yaml")).toBe("applied");
   });
 
-  it("may stop at the end of a document without losing the others", async () => {
+  it("may be cut at the end of a document without a deletion", async () => {
     const whole = joinDocuments(appText("one"), appText("two"), appText("three"));
     await world.write({ "all.yaml": whole });
     await world.scan();
@@ -146,7 +146,7 @@ describe("a file that is being written", () => {
     expect(world.resourceNames).toHaveLength(3);
   });
 
-  it("is replaced by a rename, as editors save, without losing anything", async () => {
+  it("may be replaced by a rename, as editors save, without a deletion", async () => {
     await apps(2);
     await world.write({ "a0.yaml.tmp": appText("a0", "nginx:2") });
     await world.scan();
@@ -158,7 +158,7 @@ describe("a file that is being written", () => {
 });
 
 describe("a rename", () => {
-  it("is a move: the resource and its fields stay", async () => {
+  it("moves the resource and keeps its fields", async () => {
     await apps(2);
     const { uid, generation } = world.app("a0").metadata;
     await world.move("a0.yaml", "renamed.yaml");
@@ -169,7 +169,7 @@ describe("a rename", () => {
     expect(world.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("may change the file too, and may be seen in two looks", async () => {
+  it("may also change the file, and may be split over two scans", async () => {
     await apps(2);
     await world.remove("a0.yaml");
     await world.scan();
@@ -181,7 +181,7 @@ describe("a rename", () => {
     expect(world.resourceNames).toHaveLength(2);
   });
 
-  it("of a whole folder moves all that is in it", async () => {
+  it("of a whole folder moves all its resources", async () => {
     await world.write(
       Object.fromEntries(
         Array.from({ length: 20 }, (_, i) => [`old/a${i}.yaml`, appText(`a${i}`)]),
@@ -195,7 +195,7 @@ describe("a rename", () => {
     expect(world.pending).toEqual([]);
   });
 
-  it("while Berth is not running is a move too", async () => {
+  it("while Berth is not running moves the resource too", async () => {
     await apps(2);
     await world.move("a0.yaml", "renamed.yaml");
     await world.restart();
@@ -204,7 +204,7 @@ describe("a rename", () => {
     expect(world.declaringManager("a0")).toBe("file:renamed.yaml");
   });
 
-  it("of a document from one file to another keeps it, in either order of names", async () => {
+  it("of a document to another file keeps it, in either order of names", async () => {
     await world.write({
       "a.yaml": joinDocuments(appText("one"), appText("two")),
       "b.yaml": appText("three"),
@@ -220,7 +220,7 @@ describe("a rename", () => {
     expect(world.declaringManager("three")).toBe("file:a.yaml");
   });
 
-  it("that breaks the file keeps what it names, until a person says otherwise", async () => {
+  it("that breaks the file keeps what it names, until the user confirms", async () => {
     await apps(2);
     await world.remove("a0.yaml");
     await world.write({ "renamed.yaml": appText("a0", "nginx", "  prot: 80\n") });
@@ -245,7 +245,7 @@ describe("a rename", () => {
 });
 
 describe("many deletions at once", () => {
-  it("wait for a person, and go when told to", async () => {
+  it("wait for a confirmation, and are executed after it", async () => {
     await apps(5);
     await world.remove("a0.yaml", "a1.yaml", "a2.yaml");
     await world.scanTwice();
@@ -268,7 +268,7 @@ describe("many deletions at once", () => {
     expect(world.specs.confirmPrune()).toEqual([]);
   });
 
-  it("wait across a restart, without anything being remembered", async () => {
+  it("wait across a restart, without any stored state", async () => {
     await apps(5);
     await world.remove("a0.yaml", "a1.yaml", "a2.yaml");
     await world.scanTwice();
@@ -281,7 +281,7 @@ describe("many deletions at once", () => {
     expect(world.resourceNames).toHaveLength(2);
   });
 
-  it("are not let go beyond what the person saw", async () => {
+  it("are confirmed only as far as the user saw them", async () => {
     await apps(10);
     await world.remove("a0.yaml", "a1.yaml", "a2.yaml", "a3.yaml");
     await world.scanTwice();
@@ -292,7 +292,7 @@ describe("many deletions at once", () => {
     expect(world.pending).toHaveLength(4);
   });
 
-  it("are no longer waiting when the files are back", async () => {
+  it("are no longer held when the files are back", async () => {
     await apps(5);
     await world.remove("a0.yaml", "a1.yaml", "a2.yaml");
     await world.scanTwice();
@@ -302,7 +302,7 @@ describe("many deletions at once", () => {
     expect(world.resourceNames).toHaveLength(5);
   });
 
-  it("are fine when they are few of many", async () => {
+  it("are not held if they are few of many", async () => {
     await apps(10);
     await world.remove("a0.yaml", "a1.yaml", "a2.yaml");
     await world.scanTwice();
@@ -310,8 +310,8 @@ describe("many deletions at once", () => {
   });
 });
 
-describe("a folder that is away", () => {
-  it("takes nothing with it, and is told of", async () => {
+describe("a missing folder", () => {
+  it("deletes nothing, and is reported", async () => {
     await apps(2);
     await rename(world.folder, join(world.root, "away"));
     await world.scanTwice();
@@ -332,7 +332,7 @@ describe("a folder that is away", () => {
     expect(world.image("a0")).toBe("nginx:2");
   });
 
-  it("starts the two phases anew when it is back", async () => {
+  it("begins the two phases again when it is back", async () => {
     await apps(2);
     await world.remove("a0.yaml");
     await world.scan();
@@ -344,7 +344,7 @@ describe("a folder that is away", () => {
     expect(world.resourceNames).toHaveLength(2);
   });
 
-  it("may be one that cannot be read", async () => {
+  it("may be a folder that cannot be read", async () => {
     await apps(2);
     await rename(world.folder, join(world.root, "away"));
     await symlink("specs", world.folder);
@@ -353,7 +353,7 @@ describe("a folder that is away", () => {
     expect(world.resourceNames).toHaveLength(2);
   });
 
-  it("may be empty, as one is that was unmounted: only a person deletes everything", async () => {
+  it("may be an empty folder, as after an unmount, whose deletions need a confirmation", async () => {
     await apps(2);
     await world.remove("a0.yaml", "a1.yaml");
     await world.scanTwice();
@@ -366,13 +366,13 @@ describe("a folder that is away", () => {
     expect(world.specs.report().state).toBe("watching");
   });
 
-  it("is nothing special when nothing was ever declared", async () => {
+  it("is no problem if nothing was ever declared", async () => {
     await mkdir(world.folder);
     await world.scan();
     expect(world.specs.report()).toMatchObject({ state: "watching", message: null, files: [] });
   });
 
-  it("may be a part of it: a folder that cannot be read keeps what it declared", async () => {
+  it("may be a part of it: a folder that cannot be read keeps its resources", async () => {
     await world.write({ "team/a.yaml": appText("a"), "b.yaml": appText("b") });
     await world.scan();
     await world.move("team", "../team");
@@ -382,7 +382,7 @@ describe("a folder that is away", () => {
     expect(world.pending).toEqual([]);
   });
 
-  it("may be a part that another file system has covered up", async () => {
+  it("may be a part that another file system has hidden", async () => {
     const mounted = mkdtempSync("/dev/shm/berth-specs-");
     try {
       await writeFile(join(mounted, "a.yaml"), appText("a"));

@@ -18,7 +18,7 @@ function open(config: ConstructorParameters<typeof SpecsGitHarness>[1] = {}) {
   return { git, world };
 }
 
-it("puts the spec files of the repository into a folder of their own, and they are applied", async () => {
+it("writes the spec files of the repository to a folder of their own, and they are applied", async () => {
   const { git, world } = open();
   git.files = {
     "web.yaml": appText("web"),
@@ -59,13 +59,13 @@ it("puts the spec files of the repository into a folder of their own, and they a
     "shop/web.yaml": "applied",
   });
   expect(world.events("SpecsGitApplied")).toEqual([
-    `commit ${git.commit.slice(0, 12)} of main is in shop/: 2 files written, 0 taken away`,
+    `commit ${git.commit.slice(0, 12)} of main is in shop/: 2 files written, 0 removed`,
   ]);
   expect(git.limits).toEqual({ bytesMax: 64 * 1024 * 1024, filesMax: 20_000 });
   expect(await readdir(join(world.root, "checkouts"))).toEqual([]);
 });
 
-it("follows each interval: changed, new, moved and deleted files", async () => {
+it("applies changed, new, moved and deleted files at each interval", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b"), "c.yaml": appText("c") };
   world.follower.start();
@@ -93,7 +93,7 @@ it("follows each interval: changed, new, moved and deleted files", async () => {
   expect(existsSync(join(world.folder, "shop/moved"))).toBe(false);
 });
 
-it("asks for the commit only while nothing changes", async () => {
+it("resolves only the commit while nothing changes", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   await world.sync();
@@ -106,7 +106,7 @@ it("asks for the commit only while nothing changes", async () => {
   });
 });
 
-it("puts back what was changed by hand, and says so", async () => {
+it("restores files that were changed by hand, and reports it", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b") };
   await world.sync();
@@ -123,7 +123,7 @@ it("puts back what was changed by hand, and says so", async () => {
     "shop/notes.txt",
   ]);
   expect(world.events("SpecsGitDrift")).toEqual([
-    "changed by hand, and put back as the repository has it: shop/a.yaml, shop/b.yaml, shop/sub/c.yaml",
+    "changed by hand, and restored from the repository: shop/a.yaml, shop/b.yaml, shop/sub/c.yaml",
   ]);
   await world.restart();
   await world.write("shop/a.yaml", appText("a", "mine:2"));
@@ -132,7 +132,7 @@ it("puts back what was changed by hand, and says so", async () => {
   expect(world.events("SpecsGitDrift")).toHaveLength(2);
 });
 
-it("leaves a folder alone that is not its own", async () => {
+it("does not touch a folder that it does not own", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   await world.write("shop/old.yaml", appText("old"));
@@ -140,7 +140,7 @@ it("leaves a folder alone that is not its own", async () => {
     state: "failing",
     commit: null,
     message:
-      '"shop" in the watched folder is not Berth\'s own; move it away, so that the files of the repository can stand there',
+      '"shop" in the watched folder is not Berth\'s own; move it away, so that the files of the repository can be written there',
   });
   expect(await world.files()).toEqual(["shop/old.yaml"]);
   await rm(join(world.folder, "shop"), { recursive: true });
@@ -151,7 +151,7 @@ it("leaves a folder alone that is not its own", async () => {
   expect(await readdir(world.folder)).toEqual(["shop"]);
 });
 
-it("lets go of a folder whose marker somebody has taken away", async () => {
+it("does not touch a folder any more whose marker was removed", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   await world.sync();
@@ -161,7 +161,7 @@ it("lets go of a folder whose marker somebody has taken away", async () => {
   expect(await world.read("shop/a.yaml")).toBe(appText("a", "mine:1"));
 });
 
-it("takes an empty folder of its name", async () => {
+it("uses an empty folder of its name", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   await mkdir(join(world.folder, "shop"), { recursive: true });
@@ -205,7 +205,7 @@ it.each([
   ["gone", { "other/a.yaml": appText("a") }, "no folder deploy"],
   ["a link", { deploy: { link: "other" }, "other/a.yaml": appText("a") }, "no folder deploy"],
   ["without specs", { "deploy/README.md": "" }, "holds no spec file"],
-])("takes nothing away where the path is %s", async (_, files, why) => {
+])("removes nothing if the path is %s", async (_, files, why) => {
   const { git, world } = open({ path: "deploy" });
   git.files = { "deploy/a.yaml": appText("a") };
   await world.sync();
@@ -218,14 +218,14 @@ it.each([
   expect(world.apps).toEqual(["a"]);
 });
 
-it("keeps to the repository whatever the path says", async () => {
+it("reads nothing outside the repository, whatever the path is", async () => {
   const { git, world } = open({ path: "../../specs" });
   git.files = { "a.yaml": appText("a") };
   await world.write("mine.yaml", appText("mine"));
   expect((await world.sync()).message).toContain("no folder ../../specs");
 });
 
-it("keeps the last state while the repository is away, says so once, and comes back", async () => {
+it("keeps the last state while the repository is away, reports it once, and recovers", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   world.follower.start();
@@ -260,7 +260,7 @@ it("keeps the last state while the repository is away, says so once, and comes b
   expect(world.apps).toEqual(["a"]);
 });
 
-it("holds the rules of the watched folder: what is not valid, and many that go at once", async () => {
+it("applies the rules of the watched folder: invalid files change nothing, mass deletions are held", async () => {
   const { git, world } = open();
   const names = ["a", "b", "c", "d"];
   git.files = Object.fromEntries(names.map((name) => [`${name}.yaml`, appText(name)]));
@@ -277,7 +277,7 @@ it("holds the rules of the watched folder: what is not valid, and many that go a
   expect(world.events("PruneHeld")).toHaveLength(1);
 });
 
-it("does not write into a watched folder that is not there, or not mounted", async () => {
+it("does not write to a watched folder that is missing or not mounted", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   await world.write("mine.yaml", appText("mine"));
@@ -295,13 +295,13 @@ it("does not write into a watched folder that is not there, or not mounted", asy
   expect(world.apps).toEqual(["a", "mine"]);
 });
 
-it("converges after a stop in the middle of the files", async () => {
+it("converges after an interruption between two files", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b") };
   await world.sync();
   const first = git.commit;
   git.push({ "a.yaml": appText("a", "nginx:2"), "c.yaml": appText("c") });
-  // As a kill between two files leaves it: one is new, one half written, nothing is taken away yet.
+  // The state after a kill between two files: one is new, one half written, none is removed yet.
   await world.write("shop/a.yaml", appText("a", "nginx:2"));
   await world.write("shop/.berth-git.0123456789ab.tmp", "half");
   await mkdir(join(world.root, "checkouts/checkout-left"), { recursive: true });
@@ -331,7 +331,7 @@ it("shows the commit of the last run before the repository has answered", async 
   });
 });
 
-it("hands the credential of the Secret over, and says which one is missing", async () => {
+it("uses the credential of the Secret, and names a missing one", async () => {
   const { git, world } = open({ credential: "git-token" });
   git.files = { "a.yaml": appText("a") };
   expect((await world.sync()).message).toBe(
@@ -356,7 +356,7 @@ it("shows no user and no password of the URL", async () => {
   expect(JSON.stringify(await world.marker())).not.toContain("t0ps3cret");
 });
 
-it("looks at once when it hears of a push to its repository", async () => {
+it("fetches at once after a push to its repository", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   await world.sync();
@@ -369,7 +369,7 @@ it("looks at once when it hears of a push to its repository", async () => {
   await vi.waitFor(() => expect(follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
 });
 
-it("runs one round at a time; a sync that comes meanwhile gets one of its own", async () => {
+it("runs one round at a time; a sync during a round gets another one", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   let atOnce = 0;
@@ -389,7 +389,7 @@ it("runs one round at a time; a sync that comes meanwhile gets one of its own", 
   expect(await world.files()).toEqual(["shop/.berth-git.json", "shop/b.yaml"]);
 });
 
-it("gives a caller of sync that goes away no more to wait for", async () => {
+it("rejects a sync whose caller aborts", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   const gone = new AbortController();
