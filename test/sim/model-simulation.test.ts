@@ -23,10 +23,10 @@ const sources: Readonly<Record<string, number>> = {
   "org/four": 950,
 };
 
-let world: ControlPlaneHarness | undefined;
+let harness: ControlPlaneHarness | undefined;
 afterEach(async () => {
-  await world?.[Symbol.asyncDispose]();
-  world = undefined;
+  await harness?.[Symbol.asyncDispose]();
+  harness = undefined;
 });
 
 const single = process.env["BERTH_SIM_SEED"];
@@ -42,8 +42,8 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
       if (item === undefined) throw new Error("nothing to pick from");
       return item;
     };
-    world = new ControlPlaneHarness({ random });
-    const here = world;
+    harness = new ControlPlaneHarness({ random });
+    const here = harness;
     const { models } = here;
     let commits = 0;
     for (const [source, memoryBytes] of Object.entries(sources))

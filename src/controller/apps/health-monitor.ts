@@ -31,6 +31,14 @@ interface MonitoredContainer {
   cancel: () => void;
 }
 
+export interface HealthMonitorOptions {
+  readonly runtime: ContainerRuntime;
+  readonly clock: Clock;
+  readonly tasks: TaskGroup;
+  /** Called with the App whose health has changed. */
+  readonly onChange: (app: string) => void;
+}
+
 type ProbeAnswer = { readonly healthy: boolean; readonly message: string };
 
 /** The state of a container that has not answered a probe of its check yet. */
@@ -52,22 +60,11 @@ function createUnprobedState(nowMs: number) {
  * kept in memory only: after a restart of Berth the first probes restore them.
  */
 export class HealthMonitor {
-  readonly #runtime: ContainerRuntime;
-  readonly #clock: Clock;
-  readonly #tasks: TaskGroup;
-  readonly #onChange: (app: string) => void;
+  readonly #options: HealthMonitorOptions;
   readonly #targets = new Map<string, MonitoredContainer>();
 
-  constructor(options: {
-    runtime: ContainerRuntime;
-    clock: Clock;
-    tasks: TaskGroup;
-    onChange: (app: string) => void;
-  }) {
-    this.#runtime = options.runtime;
-    this.#clock = options.clock;
-    this.#tasks = options.tasks;
-    this.#onChange = options.onChange;
+  constructor(options: HealthMonitorOptions) {
+    this.#options = options;
   }
 
   /** Probes exactly these containers of the App from now on. */
@@ -86,7 +83,7 @@ export class HealthMonitor {
       if (!container || container.startedAtMs !== target.startedAtMs) this.#drop(target);
       // The results of another check do not count either.
       else if (target.checkKey !== checkKey) {
-        Object.assign(target, { check, checkKey, ...createUnprobedState(this.#clock.now()) });
+        Object.assign(target, { check, checkKey, ...createUnprobedState(this.#options.clock.now()) });
         this.#schedule(target, 0);
       }
     }
@@ -103,7 +100,7 @@ export class HealthMonitor {
         check,
         checkKey,
         startupDeadlineMs: startupDeadlineMs,
-        ...createUnprobedState(this.#clock.now()),
+        ...createUnprobedState(this.#options.clock.now()),
         cancel: () => {},
       };
       this.#targets.set(id, target);
@@ -131,14 +128,14 @@ export class HealthMonitor {
   #restartDue(target: MonitoredContainer): boolean {
     if (target.healthy !== false) return false;
     if (target.everHealthy) return target.failures >= target.check.retries;
-    const watchedMs = this.#clock.now() - target.watchedSinceMs;
+    const watchedMs = this.#options.clock.now() - target.watchedSinceMs;
     return watchedMs > target.check.startPeriodMs + target.startupDeadlineMs;
   }
 
   #schedule(target: MonitoredContainer, delayMs: number): void {
     target.cancel();
-    target.cancel = this.#clock.setTimer(delayMs, () => {
-      this.#tasks.run("health probe", (signal) => this.#probe(target, signal));
+    target.cancel = this.#options.clock.setTimer(delayMs, () => {
+      this.#options.tasks.run("health probe", (signal) => this.#probe(target, signal));
     });
   }
 
@@ -169,7 +166,7 @@ export class HealthMonitor {
         check.probe.type === "running" ? check.intervalMs * 6 : check.intervalMs,
       );
     } else {
-      const isStarting = this.#clock.now() - target.startedAtMs < check.startPeriodMs;
+      const isStarting = this.#options.clock.now() - target.startedAtMs < check.startPeriodMs;
       if (!isStarting) target.failures += 1;
       // A healthy container becomes unhealthy only after `retries` failures in a row.
       if (!target.everHealthy || target.failures >= check.retries) target.healthy = false;
@@ -187,7 +184,7 @@ export class HealthMonitor {
       (reported.message !== after.message && !after.healthy)
     ) {
       target.reported = after;
-      this.#onChange(target.app);
+      this.#options.onChange(target.app);
     }
   }
 
@@ -198,13 +195,13 @@ export class HealthMonitor {
   ): Promise<ProbeAnswer | "engine-away"> {
     if (check.probe.type === "running") {
       // The engine may run on another machine, with another clock.
-      const ranMs = this.#clock.now() - Math.min(target.startedAtMs, target.watchedSinceMs);
+      const ranMs = this.#options.clock.now() - Math.min(target.startedAtMs, target.watchedSinceMs);
       return ranMs >= MIN_RUNNING_MS
         ? { healthy: true, message: "running" }
         : { healthy: false, message: "running for less than a second" };
     }
     try {
-      return await this.#runtime.probe(target.id, check.probe, check.timeoutMs, signal);
+      return await this.#options.runtime.probe(target.id, check.probe, check.timeoutMs, signal);
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
       // The probe has not reached the container, so its health is unknown.

@@ -25,29 +25,26 @@ interface Pull {
   state: PullState;
 }
 
+export interface ImagePullerOptions {
+  readonly runtime: ContainerRuntime;
+  readonly clock: Clock;
+  readonly tasks: TaskGroup;
+  /** Called with each App that waits for a pull when the pull has ended. */
+  readonly onSettled: (app: string) => void;
+}
+
 /**
  * Pulls images concurrently with the reconcile workers, which never wait for a registry. A pull that several apps need
  * runs once. A pull that is lost with the process is requested again by the next reconcile.
  */
 export class ImagePuller {
-  readonly #runtime: ContainerRuntime;
-  readonly #clock: Clock;
-  readonly #tasks: TaskGroup;
-  readonly #onSettled: (app: string) => void;
+  readonly #options: ImagePullerOptions;
   readonly #pulls = new Map<string, Pull>();
   readonly #waiting: Pull[] = [];
   #running = 0;
 
-  constructor(options: {
-    runtime: ContainerRuntime;
-    clock: Clock;
-    tasks: TaskGroup;
-    onSettled: (app: string) => void;
-  }) {
-    this.#runtime = options.runtime;
-    this.#clock = options.clock;
-    this.#tasks = options.tasks;
-    this.#onSettled = options.onSettled;
+  constructor(options: ImagePullerOptions) {
+    this.#options = options;
   }
 
   /** Returns the state of the pull of this image with these credentials; starts one if there is none. */
@@ -62,7 +59,7 @@ export class ImagePuller {
       image,
       auth,
       apps: new Set([app]),
-      state: { type: "pulling", progress: null, progressAtMs: this.#clock.now() },
+      state: { type: "pulling", progress: null, progressAtMs: this.#options.clock.now() },
     };
     this.#pulls.set(key, pull);
     this.#waiting.push(pull);
@@ -90,7 +87,7 @@ export class ImagePuller {
       const pull = this.#waiting.shift();
       if (!pull) return;
       this.#running += 1;
-      this.#tasks.run("image pull", async (signal) => {
+      this.#options.tasks.run("image pull", async (signal) => {
         try {
           await this.#pull(pull, signal);
         } finally {
@@ -103,11 +100,11 @@ export class ImagePuller {
 
   async #pull(pull: Pull, signal: AbortSignal): Promise<void> {
     try {
-      await this.#runtime.pullImage(
+      await this.#options.runtime.pullImage(
         pull.image,
         pull.auth,
         (progress) => {
-          pull.state = { type: "pulling", progress, progressAtMs: this.#clock.now() };
+          pull.state = { type: "pulling", progress, progressAtMs: this.#options.clock.now() };
         },
         signal,
       );
@@ -117,10 +114,10 @@ export class ImagePuller {
       pull.state = { type: "failed", error };
     }
     const key = pullKey(pull.image, pull.auth);
-    this.#clock.setTimer(RESULT_KEPT_MS, () => {
+    this.#options.clock.setTimer(RESULT_KEPT_MS, () => {
       if (this.#pulls.get(key) === pull) this.#pulls.delete(key);
     });
-    for (const app of pull.apps) this.#onSettled(app);
+    for (const app of pull.apps) this.#options.onSettled(app);
   }
 }
 

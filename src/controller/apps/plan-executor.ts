@@ -27,11 +27,7 @@ export interface PlanExecutorDependencies {
 
 /** Executes the operations of a plan with one call each. Pulls and builds are left to the caller. */
 export class PlanExecutor {
-  readonly #runtime: ContainerRuntime;
-  readonly #archive: LogArchive;
-  readonly #ingress: PlanExecutorDependencies["ingress"];
   readonly #dependencies: PlanExecutorDependencies;
-  readonly #withReplacementWorker: PlanExecutorDependencies["withReplacementWorker"];
   /**
    * The calls that have ensured, or are ensuring, a network and the sweep of all routes. A container that cannot be
    * created or started clears them.
@@ -39,12 +35,7 @@ export class PlanExecutor {
   readonly #ensured = new Map<string, EnsureCall>();
 
   constructor(deps: PlanExecutorDependencies) {
-    const { runtime, ingress, archive, withReplacementWorker } = deps;
     this.#dependencies = deps;
-    this.#runtime = runtime;
-    this.#ingress = ingress;
-    this.#archive = archive;
-    this.#withReplacementWorker = withReplacementWorker;
   }
 
   /**
@@ -57,13 +48,13 @@ export class PlanExecutor {
     created: Map<string, string>,
     signal: AbortSignal,
   ): Promise<void> {
-    const runtime = this.#runtime;
+    const { runtime, ingress, archive, stops, withReplacementWorker } = this.#dependencies;
     switch (operation.type) {
       case "pullImage":
       case "buildImage":
         return;
       case "switchRoute":
-        await this.#ingress.table.write(app, operation);
+        await ingress.table.write(app, operation);
         return;
       case "ensureNetwork":
         await this.#ensure(`network ${operation.network}`, NETWORK_VALID_MS, () =>
@@ -102,15 +93,15 @@ export class PlanExecutor {
       }
       case "stopContainer":
         if (operation.isBackground) {
-          this.#dependencies.stops.start(app, operation.id, operation.graceMs);
+          stops.start(app, operation.id, operation.graceMs);
           return;
         }
-        await this.#withReplacementWorker(() =>
+        await withReplacementWorker(() =>
           runtime.stopContainer(operation.id, operation.graceMs, signal),
         );
         return;
       case "removeContainer":
-        await this.#archive.keep(app, operation, signal);
+        await archive.keep(app, operation, signal);
         await runtime.removeContainer(operation.id, signal);
         return;
       case "renameContainer":

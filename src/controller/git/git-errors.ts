@@ -38,7 +38,7 @@ export function refNotFound(displayUrl: string, ref: string | undefined): BerthE
     });
   if (/^[0-9a-f]{4,39}$/i.test(ref))
     return new BerthError("git_not_found", `${displayUrl} has no branch and no tag ${ref}`, {
-      hint: "if a commit is meant, write all 40 digits of it",
+      hint: "for a commit, write all 40 digits of it",
     });
   return new BerthError("git_not_found", `${displayUrl} has no branch and no tag ${ref}`, {
     hint: "push it, or correct ref",

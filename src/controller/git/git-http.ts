@@ -194,7 +194,7 @@ export class GitHttp implements Disposable {
         return gitDenied(
           this.#displayUrl,
           `it redirects to ${redirectedTo}, which wants credentials; they are not sent to another server`,
-          "write the URL that it redirects to, if that server is meant to have the token",
+          "write the URL that it redirects to, if that server may get the token",
         );
       return login === undefined
         ? gitDenied(

@@ -22,26 +22,22 @@ const CONTAINERS_MAX = 5;
 /** The limit of kept bytes: of more, the last lines are kept, because they say why the container ended. */
 const BYTES_MAX = 4 * 2 ** 20;
 
+export interface FileLogArchiveOptions {
+  readonly dir: string;
+  readonly runtime: ContainerRuntime;
+  readonly logger: Logger;
+  readonly now: () => number;
+}
+
 /**
  * One file of JSON lines for each container, named by the time when it was archived:
  * `<dir>/<app>/<time>-<container>.jsonl`.
  */
 export class FileLogArchive implements LogArchive {
-  readonly #dir: string;
-  readonly #runtime: ContainerRuntime;
-  readonly #logger: Logger;
-  readonly #now: () => number;
+  readonly #options: FileLogArchiveOptions;
 
-  constructor(options: {
-    dir: string;
-    runtime: ContainerRuntime;
-    logger: Logger;
-    now: () => number;
-  }) {
-    this.#dir = options.dir;
-    this.#runtime = options.runtime;
-    this.#logger = options.logger;
-    this.#now = options.now;
+  constructor(options: FileLogArchiveOptions) {
+    this.#options = options;
   }
 
   async keep(
@@ -53,7 +49,7 @@ export class FileLogArchive implements LogArchive {
       const lines: string[] = [];
       let bytes = 0;
       let first = 0;
-      for await (const line of this.#runtime.logs(
+      for await (const line of this.#options.runtime.logs(
         container.id,
         { tail: LINES_MAX, follow: false },
         signal,
@@ -70,7 +66,7 @@ export class FileLogArchive implements LogArchive {
       const folder = this.#folderOf(app);
       if (kept.length === 0 || folder === undefined) return;
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      const file = join(folder, `${String(this.#now()).padStart(15, "0")}-${container.name}.jsonl`);
+      const file = join(folder, `${String(this.#options.now()).padStart(15, "0")}-${container.name}.jsonl`);
       await writeFile(file, "", { mode: 0o600 });
       await appendFile(file, `${kept.join("\n")}\n`);
       const files = (await readdir(folder)).toSorted();
@@ -78,7 +74,7 @@ export class FileLogArchive implements LogArchive {
         await rm(join(folder, stale), { force: true });
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
-      this.#logger.warn(
+      this.#options.logger.warn(
         { app, container: container.name, err: error },
         "log lines of a removed container were not kept",
       );
@@ -109,7 +105,7 @@ export class FileLogArchive implements LogArchive {
    * The name of an orphan's App comes from a label, which any user of the engine may have written, so it is validated.
    */
   #folderOf(app: string): string | undefined {
-    return /^[a-z0-9][a-z0-9-]*$/.test(app) ? join(this.#dir, app) : undefined;
+    return /^[a-z0-9][a-z0-9-]*$/.test(app) ? join(this.#options.dir, app) : undefined;
   }
 }
 

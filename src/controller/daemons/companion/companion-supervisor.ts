@@ -13,7 +13,6 @@ import type {
   OpenCompanionBus,
   StartCompanion,
 } from "./port.ts";
-import { Wakeup } from "./wakeup.ts";
 
 /**
  * The interval of checks for a session bus, which appears when the user logs in. A check costs one connection to a
@@ -292,5 +291,21 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     } finally {
       over.abort();
     }
+  }
+}
+
+/** A signal that wakes one waiter; any number of notifications before the wake-up count as one. */
+class Wakeup {
+  #wake: () => void = () => {};
+
+  /** Resolves at the next `notify`. Only one caller may wait: an earlier promise never resolves. */
+  wait(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  notify(): void {
+    this.#wake();
   }
 }

@@ -1,4 +1,4 @@
-/** What the rest of Berth is told of the companion of the person who runs it. */
+/** The state of the companion of the user who runs Berth, for the rest of Berth. */
 export interface CompanionDaemon {
   report(): CompanionReport;
 }
