@@ -46,7 +46,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   const version = readPackageVersion();
   await using starting = new Cleanup();
   await mkdir(join(config.dataDir, "run"), { recursive: true, mode: 0o700 });
-  // The folder may exist already, readable for other users; `berth doctor` reports it if this fails.
+  // The folder may already exist and be readable for other users; `berth doctor` reports it if this call fails.
   await chmod(config.dataDir, 0o700).catch(() => {});
   const store = starting.use(openStore({ dataDir: config.dataDir, clock, logger }));
   const metrics = new Registry();

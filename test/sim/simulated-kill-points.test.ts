@@ -60,7 +60,8 @@ const scenarios: readonly Scenario[] = [
     name: "stop",
     initialSpec: web,
     act: (harness) => harness.apply("web", { ...web, running: false }),
-    isDone: (harness) => harness.app("web")?.status?.phase === "stopped" && running(harness).length === 0,
+    isDone: (harness) =>
+      harness.app("web")?.status?.phase === "stopped" && running(harness).length === 0,
   },
   {
     name: "bring up a bad version and revert it",
@@ -134,7 +135,10 @@ async function runScenario(
   point: number,
   when: "before" | "after",
 ): Promise<number | undefined> {
-  await using harness = new ControlPlaneHarness({ images, ingress: story.ingress ? "fake" : "off" });
+  await using harness = new ControlPlaneHarness({
+    images,
+    ingress: story.ingress ? "fake" : "off",
+  });
   let armed = false;
   let calls = 0;
   let killed = false;

@@ -221,9 +221,13 @@ function disturb(harness: ControlPlaneHarness, dice: Dice): void {
 function meddle(harness: ControlPlaneHarness, dice: Dice, container: FakeContainer): void {
   const act = dice.between(0, 4);
   if (act === 0)
-    harness.engine.rename(container.id, `renamed-${harness.clock.now()}-${container.id.slice(0, 6)}`);
+    harness.engine.rename(
+      container.id,
+      `renamed-${harness.clock.now()}-${container.id.slice(0, 6)}`,
+    );
   else if (act === 1)
-    for (const network of container.networks.keys()) harness.engine.disconnect(container.id, network);
+    for (const network of container.networks.keys())
+      harness.engine.disconnect(container.id, network);
   else if (act === 2) harness.engine.update(container.id, { memoryBytes: 1 });
   else if (act === 3 && container.state === "running") harness.engine.pause(container.id);
   else harness.engine.makeUnhealthy(container.id);

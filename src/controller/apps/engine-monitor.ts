@@ -100,7 +100,7 @@ export class EngineMonitor {
       );
     this.#state = { connected: true, info };
     this.#options.onConnectionChange(true);
-    // Events of the time without a connection are lost, so a listing has to find the orphans.
+    // Events from the time without a connection are lost, so a listing has to find the orphans.
     await this.sweep(signal);
   }
 

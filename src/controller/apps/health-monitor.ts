@@ -83,7 +83,11 @@ export class HealthMonitor {
       if (!container || container.startedAtMs !== target.startedAtMs) this.#drop(target);
       // The results of another check do not count either.
       else if (target.checkKey !== checkKey) {
-        Object.assign(target, { check, checkKey, ...createUnprobedState(this.#options.clock.now()) });
+        Object.assign(target, {
+          check,
+          checkKey,
+          ...createUnprobedState(this.#options.clock.now()),
+        });
         this.#schedule(target, 0);
       }
     }

@@ -62,7 +62,7 @@ export class PlanExecutor {
         );
         return;
       case "ensureVolume":
-        // Ensured each time, because an engine creates a missing volume by itself, but without Berth's labels.
+        // Ensured before each creation, because the engine would create a missing volume without Berth's labels.
         await runtime.ensureVolume(operation.volume, operation.labels, signal);
         return;
       case "createContainer":
@@ -135,7 +135,7 @@ export class PlanExecutor {
   async #ensure(key: string, validMs: number, call: () => Promise<void>): Promise<void> {
     const nowMs = this.#dependencies.clock.now();
     const known = this.#ensured.get(key);
-    // A call from the future means that the clock was set back.
+    // A time in the future means that the clock was set back.
     if (known && nowMs >= known.sinceMs && nowMs - known.sinceMs < validMs) return known.done;
     const ensuring = { sinceMs: nowMs, done: call() };
     this.#ensured.set(key, ensuring);

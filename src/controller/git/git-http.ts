@@ -219,10 +219,7 @@ export class GitHttp implements Disposable {
         ? "application/x-git-upload-pack-advertisement"
         : "application/x-git-upload-pack-result";
     if (type !== wanted)
-      throw repositoryNotFound(
-        this.#displayUrl,
-        "the server is not a git server, or is too old",
-      );
+      throw repositoryNotFound(this.#displayUrl, "the server is not a git server, or is too old");
   }
 
   get #displayUrl(): string {

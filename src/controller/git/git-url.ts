@@ -34,9 +34,13 @@ export function parseGitUrl(text: string): GitUrl {
       return { transport: "ssh", address: shown, displayUrl: shown };
     }
   }
-  throw new BerthError("git_not_found", `${JSON.stringify(redactUrl(text))} is not a repository URL`, {
-    hint: "write https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH",
-  });
+  throw new BerthError(
+    "git_not_found",
+    `${JSON.stringify(redactUrl(text))} is not a repository URL`,
+    {
+      hint: "write https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH",
+    },
+  );
 }
 
 /** Removes user and password from a text, which need not be a valid URL. */

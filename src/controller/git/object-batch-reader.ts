@@ -24,7 +24,9 @@ export class ObjectBatchReader implements AsyncDisposable {
     this.#process.write(`${oid}\n`);
     const [, type, size] = (await this.#readLine()).split(" ");
     if (type !== "blob")
-      throw invalidTree("it names an object as a file that is not a file, or the server left it out");
+      throw invalidTree(
+        "it names an object as a file that is not a file, or the server left it out",
+      );
     let left = Number(size);
     while (left > 0) {
       if (this.#rest.length === 0) await this.#readMore();

@@ -128,8 +128,7 @@ class TreeWriter {
 
   #resolvePath(path: string): string {
     const folder = path.slice(0, Math.max(0, path.lastIndexOf("/")));
-    if (!this.#folders.has(folder))
-      throw invalidTree(`${JSON.stringify(path)} is in no folder`);
+    if (!this.#folders.has(folder)) throw invalidTree(`${JSON.stringify(path)} is in no folder`);
     return join(this.#dir, path);
   }
 }

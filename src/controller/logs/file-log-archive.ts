@@ -66,7 +66,10 @@ export class FileLogArchive implements LogArchive {
       const folder = this.#folderOf(app);
       if (kept.length === 0 || folder === undefined) return;
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      const file = join(folder, `${String(this.#options.now()).padStart(15, "0")}-${container.name}.jsonl`);
+      const file = join(
+        folder,
+        `${String(this.#options.now()).padStart(15, "0")}-${container.name}.jsonl`,
+      );
       await writeFile(file, "", { mode: 0o600 });
       await appendFile(file, `${kept.join("\n")}\n`);
       const files = (await readdir(folder)).toSorted();

@@ -81,7 +81,7 @@ export function computeAppNotices(
   if (stalled?.status === "True" && stalled.observedGeneration === generation) {
     const { reason, message } = stalled;
     const isBuild = buildFailureReasons.has(reason);
-    // Each commit of a branch is built for the same generation, so the message tells their failures apart.
+    // Each commit of a branch is built for the same generation, so the message distinguishes their failures.
     const failed = isBuild
       ? `${generation} ${reason} ${digest(message)}`
       : `${generation} ${reason}`;

@@ -15,7 +15,8 @@ export type SecretMask = (text: string) => string;
  */
 export function createSecretMask(
   store: Pick<Store, "secrets">,
-  specs: readonly AppSpec[]): SecretMask {
+  specs: readonly AppSpec[],
+): SecretMask {
   const names = new Set(specs.flatMap((spec) => listReferencedSecrets(spec)));
   return createValueMask(
     [...names].flatMap((name) => Object.values(store.secrets.reveal(name) ?? {})),

@@ -31,11 +31,11 @@ export function decidePrune(input: PruneInput): PruneDecision {
   const holdReason = (declared: DeclaredResource): string | undefined => {
     if (input.approved.has(formatDeclaredId(declared))) return undefined;
     const mention = findBrokenMention(input.files, declared);
-    if (mention !== undefined) return `${mention} is not valid and mentions it`;
+    if (mention !== undefined) return `${mention} is invalid and mentions it`;
     if (input.isEmpty) return "the folder is empty";
-    if (input.isUnmounted(declared.file)) return "another file system is where its file was";
+    if (input.isUnmounted(declared.file)) return "another file system now hides its file";
     if (!isMass) return undefined;
-    return `${open.length} of ${input.declared.length} resources would go at once`;
+    return `${open.length} of ${input.declared.length} resources would be deleted at once`;
   };
 
   for (const declared of missing) {

@@ -69,7 +69,10 @@ export class SpecEvents {
     const more = now.length > names.length ? ` and ${now.length - names.length} more` : "";
     const message = `not deleted: ${names.join(", ")}${more}, because ${now[0]?.reason}; to delete them run: berth prune --confirm`;
     this.#events.record({ kind: null, name: "", type: "Warning", reason: "PruneHeld", message });
-    this.#logger.warn({ count: now.length, why: now[0]?.reason }, "pruning waits for a confirmation");
+    this.#logger.warn(
+      { count: now.length, why: now[0]?.reason },
+      "pruning waits for a confirmation",
+    );
   }
 
   recordFolderAbsent({ state, message }: AbsentFolder): void {

@@ -37,7 +37,9 @@ describe("an App", () => {
     expect(harness.runtime.calls.writes).toBe(0);
     harness.apply("web", { ...web, image: "web:2" });
     await harness.waitUntilReady("web");
-    expect(harness.listContainers("web").map((container) => container.spec.image)).toEqual(["web:2"]);
+    expect(harness.listContainers("web").map((container) => container.spec.image)).toEqual([
+      "web:2",
+    ]);
     expect(harness.app("web")?.status?.revisions.stable).toBe(null);
     await harness.clock.advance(15_000);
     expect(harness.app("web")?.status?.revisions).toEqual({ attempted: 2, applied: 2, stable: 2 });
@@ -80,7 +82,10 @@ describe("an App", () => {
     harness.runtime.resetCalls();
     await harness.clock.advance(120_000);
     expect(harness.runtime.calls.writes).toBe(0);
-    expect(harness.condition("web", "Ready")).toMatchObject({ status: "False", reason: "Suspended" });
+    expect(harness.condition("web", "Ready")).toMatchObject({
+      status: "False",
+      reason: "Suspended",
+    });
   });
 
   test("a deletion removes containers and keeps volumes, unless the user asks to delete them", async () => {
@@ -216,7 +221,10 @@ describe("failures", () => {
       "web:1 serves again",
     );
     await harness.clock.advance(5_000);
-    expect(harness.condition("web", "Ready")).toMatchObject({ status: "False", reason: "Reverted" });
+    expect(harness.condition("web", "Ready")).toMatchObject({
+      status: "False",
+      reason: "Reverted",
+    });
     expect(harness.condition("web", "Available")).toMatchObject({ status: "True" });
     harness.runtime.resetCalls();
     harness.apply("web", { ...web, image: "bad:1" });
@@ -257,7 +265,9 @@ describe("failures", () => {
     }).boot();
     harness.apply("web", { ...web, rollout: { progressDeadline: "20s" } });
     await harness.waitForPhase("web", "failed");
-    expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "ProgressDeadlineExceeded" });
+    expect(harness.condition("web", "Stalled")).toMatchObject({
+      reason: "ProgressDeadlineExceeded",
+    });
     expect(harness.condition("web", "Stalled")?.message).toMatch(
       /port 80 was expected, but the app listens on 3000/,
     );
@@ -272,9 +282,9 @@ describe("failures", () => {
     harness.apply("web", { ...web, image: "nowhere:1" });
     await harness.waitForPhase("web", "degraded");
     await harness.clock.advance(600_000);
-    expect(harness.listContainers("web").map((container) => [container.id, container.state])).toEqual(
-      [[first?.id, "running"]],
-    );
+    expect(
+      harness.listContainers("web").map((container) => [container.id, container.state]),
+    ).toEqual([[first?.id, "running"]]);
     expect(harness.condition("web", "Ready")?.message).toContain("nowhere:1");
   });
 

@@ -83,7 +83,10 @@ test("a build that fails leaves the previous version running, and is not retried
     60_000,
     "it went back",
   );
-  expect(harness.condition("web", "Built")).toMatchObject({ status: "False", reason: "BuildFailed" });
+  expect(harness.condition("web", "Built")).toMatchObject({
+    status: "False",
+    reason: "BuildFailed",
+  });
   expect(harness.condition("web", "Built")?.message).toContain("RUN make");
   expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
   await harness.clock.advance(30 * 60_000);
@@ -217,7 +220,8 @@ test("while another source is being resolved, the status reports that and not th
   harness.builds.head = { type: "resolving", message: "asking git.example.org for the branch" };
   annotate(harness, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
   await harness.clock.until(
-    () => harness.app("web")?.status?.observedGeneration === harness.app("web")?.metadata.generation,
+    () =>
+      harness.app("web")?.status?.observedGeneration === harness.app("web")?.metadata.generation,
     60_000,
     "the new generation was looked at",
   );

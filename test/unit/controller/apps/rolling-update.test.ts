@@ -105,8 +105,16 @@ test("a container that dies gets no requests until it runs again", async () => {
   await using harness = await serving();
   const [first] = harness.listContainers("web");
   harness.engine.kill(first?.id ?? "", 1);
-  await harness.clock.until(() => harness.listServedImages("web").length === 1, 1_000, "one is left");
-  await harness.clock.until(() => harness.listServedImages("web").length === 2, 60_000, "both serve");
+  await harness.clock.until(
+    () => harness.listServedImages("web").length === 1,
+    1_000,
+    "one is left",
+  );
+  await harness.clock.until(
+    () => harness.listServedImages("web").length === 2,
+    60_000,
+    "both serve",
+  );
   expect(harness.listServedImages("web")).toEqual(["web:1", "web:1"]);
 });
 

@@ -182,7 +182,11 @@ test("a second deploy shortly after the first does not revert to the version bef
 test("a surplus replica has its drain time", async () => {
   await using harness = await serving({ ...web, replicas: 2, rollout: { drain: "30s" } });
   harness.apply("web", { ...web, replicas: 1, rollout: { drain: "30s" } });
-  await harness.clock.until(() => harness.listServedImages("web").length === 1, 5_000, "one serves");
+  await harness.clock.until(
+    () => harness.listServedImages("web").length === 1,
+    5_000,
+    "one serves",
+  );
   await harness.clock.advance(1_000);
   expect(harness.listContainers("web").filter(({ state }) => state === "running")).toHaveLength(2);
 });

@@ -80,7 +80,9 @@ describe("an App with models", () => {
     expect(harness.listContainers("web").map(({ state }) => state)).toEqual(["running"]);
     harness.applyModel("chat", { source, running: true });
     await harness.waitUntilReady("web");
-    expect(harness.listContainers("web").map((container) => container.spec.image)).toEqual(["web:2"]);
+    expect(harness.listContainers("web").map((container) => container.spec.image)).toEqual([
+      "web:2",
+    ]);
   });
 
   test("has a plan that is blocked, with the reason", async () => {

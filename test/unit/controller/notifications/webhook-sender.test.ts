@@ -186,7 +186,10 @@ it("overtakes a delivery that its receiver cannot process", async () => {
     () => expect(harness.store.webhooks.getDelivery(good.id)?.state).toBe("delivered"),
     WAIT_OPTIONS,
   );
-  expect(harness.store.webhooks.getDelivery(bad.id)).toMatchObject({ state: "pending", attempts: 3 });
+  expect(harness.store.webhooks.getDelivery(bad.id)).toMatchObject({
+    state: "pending",
+    attempts: 3,
+  });
 });
 
 it("repeats a delivery with the same id when the user requests it", async () => {

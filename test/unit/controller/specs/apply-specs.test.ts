@@ -140,7 +140,9 @@ describe("a file that is not valid", () => {
     expect(harness.fileState("web.yaml")).toBe(
       'invalid\n6:3 spec.prot: unknown key "prot"; did you mean "port"?',
     );
-    expect(harness.specs.report().files[0]?.resources).toMatchObject([{ kind: "App", name: "web" }]);
+    expect(harness.specs.report().files[0]?.resources).toMatchObject([
+      { kind: "App", name: "web" },
+    ]);
     expect(harness.eventsOf("SpecInvalid")).toEqual([
       'SpecInvalid : web.yaml:6:3: spec.prot: unknown key "prot"; did you mean "port"?',
     ]);
@@ -199,7 +201,9 @@ describe("a file that is not valid", () => {
     const text = appText("web", "nginx", "  ports: [{ host: 1, container: 1 }]\n");
     await harness.write({ "web.yaml": text });
     await harness.scan();
-    expect(harness.fileState("web.yaml")).toMatch(/^invalid\n6:3 spec\.ports: a port of the machine/);
+    expect(harness.fileState("web.yaml")).toMatch(
+      /^invalid\n6:3 spec\.ports: a port of the machine/,
+    );
     harness.store.apply({
       kind: "App",
       name: "web",

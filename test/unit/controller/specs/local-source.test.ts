@@ -49,7 +49,9 @@ it("another source in a file ends a pinned rollback", async () => {
     "git.yaml": `${app("git", '{ git: { url: "https://example.org/a.git" } }')}# edited\n`,
   });
   await harness.scan();
-  expect(harness.app("git").metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "c0ffee" });
+  expect(harness.app("git").metadata.annotations).toEqual({
+    [SOURCE_REVISION_ANNOTATION]: "c0ffee",
+  });
   await harness.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/b.git" } }') });
   await harness.scan();
   expect(harness.app("git").metadata.annotations).toEqual({});

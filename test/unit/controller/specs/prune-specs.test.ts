@@ -252,10 +252,10 @@ describe("many deletions at once", () => {
     expect(harness.resourceNames).toHaveLength(5);
     expect(harness.pending).toEqual(["App/a0 a0.yaml", "App/a1 a1.yaml", "App/a2 a2.yaml"]);
     expect(harness.specs.report().message).toBe(
-      "3 deletions wait for `berth prune --confirm`: 3 of 5 resources would go at once",
+      "3 deletions wait for `berth prune --confirm`: 3 of 5 resources would be deleted at once",
     );
     expect(harness.eventsOf("PruneHeld")).toEqual([
-      "PruneHeld : not deleted: App a0, App a1, App a2, because 3 of 5 resources would go at once; to delete them run: berth prune --confirm",
+      "PruneHeld : not deleted: App a0, App a1, App a2, because 3 of 5 resources would be deleted at once; to delete them run: berth prune --confirm",
     ]);
     expect(harness.specs.confirmPrune()).toEqual([
       { kind: "App", name: "a0", file: "a0.yaml" },
@@ -395,7 +395,7 @@ describe("a missing folder", () => {
       await symlink(join(harness.root, "below"), join(harness.folder, "team"));
       await harness.scanTwice();
       expect(harness.resourceNames).toHaveLength(2);
-      expect(harness.specs.report().message).toContain("another file system is where its file was");
+      expect(harness.specs.report().message).toContain("another file system now hides its file");
       harness.specs.confirmPrune();
       await harness.scan();
       expect(harness.resourceNames).toEqual(["App/b"]);

@@ -245,7 +245,9 @@ it("keeps the last state while the repository is away, reports it once, and reco
     await vi.waitFor(() => expect(git.resolves).toBe(index + 3), WAIT_OPTIONS);
     await vi.waitFor(
       () =>
-        expect(harness.follower.report().checkedAt).toBe(new Date(harness.clock.now()).toISOString()),
+        expect(harness.follower.report().checkedAt).toBe(
+          new Date(harness.clock.now()).toISOString(),
+        ),
       WAIT_OPTIONS,
     );
   }
