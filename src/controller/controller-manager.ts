@@ -11,7 +11,7 @@ export interface ControllerManagerOptions extends Omit<AppControllerOptions, "ta
   >;
 }
 
-/** Runs the controllers of all kinds, and tells each what changes in the store. */
+/** Runs the controllers of all kinds, and passes them the changes of the store. */
 export class ControllerManager implements AsyncDisposable {
   readonly apps: AppController;
   readonly models: ModelController;
@@ -37,20 +37,20 @@ export class ControllerManager implements AsyncDisposable {
     });
   }
 
-  /** Begins to work. The first look at every resource is queued before this returns. */
+  /** Starts the controllers. Queues every resource for its first reconcile before it returns. */
   start(): void {
     this.#unwatch = this.#options.store.watch((change) => this.#onChange(change));
     this.apps.start();
     this.models.start();
   }
 
-  /** Ahead of everything else, whatever the back-off says. */
+  /** Queues a resource before all others and resets its back-off. */
   wake(kind: Kind, name: string): void {
     if (kind === "App") this.apps.wake(name);
     else if (kind === "Model") this.models.wake(name);
   }
 
-  /** True when nothing waits and nothing runs: for tests and the simulation. */
+  /** True if no key waits and no reconcile runs; for tests and the simulation. */
   get isIdle(): boolean {
     return this.apps.isIdle && this.models.idle;
   }

@@ -1,7 +1,7 @@
 import { canonicalJson } from "../base/canonical-json.ts";
 import type { FieldChange } from "../store/store.ts";
 
-/** Top-level fields of a spec that differ. Secret values never stand in the specs that this is for. */
+/** Compares the top-level fields of two specs. The specs of these kinds never contain values of Secrets. */
 export function diffSpecs(before: object, after: object): FieldChange[] {
   const old = new Map<string, unknown>(Object.entries(before));
   const now = new Map<string, unknown>(Object.entries(after));

@@ -3,7 +3,7 @@ import type { Kind, SpecOf } from "../resources/kinds.ts";
 import { API_VERSION } from "../resources/kinds.ts";
 import type { Resource } from "../resources/resource.ts";
 
-/** The resource as it would be with `spec` and these annotations on top; it need not exist yet. */
+/** Returns the resource as an apply of `spec` and these annotations would leave it; it need not exist yet. */
 export function buildDryRunResource<K extends Kind>(
   kind: K,
   name: string,

@@ -1,32 +1,32 @@
-/** Labels that mark everything Berth makes on an engine. Nothing without INSTANCE is ever touched. */
+/** The labels of everything that Berth creates on an engine. Berth never touches an object without INSTANCE. */
 export const INSTANCE = "dev.berth.instance";
 export const APP = "dev.berth.app";
 export const GENERATION = "dev.berth.generation";
-/** Hash of all that makes a container: two containers with the same one are the same version. */
+/** A hash of everything that makes a container: containers with the same hash are of the same version. */
 export const SPEC_HASH = "dev.berth.spec-hash";
 export const REPLICA = "dev.berth.replica";
-/** The role at creation. Engines cannot change labels later: the role of now follows from SPEC_HASH. */
+/** The role at creation. Engines cannot change labels later, so the current role follows from SPEC_HASH. */
 export const ROLE = "dev.berth.role";
 export const VOLUME = "dev.berth.volume";
 /** The loopback port of this replica; a container with another one is replaced. */
 export const LOOPBACK_PORT = "dev.berth.loopback-port";
-/** On what Berth runs beside the apps, such as "ingress"; it carries no APP. */
+/** The label of containers that Berth runs for itself, such as "ingress"; they have no APP. */
 export const COMPONENT = "dev.berth.component";
 /**
- * On built images, in place of INSTANCE and APP: a container inherits its image's labels, and neither the
- * engine's own containers of a build nor one that a person starts from the image are ours. The instance's id
- * follows. One label says everything, because the classic builder makes a step, and a layer, of each.
+ * The prefix of the label of built images, followed by the instance's id. Used instead of INSTANCE and APP, because a
+ * container inherits the labels of its image, and neither a build container of the engine nor one that the user starts
+ * from the image belongs to Berth. One label has everything, because the classic builder adds a layer for each label.
  */
 export const IMAGE_PREFIX = "dev.berth.image.";
-/** The port on which the App of this container takes requests. */
+/** The port on which the App of this container accepts requests. */
 export const PORT = "dev.berth.port";
 
-/** What a built image says of itself. */
+/** The content of the label of a built image. */
 export interface ImageOrigin {
   readonly app: string;
   /** Number of the build's record. */
   readonly build: number;
-  /** The commit or digest that it was made of. */
+  /** The commit or digest that it was built from. */
   readonly revision: string;
 }
 
@@ -37,7 +37,7 @@ export function imageLabels(
   return { [IMAGE_PREFIX + instance]: `${app} ${build} ${revision}` };
 }
 
-/** Undefined for an image that this instance has not built. */
+/** Reads the label of a built image; undefined for an image that this instance has not built. */
 export function parseImageOrigin(
   instance: string,
   labels: Readonly<Record<string, string>>,

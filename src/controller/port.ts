@@ -8,16 +8,16 @@ import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts
 import type { EngineInfo } from "./runtime/port.ts";
 
 /**
- * What the API may ask of the controllers. Writes of desired state do not come through here: they
- * go to the store, whose watch wakes the reconcilers.
+ * The interface of the controllers for the API. Desired state is not written here but to the store, whose watch wakes
+ * the reconcilers.
  */
 export interface ControlPlane {
-  /** What is known of the engine now, without asking it. */
+  /** Returns the last known state of the engine without asking it. */
   engine(): EngineState;
   /**
-   * What a reconcile of this App would do, with `spec` in place of the stored one where given (a dry
-   * run), or for an App that does not exist yet; with `annotations` on top of the stored ones.
-   * `alongside` is taken to be there: what the same dry run would write. Throws NotFoundError, `engine_unreachable`.
+   * Returns what a reconcile of this App would do now: with `spec` instead of the stored one if given, with
+   * `annotations` added to the stored ones, and as if `plannedResources`, which the same dry run would write, existed.
+   * The App need not exist if `spec` is given. Throws NotFoundError, `engine_unreachable`.
    */
   planApp(
     name: string,
@@ -26,7 +26,7 @@ export interface ControlPlane {
     annotations?: Readonly<Record<string, string>>,
     plannedResources?: readonly PlannedResource[],
   ): Promise<PlanReport>;
-  /** The same for a Model. Throws NotFoundError. Where the assistant is away, what it last said counts. */
+  /** The same for a Model. Uses the assistant's last known state if it does not answer. Throws NotFoundError. */
   planModel(
     name: string,
     spec: ModelSpec | undefined,
@@ -34,34 +34,34 @@ export interface ControlPlane {
     plannedResources?: readonly PlannedResource[],
   ): Promise<ModelPlanReport>;
   /**
-   * Asks whether there is what a Model that is about to be made would be of. Throws NotFoundError, `hub_denied`,
-   * `invalid_spec`. A source that is slow, or away, is no reason to refuse.
+   * Checks that the source of a Model exists before the Model is created. Resolves also if the source is slow or cannot
+   * be reached. Throws NotFoundError, `hub_denied`, `invalid_spec`.
    */
   checkSource(spec: ModelSpec, signal: AbortSignal): Promise<void>;
-  /** The download or the check of a Model that is under way; undefined where none is. */
+  /** Returns the progress of the download or the check of a Model; undefined if none runs. */
   modelProgress(name: string): ModelProgress | undefined;
-  /** The assistant's daemon. */
+  /** Returns the state of the assistant's daemon. */
   assistant(): AssistantReport;
-  /** The companion of the person who runs Berth. */
+  /** Returns the state of the companion of the user who runs Berth. */
   companion(): CompanionReport;
-  /** What the assistant knows beside the Models, as last seen: files in its own folder of models. */
+  /** Returns the assistant's other models as last observed: files in its own folder of models. */
   otherModels(): readonly AssistantModel[];
-  /** Lines of an App over all its containers, kept ones included, oldest first. Throws NotFoundError. */
+  /** Yields the log lines of all containers of an App, also kept lines of removed ones, oldest first. Throws NotFoundError. */
   appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine>;
-  /** Looks at a resource now, ahead of everything else, whatever its back-off says. */
+  /** Queues a resource before all others and resets its back-off. */
   wake(kind: Kind, name: string): void;
-  /** The watched folder. */
+  /** Returns the state of the watched folder. */
   specs(): SpecsReport;
   /**
-   * Looks at the repository that the watched folder follows, now. Resolves when that has ended, well or
-   * badly, as the report says. Throws ConflictError `wrong_state` where none is followed.
+   * Fetches the repository that the watched folder follows. Resolves also if the fetch has failed, as the report says.
+   * Throws ConflictError `wrong_state` if the folder follows none.
    */
   syncSpecs(signal: AbortSignal): Promise<SpecsGitReport>;
-  /** Lets the deletions that wait for a person go ahead. Returns what will be pruned. */
+  /** Confirms the deletions that wait for the user. Returns the resources that will be pruned. */
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
 }
 
-/** What a dry run would write; for a Secret with its values, which a resource never holds. */
+/** A resource that a dry run would write. For a Secret with its values, which a resource never contains. */
 export interface PlannedResource {
   readonly resource: Resource;
   readonly values?: Readonly<Record<string, string>>;
@@ -76,35 +76,35 @@ export interface PlanReport {
   readonly generation: number;
   readonly strategy: "recreate" | "rolling";
   readonly strategyReason: string;
-  /** In the order in which they would run. Empty: nothing to do. */
+  /** In the order of execution; empty if nothing is to be done. */
   readonly operations: readonly {
     readonly operation: string;
     readonly target: string;
     readonly cause: string;
   }[];
-  /** Differences between the stored spec and the one asked about. */
+  /** Differences between the stored spec and the planned one. */
   readonly changes: readonly FieldChange[];
-  /** What holds the plan up, such as a dependency that is not Ready; null where nothing does. */
+  /** The reason why the plan cannot be executed, such as a dependency that is not Ready; null if it can. */
   readonly blockedBy: string | null;
 }
 
 export interface ModelPlanReport {
   readonly model: string;
   readonly generation: number;
-  /** In the order in which they would run. Empty: nothing to do. */
+  /** In the order of execution; empty if nothing is to be done. */
   readonly operations: PlanReport["operations"];
   readonly changes: readonly FieldChange[];
-  /** What holds the plan up, such as memory that another model has; null where nothing does. */
+  /** The reason why the plan cannot be executed, such as memory that another model uses; null if it can. */
   readonly blockedBy: string | null;
 }
 
 export interface ModelProgress {
-  /** resolving: the source is asked. waiting: other downloads come first. */
+  /** resolving: the source is being queried. waiting: the download is queued behind others. */
   readonly step: "resolving" | "waiting" | "downloading" | "verifying";
   readonly doneBytes: number;
-  /** Null where the source does not tell. */
+  /** Null if the source does not report the size. */
   readonly totalBytes: number | null;
-  /** Over the last seconds; null before there is anything to tell. */
+  /** The average of the last seconds; null before there is one. */
   readonly bytesPerSecond: number | null;
 }
 
@@ -122,7 +122,7 @@ export interface AppLogLine {
 }
 
 export interface SpecFileReport {
-  /** Below the watched folder. */
+  /** The path below the watched folder. */
   readonly file: string;
   readonly state: "applied" | "invalid" | "conflict";
   /** sha256 of the file's text. */
@@ -131,8 +131,8 @@ export interface SpecFileReport {
     readonly kind: Kind;
     readonly name: string;
     /**
-     * Fields that stay with whoever took them with force, as JSON Pointers. "" is the whole resource:
-     * somebody deleted it with force, and it stays away until the file's text changes.
+     * Fields that another manager has taken over with force, as JSON Pointers. "" means that the whole resource was
+     * deleted with force: it is not created again until the file's text changes.
      */
     readonly yielded: readonly string[];
   }[];
@@ -146,11 +146,11 @@ export interface SpecFileReport {
 
 export interface SpecsReport {
   readonly folder: string;
-  /** watching, or why pruning and applying are held: missing, unreadable, empty. */
+  /** watching, or the reason why nothing is applied or pruned: missing, unreadable, empty. */
   readonly state: "watching" | "missing" | "unreadable" | "empty" | "off";
   readonly message: string | null;
   readonly files: readonly SpecFileReport[];
-  /** The repository that a part of the folder comes from; absent where none is followed. */
+  /** The repository that a part of the folder comes from; absent if it follows none. */
   readonly git?: SpecsGitReport;
   /** Prunes that wait for `berth prune --confirm`. */
   readonly pendingPrune: readonly {
@@ -163,16 +163,16 @@ export interface SpecsReport {
 export interface SpecsGitReport {
   /** Without user and password. */
   readonly url: string;
-  /** Null: the repository's default branch. */
+  /** Null for the repository's default branch. */
   readonly ref: string | null;
   /** The folder of the repository. */
   readonly path: string;
-  /** The folder below the watched one that its files stand in. */
+  /** The folder below the watched one that has the files of the repository. */
   readonly folder: string;
-  /** Whose files stand there; null: none have yet. */
+  /** The commit of these files; null before the first. */
   readonly commit: string | null;
   readonly state: "following" | "failing";
-  /** Why it is failing. */
+  /** The reason of the failure. */
   readonly message: string | null;
   /** When the repository was last asked, and when files were last changed. */
   readonly checkedAt: string | null;

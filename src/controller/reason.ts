@@ -1,7 +1,7 @@
-/** Why something is as it is, for a condition. */
+/** The reason and the message of a condition. */
 export interface Reason {
   /** CamelCase, for programs. */
   readonly reason: string;
-  /** For people: what is so, and what to do about it. */
+  /** For the user: the situation, and what to do about it. */
   readonly message: string;
 }

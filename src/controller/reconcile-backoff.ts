@@ -1,11 +1,11 @@
 import { backoffMs } from "../base/backoff.ts";
 
-/** First delay of a key that failed, doubled each time: 250 ms, 500 ms, 1 s ... */
+/** The first delay of a key that has failed, doubled each time: 250 ms, 500 ms, 1 s ... */
 export const BACKOFF_BASE_MS = 250;
-/** The longest wait of a key that keeps failing: the limit that users of controller-runtime tend to set. */
+/** The longest delay of a key that keeps failing, which is a common setting for controller-runtime. */
 export const BACKOFF_MAX_MS = 5 * 60_000;
 
-/** Milliseconds to wait after the n-th failure in a row (n from 0), with a jitter of up to a fifth. `random` gives 0 to 1. */
+/** Returns the milliseconds to wait after the n-th failure in a row (n from 0), with a jitter of up to a fifth. */
 export function reconcileBackoffMs(failures: number, random: () => number): number {
   return backoffMs(failures, {
     firstMs: BACKOFF_BASE_MS,

@@ -8,33 +8,33 @@ import { reconcileBackoffMs } from "./reconcile-backoff.ts";
 import { type ReconcilePriority, WorkQueue } from "./workqueue.ts";
 
 export interface ReconcileResult {
-  /** True where the resource is as its spec wants it, or rests until something changes: its back-off starts anew. */
+  /** True if the resource matches its spec, or waits for a change: its back-off is reset. */
   readonly isSettled: boolean;
-  /** When to look again though nothing happens; null: at the next resync. */
+  /** The milliseconds until the next reconcile without an event; null means at the next resync. */
   readonly requeueAfterMs: number | null;
 }
 
 export interface ReconcileLoopOptions {
   readonly kind: Kind;
-  /** As the metrics name it. */
+  /** The name in the metrics. */
   readonly name: string;
   readonly workers: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: ControllerMetrics;
   readonly tasks: TaskGroup;
-  /** 0 to 1; spreads back-offs. */
+  /** Returns 0 to 1; spreads back-offs. */
   readonly random: () => number;
-  /** Brings one resource towards its spec, or takes away what is left of one that is gone. */
+  /** Converges one resource to its spec, or removes what a deleted one has left. */
   readonly reconcile: (name: string, signal: AbortSignal) => Promise<ReconcileResult>;
 }
 
-/** The queue of one kind and the workers that empty it: keys in, reconciles out, back-off after a failure. */
+/** The work queue of one kind with its workers, and the back-off after failures. */
 export class ReconcileLoop {
   readonly #options: ReconcileLoopOptions;
   readonly #queue: WorkQueue;
   readonly #failures = new Map<string, number>();
-  /** Workers to let go: each stood in for a run that was waiting, and that has come back. */
+  /** The number of replacement workers that have to end, because the runs that they replaced continue. */
   #surplusWorkers = 0;
 
   constructor(options: ReconcileLoopOptions) {
@@ -64,26 +64,26 @@ export class ReconcileLoop {
     this.#queue.add(key, priority);
   }
 
-  /** Looked at as if it had never failed. */
+  /** Forgets earlier failures of the key, and queues it. */
   resetBackoffAndAdd(key: string, priority: ReconcilePriority): void {
     this.#failures.delete(key);
     this.#queue.add(key, priority);
   }
 
-  /** Takes no keys any more; the task group ends what runs. */
+  /** Closes the queue; the task group ends running reconciles. */
   close(): void {
     this.#queue.close();
   }
 
-  /** True when nothing waits and nothing runs. */
+  /** True if no key waits and no reconcile runs. */
   get isIdle(): boolean {
     const { waiting, processing } = this.#queue.depth;
     return waiting === 0 && processing === 0;
   }
 
-  /** Another worker stands in while a run only waits: ten apps that take ten minutes to stop hold nobody up. */
+  /** Starts another worker while `call` only waits: ten apps that stop for ten minutes do not delay other apps. */
   async withReplacementWorker<T>(call: () => Promise<T>): Promise<T> {
-    this.#options.tasks.run(`stand-in ${this.#options.name} worker`, (signal) =>
+    this.#options.tasks.run(`replacement ${this.#options.name} worker`, (signal) =>
       this.#work(signal),
     );
     try {

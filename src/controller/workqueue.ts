@@ -1,23 +1,22 @@
 import type { Clock } from "../base/clock.ts";
 
-/** A person's action before a spec change before an engine event before a resync. */
+/** Priorities: an action of the user, then a spec change, then an engine event, then a resync. */
 export const priorities = { user: 0, spec: 1, event: 2, resync: 3 } as const;
 export type ReconcilePriority = keyof typeof priorities;
 
 /**
- * What one step of priority is worth in waiting time: a resync that has waited 6 s goes before a
- * person's action of now, so that nothing starves.
+ * The waiting time that equals one step of priority: a resync that has waited 6 s comes before a new action of the
+ * user, so that no key starves.
  */
 const PRIORITY_STEP_MS = 2_000;
 
 /**
- * The queue of keys that want a look, as in client-go: a key is handed to one worker at a time, a
- * key added while it is being worked on runs once more afterwards, and any number of additions
- * before a run collapse into one.
+ * A work queue as in client-go: a key is processed by one worker at a time, a key that is added while it is being
+ * processed runs once more afterwards, and any number of additions before a run collapse into one.
  */
 export class WorkQueue {
   readonly #clock: Clock;
-  /** Waiting keys and the virtual time at which each is due; the smallest goes first. */
+  /** Waiting keys with the virtual time at which each is due; the smallest comes first. */
   readonly #dirty = new Map<string, { due: number; addedAt: number }>();
   readonly #processing = new Set<string>();
   readonly #delayed = new Map<string, { at: number; cancel: () => void }>();
@@ -42,7 +41,7 @@ export class WorkQueue {
     this.#dispatch();
   }
 
-  /** Adds the key after `delayMs`. The latest word wins: it replaces an earlier delay of the key. */
+  /** Adds the key after `delayMs`. Replaces an earlier delay of the key. */
   addAfter(key: string, delayMs: number, priority: ReconcilePriority): void {
     if (this.#closed) return;
     this.#cancelDelay(key);
@@ -53,7 +52,7 @@ export class WorkQueue {
     this.#delayed.set(key, { at: this.#clock.now() + delayMs, cancel });
   }
 
-  /** The next key, which the caller works on until `done`; undefined once the queue is closed. */
+  /** Resolves to the next key, which the caller processes until `done`; to undefined when the queue is closed. */
   take(): Promise<string | undefined> {
     return new Promise((resolve) => {
       if (this.#closed) {
@@ -76,7 +75,7 @@ export class WorkQueue {
     for (const waiter of this.#waiters.splice(0)) waiter(undefined);
   }
 
-  /** Keys that wait, are being worked on, or have a delay running. */
+  /** The number of keys that wait, are being processed, or are delayed. */
   get depth(): { readonly waiting: number; readonly processing: number; readonly delayed: number } {
     return {
       waiting: this.#dirty.size,
@@ -85,9 +84,9 @@ export class WorkQueue {
     };
   }
 
-  /** Milliseconds that the key, taken now, has waited since it was added; for the metrics. */
+  /** Called with the milliseconds that a key waited before it was taken; for the metrics. */
   onTake: (key: string, waitedMs: number) => void = () => {};
-  /** The key waits now and did not before; for the metrics. */
+  /** Called when a key that did not wait is added; for the metrics. */
   onAdd: (key: string) => void = () => {};
 
   #dispatch(): void {
@@ -97,14 +96,14 @@ export class WorkQueue {
       const waiting = this.#dirty.get(next);
       this.#dirty.delete(next);
       this.#processing.add(next);
-      // A run looks at everything, so a look planned for later is no longer needed: the run plans anew.
+      // The run reads everything and requeues the key if needed, so a delayed addition is superfluous.
       this.#cancelDelay(next);
       this.onTake(next, this.#clock.now() - (waiting?.addedAt ?? this.#clock.now()));
       this.#waiters.shift()?.(next);
     }
   }
 
-  /** A linear search: the queue holds a few hundred keys at most, and stays readable. */
+  /** A linear search, which is fast enough for the few hundred keys of a queue. */
   #next(): string | undefined {
     let best: string | undefined;
     let bestDue = Number.POSITIVE_INFINITY;

@@ -10,16 +10,16 @@ import { DaemonChild } from "../controller/daemons/daemon-child.ts";
 
 export interface CompanionHandle extends CompanionDaemon {
   start(): void;
-  /** Where the system assistant answers now; null: nowhere, for the time being. */
+  /** Sets the URL of the system assistant; null means that it does not answer now. */
   setUpstream(url: string | null): void;
-  /** Begins to end it, and resolves when it has ended; the cleanup waits for that too. */
+  /** Ends it, and resolves when it has ended. `starting` calls this too. */
   end(): Promise<void>;
 }
 
-/** The companion that the configuration and the session want: looked after from `start` on, or none at all. */
+/** Creates the supervisor of the companion, which begins with `start`; an inactive one if it is off or has no bus. */
 export function openCompanion(options: {
   readonly config: Config;
-  /** What it may know, and where its bus is. */
+  /** The environment of the companion, which names its session bus. */
   readonly environment: Environment;
   /** The program that starts a Berth of this version, and its first arguments. */
   readonly program: readonly string[];
@@ -66,7 +66,7 @@ export function openCompanion(options: {
   };
 }
 
-/** What stands there for an assistant is meant for the system's: its port, its models, its directory. */
+/** Removes the settings of the system assistant, such as its port, its models and its directory. */
 function companionEnvironment(environment: Environment): Environment {
   return Object.fromEntries(
     Object.entries(environment).filter(([name]) => !name.startsWith("BERTH_ASSISTANT")),

@@ -21,17 +21,17 @@ import type { ContainerRuntime } from "../controller/runtime/port.ts";
 import type { Store } from "../store/store.ts";
 
 const MODE_SETTING = "ingress.mode";
-/** Which way the last run went, whoever chose it. */
+/** The mode of the last run, configured or chosen. */
 const LAST_MODE_SETTING = "ingress.ran";
-/** Berth's start waits so long for an image of Caddy, where no Caddy is on the machine. */
+/** The time that the start of Berth waits for an image of Caddy, if this machine has no Caddy. */
 const PULL_LIMIT_MS = 20_000;
-/** And so long for the engine, to find out how containers are reached. */
+/** The time that the start of Berth waits for the engine to report how containers are reached. */
 const ENGINE_LIMIT_MS = 5_000;
 const END_LIMIT_MS = 20_000;
 
 const OFF_MESSAGE = noIngress.state().message;
 const NO_CADDY_MESSAGE =
-  "there is no ingress: no Caddy was found on this machine, and no image of it could be had. Install caddy (apt install caddy) or choose an image with --ingress-image, and start Berth again; until then apps are published on loopback ports";
+  "there is no ingress: no Caddy was found on this machine, and no image of it could be pulled. Install caddy (apt install caddy) or choose an image with --ingress-image, and start Berth again; until then apps are published on loopback ports";
 
 interface NoCaddyHost {
   readonly message: string;
@@ -53,22 +53,22 @@ export interface OpenIngressOptions {
   readonly runtime: ContainerRuntime;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The verdict on this App, or what the proxy is, has changed. */
+  /** Called when the verdict on this App, or the state of the proxy, has changed. */
   readonly onChanged: (app: string) => void;
-  /** Where programs are looked for, as in PATH. */
+  /** The folders in which programs are searched, as in PATH. */
   readonly searchPath: string;
 }
 
 export interface ManagedIngress extends Ingress, AsyncDisposable {
-  /** Begins to look after Caddy. Disposing ends that, and leaves Caddy running. */
+  /** Begins to supervise Caddy. Disposing ends the supervision, and leaves Caddy running. */
   start(signal: AbortSignal): void;
-  /** Ends Caddy. */
+  /** Stops Caddy. */
   stop(signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Decides how the ingress runs, and makes it ready to be started. A Caddy that an earlier run left in
- * another way is ended: it would hold the ports. Throws BerthError where what was asked for cannot be had.
+ * Chooses the mode of the ingress, and prepares it for `start`. Stops a Caddy that an earlier run left in another mode,
+ * because it would hold the ports. Throws BerthError if the configured mode is impossible.
  */
 export async function openIngress(
   options: OpenIngressOptions,
@@ -81,7 +81,7 @@ export async function openIngress(
   await stopPreviousIngress(options, paths, "mode" in host ? host.mode : "off", signal);
   const table = new FolderRouteTable({ folder: join(paths.folder, "table"), clock });
   if (!("mode" in host)) {
-    // Apps change while nobody keeps the table: a later run would take what stands in it for true.
+    // No one maintains the table without an ingress, so a later run would find outdated entries.
     await table.clear();
     return createDisabledIngress(host.message);
   }
@@ -138,10 +138,10 @@ async function stopPreviousIngress(
       await other.stop(bound.signal);
     } catch (error) {
       if (signal.aborted) throw error;
-      // It is tried again at the next start.
+      // The next start tries it again.
       logger.warn(
         { error: getErrorMessage(error), mode: before },
-        "an earlier ingress may run still",
+        "an earlier ingress may still run",
       );
       return;
     }
@@ -149,7 +149,7 @@ async function stopPreviousIngress(
   store.settings.set(LAST_MODE_SETTING, mode);
 }
 
-/** With `auto`, the way that was chosen before is kept while it can be gone. */
+/** With `auto`, keeps the mode of the last run if it is still possible. */
 async function chooseHost(
   options: OpenIngressOptions,
   paths: IngressPaths,
@@ -188,8 +188,9 @@ async function chooseHost(
 }
 
 /**
- * Only a first choice, or one after a run without an ingress, may fall back to none: it would make every
- * app anew. What ran before and cannot be had now is tried again and again, and says why it is not there.
+ * Chooses between process and container. Falls back to no ingress only at the first choice or after a run without one,
+ * because it would replace the containers of every App. If the mode of the last run is impossible now, keeps trying it,
+ * and reports why it does not run.
  */
 async function chooseMode(
   options: OpenIngressOptions,
@@ -236,7 +237,7 @@ async function createContainerHost(
   });
 }
 
-/** Whether the image is on the engine, or can be pulled soon; unknown where the engine is away, or slow. */
+/** Returns if the engine holds the image or can pull it soon; unknown if the engine is away or slow. */
 async function checkImage(
   { runtime, config, logger }: OpenIngressOptions,
   signal: AbortSignal,
@@ -259,8 +260,8 @@ async function checkImage(
 }
 
 /**
- * What is written into the folder by the container has to be this user's. With an engine that runs as root it is
- * that user's number; with one of this user, root inside is this user.
+ * Returns the user of the container, so that the files which it writes belong to this user: the number of this user for
+ * an engine that runs as root; undefined (root in the container) for an engine of this user.
  */
 async function findContainerUser(dockerHost: string): Promise<string | undefined> {
   const uid = process.getuid?.();

@@ -9,7 +9,7 @@ const impatient = {
   rollout: { progressDeadline: "2s" },
 } as const;
 
-test("an image that ends at once: CrashLoop with its exit code and last lines", async () => {
+test("an image that ends at once is in CrashLoop with its exit code and last lines", async () => {
   await using berth = await BerthProcess.open();
   const failed = await berth.client.apps
     .create(
@@ -32,7 +32,7 @@ test("an image that ends at once: CrashLoop with its exit code and last lines", 
   expect(retried.code).toBe(1);
   expect(retried.stderr).toMatch(/exit code 3[\s\S]*berth logs exits/);
 
-  // A command that does not exist never gets as far as a log.
+  // A command that does not exist writes no log.
   await berth.client.apps.create({ name: "broken", image: BROKEN, ...impatient });
   const broken = await berth.waitForApp(
     "broken",
@@ -41,12 +41,12 @@ test("an image that ends at once: CrashLoop with its exit code and last lines", 
   );
   expect(conditionOf(broken, "Stalled")?.message).toMatch(/does-not-exist|127/);
 
-  // The right spec ends it.
+  // The corrected spec ends the stall.
   await berth.client.apps.patch("exits", { command: ["sleep", "1000"] }, { wait: true });
   expect((await berth.app("exits")).status).toBe("running");
 });
 
-test("an image that cannot be pulled: unknown, or denied until a Secret has the credentials", async () => {
+test("an image that cannot be pulled is unknown, or denied until a Secret has the credentials", async () => {
   await using registry = await startRegistry({ credentials: true });
   await using open = await startRegistry();
   await using berth = await BerthProcess.open();
@@ -95,13 +95,13 @@ test("an image that cannot be pulled: unknown, or denied until a Secret has the 
   ])
     expect(text).not.toContain(REGISTRY_USER.password);
 
-  // The image came for this app alone, so it goes with it.
+  // The image was pulled for this app alone, so it is removed with it.
   await client.apps.delete("private");
   await client.apps.waitDeleted("private", { timeoutMs: 30_000 });
   await expect(berth.docker.getImage(image).inspect()).rejects.toMatchObject({ statusCode: 404 });
 });
 
-test("a version that fails goes back to the one before, and is not tried again by itself", async () => {
+test("a version that fails is reverted to the previous one, and not retried by itself", async () => {
   await using berth = await BerthProcess.open({
     specs: { "app.yaml": appFile("app", { ...web, ...impatient, env: { BODY: "good" } }) },
   });
@@ -128,7 +128,7 @@ test("a version that fails goes back to the one before, and is not tried again b
   ]);
   await berth.event("Reverted", { kind: "App", name: "app" });
 
-  // The same text saved again, and a restart of Berth, are no reason to try it again.
+  // Neither saving the same text nor a restart of Berth retries it.
   const serving = (await berth.container("app")).id;
   await berth.write("app.yaml", bad);
   await berth.stop();
@@ -145,7 +145,7 @@ test("a version that fails goes back to the one before, and is not tried again b
   expect(await fetchText(next.url)).toBe("web:2\n");
 });
 
-test("the wrong port: the message has the one that was expected and the one that listens", async () => {
+test("the message about a wrong port names the expected port and the one that listens", async () => {
   await using berth = await BerthProcess.open();
   await berth.client.apps.create({ name: "wrong", ...web, ...impatient, port: 80 });
   const app = await berth.waitForApp(
@@ -160,7 +160,7 @@ test("the wrong port: the message has the one that was expected and the one that
   await berth.client.apps.patch("wrong", { port: 8080 }, { wait: true });
 });
 
-test("a missing Secret, a missing dependency and a taken port of the machine are told and waited for", async () => {
+test("a missing Secret, a missing dependency and a taken host port are reported and waited for", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   await client.apps.create({

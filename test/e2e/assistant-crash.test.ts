@@ -4,7 +4,7 @@ import { getModelFile } from "../support/gguf/preset-model.ts";
 import { WEB } from "../support/images.ts";
 import { modelSpecFile } from "../support/model-e2e-harness.ts";
 
-test("an app does not notice that the assistant crashes, nor that it comes back with its model", async () => {
+test("an app keeps its model while the assistant crashes and restarts", async () => {
   const source = await getModelFile("tiny");
   await using berth = await BerthProcess.open({
     assistant: true,

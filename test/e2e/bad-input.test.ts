@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { appFile, BerthProcess } from "../support/berth-process.ts";
 import { SHELL } from "../support/images.ts";
 
-test("whatever comes over the socket gets a clear error, and the server goes on", async () => {
+test("any input on the socket gets a clear error, and the server keeps running", async () => {
   await using berth = await BerthProcess.open();
   const { api } = berth.ready;
   const token = (await readFile(`${berth.dataDir}/run/token`, "utf8")).trim();
@@ -94,7 +94,7 @@ test("whatever comes over the socket gets a clear error, and the server goes on"
   }
   expect(wrong).toEqual([]);
 
-  // Not even HTTP, headers without end, and a body that never comes.
+  // No HTTP at all, endless headers, and a body that never arrives.
   const secretly = `Authorization: Bearer ${token}\r\nHost: x\r\nConnection: close\r\n\r\n`;
   for (const path of [
     "/api/apps/../../etc/passwd",
@@ -112,7 +112,7 @@ test("whatever comes over the socket gets a clear error, and the server goes on"
   expect(berth.output).not.toMatch(/uncaught|unhandled/i);
 });
 
-test("whatever lies in the folder is told with file, line and column, and changes nothing", async () => {
+test("any bad file in the folder is reported with file, line and column, and changes nothing", async () => {
   await using berth = await BerthProcess.open({
     specs: { "good.yaml": appFile("good", { image: SHELL, running: false }) },
   });
@@ -162,7 +162,7 @@ test("whatever lies in the folder is told with file, line and column, and change
   expect(shown.code).toBe(1);
   expect(shown.stdout).toMatch(/unknown\.yaml:5:\d+: .*imgae/);
   await berth.event("SpecInvalid");
-  // Put right, it counts; nothing was lost by the wrong text.
+  // The corrected file is applied; the wrong text has lost nothing.
   await berth.write("unknown.yaml", appFile("bad", { image: SHELL, running: false }));
   await berth.waitForApp("bad", "it is there", () => true);
   expect(await berth.client.health()).toMatchObject({ status: "ok" });
@@ -179,7 +179,7 @@ function isError(text: string): boolean {
   );
 }
 
-/** Sends bytes, and reads until the server ends the connection. */
+/** Sends bytes, and reads until the server closes the connection. */
 function raw(api: string, text: string): Promise<string> {
   const { hostname, port } = new URL(api);
   return new Promise((resolve) => {

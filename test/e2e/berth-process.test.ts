@@ -7,7 +7,7 @@ import { SHELL, WEB } from "../support/images.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
 
-test("the ready line and run/berth.json say the same, and SIGTERM leaves the apps running", async () => {
+test("the ready line equals run/berth.json, and SIGTERM leaves the apps running", async () => {
   await using berth = await BerthProcess.open();
   const { ready } = berth;
   expect(ready).toMatchObject({
@@ -19,7 +19,7 @@ test("the ready line and run/berth.json say the same, and SIGTERM leaves the app
   expect(JSON.parse(await readFile(join(berth.dataDir, "run/berth.json"), "utf8"))).toEqual(ready);
   for (const file of ["run/berth.json", "run/token"])
     expect((await stat(join(berth.dataDir, file))).mode & 0o777).toBe(0o600);
-  // The server says that it is ready before the engine has answered.
+  // The server reports that it is ready before the engine has answered.
   await expect
     .poll(() => berth.client.health())
     .toMatchObject({ status: "ok", runtime: "connected" });
@@ -28,7 +28,7 @@ test("the ready line and run/berth.json say the same, and SIGTERM leaves the app
   const app = await berth.app("stays");
   const { id } = await berth.container("stays");
 
-  // Connections that are open, with events and with nothing on them, keep nobody waiting.
+  // Open connections, idle or with event streams, do not delay the end.
   const leaving = new AbortController();
   const events = berth.client.events.watch({ signal: leaving.signal });
   const ended = (async () => {
@@ -47,7 +47,7 @@ test("the ready line and run/berth.json say the same, and SIGTERM leaves the app
   expect(after.restarts).toBe(0);
 });
 
-test("a second server on the same data directory is refused, and told who holds it", async () => {
+test("a second server on the same data directory is refused, and names the first one", async () => {
   await using berth = await BerthProcess.open();
   const second = await runBerth(["up", ...berth.upFlags()], {
     cwd: berth.root,
@@ -59,7 +59,7 @@ test("a second server on the same data directory is refused, and told who holds 
   expect(second.stderr).not.toMatch(/\n\s+at /);
   expect(second.stdout).toBe("");
   expect(await berth.client.health()).toMatchObject({ status: "ok" });
-  // The first one's address and token are still those that the command line finds.
+  // The command line still finds the address and the token of the first server.
   expect((await berth.cli(["get", "apps"])).code).toBe(0);
 
   const taken = new URL(berth.ready.api).host;
@@ -71,7 +71,7 @@ test("a second server on the same data directory is refused, and told who holds 
   expect(third.stderr).toMatch(/port \d+ of 127\.0\.0\.1 is taken[\s\S]*--listen/);
 });
 
-test("two instances share one engine, and neither sees what the other has", async () => {
+test("two instances share one engine, and neither sees the other's objects", async () => {
   await using one = await BerthProcess.open();
   await using other = await BerthProcess.open();
   expect(one.instance).not.toBe(other.instance);
@@ -91,7 +91,7 @@ test("two instances share one engine, and neither sees what the other has", asyn
   expect((await one.client.apps.list()).total).toBe(0);
 });
 
-test("a backup while it works comes back whole, and what came later goes", async () => {
+test("a backup of a running server is restored completely, and later changes are gone", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   await client.secrets.create({ name: "greeting", data: { text: "kept in the backup" } });
@@ -110,7 +110,7 @@ test("a backup while it works comes back whole, and what came later goes", async
   await client.apps.create({ name: "later", ...web }, { wait: true });
   await client.secrets.put("greeting", { data: { text: "of later" } });
 
-  // Not under a server that runs.
+  // A restore under a running server is refused.
   const early = await berth.cli(["restore", file, "--force", "--yes"]);
   expect(early.code).toBe(1);
   expect(early.stderr).toContain(`process ${berth.ready.pid}`);
@@ -128,7 +128,7 @@ test("a backup while it works comes back whole, and what came later goes", async
     "the old secret is back",
     async () => (await fetchText(app.url)) === "kept in the backup\n",
   );
-  // Its App is not in the backup: its container is an orphan of this instance, and goes.
+  // Its App is not in the backup, so its container is an orphan of this instance and is removed.
   await berth.until(
     "the orphan is gone",
     async () => (await berth.containers("later")).length === 0,
@@ -144,7 +144,7 @@ test("a backup while it works comes back whole, and what came later goes", async
   await berth.waitForAppReady("old");
 });
 
-test("wrong flags are told before anything starts", async () => {
+test("wrong flags are reported before anything starts", async () => {
   await using berth = await BerthProcess.open({ start: false });
   const up = (flags: readonly string[], env: Readonly<Record<string, string>> = {}) =>
     runBerth(["up", ...berth.upFlags(), ...flags], {
@@ -171,7 +171,7 @@ test("wrong flags are told before anything starts", async () => {
   await expect(stat(berth.dataDir)).rejects.toMatchObject({ code: "ENOENT" });
 });
 
-test("the password is made once, shown once, and lets others in; guessing is slowed down", async () => {
+test("the password is generated once, shown once, and accepted; guessing is slowed down", async () => {
   await using berth = await BerthProcess.open();
   // It comes after the ready line, and on the other stream.
   const password = await berth.until(
@@ -191,7 +191,7 @@ test("the password is made once, shown once, and lets others in; guessing is slo
   await session.auth.logout();
   await expect(session.apps.list()).rejects.toMatchObject({ status: 401 });
 
-  // From another home: no data directory, no token file.
+  // From another home directory: no data directory, no token file.
   const home = join(berth.root, "elsewhere");
   const elsewhere = (words: readonly string[], input?: string) =>
     runBerth(words, {
@@ -219,7 +219,7 @@ test("the password is made once, shown once, and lets others in; guessing is slo
   expect(slowed).toMatchObject({ status: 429 });
   expect(slowed.retryAfterSeconds).toBeGreaterThan(0);
   expect(slowed.retryAfterSeconds).toBeLessThanOrEqual(60);
-  // Whoever has a token is not slowed down.
+  // A client with a token is not slowed down.
   expect((await berth.client.apps.list()).total).toBe(0);
 
   const shown = berth.output.split(password).length - 1;
@@ -232,7 +232,7 @@ test("the password is made once, shown once, and lets others in; guessing is slo
   ).resolves.toMatchObject({ token_type: "Bearer" });
 });
 
-test("BERTH_PASSWORD sets the password, and is nowhere to be seen", async () => {
+test("BERTH_PASSWORD sets the password, and is never printed", async () => {
   const password = "a password of my own";
   await using berth = await BerthProcess.open({ env: { BERTH_PASSWORD: password } });
   await createClient({ baseUrl: berth.ready.api }).auth.login(password);
@@ -243,7 +243,7 @@ test("BERTH_PASSWORD sets the password, and is nowhere to be seen", async () => 
   expect(berth.output).not.toContain("shown this once");
 });
 
-test("without an engine it starts all the same, says so, and goes on when there is one", async () => {
+test("without an engine the server starts, reports it, and continues when there is one", async () => {
   await using berth = await BerthProcess.open({
     dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
   });

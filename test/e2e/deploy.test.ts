@@ -8,7 +8,7 @@ import { GitHttpServer } from "../support/git-http-server.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { TrafficLoad, visit } from "../support/traffic.ts";
 
-/** Sources become images, and images versions that serve, through a real engine and a real Caddy. */
+/** Sources become images, and images become versions that serve, with a real engine and a real Caddy. */
 async function open(): Promise<BerthProcess> {
   const berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
@@ -18,7 +18,7 @@ async function open(): Promise<BerthProcess> {
 const dockerfile = (body: string, ...more: string[]) =>
   [`FROM ${NODE_WEB}`, `ENV BODY=${body}`, ...more, "EXPOSE 8080", ""].join("\n");
 
-test("a folder is built and served; the next version takes over without a failed request, and back", async () => {
+test("a folder is built and served; an update and a rollback fail no request", async () => {
   await using berth = await open();
   const at = { port: berth.ingressPort, host: "shop.localhost", path: "/" };
   await berth.write("../shop/Dockerfile", dockerfile("one"));
@@ -50,7 +50,7 @@ test("a folder is built and served; the next version takes over without a failed
   );
   expect((await visit(at)).body).toBe("two");
 
-  // What serves is one to go back to while what is wanted has failed.
+  // The version that serves can be the target of a rollback although the desired one has failed.
   expect(await berth.cli(["rollback", "shop", "--wait"])).toMatchObject({ code: 0, stderr: "" });
   expect((await visit(at)).body).toBe("two");
   expect((await berth.cli(["rollback", "shop", "--to", "1", "--wait"])).code).toBe(0);
@@ -63,7 +63,7 @@ test("a folder is built and served; the next version takes over without a failed
   expect(builds.map(({ state }) => state)).toEqual(["failed", "succeeded", "succeeded"]);
 });
 
-test("a repository is built and served, followed by its hook, and held where a person goes back", async () => {
+test("a repository is built and served, updated by its hook, and pinned by a rollback", async () => {
   await using berth = await open();
   await using server = await GitHttpServer.start();
   const { repositories } = server;
@@ -107,14 +107,14 @@ test("a repository is built and served, followed by its hook, and held where a p
   const back = revisions.find(({ source_revision }) => source_revision === first);
   await berth.client.apps.rollback("site", back?.number, { wait: true });
   expect((await visit(at)).body).toBe("one");
-  // Another push is not for an app that is held.
+  // A push does not update an app that is pinned.
   expect(await (await push("open sesame")).json()).toEqual({ apps: [] });
   expect((await berth.cli(["deploy", "site"])).code).toBe(0);
   expect((await visit(at)).body).toBe("two");
   expect(berth.output).not.toContain("open sesame");
 });
 
-test("an archive in a form, with its config behind it, becomes an app", async () => {
+test("an archive in a form, with its config after it, becomes an app", async () => {
   await using berth = await open();
   await berth.write("../src/Dockerfile", dockerfile("posted"));
   const tgz = execFileSync("tar", ["-czf", "-", "-C", join(berth.root, "src"), "."]);

@@ -4,7 +4,7 @@ import { BerthProcess, conditionOf, fetchText } from "../support/berth-process.t
 import { testLabels } from "../support/engine.ts";
 import { SHELL, WEB } from "../support/images.ts";
 
-/** What a person does to the containers of an app with the docker command, and what Berth makes of it. */
+/** Changes of containers with the docker command, and the corrections of Berth. */
 const web = {
   image: WEB,
   port: 8080,
@@ -13,7 +13,7 @@ const web = {
   restart: { attempts: 10, interval: "10m", backoff: "100ms" },
 } as const;
 
-test("killed, removed, renamed, disconnected, paused, limited or sick: each is put right and told", async () => {
+test("a container that is killed, removed, renamed, disconnected, paused, limited or unhealthy is corrected and reported", async () => {
   await using berth = await BerthProcess.open();
   const { client } = berth;
   const names = ["killed", "removed", "renamed", "cut", "paused", "limited", "sick", "bystander"];
@@ -26,7 +26,7 @@ test("killed, removed, renamed, disconnected, paused, limited or sick: each is p
     if (!found) throw new Error(`no ${name}`);
     return found;
   };
-  /** Serves again, and Berth knows it: the container is wanted as `is` says. */
+  /** Waits until the container serves again and Berth knows it, in the state that `is` checks. */
   const putRight = async (name: string, is: (now: ContainerInspectInfo) => boolean) => {
     await berth.until(`${name} is put right`, async () => is(await inspect(berth, name)));
     await berth.until(`${name} serves`, async () => {
@@ -82,7 +82,7 @@ test("killed, removed, renamed, disconnected, paused, limited or sick: each is p
       expect(event.message).toContain("404");
     })(),
     (async () => {
-      // Ten seconds of Ready make a version one of which a missing replica was taken away by hand.
+      // After ten seconds of Ready, a missing replica of the version counts as removed by hand.
       await berth.waitForApp("removed", "removed is stable", (app) => app.revisions.stable === 1);
       await byHand("removed").remove({ force: true });
       await putRight("removed", (now) => now.Id !== was("removed").Id);
@@ -99,7 +99,7 @@ test("killed, removed, renamed, disconnected, paused, limited or sick: each is p
   expect(await berth.containers()).toHaveLength(names.length);
 });
 
-test("the same thing changed again and again is let be after three corrections, until a retry", async () => {
+test("the same change is left alone after three corrections, until a retry", async () => {
   await using berth = await BerthProcess.open();
   await berth.client.apps.create({ name: "fought", ...web }, { wait: true });
   const container = await berth.container("fought");
@@ -118,7 +118,7 @@ test("the same thing changed again and again is let be after three corrections, 
   );
   expect(conditionOf(app, "Drifted")).toMatchObject({ reason: "DriftLoop" });
   expect(conditionOf(app, "Drifted")?.message).toContain("name");
-  // It is not Ready as wanted, but what serves goes on serving.
+  // The app is not Ready, but the container that serves keeps serving.
   expect(app).toMatchObject({ ready: false, status: "degraded" });
   expect(await fetchText(app.url)).toBe("web:1\n");
   expect((await berth.container("fought")).name).toBe(`mine-${berth.instance}`);
@@ -149,7 +149,7 @@ test("a suspended app is left alone, and a stopped one stays stopped", async () 
   expect(`/${(await berth.container("let-be")).name}`).toBe(`/${letBe.name}`);
 });
 
-test("a stranger's container with the name of one of ours is neither used nor touched", async () => {
+test("a container of another program with a name of Berth's is neither used nor touched", async () => {
   await using berth = await BerthProcess.open();
   const { client, docker } = berth;
   const made = await client.apps.create({ name: "clash", ...web }, { wait: true });
@@ -176,7 +176,7 @@ test("a stranger's container with the name of one of ours is neither used nor to
   } finally {
     await stranger.remove({ force: true });
   }
-  // Nothing tells Berth that the name is free; a person does, or its own next try.
+  // No event reports that the name is free; a retry by the user or by Berth finds it.
   await client.apps.retry("clash");
   await berth.waitForAppReady("clash");
 });

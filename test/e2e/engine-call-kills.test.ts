@@ -8,9 +8,9 @@ import { WEB, WEB_2 } from "../support/images.ts";
 import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 
 /**
- * Berth is killed, as by `kill -9`, at requests that change something on the engine, and started again.
- * Whatever the request, it ends where it would have ended; never do two versions run at once, and nothing is
- * left over. A run tries a sample of the requests, BERTH_KILLS=all tries every one.
+ * Berth is killed, as by `kill -9`, at requests that change the engine, and started again. After any of these requests
+ * it reaches the same final state; two versions never run at once, and nothing is left over. A run tries a sample of
+ * the requests, BERTH_KILLS=all tries every one.
  */
 const first = {
   image: WEB,
@@ -25,7 +25,7 @@ interface Scenario {
   readonly name: string;
   readonly begin?: typeof first;
   readonly end: typeof first;
-  /** The requests that it takes, as the engine's API names them, where nothing goes wrong. */
+  /** The requests of an undisturbed run, as the engine's API names them. */
   readonly requests: readonly RegExp[];
 }
 
@@ -47,7 +47,7 @@ const scenarios: readonly Scenario[] = [
     requests: [
       /^POST \/containers\/\w+\/stop$/,
       /^DELETE \/containers\/\w+$/,
-      // Also where the volume is there: only so is it known to carry the labels.
+      // Sent even if the volume exists: only so is it certain to have the labels.
       /^POST \/volumes\/create$/,
       /^POST \/containers\/create$/,
       /^POST \/containers\/\w+\/start$/,
@@ -61,7 +61,7 @@ const runs = scenarios.flatMap((story) =>
   moments.map((moment) => ({ title: `${story.name}: ${moment}`, story, moment })),
 );
 
-// Each starts Berth a few times, and all of them at the same time.
+// Each starts Berth a few times, and all of them run concurrently.
 test.concurrent.for(runs)(
   "requests of $title",
   { timeout: MATRIX_LIMIT_MS },
@@ -70,7 +70,7 @@ test.concurrent.for(runs)(
       start: false,
       onTestFailed,
       dockerHost: (root) => `unix://${join(root, "relay.sock")}`,
-      // A folder without any file prunes nothing; without another app, the network goes with the app.
+      // A folder without any file prunes nothing; without another app, the network is removed with the app.
       specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
     });
     await using relay = await EngineRelay.open(berth.dockerHost, dockerHost());
@@ -78,7 +78,7 @@ test.concurrent.for(runs)(
     await using history = await EngineHistory.open(berth.docker, berth.instance);
     const points = story.requests.map((_, index) => index + 1);
     const chosen = sampleOf(`${story.name}: ${moment}`, points, 1);
-    // The last round is undisturbed: its requests are the points.
+    // The last round is undisturbed: its requests are the kill points.
     const rounds = [...chosen, points.length + 1];
     for (const [round, point] of rounds.entries()) {
       const isKilled = await runScenario(berth, relay, {
@@ -98,7 +98,7 @@ test.concurrent.for(runs)(
   },
 );
 
-/** Plays one round. Returns false when the story has ended before its request `point`. */
+/** Runs one round. Returns false if the scenario has ended before its request `point`. */
 async function runScenario(
   berth: BerthProcess,
   relay: EngineRelay,
@@ -114,7 +114,7 @@ async function runScenario(
     readonly isFirst: boolean;
   },
 ): Promise<boolean> {
-  // Each round begins with nothing of Berth's on the engine.
+  // Each round begins without objects of Berth on the engine.
   relay.setTrap(undefined);
   if (!isFirst) await berth.remove("web.yaml");
   if (!isFirst) await berth.waitUntilAppGone("web");

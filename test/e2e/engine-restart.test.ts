@@ -6,7 +6,7 @@ import { visit } from "../support/traffic.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
 
-test("while the engine is away nothing is claimed to be known; when it is back, all is made good", async () => {
+test("while the engine is away the state is Unknown; when it is back, every app converges", async () => {
   await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using berth = await BerthProcess.open({ dockerHost: engine.host, docker: engine.docker });
@@ -28,7 +28,7 @@ test("while the engine is away nothing is claimed to be known; when it is back, 
     expect(conditionOf(app, "Ready")).toMatchObject({ status: "Unknown" });
     expect(conditionOf(app, "Available")?.status ?? "Unknown").toBe("Unknown");
   }
-  // What needs the engine says so; what does not goes on.
+  // Requests that need the engine report its loss; others succeed.
   await expect(client.apps.plan("same")).rejects.toMatchObject({ status: 503 });
   expect((await berth.cli(["doctor"])).code).toBe(1);
   await client.apps.patch("edited", { env: { BODY: "edited meanwhile" } });
@@ -48,7 +48,7 @@ test("while the engine is away nothing is claimed to be known; when it is back, 
   expect(await fetchText(kept?.url ?? null)).toBe("web:1\n");
   expect(await fetchText(edited?.url ?? null)).toBe("edited meanwhile\n");
   expect(await fetchText(made?.url ?? null)).toBe("web:1\n");
-  // The very container, started again: the engine had ended it, not its own fault.
+  // The same container is started again: the engine had ended it, which is not its fault.
   expect((await berth.container("same")).id).toBe(same.id);
   const stopped = await berth.waitForApp(
     "stopped",
@@ -59,7 +59,7 @@ test("while the engine is away nothing is claimed to be known; when it is back, 
   expect(await berth.containers()).toHaveLength(4);
 });
 
-test("behind an ingress each domain leads to its own app again, whatever addresses the engine gives out", async () => {
+test("behind an ingress each domain reaches its own app again, with whatever addresses the engine assigns", async () => {
   await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using berth = await BerthProcess.open({
@@ -112,7 +112,7 @@ test("behind an ingress each domain leads to its own app again, whatever address
   for (const name of names) expect((await client.apps.get(name)).restarts).toBe(0);
 });
 
-test("a container that the engine cannot start any more is made anew", async () => {
+test("a container that the engine cannot start any more is replaced", async () => {
   await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using berth = await BerthProcess.open({ dockerHost: engine.host, docker: engine.docker });
@@ -121,7 +121,7 @@ test("a container that the engine cannot start any more is made anew", async () 
   await client.apps.stop("stuck", { wait: true });
   const { id } = await berth.container("stuck");
   await engine.leaveTask(id);
-  // That it is what an engine never gets over by itself.
+  // Proof that the engine never recovers from it by itself.
   for (let time = 0; time < 2; time += 1)
     await expect(engine.docker.getContainer(id).start()).rejects.toThrow(/id already in use/);
   await client.apps.start("stuck", { wait: true });

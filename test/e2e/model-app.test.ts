@@ -7,7 +7,7 @@ import { NODE_WEB } from "../support/images.ts";
 
 const server = join(import.meta.dirname, "../../examples/model-app/server.mjs");
 
-test("an app in a container waits for its model, asks it, and goes on whoever of the others ends", async () => {
+test("an app in a container waits for its model, uses it, and survives restarts of Berth and of the assistant", async () => {
   const program = await readFile(server, "utf8");
   const app = {
     apiVersion: "berth.dev/v1",
@@ -52,7 +52,7 @@ test("an app in a container waits for its model, asks it, and goes on whoever of
   expect(first.status).toBe(200);
   expect(first.text.trim()).not.toBe("");
 
-  // The door is the assistant's: nothing is missing while Berth itself is away, nor when it is back.
+  // The listener belongs to the assistant, so it stays open while Berth is down, and after its restart.
   const [before] = (await berth.app("asker")).containers;
   await berth.kill();
   expect((await ask()).status).toBe(200);
@@ -60,7 +60,7 @@ test("an app in a container waits for its model, asks it, and goes on whoever of
   await berth.waitForAppReady("asker");
   expect((await ask()).status).toBe(200);
 
-  // Berth opens it again where the assistant is another one.
+  // Berth opens it again if the assistant was restarted.
   const pid = await berth.assistantPid();
   process.kill(pid ?? 0, "SIGKILL");
   await berth.until("the new assistant answers the app", async () => {

@@ -47,7 +47,7 @@ test("a Node.js that is too old downloads the pinned one once, and everything ru
   expect(scene.registry.downloads).toBe(1);
 });
 
-test("an archive that is not the pinned one is refused, and nothing of it stays", async () => {
+test("an archive that is not the pinned one is refused, and nothing of it is kept", async () => {
   await using scene = await PinnedNodeHarness.open();
   await scene.pin(`sha512-${Buffer.alloc(64).toString("base64")}`);
 
@@ -59,7 +59,7 @@ test("an archive that is not the pinned one is refused, and nothing of it stays"
   expect(scene.kept).toEqual([]);
 });
 
-test("a download that is cut leaves nothing, and the next start downloads again", async () => {
+test("an interrupted download leaves nothing, and the next start downloads again", async () => {
   await using scene = await PinnedNodeHarness.open();
   scene.registry.delivery = "cut";
 
@@ -73,7 +73,7 @@ test("a download that is cut leaves nothing, and the next start downloads again"
   expect(await scene.run()).toMatchObject({ code: 0 });
 });
 
-test("without a network it says what to install", async () => {
+test("without a network the message says what to install", async () => {
   await using scene = await PinnedNodeHarness.open();
 
   const { code, stderr } = await scene.run([], { npm_config_registry: "http://127.0.0.1:1" });
@@ -84,7 +84,7 @@ test("without a network it says what to install", async () => {
   expect(scene.kept).toEqual([]);
 });
 
-test("without npm it says what to install", async () => {
+test("without npm the message says what to install", async () => {
   await using scene = await PinnedNodeHarness.open();
 
   const { code, stderr } = await scene.run([], { PATH: "/nowhere", npm_execpath: "" });
@@ -105,7 +105,7 @@ test("a Node.js that does not run on this machine is not kept", async () => {
   expect(scene.kept).toEqual([]);
 });
 
-test("starts at the same time all come to the same Node.js", async () => {
+test("concurrent starts all use the same Node.js", async () => {
   await using scene = await PinnedNodeHarness.open();
 
   const exits = await Promise.all([scene.run(), scene.run(), scene.run()]);
@@ -114,7 +114,7 @@ test("starts at the same time all come to the same Node.js", async () => {
   expect(scene.kept).toHaveLength(1);
 });
 
-test("what a start that was killed while it downloaded has left is removed by the next one", async () => {
+test("the next start removes what a start that was killed during its download has left", async () => {
   await using scene = await PinnedNodeHarness.open();
   scene.registry.delivery = "stalled";
   const killed = scene.start();
@@ -122,7 +122,7 @@ test("what a start that was killed while it downloaded has left is removed by th
   killed.kill("SIGKILL");
   await once(killed, "exit");
   expect(scene.kept).toEqual([expect.stringMatching(/^\.fetch-/)]);
-  // A start that still runs, by the id of a process that does.
+  // A start that still runs, identified by a running process.
   mkdirSync(join(scene.nodes, `.fetch-${process.pid}-other`));
 
   scene.registry.delivery = "whole";
@@ -166,7 +166,7 @@ test("standard input, the exit code and signals pass through", async () => {
   expect(await scene.run()).toMatchObject({ code: null, signal: "SIGKILL" });
 });
 
-test("a place that holds a Node.js that is too old itself ends with a sentence, not in a circle", async () => {
+test("a folder whose own Node.js is too old ends with a message, not in a loop", async () => {
   await using scene = await PinnedNodeHarness.open();
   await scene.run();
   rmSync(scene.pinned);

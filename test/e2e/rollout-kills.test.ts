@@ -9,9 +9,9 @@ import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 import { TrafficLoad, visit } from "../support/traffic.ts";
 
 /**
- * Berth is killed, as by `kill -9`, at requests that change something on the engine while a new version is
- * built and takes over. Requests go on all the while, and the end is always the same. A run tries a sample of
- * the requests, BERTH_KILLS=all tries every one.
+ * Berth is killed, as by `kill -9`, at requests that change the engine while a new version is built and gets the
+ * requests. Requests to the app never stop, and the final state is always the same. A run tries a sample of the
+ * requests, BERTH_KILLS=all tries every one.
  */
 const web = {
   port: 8080,
@@ -19,7 +19,7 @@ const web = {
   rollout: { drain: "1s" },
 } as const;
 
-/** The requests that it takes where nothing goes wrong. */
+/** The requests of an undisturbed run. */
 const requests = [
   /^POST \/build$/,
   /^POST \/containers\/create$/,
@@ -28,7 +28,7 @@ const requests = [
   /^DELETE \/containers\/\w+$/,
 ];
 
-/** Writes what the version is made of; its answer is `body`. */
+/** Writes the source of the version; it answers with `body`. */
 async function prepare(berth: BerthProcess, body: string): Promise<string> {
   const source = `source-${body.replace(" ", "-")}`;
   await mkdir(join(berth.specsDir, source), { recursive: true });
@@ -58,7 +58,7 @@ test.for(moments)(
     const at = { port: berth.ingressPort, host: "web.localhost" };
     await using load = new TrafficLoad(at, { visitors: 2, restMs: 5 });
     const points = requests.map((_, index) => index + 1);
-    // The last round is undisturbed: its requests are the points.
+    // The last round is undisturbed: its requests are the kill points.
     const rounds = [...sampleOf(`rollout: ${moment}`, points, 1), points.length + 1];
     for (const [round, point] of rounds.entries()) {
       const body = `version ${round + 1}`;
@@ -86,7 +86,7 @@ test.for(moments)(
   },
 );
 
-/** The version has the requests, and the one before is gone. */
+/** True if the version has the requests, and the previous one is gone. */
 async function isDone(
   berth: BerthProcess,
   body: string,

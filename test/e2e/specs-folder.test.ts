@@ -5,10 +5,10 @@ import { appFile, BerthProcess, fetchText } from "../support/berth-process.ts";
 import { SHELL, WEB } from "../support/images.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
-/** Declared, and never anything on the engine: for what only the folder decides. */
+/** Apps that are declared but never run: for tests of the folder alone. */
 const idle = { image: SHELL, running: false } as const;
 
-test("a folder that is moved away or emptied takes nothing with it", async () => {
+test("a folder that is moved away or emptied deletes nothing", async () => {
   await using berth = await BerthProcess.open({
     specs: { "web.yaml": appFile("web", web), "idle.yaml": appFile("idle", idle) },
   });
@@ -30,7 +30,7 @@ test("a folder that is moved away or emptied takes nothing with it", async () =>
   await nothingLost();
   expect((await berth.cli(["specs", "--check"])).code).toBe(1);
 
-  // A start without the folder is no reason either: it is made, and empty.
+  // A start without the folder deletes nothing either: the folder is created, and empty.
   await berth.stop();
   await berth.start();
   await berth.until("an empty folder is noticed", async () => {
@@ -59,14 +59,14 @@ test("a folder that is moved away or emptied takes nothing with it", async () =>
   expect((await berth.container("web")).id).toBe(back.id);
 });
 
-test("more than 30 % at once waits for a person, who may look first", async () => {
+test("more than 30 % of deletions at once wait for a confirmation", async () => {
   const names = ["a", "b", "c", "d", "e", "f", "g", "h"].map((letter) => `app-${letter}`);
   await using berth = await BerthProcess.open({
     specs: Object.fromEntries(names.map((name) => [`${name}.yaml`, appFile(name, idle)])),
   });
   const present = async () => (await berth.client.apps.list()).apps.map(({ name }) => name);
   expect(await present()).toHaveLength(8);
-  // Two of eight are few.
+  // Two of eight are below the limit.
   await Promise.all([berth.remove("app-a.yaml"), berth.remove("app-b.yaml")]);
   await berth.until("two are pruned", async () => (await present()).length === 6);
 
@@ -77,7 +77,7 @@ test("more than 30 % at once waits for a person, who may look first", async () =
   const shown = await berth.cli(["prune"]);
   expect(shown.code).toBe(0);
   for (const name of rest) expect(shown.stdout).toContain(`app/${name} (was in ${name}.yaml)`);
-  // One comes back, so it is wanted again.
+  // One file is restored, so its resource is kept.
   await berth.write("app-c.yaml", appFile("app-c", idle));
   await berth.until("it is not held any more", async () => {
     const { pending_prune: pending } = await berth.client.specs();
@@ -91,7 +91,7 @@ test("more than 30 % at once waits for a person, who may look first", async () =
   expect((await berth.cli(["prune", "--confirm"])).stdout).toContain("nothing waits");
 });
 
-test("a file that is half written changes nothing until it is whole", async () => {
+test("a half-written file changes nothing until it is complete", async () => {
   await using berth = await BerthProcess.open({ specs: { "web.yaml": appFile("web", web) } });
   const first = await berth.waitForAppReady("web");
   const whole = appFile("web", { ...web, env: { BODY: "whole" } });
@@ -111,7 +111,7 @@ test("a file that is half written changes nothing until it is whole", async () =
   expect(await fetchText(app.url)).toBe("whole\n");
 });
 
-test("two files that declare one app: the first keeps it, and the other is told why", async () => {
+test("of two files that declare one app, the first keeps it, and the other is told why", async () => {
   await using berth = await BerthProcess.open({
     specs: { "first.yaml": appFile("web", { ...web, env: { BODY: "first" } }) },
   });
@@ -127,14 +127,14 @@ test("two files that declare one app: the first keeps it, and the other is told 
   expect(await fetchText(app.url)).toBe("first\n");
   expect((await berth.app("web")).generation).toBe(1);
 
-  // The first goes: the second has been waiting, and the app changes hands without going away.
+  // The first file is deleted: the second takes the app over, which keeps running.
   await berth.remove("first.yaml");
   const taken = await berth.waitForAppReady("web", (it) => it.managed_by === "file:second.yaml");
   expect(taken.id).toBe(app.id);
   await berth.until("its text counts", async () => (await fetchText(app.url)) === "second\n");
 });
 
-test("a rename moves an app, a deletion by force holds, links as config maps have them are followed", async () => {
+test("a rename moves an app, a forced deletion lasts, and links as in config maps are followed", async () => {
   await using berth = await BerthProcess.open({
     specs: { "old.yaml": appFile("web", web), "other.yaml": appFile("other", idle) },
   });

@@ -7,7 +7,7 @@ import { OpenSocket, TrafficLoad, visit } from "../support/traffic.ts";
 const DEPLOYS = Number(process.env["BERTH_DEPLOY_RUNS"] ?? 7);
 const REQUESTS = 1_000 * DEPLOYS;
 
-/** Real requests through a real Caddy to real containers, while apps are deployed, fail and come back. */
+/** Real requests through a real Caddy to real containers, while apps are deployed, fail and recover. */
 const web = {
   image: NODE_WEB,
   port: 8080,
@@ -22,7 +22,7 @@ async function open(): Promise<BerthProcess> {
   return berth;
 }
 
-test("deploys under constant load: no request fails, and the connections of another app are not touched", async () => {
+test("deploys under constant load fail no request, and keep the connections of another app", async () => {
   await using berth = await open();
   const { client, ingressPort: port } = berth;
   const at = (name: string, path = "/") => ({ port, host: `${name}.localhost`, path });
@@ -34,7 +34,7 @@ test("deploys under constant load: no request fails, and the connections of anot
   await using load = new TrafficLoad(at("a"), { visitors: 6 });
   let slow: Promise<{ body: string }> | undefined;
   for (let version = 1; version <= DEPLOYS; version += 1) {
-    // A request that is still under way when its version is replaced ends as it began.
+    // A request that is still running when its version is replaced ends normally.
     if (version === 4)
       slow = visit(at("a", "/slow?ms=5000")).then((answer) => {
         expect(answer).toEqual({ status: 200, body: "3" });
@@ -59,7 +59,7 @@ test("deploys under constant load: no request fails, and the connections of anot
   expect(socket.isOpen).toBe(true);
   await berth.until("the socket is alive", () => socket.bytes > bytes);
   socket.close();
-  // What was replaced is gone in the end.
+  // The replaced containers are gone in the end.
   await berth.until(
     "one container is left",
     async () => (await berth.containers("a")).length === 1,
@@ -94,7 +94,7 @@ test.concurrent.for([
   },
 );
 
-test("five changes during one rollout: only the last takes over", async () => {
+test("of five changes during one rollout only the last gets the requests", async () => {
   await using berth = await open();
   const { client, ingressPort: port } = berth;
   await client.apps.create({ name: "a", ...web, env: { BODY: "first" } }, { wait: true });
@@ -114,7 +114,7 @@ test("five changes during one rollout: only the last takes over", async () => {
   );
 });
 
-test("requests go on without Berth, and with the one that comes back", async () => {
+test("requests succeed without Berth, and after its restart", async () => {
   await using berth = await open();
   const { client, ingressPort: port } = berth;
   await client.apps.create({ name: "a", ...web }, { wait: true });
@@ -130,7 +130,7 @@ test("requests go on without Berth, and with the one that comes back", async () 
   expect(load.requests).toBeGreaterThan(50);
 });
 
-test("Caddy comes back with every route, with Berth or after it", async () => {
+test("Caddy restarts with every route, together with Berth or after it", async () => {
   await using berth = await open();
   const { client, ingressPort: port } = berth;
   const at = { port, host: "a.localhost" };
@@ -142,7 +142,7 @@ test("Caddy comes back with every route, with Berth or after it", async () => {
   await answers();
   const second = await berth.caddyPid();
   expect(second).not.toBe(first);
-  // Both at once, as when the machine goes down; the old addresses may be anybody's then.
+  // Both at once, as in a shutdown of the machine; other apps may have the old addresses then.
   await berth.kill();
   process.kill(second ?? 0, "SIGKILL");
   await Promise.all(

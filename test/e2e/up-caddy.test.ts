@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { waitForExit } from "../support/pinned-node-harness.ts";
 
 const scripts = pathToFileURL(join(import.meta.dirname, "../../scripts/")).href;
-/** Its bin/ is the whole PATH: the Caddy and busybox of this machine are not on it. */
+/** Its bin/ is the whole PATH, without the Caddy and busybox of this machine. */
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-up-caddy-"));
@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test("an engine and Caddy come in one run of apt-get", async () => {
+test("an engine and Caddy are installed in one run of apt-get", async () => {
   await release({ hasCaddy: true });
 
   const { stderr } = await install(["docker.io"]);
@@ -29,7 +29,7 @@ test("an engine and Caddy come in one run of apt-get", async () => {
   expect(stderr).toBe("berth: installing docker.io, caddy, busybox-static\n");
 });
 
-test("Caddy comes alone where an engine answers, and not where it is there or not wanted", async () => {
+test("Caddy is installed alone if an engine answers, and not at all if it exists or is not wanted", async () => {
   await release({ hasCaddy: true });
 
   await install([], ["--ingress=off"]);
@@ -43,7 +43,7 @@ test("Caddy comes alone where an engine answers, and not where it is there or no
   expect(runs()).toHaveLength(1);
 });
 
-test("a release without Caddy gets the engine, and is told what that means", async () => {
+test("a release without Caddy gets the engine, and a notice of what that means", async () => {
   await release({ hasCaddy: false });
 
   const { code, stderr } = await install(["docker.io"]);
@@ -54,7 +54,7 @@ test("a release without Caddy gets the engine, and is told what that means", asy
   expect(stderr).toContain("caddyserver.com");
 });
 
-/** An apt-get that notes its arguments, and installs a program. */
+/** An apt-get that records its arguments, and installs a program. */
 async function release({ hasCaddy }: { readonly hasCaddy: boolean }): Promise<void> {
   const caddy = join(folder, "bin/caddy");
   const installs = hasCaddy ? `echo > ${caddy}; chmod +x ${caddy}` : "exit 100";

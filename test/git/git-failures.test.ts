@@ -37,7 +37,7 @@ describe("a server that", () => {
     ["stops in the middle of the pack", { type: "stall", afterBytes: 50_000 }],
     ["cuts the connection in the middle of the pack", { type: "cut", afterBytes: 50_000 }],
     ["is broken", { type: "status", code: 502, body: "<html>" }],
-  ])("%s is not reachable", async (_, fault) => {
+  ])("%s is reported as unreachable", async (_, fault) => {
     for (const [, options] of bothWays) {
       await using bench = await GitHarness.make({ idleMs: 400, ...options });
       server.fault = fault;
@@ -49,7 +49,7 @@ describe("a server that", () => {
     }
   });
 
-  test("is not there is not reachable", async () => {
+  test("does not exist is reported as unreachable", async () => {
     await using bench = await GitHarness.make();
     const gone = await GitHttpServer.start();
     const url = gone.url("x");
@@ -59,7 +59,7 @@ describe("a server that", () => {
     expect(error.message).toContain("ECONNREFUSED");
   });
 
-  test("cuts the list of branches short is not reachable", async () => {
+  test("truncates the list of branches is reported as unreachable", async () => {
     await using bench = await GitHarness.make();
     server.fault = { type: "cut", afterBytes: 20 };
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
@@ -69,7 +69,7 @@ describe("a server that", () => {
   test.each<[string, GitFault]>([
     ["answers with a page", { type: "page", body: "<html>Sign in</html>" }],
     ["has no such repository", { type: "status", code: 404 }],
-  ])("%s is no repository", async (_, fault) => {
+  ])("%s is reported as no repository", async (_, fault) => {
     await using bench = await GitHarness.make();
     server.fault = fault;
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
@@ -77,7 +77,7 @@ describe("a server that", () => {
     expect(error.message).not.toContain("Sign in");
   });
 
-  test("forbids is denied", async () => {
+  test("forbids access is reported as denied", async () => {
     await using bench = await GitHarness.make();
     server.fault = { type: "status", code: 403 };
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
@@ -87,7 +87,7 @@ describe("a server that", () => {
 
 describe("limits", () => {
   test.each(bothWays)(
-    "of bytes, files and the transfer hold, and leave nothing, by %s",
+    "of bytes, files and the transfer apply, and leave nothing, by %s",
     async (_, options) => {
       await using bench = await GitHarness.make(options);
       for (const limits of [{ bytesMax: 350_000 }, { filesMax: 3 }]) {
@@ -100,7 +100,7 @@ describe("limits", () => {
     },
   );
 
-  test("a transfer that is larger than the files may be ends early, by either", async () => {
+  test("a transfer larger than the limit of the files is aborted, by either", async () => {
     await using big = await GitHttpServer.start();
     await big.repositories.create("big");
     const files: Record<string, Buffer> = {};
@@ -117,11 +117,11 @@ describe("limits", () => {
     }
   });
 
-  test("a small pack that unpacks to much is not unpacked in memory", async () => {
+  test("a small pack that unpacks to a large size is not unpacked in memory", async () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     await server.repositories.create("bomb");
     const commit = await server.repositories.commit("bomb", { zeros: Buffer.alloc(40 * 2 ** 20) });
-    // It goes to the machine's git, which this adapter cannot find.
+    // It is passed to the machine's git, which this adapter cannot find.
     const error = await captureBerthError(
       bench.checkout({ url: server.url("bomb") }, { commit, ref: "main" }),
     );
@@ -134,7 +134,7 @@ describe("limits", () => {
     expect(await complete.leftovers()).toEqual([]);
   });
 
-  test.each(bothWays)("folders that multiply are counted, by %s", async (_, options) => {
+  test.each(bothWays)("repeated folders count towards the limit, by %s", async (_, options) => {
     await using bench = await GitHarness.make(options);
     const { repositories } = server;
     await repositories.create("fan");
@@ -183,7 +183,7 @@ describe("an abort", () => {
     expect(await childrenNamed("git-remote-http")).toEqual([]);
   });
 
-  test("before the work begins it, and asks nobody", async () => {
+  test("before the work ends it, and sends no request", async () => {
     await using bench = await GitHarness.make();
     const reason = new Error("shut down");
     const before = server.requests.length;
@@ -194,7 +194,7 @@ describe("an abort", () => {
   });
 });
 
-/** Processes whose folder is one of ours and whose program has this name. */
+/** Lists processes in one of the scratch folders whose program has this name. */
 async function childrenNamed(name: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await readdir("/proc")) {

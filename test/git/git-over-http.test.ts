@@ -28,7 +28,7 @@ beforeAll(async () => {
     "big.bin": { content: "version https://git-lfs.github.com/spec/v1\n", executable: true },
   });
   commits["feature"] = await repositories.commit("hello", { f: "f" }, { branch: "feature/x" });
-  // A branch and a tag of one name: the branch is meant.
+  // A branch and a tag of one name: the branch is chosen.
   await repositories.branch("hello", "both", commits["second"]);
   await repositories.tag("hello", "both", { commit: commits["first"] });
   await repositories.create("empty");
@@ -64,13 +64,13 @@ describe("resolve", () => {
     );
   });
 
-  test("a whole commit is taken as it is, without asking", async () => {
+  test("a full commit hash is returned without a request", async () => {
     await using bench = await GitHarness.make();
     const url = "https://nowhere.invalid/x.git";
     expect(await bench.git.resolve({ url }, "A".repeat(40), neverAborted)).toBe("a".repeat(40));
   });
 
-  test("servers of the first protocol are asked too", async () => {
+  test("servers of the first protocol version work too", async () => {
     await using bench = await GitHarness.make();
     await using old = await GitHttpServer.start({ oldProtocol: true });
     await old.repositories.create("old");
@@ -95,7 +95,7 @@ describe("resolve", () => {
   });
 
   test.each(["nothing", "--upload-pack=touch /tmp/x", "a..b", "a b", "mai"])(
-    "%s is no branch",
+    "%s is not a branch",
     async (ref) => {
       await using bench = await GitHarness.make();
       const error = await captureBerthError(
@@ -105,7 +105,7 @@ describe("resolve", () => {
     },
   );
 
-  test("an empty repository has no commit, and one that is not there is not found", async () => {
+  test("an empty repository has no commit, and a missing one is not found", async () => {
     await using bench = await GitHarness.make();
     const empty = await captureBerthError(
       bench.git.resolve({ url: server.url("empty") }, undefined, neverAborted),
@@ -134,7 +134,7 @@ describe("checkout", () => {
   test.each([
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
-  ])("files, modes, links and submodules, by %s", async (_, options) => {
+  ])("writes files, modes, links and submodules, by %s", async (_, options) => {
     await using bench = await GitHarness.make(options);
     const done = await bench.checkout(
       { url: server.url("hello") },
@@ -151,7 +151,7 @@ describe("checkout", () => {
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
   ])(
-    "an older commit, by its branch where it is not handed out itself, by %s",
+    "fetches an older commit through its branch if the server does not serve it by hash, by %s",
     async (_, options) => {
       await using bench = await GitHarness.make(options);
       const done = await bench.checkout(
@@ -162,7 +162,7 @@ describe("checkout", () => {
     },
   );
 
-  test("a commit that is named by itself, far back on the default branch", async () => {
+  test("fetches an old commit of the default branch by its hash", async () => {
     await using bench = await GitHarness.make();
     await server.repositories.create("long");
     const first = await server.repositories.commit("long", { "a.txt": "0" });
@@ -172,7 +172,7 @@ describe("checkout", () => {
     expect(done.tree).toEqual({ "a.txt": "0" });
   });
 
-  test("a repository that turned out to be large is fetched once from then on", async () => {
+  test("a repository that was too large for memory is fetched only by git from then on", async () => {
     await using bench = await GitHarness.make({ memoryPackBytesMax: 3000 });
     await server.repositories.create("large");
     const content = randomBytes(10_000).toString("hex");
@@ -185,7 +185,7 @@ describe("checkout", () => {
       await rm(bench.target, { recursive: true });
       return server.bytesSent - before;
     };
-    // The first time it is begun in memory, and then fetched by git.
+    // The first fetch begins in memory, and is then repeated by git.
     expect(await bytesSent()).toBeGreaterThan(2 * 10_000);
     expect(await bytesSent()).toBeLessThan(1.5 * 10_000);
   });
@@ -210,7 +210,7 @@ describe("credentials", () => {
   test.each([
     ["isomorphic-git", {}],
     ["the machine's git", { memoryPackBytesMax: 200 }],
-  ])("a token lets in, for %s", async (_, options) => {
+  ])("a token is accepted, for %s", async (_, options) => {
     await using bench = await GitHarness.make(options);
     expect(await bench.git.resolve(remote(), "main", neverAborted)).toBe(commit("locked"));
     const done = await bench.checkout(remote(), { commit: commit("locked"), ref: "main" });
@@ -219,7 +219,7 @@ describe("credentials", () => {
     expect(locked.requests.at(-1)?.authorization).toBe(`Basic ${sent}`);
   });
 
-  test("a user name of the credential, and a login in the URL", async () => {
+  test("the user name of the credential and a login in the URL are sent", async () => {
     await using bench = await GitHarness.make();
     const credential = { type: "token", username: "Ann", token: TOKEN } as const;
     await bench.git.resolve({ url: locked.url("hello"), credential }, "main", neverAborted);
@@ -231,7 +231,7 @@ describe("credentials", () => {
     expect(locked.requests.at(-1)?.authorization).toBe(asBob);
   });
 
-  test("without a token, or with another, it is denied, and nothing secret is said", async () => {
+  test("without a token, or with a wrong one, access is denied, and the message has no secret", async () => {
     await using bench = await GitHarness.make();
     const without = await captureBerthError(
       bench.git.resolve({ url: locked.url("hello") }, "main", neverAborted),
@@ -245,7 +245,7 @@ describe("credentials", () => {
     expect(`${other.message} ${other.hint}`).not.toContain("ann");
   });
 
-  test("an ssh key is no way in here", async () => {
+  test("an ssh key is not accepted for https", async () => {
     await using bench = await GitHarness.make();
     const credential = { type: "sshKey", privateKey: "k" } as const;
     const work = bench.git.resolve({ url: locked.url("hello"), credential }, "main", neverAborted);
@@ -276,7 +276,7 @@ describe("redirects", () => {
     expect(back.requests.filter((request) => request.authorization !== undefined)).toEqual([]);
   });
 
-  test("to a server that wants credentials end there, and the message says where", async () => {
+  test("to a server that requires credentials fail, and the message names the server", async () => {
     await using front = await GitHttpServer.start();
     await using bench = await GitHarness.make();
     front.fault = { type: "redirect", to: locked.origin };
@@ -287,7 +287,7 @@ describe("redirects", () => {
     expect(error.message).toContain(locked.origin);
   });
 
-  test("in circles end", async () => {
+  test("without an end are aborted", async () => {
     await using front = await GitHttpServer.start();
     await using bench = await GitHarness.make();
     front.fault = { type: "redirect", to: front.origin };

@@ -7,10 +7,10 @@ import { expect, test } from "vitest";
 import { GitHttpServer } from "../support/git-http-server.ts";
 import { SshGitServer } from "../support/git-ssh-server.ts";
 
-// The servers of the tests, asked by the machine's own git: what they hand out is git's.
+// The test servers are checked with the machine's own git.
 const run = promisify(execFile);
 
-test("the HTTP server hands out branches, tags and files", async () => {
+test("the HTTP server serves branches, tags and files", async () => {
   await using server = await GitHttpServer.start();
   const { repositories } = server;
   await repositories.create("hello");
@@ -34,7 +34,7 @@ test("the HTTP server hands out branches, tags and files", async () => {
   }
 });
 
-test("the ssh server lets its own key in, and no other", async () => {
+test("the ssh server accepts its own key, and no other", async () => {
   await using server = await SshGitServer.start();
   await server.repositories.create("hello");
   const commit = await server.repositories.commit("hello", { "a.txt": "one" });

@@ -9,9 +9,9 @@ import { ControlPlaneHarness } from "../support/control-plane-harness.ts";
 import { seededRandom } from "../support/random.ts";
 
 /**
- * Models under everything that can happen, in any order, replayed from the seed: starts and stops, edits,
- * deletions, kills of Berth and of the assistant, a hub that fails, files that are damaged. Whatever it was,
- * once it is over each Model is what its spec says, as far as there is memory, and nothing else is loaded.
+ * Models under random faults, replayed from the seed: starts and stops, edits, deletions, kills of Berth and of the
+ * assistant, a failing hub, damaged files. After the faults each Model matches its spec, as far as the memory allows,
+ * and nothing else is loaded.
  */
 const startedAt = ({ metadata }: Resource<"Model">) =>
   metadata.annotations[STARTED_AT_ANNOTATION] ?? "";
@@ -23,10 +23,10 @@ const sources: Readonly<Record<string, number>> = {
   "org/four": 950,
 };
 
-let world: ControlPlaneHarness | undefined;
+let harness: ControlPlaneHarness | undefined;
 afterEach(async () => {
-  await world?.[Symbol.asyncDispose]();
-  world = undefined;
+  await harness?.[Symbol.asyncDispose]();
+  harness = undefined;
 });
 
 const single = process.env["BERTH_SIM_SEED"];
@@ -42,8 +42,8 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
       if (item === undefined) throw new Error("nothing to pick from");
       return item;
     };
-    world = new ControlPlaneHarness({ random });
-    const here = world;
+    harness = new ControlPlaneHarness({ random });
+    const here = harness;
     const { models } = here;
     let commits = 0;
     for (const [source, memoryBytes] of Object.entries(sources))
@@ -105,7 +105,7 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
       try {
         await steps[name]?.();
       } catch (error) {
-        // A deletion is under way: the store says so.
+        // A deletion has begun: the store records it.
         if (!(error instanceof BerthError) || error.code !== "conflict") throw error;
       }
       await here.clock.advance(Math.floor(random() * 6_000));
@@ -113,7 +113,7 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
     models.isReachable = true;
     for (const queue of [models.resolveErrors, models.downloadErrors, models.loadErrors])
       queue.length = 0;
-    // Five crashes of the engine in a row end the tries, as they should; a person's word begins them anew.
+    // Five crashes of the engine in a row end the attempts, as intended; a start by the user begins them again.
     for (const { metadata, status, spec } of here.store.list("Model"))
       if (status?.memory.stalled)
         here.applyModel(metadata.name, spec, { [RETRIED_AT_ANNOTATION]: now() });

@@ -6,9 +6,9 @@ import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { sampleOf } from "../support/sampling.ts";
 
 /**
- * Berth is killed before and after engine calls of a life: create, scale, replace, stop, start, revert,
- * delete. Whatever the call, the next start brings it to the same end. A run tries a sample of the calls,
- * BERTH_KILLS=all tries every one.
+ * Berth is killed before and after engine calls of a scenario: create, scale, replace, stop, start, revert, delete.
+ * After any call, the next start reaches the same final state. A run tries a sample of the calls, BERTH_KILLS=all tries
+ * every one.
  */
 const images = {
   "web:1": {},
@@ -27,118 +27,122 @@ interface Scenario {
   readonly name: string;
   readonly ingress?: true;
   readonly initialSpec?: AppSpec;
-  readonly act: (world: ControlPlaneHarness) => void;
-  readonly isDone: (world: ControlPlaneHarness) => boolean;
+  readonly act: (harness: ControlPlaneHarness) => void;
+  readonly isDone: (harness: ControlPlaneHarness) => boolean;
 }
 
-const running = (world: ControlPlaneHarness) =>
-  world.listContainers("web").filter((container) => container.state === "running");
-const serves = (world: ControlPlaneHarness, image: string, replicas: number) =>
-  running(world).length === replicas &&
-  world.listContainers("web").length === replicas &&
-  running(world).every((container) => container.spec.image === image);
+const running = (harness: ControlPlaneHarness) =>
+  harness.listContainers("web").filter((container) => container.state === "running");
+const serves = (harness: ControlPlaneHarness, image: string, replicas: number) =>
+  running(harness).length === replicas &&
+  harness.listContainers("web").length === replicas &&
+  running(harness).every((container) => container.spec.image === image);
 
 const scenarios: readonly Scenario[] = [
   {
     name: "create",
-    act: (world) => world.apply("web", web),
-    isDone: (world) => world.isReady("web") && serves(world, "web:1", 2),
+    act: (harness) => harness.apply("web", web),
+    isDone: (harness) => harness.isReady("web") && serves(harness, "web:1", 2),
   },
   {
     name: "replace",
     initialSpec: web,
-    act: (world) => world.apply("web", { ...web, image: "web:2" }),
-    isDone: (world) => world.isReady("web") && serves(world, "web:2", 2),
+    act: (harness) => harness.apply("web", { ...web, image: "web:2" }),
+    isDone: (harness) => harness.isReady("web") && serves(harness, "web:2", 2),
   },
   {
     name: "scale down",
     initialSpec: web,
-    act: (world) => world.apply("web", { ...web, replicas: 1 }),
-    isDone: (world) => world.isReady("web") && serves(world, "web:1", 1),
+    act: (harness) => harness.apply("web", { ...web, replicas: 1 }),
+    isDone: (harness) => harness.isReady("web") && serves(harness, "web:1", 1),
   },
   {
     name: "stop",
     initialSpec: web,
-    act: (world) => world.apply("web", { ...web, running: false }),
-    isDone: (world) => world.app("web")?.status?.phase === "stopped" && running(world).length === 0,
+    act: (harness) => harness.apply("web", { ...web, running: false }),
+    isDone: (harness) =>
+      harness.app("web")?.status?.phase === "stopped" && running(harness).length === 0,
   },
   {
     name: "bring up a bad version and revert it",
     initialSpec: web,
-    act: (world) => world.apply("web", { ...web, image: "bad:1" }),
-    isDone: (world) =>
-      world.condition("web", "Ready")?.reason === "Reverted" && serves(world, "web:1", 2),
+    act: (harness) => harness.apply("web", { ...web, image: "bad:1" }),
+    isDone: (harness) =>
+      harness.condition("web", "Ready")?.reason === "Reverted" && serves(harness, "web:1", 2),
   },
   {
     name: "delete with volumes",
     initialSpec: web,
-    act: (world) =>
-      void world.store.delete("App", "web", {
+    act: (harness) =>
+      void harness.store.delete("App", "web", {
         actor: { name: "test" },
         manager: "api",
         deleteVolumes: true,
       }),
-    isDone: (world) =>
-      !world.app("web") &&
-      world.engine.containers().length === 0 &&
-      world.engine.volumes.size === 0,
+    isDone: (harness) =>
+      !harness.app("web") &&
+      harness.engine.containers().length === 0 &&
+      harness.engine.volumes.size === 0,
   },
 ];
 
 const rolling: AppSpec = { image: "web:1", port: 80, replicas: 2 };
-const isServed = (world: ControlPlaneHarness, image: string) =>
-  world.listServedImages("web").length === 2 &&
-  world.listServedImages("web").every((served) => served === image);
+const isServed = (harness: ControlPlaneHarness, image: string) =>
+  harness.listServedImages("web").length === 2 &&
+  harness.listServedImages("web").every((served) => served === image);
 
-/** Behind an ingress: whatever happens, requests go to a version that answers. */
+/** Behind an ingress: requests always reach a version that answers. */
 const rolloutScenarios: readonly Scenario[] = [
   {
     name: "roll out",
     ingress: true,
     initialSpec: rolling,
-    act: (world) => world.apply("web", { ...rolling, image: "web:2" }),
-    isDone: (world) =>
-      world.isReady("web") && serves(world, "web:2", 2) && isServed(world, "web:2"),
+    act: (harness) => harness.apply("web", { ...rolling, image: "web:2" }),
+    isDone: (harness) =>
+      harness.isReady("web") && serves(harness, "web:2", 2) && isServed(harness, "web:2"),
   },
   {
     name: "roll out a bad version",
     ingress: true,
     initialSpec: rolling,
-    act: (world) => world.apply("web", { ...rolling, image: "bad:1" }),
-    isDone: (world) =>
-      world.condition("web", "Ready")?.reason === "Reverted" &&
-      serves(world, "web:1", 2) &&
-      isServed(world, "web:1"),
+    act: (harness) => harness.apply("web", { ...rolling, image: "bad:1" }),
+    isDone: (harness) =>
+      harness.condition("web", "Ready")?.reason === "Reverted" &&
+      serves(harness, "web:1", 2) &&
+      isServed(harness, "web:1"),
   },
   {
     name: "overtake a rollout",
     ingress: true,
     initialSpec: rolling,
-    act: (world) => {
-      world.apply("web", { ...rolling, image: "web:2" });
-      // Berth may have been killed by then: whatever the spec says in the end is what counts.
-      world.clock.setTimer(50, () => {
-        if (!world.isDead) world.apply("web", { ...rolling, image: "web:3" });
+    act: (harness) => {
+      harness.apply("web", { ...rolling, image: "web:2" });
+      // Berth may have been killed by then; the final spec decides.
+      harness.clock.setTimer(50, () => {
+        if (!harness.isDead) harness.apply("web", { ...rolling, image: "web:3" });
       });
     },
-    isDone: (world) => {
-      const image = world.app("web")?.spec.image ?? "";
-      return world.isReady("web") && serves(world, image, 2) && isServed(world, image);
+    isDone: (harness) => {
+      const image = harness.app("web")?.spec.image ?? "";
+      return harness.isReady("web") && serves(harness, image, 2) && isServed(harness, image);
     },
   },
 ];
 
-/** Plays the story and kills Berth at engine call `point`. Returns the number of calls when it has fewer. */
+/** Plays the scenario and kills Berth at engine call `point`. Returns the number of calls if it has fewer. */
 async function runScenario(
   story: Scenario,
   point: number,
   when: "before" | "after",
 ): Promise<number | undefined> {
-  await using world = new ControlPlaneHarness({ images, ingress: story.ingress ? "fake" : "off" });
+  await using harness = new ControlPlaneHarness({
+    images,
+    ingress: story.ingress ? "fake" : "off",
+  });
   let armed = false;
   let calls = 0;
   let killed = false;
-  /** Calls overlap: each is told by its number, and counted in the order in which they were made. */
+  /** Calls overlap: each has a number, in the order in which they were made. */
   const order = new Map<number, number>();
   const hook = (moment: "before" | "after", call: Pick<FakeCall, "number">) => {
     if (!armed) return;
@@ -149,7 +153,7 @@ async function runScenario(
     if (moment !== when || order.get(call.number) !== point) return;
     armed = false;
     killed = true;
-    world.die();
+    harness.die();
     throw new Error("killed");
   };
   const faults: FakeFaults = {
@@ -157,33 +161,33 @@ async function runScenario(
     afterCall: (call) => {
       if (call.name === "startContainer" && !story.ingress) {
         const versions = new Set(
-          running(world).map((container) => container.labels[labels.SPEC_HASH]),
+          running(harness).map((container) => container.labels[labels.SPEC_HASH]),
         );
         expect(versions.size).toBeLessThan(2);
       }
       hook("after", call);
     },
   };
-  if (world.routes) {
-    // Engine calls and changes of the table are counted together: the next free number is a table's.
+  if (harness.routes) {
+    // Engine calls and changes of the route table share one sequence of numbers.
     const hookRoute = (moment: "before" | "after", number: number) =>
       hook(moment, { number: -number });
-    world.routes.faults = {
+    harness.routes.faults = {
       before: ({ number }) => hookRoute("before", number),
       after: ({ number }) => hookRoute("after", number),
     };
   }
-  world.boot(faults);
+  harness.boot(faults);
   if (story.initialSpec) {
-    world.apply("web", story.initialSpec);
-    await world.waitUntilReady("web");
-    await world.clock.advance(15_000);
+    harness.apply("web", story.initialSpec);
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(15_000);
   }
   armed = true;
-  story.act(world);
-  const stop = watchTraffic(world, story);
-  await world.clock.until(
-    () => killed || story.isDone(world),
+  story.act(harness);
+  const stop = watchTraffic(harness, story);
+  await harness.clock.until(
+    () => killed || story.isDone(harness),
     600_000,
     `${story.name}, killed ${when} call ${point}`,
   );
@@ -191,11 +195,11 @@ async function runScenario(
     expect(stop()).toEqual([]);
     return calls;
   }
-  await world.kill();
-  await world.clock.advance(1_000);
-  world.boot({});
-  await world.clock.until(
-    () => story.isDone(world),
+  await harness.kill();
+  await harness.clock.advance(1_000);
+  harness.boot({});
+  await harness.clock.until(
+    () => story.isDone(harness),
     900_000,
     `${story.name} after a kill ${when} call ${point}`,
   );
@@ -203,16 +207,16 @@ async function runScenario(
   return undefined;
 }
 
-/** Looks every 10 ms at who answers; the returned function ends that and tells what was wrong. */
-function watchTraffic(world: ControlPlaneHarness, story: Scenario): () => string[] {
+/** Checks every 10 ms which version answers; the returned function stops that and returns the problems. */
+function watchTraffic(harness: ControlPlaneHarness, story: Scenario): () => string[] {
   const wrong = new Set<string>();
   let isOver = false;
   const look = () => {
     if (isOver || !story.ingress) return;
-    const served = world.listServedImages("web");
+    const served = harness.listServedImages("web");
     if (served.length === 0) wrong.add("nobody answers");
     for (const image of served) if (!image.startsWith("web:")) wrong.add(image);
-    world.clock.setTimer(10, look);
+    harness.clock.setTimer(10, look);
   };
   look();
   return () => {

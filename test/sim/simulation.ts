@@ -9,10 +9,9 @@ import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
 
 /**
- * One run of the whole control plane under everything that may happen to it: random specs and edits,
- * people who meddle with containers, an engine that refuses, is slow, loses replies and events,
- * restarts, and Berth killed after engine calls. Everything follows from the seed. After the faults
- * end, it must come to rest with the truth in every status.
+ * One run of the whole control plane under random faults: random specs and edits, changes of containers by hand, an
+ * engine that refuses, is slow, loses replies and events, or restarts, and Berth killed after engine calls. Everything
+ * follows from the seed. After the faults, it must converge with a correct status for every App.
  */
 
 const IMAGES: Readonly<Record<string, FakeImage>> = {
@@ -40,9 +39,9 @@ export interface SimulationResult {
 export async function simulate(seed: number): Promise<SimulationResult> {
   const dice = new Dice(seed);
   const problems: string[] = [];
-  // Every other seed has an ingress in front of its apps.
+  // Every other seed has an ingress.
   const ingress = seed % 2 === 0 ? "fake" : "off";
-  await using world = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
+  await using harness = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
   let faulty = true;
   let killAfter: number | undefined;
   let killNow = false;
@@ -56,14 +55,14 @@ export async function simulate(seed: number): Promise<SimulationResult> {
       if (!faulty) return;
       if (dice.chance(0.03)) throw refused(call);
       if (dice.chance(0.05)) {
-        const until = world.clock.now() + dice.between(1, 8_000);
+        const until = harness.clock.now() + dice.between(1, 8_000);
         await new Promise<void>((resolve) =>
-          world.clock.setTimer(until - world.clock.now(), resolve),
+          harness.clock.setTimer(until - harness.clock.now(), resolve),
         );
       }
     },
     afterCall(call) {
-      checkExclusive(world, problems, call);
+      checkExclusive(harness, problems, call);
       if (call.kind === "write" && call.args[0] === stranger) {
         problems.push(`${call.name} was called on a stranger's container`);
       }
@@ -74,7 +73,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
           killAfter = undefined;
           killNow = true;
           // From here on the process is gone: its calls never settle.
-          world.die();
+          harness.die();
           throw refused(call);
         }
       }
@@ -82,53 +81,53 @@ export async function simulate(seed: number): Promise<SimulationResult> {
     },
   };
 
-  if (world.routes) {
-    const { routes } = world;
+  if (harness.routes) {
+    const { routes } = harness;
     routes.faults = {
       before: (change) => {
         if (faulty && dice.chance(0.03)) throw new BerthError("disk_full", "no space for a route");
-        checkSwitch(world, problems, change);
+        checkSwitch(harness, problems, change);
       },
     };
   }
-  stranger = world.boot(faults).runtime.addStranger("somebody-else");
+  stranger = harness.boot(faults).runtime.addStranger("somebody-else");
   for (let step = 0; step < FAULT_STEPS; step += 1) {
-    disturb(world, dice);
+    disturb(harness, dice);
     if (killAfter === undefined && dice.chance(0.3)) killAfter = dice.between(1, 12);
-    await world.clock.advance(dice.pick([0, 10, 100, 1_000, 5_000, 30_000]));
+    await harness.clock.advance(dice.pick([0, 10, 100, 1_000, 5_000, 30_000]));
     if (killNow) {
       killNow = false;
       kills += 1;
-      if (dice.chance(0.2)) await world.restartMachine();
-      else await world.kill();
-      await world.clock.advance(dice.pick([0, 1_000, 60_000]));
-      world.boot(faults);
+      if (dice.chance(0.2)) await harness.restartMachine();
+      else await harness.kill();
+      await harness.clock.advance(dice.pick([0, 1_000, 60_000]));
+      harness.boot(faults);
     }
   }
 
   faulty = false;
   killAfter = undefined;
-  world.engine.deliverEvents = true;
-  world.engine.setReachable(true);
+  harness.engine.deliverEvents = true;
+  harness.engine.setReachable(true);
   if (killNow) {
-    await world.kill();
-    world.boot(faults);
+    await harness.kill();
+    harness.boot(faults);
   }
-  await world.clock.advance(QUIET_MS);
-  // A last meddling, of which no event tells, with nothing after it that would cover it up.
-  world.engine.deliverEvents = false;
+  await harness.clock.advance(QUIET_MS);
+  // A last change by hand, which no event reports, and after which nothing else changes.
+  harness.engine.deliverEvents = false;
   for (const name of NAMES) {
-    const [container] = world.listContainers(name);
-    if (container && dice.chance(0.5)) meddle(world, dice, container);
+    const [container] = harness.listContainers(name);
+    if (container && dice.chance(0.5)) meddle(harness, dice, container);
   }
-  await world.clock.advance(QUIET_MS);
-  checkRest(world, problems);
-  const { writes } = world.runtime.calls;
-  await world.clock.advance(3 * 60_000);
-  const restless = world.engine
+  await harness.clock.advance(QUIET_MS);
+  checkRest(harness, problems);
+  const { writes } = harness.runtime.calls;
+  await harness.clock.advance(3 * 60_000);
+  const restless = harness.engine
     .containers()
     .some((container) => container.spec.image === "fades:1");
-  if (!restless && world.runtime.calls.writes !== writes)
+  if (!restless && harness.runtime.calls.writes !== writes)
     problems.push("the engine was written to although nothing happened");
   return { problems, kills, engineCalls };
 }
@@ -137,7 +136,7 @@ function refused(call: FakeCall): BerthError {
   return new BerthError("engine_unreachable", `no answer to ${call.name}`);
 }
 
-/** A write that the store may refuse, as it would refuse a person's. */
+/** A write that the store may refuse, as it would refuse one of the user. */
 function write(act: () => void): void {
   try {
     act();
@@ -146,12 +145,12 @@ function write(act: () => void): void {
   }
 }
 
-/** One thing that a person, a program or bad luck does. */
-function disturb(world: ControlPlaneHarness, dice: Dice): void {
+/** Makes one random change: of the user, of another program, or a fault. */
+function disturb(harness: ControlPlaneHarness, dice: Dice): void {
   const name = dice.pick(NAMES);
   const container =
-    dice.chance(0.5) && world.listContainers(name).length > 0
-      ? dice.pick(world.listContainers(name))
+    dice.chance(0.5) && harness.listContainers(name).length > 0
+      ? dice.pick(harness.listContainers(name))
       : undefined;
   const actor = { name: "simulation" };
   switch (dice.between(0, 14)) {
@@ -159,15 +158,15 @@ function disturb(world: ControlPlaneHarness, dice: Dice): void {
     case 1:
     case 2:
     case 3:
-      return write(() => world.apply(name, randomSpec(dice, name)));
+      return write(() => harness.apply(name, randomSpec(dice, name)));
     case 4:
       return write(
-        () => void world.store.delete("App", name, { actor, manager: "api", force: true }),
+        () => void harness.store.delete("App", name, { actor, manager: "api", force: true }),
       );
     case 5:
       return write(
         () =>
-          void world.store.apply({
+          void harness.store.apply({
             kind: "App",
             name,
             manager: "api",
@@ -180,7 +179,7 @@ function disturb(world: ControlPlaneHarness, dice: Dice): void {
     case 6:
       return write(
         () =>
-          void world.store.apply({
+          void harness.store.apply({
             kind: "App",
             name,
             manager: "api",
@@ -188,46 +187,50 @@ function disturb(world: ControlPlaneHarness, dice: Dice): void {
             mode: "merge",
             updateOnly: true,
             spec: {},
-            annotations: { [RESTARTED_AT_ANNOTATION]: String(world.clock.now()) },
+            annotations: { [RESTARTED_AT_ANNOTATION]: String(harness.clock.now()) },
           }),
       );
     case 7:
-      if (world.app(name)) write(() => world.retry(name));
+      if (harness.app(name)) write(() => harness.retry(name));
       return;
     case 8:
-      if (container) world.engine.kill(container.id, dice.pick([0, 1, 137]));
+      if (container) harness.engine.kill(container.id, dice.pick([0, 1, 137]));
       return;
     case 9:
-      if (container) world.engine.remove(container.id);
+      if (container) harness.engine.remove(container.id);
       return;
     case 10:
-      if (container) meddle(world, dice, container);
+      if (container) meddle(harness, dice, container);
       return;
     case 11:
-      world.engine.deliverEvents = dice.chance(0.5);
+      harness.engine.deliverEvents = dice.chance(0.5);
       return;
     case 12:
-      if (dice.chance(0.3)) world.engine.shutDown();
-      else world.engine.setReachable(dice.chance(0.6));
+      if (dice.chance(0.3)) harness.engine.shutDown();
+      else harness.engine.setReachable(dice.chance(0.6));
       return;
     case 13:
-      world.engine.pruneNetworks();
+      harness.engine.pruneNetworks();
       return;
     default:
-      if (dice.chance(0.3)) world.engine.restart();
-      else world.engine.cutEvents();
+      if (dice.chance(0.3)) harness.engine.restart();
+      else harness.engine.cutEvents();
   }
 }
 
-function meddle(world: ControlPlaneHarness, dice: Dice, container: FakeContainer): void {
+function meddle(harness: ControlPlaneHarness, dice: Dice, container: FakeContainer): void {
   const act = dice.between(0, 4);
   if (act === 0)
-    world.engine.rename(container.id, `renamed-${world.clock.now()}-${container.id.slice(0, 6)}`);
+    harness.engine.rename(
+      container.id,
+      `renamed-${harness.clock.now()}-${container.id.slice(0, 6)}`,
+    );
   else if (act === 1)
-    for (const network of container.networks.keys()) world.engine.disconnect(container.id, network);
-  else if (act === 2) world.engine.update(container.id, { memoryBytes: 1 });
-  else if (act === 3 && container.state === "running") world.engine.pause(container.id);
-  else world.engine.makeUnhealthy(container.id);
+    for (const network of container.networks.keys())
+      harness.engine.disconnect(container.id, network);
+  else if (act === 2) harness.engine.update(container.id, { memoryBytes: 1 });
+  else if (act === 3 && container.state === "running") harness.engine.pause(container.id);
+  else harness.engine.makeUnhealthy(container.id);
 }
 
 function randomSpec(dice: Dice, name: string): AppSpec {
@@ -252,14 +255,14 @@ function randomSpec(dice: Dice, name: string): AppSpec {
   return spec;
 }
 
-/** No version gets a request that has not been healthy: none that never is, and none that is not there. */
+/** Asserts that no version gets a request that has not been healthy or does not exist. */
 function checkSwitch(
-  world: ControlPlaneHarness,
+  harness: ControlPlaneHarness,
   problems: string[],
   change: FakeIngressChange,
 ): void {
   for (const target of change.targets) {
-    const container = world.engine
+    const container = harness.engine
       .containers()
       .find((item) => item.state === "running" && target === `${item.address}:80`);
     const what = `${change.app}: requests are led to ${target}`;
@@ -269,46 +272,46 @@ function checkSwitch(
   }
 }
 
-/** With recreate, two versions of one App never run at the same time. */
-function checkExclusive(world: ControlPlaneHarness, problems: string[], call: FakeCall): void {
+/** Asserts that with recreate two versions of one App never run at the same time. */
+function checkExclusive(harness: ControlPlaneHarness, problems: string[], call: FakeCall): void {
   if (call.name !== "startContainer") return;
   for (const name of NAMES) {
-    // Behind an ingress only what cannot be shared keeps two versions from running together.
-    const up = world
+    // Behind an ingress only an unshareable resource keeps two versions from running together.
+    const up = harness
       .listContainers(name)
       .filter((container) => container.state === "running")
-      .filter((container) => !world.routes || container.spec.mounts.length > 0);
+      .filter((container) => !harness.routes || container.spec.mounts.length > 0);
     const versions = new Set(up.map((container) => container.labels[labels.SPEC_HASH]));
     if (versions.size > 1)
       problems.push(`${name}: ${versions.size} versions run at once after call ${call.number}`);
   }
 }
 
-/** The requests of an App at rest go to these containers, and to nobody else. */
+/** Asserts that the requests of a converged App reach these containers only. */
 function checkRoute(
-  world: ControlPlaneHarness,
+  harness: ControlPlaneHarness,
   name: string,
   up: readonly FakeContainer[],
   say: (what: string) => void,
 ): void {
-  if (!world.routes) return;
-  const targets = [...(world.routes.routes.get(name)?.targets ?? [])].toSorted();
+  if (!harness.routes) return;
+  const targets = [...(harness.routes.routes.get(name)?.targets ?? [])].toSorted();
   const wanted = up.map((container) => `${container.address}:80`).toSorted();
   if (targets.join() !== wanted.join())
     say(`requests go to ${targets.join() || "nobody"} in place of ${wanted.join() || "nobody"}`);
 }
 
-/** At rest, what each status says is so, and nothing is left over. */
-function checkRest(world: ControlPlaneHarness, problems: string[]): void {
-  if (!world.manager.isIdle) problems.push("the queue has not come to rest");
-  for (const app of world.store.list("App")) {
+/** Asserts that every status is correct after convergence, and that nothing is left over. */
+function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
+  if (!harness.manager.isIdle) problems.push("the queue has not come to rest");
+  for (const app of harness.store.list("App")) {
     const { name, generation } = app.metadata;
     const say = (what: string) =>
       problems.push(
-        `${name}: ${what} (${JSON.stringify({ spec: app.spec, phase: app.status?.phase, ready: world.condition(name, "Ready") })})`,
+        `${name}: ${what} (${JSON.stringify({ spec: app.spec, phase: app.status?.phase, ready: harness.condition(name, "Ready") })})`,
       );
-    const containers = world.listContainers(name);
-    const ready = world.condition(name, "Ready");
+    const containers = harness.listContainers(name);
+    const ready = harness.condition(name, "Ready");
     if (app.metadata.deletionTimestamp !== null) say("still being deleted");
     if (app.status?.observedGeneration !== generation)
       say("its status speaks of another generation");
@@ -321,7 +324,7 @@ function checkRest(world: ControlPlaneHarness, problems: string[]): void {
       if (up.length !== (app.spec.replicas ?? 1)) say(`Ready with ${up.length} healthy containers`);
       if (containers.some((container) => container.spec.image !== app.spec.image))
         say("Ready with another image");
-      checkRoute(world, name, up, say);
+      checkRoute(harness, name, up, say);
       for (const container of containers) {
         if (!container.name.startsWith("berth-")) say(`Ready under the name ${container.name}`);
         if (container.networks.size === 0) say("Ready without its network");
@@ -332,7 +335,7 @@ function checkRest(world: ControlPlaneHarness, problems: string[]): void {
     if (app.spec.running === false) {
       if (containers.some((container) => container.state === "running"))
         say("runs although it is to be stopped");
-      checkRoute(world, name, [], say);
+      checkRoute(harness, name, [], say);
       continue;
     }
     const waits = [
@@ -343,15 +346,15 @@ function checkRest(world: ControlPlaneHarness, problems: string[]): void {
       "DriftLoop",
     ];
     const isExplained =
-      world.condition(name, "Stalled")?.status === "True" || waits.includes(ready?.reason ?? "");
-    // An image that ends by itself every 45 s is between two lives at times.
+      harness.condition(name, "Stalled")?.status === "True" || waits.includes(ready?.reason ?? "");
+    // An image that ends by itself every 45 s is between two runs at times.
     const fades = containers.some((container) => container.spec.image === "fades:1");
     if (!isExplained && !fades) say("neither Ready nor Stalled, and nothing it waits for");
     if (!ready?.message) say("not Ready, without a reason");
   }
-  for (const container of world.engine.containers()) {
+  for (const container of harness.engine.containers()) {
     const name = container.labels[labels.APP];
-    if (container.labels[labels.INSTANCE] !== undefined && !world.app(name ?? ""))
+    if (container.labels[labels.INSTANCE] !== undefined && !harness.app(name ?? ""))
       problems.push(`orphan ${container.name}`);
   }
 }

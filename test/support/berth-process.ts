@@ -17,13 +17,13 @@ import { sweep, trackInstance } from "./engine-runs.ts";
 import { descendantsOf, isProcessAlive, killProcess, processesNaming } from "./processes.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
-/** A start takes a second or two; on a machine that runs all tests at once, several times that. */
+/** A start takes a second or two, and several times that on a machine that runs all tests at once. */
 const START_LIMIT_MS = 60_000;
 const WAIT_LIMIT_MS = 60_000;
 const POLL_MS = 80;
 const LOG_LINES_SHOWN = 60;
 
-/** What `berth ready {json}` and `run/berth.json` say. */
+/** The content of the line `berth ready {json}` and of `run/berth.json`. */
 export interface ReadyInfo {
   readonly api: string;
   readonly specs_dir: string;
@@ -41,28 +41,28 @@ export interface ExitResult {
 }
 
 export interface BerthOptions {
-  /** Default: the tests' engine. A function is given the folder that everything of this Berth lies in. */
+  /** Default: the tests' engine. A function gets the folder that contains everything of this Berth. */
   readonly dockerHost?: string | ((root: string) => string);
   readonly env?: Readonly<Record<string, string>>;
   readonly flags?: readonly string[];
-  /** What leads requests to apps; default: nothing, they are published on loopback ports. */
+  /** The ingress of the apps; default: none, so that they are published on loopback ports. */
   readonly ingress?: "process" | "container";
-  /** Starts the assistant too, on a free port; default: none, so that tests side by side share no port. */
+  /** Starts the assistant too, on a free port; default: none, so that concurrent tests share no port. */
   readonly assistant?: boolean;
-  /** Specs by file name, there before the first start. */
+  /** Specs by file name, written before the first start. */
   readonly specs?: Readonly<Record<string, string>>;
   /** False: nothing is started yet. */
   readonly start?: boolean;
-  /** A bare client of the engine that `dockerHost` names, where that is another one. */
+  /** A client of the engine that `dockerHost` names, if that is another one. */
   readonly docker?: Docker;
-  /** That of the test's context, which tests that run at the same time have to give. */
+  /** The signal of the test's context, which concurrent tests have to give. */
   readonly onTestFailed?: (listener: () => void) => void;
 }
 
 /**
- * One Berth of its own: `bin/berth up` as a process, with a data directory, a specs folder and a home
- * that nobody else uses. It can be killed, ended and started again on the same directories. What it
- * made on the engine goes away with it. When a test fails, the end of the server's log is shown.
+ * One Berth: `bin/berth up` as a process, with a data directory, a specs folder and a home of its own. It can be
+ * killed, ended and started again on the same directories. Its objects on the engine are removed with it. When a test
+ * fails, the end of the server's log is shown.
  */
 export class BerthProcess implements AsyncDisposable {
   readonly root: string;
@@ -116,7 +116,7 @@ export class BerthProcess implements AsyncDisposable {
     return this.#ready;
   }
 
-  /** With the local admin token. */
+  /** A client with the local admin token. */
   get client(): Client {
     if (!this.#client) throw new Error("berth has not been started");
     return this.#client;
@@ -126,12 +126,12 @@ export class BerthProcess implements AsyncDisposable {
     return this.ready.instance;
   }
 
-  /** All that was said on both streams, over all starts. */
+  /** The output on both streams, over all starts. */
   get output(): string {
     return this.#log.join("\n");
   }
 
-  /** Starts it, with `env` beside what it always has, and waits for its ready line. */
+  /** Starts it, with `env` in addition to its usual environment, and waits for its ready line. */
   async start(env: Readonly<Record<string, string>> = {}): Promise<ReadyInfo> {
     if (this.#child) throw new Error("berth runs already");
     const child = spawn(process.execPath, [program, "up", ...this.upFlags()], {
@@ -170,31 +170,31 @@ export class BerthProcess implements AsyncDisposable {
     return ready;
   }
 
-  /** Where the ingress takes requests. */
+  /** The port on which the ingress accepts requests. */
   get ingressPort(): number {
     if (this.#ingressPort === 0) throw new Error("this berth has no ingress");
     return this.#ingressPort;
   }
 
-  /** The process of its Caddy; undefined where none runs. */
+  /** The process id of its Caddy; undefined if none runs. */
   async caddyPid(): Promise<number | undefined> {
     const file = join(this.dataDir, "ingress/caddy.pid");
     const pid = Number.parseInt(await readFile(file, "utf8").catch(() => ""), 10);
     return Number.isInteger(pid) && pid > 1 ? pid : undefined;
   }
 
-  /** The process of its assistant; undefined where none runs. */
+  /** The process id of its assistant; undefined if none runs. */
   async assistantPid(): Promise<number | undefined> {
     const folder = join(this.dataDir, "assistant");
     const text = await readFile(join(folder, "run/assistant.json"), "utf8").catch(() => "{}");
     const { pid }: { pid?: number } = JSON.parse(text);
     if (pid === undefined) return undefined;
-    // The file stays when the process ends, and its number becomes somebody else's.
+    // The file stays when the process ends, and another process may get its id.
     const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
     return command.includes(folder) ? pid : undefined;
   }
 
-  /** The flags of `up`, as a person would give them. */
+  /** The flags of `up`, as a user would give them. */
   upFlags(): string[] {
     return [
       `--data-dir=${this.dataDir}`,
@@ -217,22 +217,22 @@ export class BerthProcess implements AsyncDisposable {
     return [`--ingress=${ingress}`, `--http-port=${this.#ingressPort}`, "--https-port=0"];
   }
 
-  /** Nothing of this user's own Berth or engine. */
+  /** The environment without anything of this user's own Berth or engine. */
   environment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
     return { ...plainEnvironment(this.home), ...this.#options.env, ...more };
   }
 
-  /** SIGKILL, and waits until the process is gone. */
+  /** Sends SIGKILL, and waits until the process is gone. */
   async kill(): Promise<void> {
     await this.#end("SIGKILL");
   }
 
-  /** SIGTERM. Answers how long it took, in milliseconds, and with which code it ended. */
+  /** Sends SIGTERM. Returns the milliseconds until the end, and the exit code. */
   async stop(): Promise<number | null> {
     return await this.#end("SIGTERM");
   }
 
-  /** Sends SIGKILL at once, for use inside other things; `kill` waits. */
+  /** Sends SIGKILL at once, for use within other steps; `kill` waits. */
   sendSigkill(): void {
     this.#child?.kill("SIGKILL");
   }
@@ -246,7 +246,7 @@ export class BerthProcess implements AsyncDisposable {
     const child = this.#child;
     if (!child) return null;
     if (this.isRunning) {
-      // An assistant that outlives a kill holds the streams open.
+      // An assistant that survives a kill holds the streams open.
       const end = signal === "SIGKILL" ? "exit" : "close";
       const ended = new Promise((resolve) => child.once(end, resolve));
       child.kill(signal);
@@ -268,7 +268,7 @@ export class BerthProcess implements AsyncDisposable {
     });
   }
 
-  /** Saves a file of the specs folder as editors do: written beside, and renamed. */
+  /** Saves a file of the specs folder as editors do: writes a temporary file, and renames it. */
   async write(name: string, text: string | Uint8Array): Promise<void> {
     const target = join(this.specsDir, name);
     await mkdir(dirname(target), { recursive: true });
@@ -285,7 +285,7 @@ export class BerthProcess implements AsyncDisposable {
     return this.client.apps.get(name);
   }
 
-  /** The app once it is Ready for its newest generation, and as `also` wants it. */
+  /** Waits until the app is Ready for its newest generation and satisfies `also`, and returns it. */
   async waitForAppReady(name: string, also: (app: AppDetails) => boolean = () => true) {
     return this.waitForApp(
       name,
@@ -294,7 +294,7 @@ export class BerthProcess implements AsyncDisposable {
     );
   }
 
-  /** The app once `is` holds for it. */
+  /** Waits until the app satisfies `is`, and returns it. */
   async waitForApp(
     name: string,
     what: string,
@@ -324,7 +324,7 @@ export class BerthProcess implements AsyncDisposable {
     });
   }
 
-  /** An event with this reason, once there is one; of the app, or of Berth itself. */
+  /** Waits for an event with this reason, of the app or of Berth itself. */
   async event(reason: string, filter: { kind?: Kind; name?: string } = {}) {
     return this.until(`an event ${reason}`, async () => {
       const { events } = await this.client.events.list({ ...filter, limit: 500 });
@@ -332,14 +332,14 @@ export class BerthProcess implements AsyncDisposable {
     });
   }
 
-  /** This instance's containers on the engine, running or not. */
+  /** Lists this instance's containers on the engine, running or not. */
   async containers(app?: string): Promise<Docker.ContainerInfo[]> {
     const label = [`${INSTANCE}=${this.instance}`];
     if (app !== undefined) label.push(`dev.berth.app=${app}`);
     return this.docker.listContainers({ all: true, filters: { label } });
   }
 
-  /** The one container of an app. Throws where there are more, or none. */
+  /** Returns the only container of an app. Throws if there are more, or none. */
   async container(app: string): Promise<Docker.Container & { readonly name: string }> {
     const [one, ...others] = await this.containers(app);
     if (!one || others.length > 0)
@@ -349,7 +349,7 @@ export class BerthProcess implements AsyncDisposable {
     });
   }
 
-  /** Asks again and again until there is an answer. Fails with the server's log when that takes too long. */
+  /** Repeats the question until there is an answer. Fails with the server's log when that takes too long. */
   async until<T>(
     what: string,
     ask: () => Promise<T | undefined | false> | T | undefined | false,
@@ -378,16 +378,16 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // These go on without Berth, as apps do, and a companion for a moment.
+    // These keep running without Berth, as apps do, and a companion for a moment.
     const pid = this.isRunning ? this.#child?.pid : undefined;
     const started = pid === undefined ? [] : await descendantsOf(pid);
     await this.kill();
-    // An assistant may be about to start, and have said nothing yet.
+    // An assistant may be starting, and have printed nothing yet.
     const assistants = await processesNaming(join(this.dataDir, "assistant"));
     const caddy = await this.caddyPid();
     const left = [...(caddy === undefined ? [] : [caddy]), ...assistants, ...started];
     for (const process of left) killProcess(process);
-    // They write to what is removed next.
+    // They write to the folders that are removed next.
     while (left.some(isProcessAlive)) await pause(10);
     if (!this.#options.docker)
       for (const instance of this.#instances) await sweep(this.docker, `${INSTANCE}=${instance}`);
@@ -399,7 +399,7 @@ export class BerthProcess implements AsyncDisposable {
   }
 }
 
-/** A port that nobody listens on now. */
+/** Returns a port on which no program listens now. */
 async function freePort(): Promise<number> {
   const probe = createServer();
   await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
@@ -451,7 +451,7 @@ export function plainEnvironment(home: string): Record<string, string> {
   return { PATH: path, HOME: home, TZ: "UTC", NO_COLOR: "1" };
 }
 
-/** A spec file with one App. JSON is YAML. */
+/** Returns a spec file with one App. JSON is YAML. */
 export function appFile(name: string, spec: AppSpec): string {
   return manifest("App", name, spec);
 }
@@ -468,7 +468,7 @@ export function conditionOf(app: AppDetails, type: string): ConditionView | unde
   return app.conditions.find((condition) => condition.type === type);
 }
 
-/** What GET answers, as text; undefined where nothing answers. */
+/** Returns the body of a GET as text; undefined if nothing answers. */
 export async function fetchText(url: string | null): Promise<string | undefined> {
   if (url === null) return undefined;
   try {

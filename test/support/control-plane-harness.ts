@@ -24,26 +24,26 @@ import { type FakeFaults, FakeRuntime } from "./fake-runtime.ts";
 import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
 
 /**
- * The control plane without its edges: real store, real reconcilers, an engine in memory and time
- * that the test moves. `kill` ends Berth as SIGKILL does; engine and store file live on.
+ * The control plane without its outer layers: real store, real reconcilers, an engine in memory and time that the test
+ * moves. `kill` ends Berth as SIGKILL does; engine and store file survive.
  */
 export class ControlPlaneHarness implements AsyncDisposable {
   readonly clock = new VirtualClock();
   readonly engine: FakeEngine;
   readonly routes: FakeIngress | undefined;
-  /** Hub, disk and assistant; they outlive Berth. */
+  /** Hub, disk and assistant; they survive a kill of Berth. */
   readonly models: FakeModelEnvironment;
   isDead = true;
-  /** Of the machine, as far as anybody knows. */
+  /** The start of the machine, in epoch milliseconds; undefined: unknown. */
   bootedAtMs: number | undefined;
-  /** Apps reconciled at once; default: as many as Berth's own. */
+  /** Apps reconciled at once; default: the number of Berth itself. */
   workers: number | undefined;
   readonly dataDir = mkdtempSync(join(tmpdir(), "berth-harness-"));
   readonly #logger: Logger;
   readonly #random: () => number;
   store!: Store;
   runtime!: FakeRuntime;
-  /** What it is told to do survives a kill; what it had under way does not. */
+  /** The script of the builds survives a kill; running builds do not. */
   builds: FakeAppBuilds;
   manager!: ControllerManager;
   controlPlane!: LocalControlPlane;
@@ -54,7 +54,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
       images?: Readonly<Record<string, FakeImage>>;
       random?: () => number;
       logger?: Logger;
-      /** What leads requests to the apps; it outlives Berth, as the engine does. */
+      /** The ingress of the apps; it survives a kill of Berth, as the engine does. */
       ingress?: "fake" | "off";
     } = {},
   ) {
@@ -66,7 +66,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     this.#logger = options.logger ?? silentLogger;
   }
 
-  /** Starts Berth on what is there. */
+  /** Starts Berth on the existing store and engine. */
   boot(faults: FakeFaults = {}): this {
     this.#process = new ProcessClock(this.clock);
     this.isDead = false;
@@ -113,18 +113,15 @@ export class ControlPlaneHarness implements AsyncDisposable {
         report: () => ({ folder: "", state: "off", message: null, files: [], pendingPrune: [] }),
         confirmPrune: () => [],
       },
-      builds: this.builds,
-      ingress,
       companion: {
         report: () => ({ state: "off", url: null, pid: null, starts: 0, message: null }),
       },
-      now: () => clock.now(),
     });
     this.manager.start();
     return this;
   }
 
-  /** Berth, the engine and the containers end, and the engine is there again; `boot` follows. */
+  /** Restarts the machine: Berth, the engine and the containers end, and the engine is back. `boot` follows. */
   async restartMachine(): Promise<void> {
     await this.kill();
     this.engine.restart();
@@ -132,14 +129,14 @@ export class ControlPlaneHarness implements AsyncDisposable {
     this.bootedAtMs = this.clock.now();
   }
 
-  /** From here on the process is gone: its calls never settle. `kill` follows. */
+  /** Makes the process dead: its calls never settle. `kill` follows. */
   die(): void {
     this.isDead = true;
     this.runtime.die();
     if (this.routes) this.routes.dead = true;
   }
 
-  /** SIGKILL: nothing that Berth had under way goes on; what it had written stays. */
+  /** Ends Berth as SIGKILL does: nothing in progress continues; what it had written stays. */
   async kill(): Promise<void> {
     this.die();
     this.#process.kill();
@@ -157,7 +154,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     });
   }
 
-  /** `annotations`: such as when a person started it. */
+  /** `annotations` are set too, such as the time of a start by the user. */
   applyModel(
     name: string,
     spec: ModelSpec,
@@ -234,7 +231,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     );
   }
 
-  /** Images of the running containers that the App's requests go to. */
+  /** Lists the images of the running containers that the App's requests are routed to. */
   listServedImages(app: string): string[] {
     const targets = this.routes?.routes.get(app)?.targets ?? [];
     return targets.map((target) => {
@@ -246,7 +243,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     });
   }
 
-  /** Containers of one App on the engine. */
+  /** Lists the containers of one App on the engine. */
   listContainers(app: string) {
     return this.engine
       .containers()

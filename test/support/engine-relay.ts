@@ -10,17 +10,16 @@ import type { Socket } from "node:net";
 import { finished } from "node:stream/promises";
 
 /**
- * Stands between Berth and the engine on a Unix socket, passes everything on, and does one thing at
- * one request that changes something on the engine:
- *
- *   before      `act` before the engine has seen the request, which never reaches it
- *   unanswered  `act` when the engine has done it, and before Berth hears of that
- *   lost        the engine does it, the answer is cut off; Berth goes on
+ * A relay between Berth and the engine on a Unix socket, which forwards everything and sets a trap at one request that
+ * changes the engine:
+ * - before: calls `act` before the engine gets the request, which never arrives
+ * - unanswered: calls `act` when the engine has executed the request, before Berth gets the response
+ * - lost: the engine executes the request, and the response is cut off; Berth keeps running
  */
 export type RelayMoment = "before" | "unanswered" | "lost";
 
 export interface RelayTrap {
-  /** Counted from 1, from the moment at which the trap is set. */
+  /** The number of the request, from 1, counted from the moment at which the trap is set. */
   readonly at: number;
   readonly moment: RelayMoment;
   readonly act: () => void;
@@ -35,7 +34,7 @@ export class EngineRelay implements AsyncDisposable {
   #seen: string[] = [];
   #hasFired = false;
 
-  /** Both are given as in DOCKER_HOST, and have to be Unix sockets. */
+  /** Both have the form of DOCKER_HOST, and have to be Unix sockets. */
   static async open(host: string, engineHost: string): Promise<EngineRelay> {
     const relay = new EngineRelay(socketPathOf(host), socketPathOf(engineHost));
     await new Promise<void>((resolve) => relay.#server.listen(relay.#socketPath, resolve));
@@ -54,7 +53,7 @@ export class EngineRelay implements AsyncDisposable {
     });
   }
 
-  /** Forgets what was counted. */
+  /** Resets the count. */
   setTrap(trap: RelayTrap | undefined): void {
     this.#trap = trap;
     this.#seen = [];
@@ -95,7 +94,7 @@ export class EngineRelay implements AsyncDisposable {
       const outgoing = request(options, resolve);
       outgoing.once("error", reject);
       incoming.pipe(outgoing);
-      // Whoever stops listening to a stream (of events, of a log) stops it at the engine too.
+      // A client that closes a stream (of events, of a log) closes it at the engine too.
       answer.once("close", () => outgoing.destroy());
     });
     if (trap) {
@@ -116,7 +115,7 @@ export class EngineRelay implements AsyncDisposable {
       incoming.method !== "GET" &&
       incoming.method !== "HEAD" &&
       !path.includes("/exec") &&
-      // Images of earlier versions are removed at some point, or not.
+      // Images of earlier versions may be removed at any time, or not at all.
       !(incoming.method === "DELETE" && path.startsWith("/images/"));
     if (!isChange) return undefined;
     this.#seen.push(`${incoming.method} ${path}`);

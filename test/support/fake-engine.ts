@@ -14,35 +14,37 @@ import type {
 } from "../../src/controller/runtime/port.ts";
 import { FakeImageBuilder } from "./fake-image-builder.ts";
 
-/** What containers of an image do once they are started. Everything left out: it runs for ever, and is healthy at once. */
+/** The behaviour of the containers of an image. By default one runs for ever, and is healthy at once. */
 export interface FakeImage {
   readonly exposedPorts?: readonly number[];
-  /** Ports that accept connections once ready; without it, every port does. */
+  /** The ports that accept connections when it is ready; by default, every port does. */
   readonly listensOn?: readonly number[];
-  /** From start until the ports accept connections; Infinity for never. */
+  /** The time from the start until the ports accept connections; Infinity for never. */
   readonly readyAfterMs?: number;
-  /** From start until GET answers 200 and commands end with 0; until then 503 and 1. Infinity for never. */
+  /**
+   * The time from the start until GET answers 200 and commands end with 0; until then 503 and 1. Infinity for never.
+   */
   readonly healthyAfterMs?: number;
   readonly exits?: { readonly afterMs: number; readonly code: number; readonly oom?: boolean };
-  /** The engine refuses to start it and says this. */
+  /** The engine refuses to start it with this error. */
   readonly startError?: string;
-  /** Written at each start. */
+  /** Lines that are written at each start. */
   readonly logs?: readonly (
     | string
     | { readonly stream: "stdout" | "stderr"; readonly message: string }
   )[];
-  /** Ends only by SIGKILL, so a stop takes the whole grace. */
+  /** The container ends only by SIGKILL, so that a stop takes the whole grace period. */
   readonly ignoresTerm?: boolean;
   readonly exec?: (command: readonly string[]) => { exitCode: number; output: string };
-  /** False: only in the registry, to be pulled first. Default true. */
+  /** False: the image is only in the registry, and has to be pulled first. Default true. */
   readonly held?: boolean;
-  /** The registry asks for these. */
+  /** The credentials that the registry requires. */
   readonly auth?: { readonly username: string; readonly password: string };
   readonly sizeBytes?: number;
   readonly pullMs?: number;
 }
 
-/** A container as the engine keeps it; tests read it, only the engine writes it. */
+/** A container of the engine; tests read it, only the engine writes it. */
 export interface FakeContainer {
   readonly id: string;
   name: string;
@@ -62,7 +64,7 @@ export interface FakeContainer {
   unhealthy: boolean;
   readonly networks: Map<string, FakeEndpoint>;
   published: PublishSpec[];
-  /** On every network; another one after each start, as an engine gives them out. */
+  /** The address on every network; a new one after each start, as in an engine. */
   address: string;
   readonly lines: LogLine[];
   cancelExit: () => void;
@@ -70,7 +72,7 @@ export interface FakeContainer {
 
 export interface FakeEndpoint {
   readonly aliases: readonly string[];
-  /** The very network it was started on: one of the same name that is made later is another one. */
+  /** The network object on which it was started: a later one of the same name is another object. */
   joined: Labels | undefined;
 }
 
@@ -83,8 +85,8 @@ interface HeldImage {
 const LINES_KEPT_MAX = 2_000;
 
 /**
- * A container engine in memory, on a Clock: the same calls at the same times give the same state,
- * ids and events. It outlives the runtimes that talk to it, as an engine outlives Berth.
+ * A container engine in memory, on a Clock: the same calls at the same times give the same state, ids and events. It
+ * survives the runtimes that use it, as an engine survives Berth.
  */
 export class FakeEngine {
   readonly clock: Clock;
@@ -101,9 +103,9 @@ export class FakeEngine {
   #ports = 40_000;
   #reachable = true;
   #isShuttingDown = false;
-  /** What containers reach the machine by. */
+  /** The address at which containers reach the machine. */
   readonly hostAddress = "10.255.0.1";
-  /** Events fall on the floor while this is false; the stream stays up. */
+  /** False drops events while the stream stays open. */
   deliverEvents = true;
 
   constructor(clock: Clock, images: Readonly<Record<string, FakeImage>> = {}) {
@@ -115,23 +117,23 @@ export class FakeEngine {
     return this.#reachable;
   }
 
-  /** True from the beginning of a shutdown on: calls are answered, but nobody new is let in. */
+  /** True from the beginning of a shutdown on: open connections are answered, new ones are refused. */
   get isShuttingDown(): boolean {
     return this.#isShuttingDown;
   }
 
-  /** As when a service manager stops it: it ends its containers, and is gone with `setReachable(false)`. */
+  /** Shuts down as a service manager does: ends its containers, and disappears with `setReachable(false)`. */
   shutDown(): void {
     this.#isShuttingDown = true;
     for (const { id, state } of this.containers()) if (state === "running") this.kill(id, 143);
   }
 
-  /** Addresses are given out from the first one on again, as after a restart of the machine. */
+  /** Assigns addresses from the first one on again, as after a restart of the machine. */
   reuseAddresses(): void {
     this.#addresses = 0;
   }
 
-  /** While unreachable every call is refused and event streams are cut. */
+  /** While unreachable every call is refused and event streams are closed. */
   setReachable(reachable: boolean): void {
     if (reachable) this.#isShuttingDown = false;
     if (this.#reachable === reachable) return;
@@ -141,7 +143,7 @@ export class FakeEngine {
     );
   }
 
-  /** Cuts event streams once; they come back at once. What happened meanwhile is not repeated. */
+  /** Closes event streams once; they reconnect at once, without the events of the time in between. */
   cutEvents(message = "the stream ended"): void {
     this.#emit({ type: "disconnected", message });
     this.#emit({ type: "connected" });
@@ -158,19 +160,19 @@ export class FakeEngine {
     if (image) this.localImages.set(reference, { id: `sha256:${this.#nextId("image")}`, image });
   }
 
-  /** Every container, strangers' too, in order of creation. */
+  /** Lists every container, also those of other programs, in order of creation. */
   containers(): readonly FakeContainer[] {
     return [...this.#containers.values()];
   }
 
-  /** By id or by name. */
+  /** Finds a container by id or by name. */
   find(idOrName: string): FakeContainer | undefined {
     return (
       this.#containers.get(idOrName) ?? this.containers().find((item) => item.name === idOrName)
     );
   }
 
-  /** By id or by name; throws NotFoundError. */
+  /** Returns a container by id or by name; throws NotFoundError. */
   container(idOrName: string): FakeContainer {
     const container = this.find(idOrName);
     if (!container) throw new NotFoundError(`there is no container ${idOrName}`);
@@ -276,12 +278,12 @@ export class FakeEngine {
     this.#wake();
   }
 
-  /** SIGTERM, then SIGKILL after the grace. Goes on by itself when the caller stops waiting. */
+  /** Sends SIGTERM, then SIGKILL after the grace period. Continues when the caller stops waiting. */
   async stop(id: string, graceMs: number, signal: AbortSignal): Promise<void> {
     const container = this.find(id);
     if (container?.state !== "running" && container?.state !== "paused") return;
     const startedMs = container.startedMs;
-    // A paused container is killed: it cannot hear anything else.
+    // A paused container is killed, because it cannot handle SIGTERM.
     if (!container.image.ignoresTerm || container.state === "paused") {
       this.kill(id, 143);
       return;
@@ -296,7 +298,7 @@ export class FakeEngine {
     }
   }
 
-  /** As the process ending: a running container exits with `exitCode`. */
+  /** Ends the process of a running container with `exitCode`. */
   kill(idOrName: string, exitCode = 137): void {
     const container = this.container(idOrName);
     if (container.state === "running" || container.state === "paused")
@@ -321,7 +323,7 @@ export class FakeEngine {
     this.#containerEvent(container, "rename");
   }
 
-  /** As `docker network prune`: those that nothing running is on. */
+  /** Removes networks without a running container, as `docker network prune` does. */
   pruneNetworks(): void {
     for (const name of this.networks.keys()) {
       const isUsed = this.containers().some(
@@ -331,7 +333,7 @@ export class FakeEngine {
     }
   }
 
-  /** Networks that were removed since the container ran are exchanged for those of the same name. */
+  /** Replaces networks that were removed since the container ran by those of the same name. */
   rejoin(idOrName: string): void {
     for (const [name, endpoint] of this.find(idOrName)?.networks ?? [])
       endpoint.joined = this.networks.get(name) ?? endpoint.joined;
@@ -347,7 +349,7 @@ export class FakeEngine {
     this.#containerEvent(this.container(idOrName), "pause");
   }
 
-  /** As `docker update`. */
+  /** Changes limits, as `docker update` does. */
   update(
     idOrName: string,
     limits: { memoryBytes?: number | null; nanoCpus?: number | null },
@@ -358,12 +360,12 @@ export class FakeEngine {
     this.#containerEvent(container, "update");
   }
 
-  /** From now on, until it is started again, every probe fails. */
+  /** Makes every probe fail until the container is started again. */
   makeUnhealthy(idOrName: string): void {
     this.container(idOrName).unhealthy = true;
   }
 
-  /** The engine goes down and comes back: everything that ran has ended, as with restart policy "no". */
+  /** Restarts the engine: every running container ends, as with restart policy "no". */
   restart(): void {
     this.shutDown();
     this.setReachable(false);

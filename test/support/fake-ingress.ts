@@ -9,8 +9,8 @@ import type {
 import type { Resource } from "../../src/resources/resource.ts";
 
 /**
- * Hooks around each change of the table. Throwing in `before` is a change that never happened;
- * throwing in `after` is one whose caller never heard of it. Awaiting something delays it.
+ * Hooks around each change of the table. An error thrown in `before` is a change that never happened; one in `after` is
+ * a lost reply after the change. A promise delays the change.
  */
 export interface FakeIngressFaults {
   before?(change: FakeIngressChange): void | Promise<void>;
@@ -21,7 +21,7 @@ export interface FakeIngressChange {
   readonly type: "write" | "remove";
   readonly app: string;
   readonly targets: readonly string[];
-  /** Counts from 1 over all changes of this ingress. */
+  /** The number of the change, from 1 over all changes of this ingress. */
   readonly number: number;
 }
 
@@ -29,21 +29,21 @@ export interface FakeIngressOptions {
   readonly clock: Clock;
   readonly mode?: Ingress["mode"];
   readonly reach?: Ingress["reachability"];
-  /** The table of an ingress that "died": it outlives Berth, as the real one on the disk does. */
+  /** The table of an ingress that has died: it survives Berth, as the real one on the disk does. */
   readonly routes?: Map<string, AppRoute>;
   readonly faults?: FakeIngressFaults;
-  /** Beside what `setVerdict` says; default: every App is served over HTTP. */
+  /** The verdict without `setVerdict`; default: every App is served over HTTP. */
   readonly verdict?: SiteVerdict;
 }
 
-/** The ingress port in memory. What a test sets with `state` and `setVerdict` is what Berth sees. */
+/** The ingress port in memory. Berth gets what a test sets with `current` and `setVerdict`. */
 export class FakeIngress implements Ingress {
   readonly mode: Ingress["mode"];
   readonly reachability: Ingress["reachability"];
-  /** Where requests of each App go now; an App that is not in it has nowhere to send them. */
+  /** The route of each App; an App without one has no target. */
   readonly routes: Map<string, AppRoute>;
   faults: FakeIngressFaults;
-  /** The process that uses this ingress is gone: its changes never settle. The table lives on. */
+  /** The process that uses this ingress is dead: its changes never settle. The table survives. */
   dead = false;
   current: IngressState = { ready: true, version: "fake", message: "the fake ingress runs" };
   readonly table: AppRouteTable;
@@ -85,12 +85,12 @@ export class FakeIngress implements Ingress {
     return this.current;
   }
 
-  /** What a test has said holds for the App whatever its spec. */
+  /** A verdict set by the test holds for the App with any spec. */
   verdict({ metadata: { name } }: Resource<"App">): SiteVerdict | undefined {
     return this.#verdicts.has(name) ? this.#verdicts.get(name) : this.#default;
   }
 
-  /** Undefined: not known yet. */
+  /** Sets the verdict; undefined: not known yet. */
   setVerdict(app: string, verdict: SiteVerdict | undefined): void {
     this.#verdicts.set(app, verdict);
   }

@@ -23,7 +23,7 @@ import type {
 import { type EngineEvent, FakeEngine, type FakeImage } from "./fake-engine.ts";
 import { probeFake } from "./fake-probe.ts";
 
-/** Thrown by a fault hook in place of an answer: the process that made the call is dead. */
+/** Thrown by a fault hook instead of a result: the process that made the call is dead. */
 export class KillSignal extends Error {
   override readonly name = "KillSignal";
 }
@@ -34,13 +34,13 @@ export interface FakeCall {
   readonly name: CallName;
   readonly kind: "read" | "write";
   readonly args: readonly unknown[];
-  /** Counts from 1 over all calls of this runtime. */
+  /** The number of the call, from 1 over all calls of this runtime. */
   readonly number: number;
 }
 
 /**
- * Hooks around each call. Throwing in `beforeCall` is a call that never arrived; throwing in
- * `afterCall` is a lost reply: the effect has happened. Awaiting something delays the call.
+ * Hooks around each call. An error thrown in `beforeCall` is a call that never arrived; one in `afterCall` is a lost
+ * reply after the effect. A promise delays the call.
  */
 export interface FakeFaults {
   beforeCall?(call: FakeCall): void | Promise<void>;
@@ -51,9 +51,9 @@ export interface FakeRuntimeOptions {
   readonly clock: Clock;
   readonly images?: Readonly<Record<string, FakeImage>>;
   readonly faults?: FakeFaults;
-  /** Time that the engine takes for a call; default 0, which waits on no timer at all. */
+  /** The time that the engine needs for a call; default 0, which waits on no timer at all. */
   readonly latencyMs?: number | ((call: FakeCall) => number);
-  /** An engine to talk to, such as the one that a runtime which "died" has left behind. */
+  /** An existing engine, such as the one of a runtime that has died. */
   readonly engine?: FakeEngine;
 }
 
@@ -95,7 +95,7 @@ export class FakeRuntime implements ContainerRuntime {
     this.#latencyMs = typeof latency === "number" ? () => latency : latency;
   }
 
-  /** Calls made so far, refused ones included. */
+  /** The calls made so far, refused ones included. */
   get calls(): { reads: number; writes: number; byName: ReadonlyMap<CallName, number> } {
     return { reads: this.#reads, writes: this.#writes, byName: this.#byName };
   }
@@ -107,14 +107,14 @@ export class FakeRuntime implements ContainerRuntime {
   }
 
   /**
-   * The process that uses this runtime is gone: its calls, waiting ones too, never settle, so that
-   * nothing it would have done next happens. Go on with `new FakeRuntime({ engine })`.
+   * Makes the process that uses this runtime dead: its calls, pending ones too, never settle, so that nothing follows
+   * them. Continue with `new FakeRuntime({ engine })`.
    */
   die(): void {
     this.#dead = true;
   }
 
-  // What a person does on the engine behind Berth's back.
+  // Changes that the user makes on the engine.
   containers() {
     return this.engine.containers();
   }
@@ -130,7 +130,7 @@ export class FakeRuntime implements ContainerRuntime {
   destroy(id: string): void {
     this.engine.remove(id);
   }
-  /** A container that is not ours, of an image that is held (or made up on the spot). */
+  /** Adds a container of another program, of an existing or a new image. */
   addStranger(
     name: string,
     options: { labels?: Labels; image?: string; running?: boolean } = {},
@@ -235,7 +235,7 @@ export class FakeRuntime implements ContainerRuntime {
     );
   }
 
-  /** In memory there is nothing to reach. */
+  /** There is nothing to connect to in memory. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {
     return this.#call("networkSubnets", [name], signal, () => []);
   }
@@ -467,7 +467,7 @@ export class FakeRuntime implements ContainerRuntime {
     }
   }
 
-  /** A dead process sees nothing more: no answer, no error. */
+  /** A dead process gets no result and no error. */
   async #alive(): Promise<void> {
     if (this.#dead) await new Promise<never>(() => {});
   }
@@ -496,7 +496,7 @@ function hasLabels(there: Labels, wanted: Labels): boolean {
 
 function ensure(map: Map<string, Labels>, what: string, name: string, labels: Labels): void {
   const there = map.get(name);
-  // A copy: each that is made is another one, whatever its labels.
+  // A copy, because each created object is a separate one, also with equal labels.
   if (!there) map.set(name, { ...labels });
   else if (!hasLabels(there, labels))
     throw new BerthError("name_clash", `the ${what} ${name} is there already and is not Berth's`, {

@@ -5,13 +5,13 @@ import { BerthError } from "../../src/base/errors.ts";
 import { Git, type GitOptions } from "../../src/controller/git/git.ts";
 import type { GitCheckout, GitRepository, SourceLimits } from "../../src/controller/git/port.ts";
 
-/** An adapter with folders of its own, and how a test uses it. */
+/** An adapter with folders of its own, and helpers for a test. */
 export class GitHarness implements AsyncDisposable {
   readonly root: string;
   readonly git: Git;
 
   static async make(options: Partial<GitOptions> = {}): Promise<GitHarness> {
-    // A blank and a quote in the path: neither a shell nor ssh may trip over them.
+    // A space and a quote in the path prove that neither a shell nor ssh splits it.
     const root = await mkdtemp(path.join(os.tmpdir(), "berth git's-"));
     return new GitHarness(root, new Git({ dir: path.join(root, "state"), ...options }));
   }
@@ -46,7 +46,7 @@ export class GitHarness implements AsyncDisposable {
     return { ...done, tree: await readTree(this.target) };
   }
 
-  /** What is left of work that has ended: nothing, if all is well. */
+  /** Lists what completed calls have left behind, which should be nothing. */
   async leftovers(): Promise<string[]> {
     const work = await readdir(path.join(this.root, "state", "work")).catch(() => []);
     return [...work, ...Object.keys(await readTree(this.target))];
@@ -57,7 +57,9 @@ export class GitHarness implements AsyncDisposable {
   }
 }
 
-/** Path to content; `-> TARGET` for a link, `dir` for an empty folder, and a `*` after the name of an executable. */
+/**
+ * Maps paths to content; `-> TARGET` for a link, `dir` for an empty folder, and a `*` after the name of an executable.
+ */
 async function readTree(dir: string, below = ""): Promise<Record<string, string>> {
   const tree: Record<string, string> = {};
   const names = await readdir(path.join(dir, below)).catch(() => []);
@@ -73,7 +75,7 @@ async function readTree(dir: string, below = ""): Promise<Record<string, string>
   return tree;
 }
 
-/** The BerthError that the work ends with. */
+/** Returns the BerthError that the call rejects with. */
 export async function captureBerthError(work: Promise<unknown>): Promise<BerthError> {
   try {
     await work;

@@ -7,15 +7,15 @@ import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { GitRepositories } from "./git-repositories.ts";
 
-/** How the server misbehaves from now on. `pack`: only where objects are asked for, not in the list of refs. */
+/** The faults of the server from now on. `pack` applies only to requests for objects, not to the list of refs. */
 export type GitFault =
   | { readonly type: "hang"; readonly when?: "pack" }
   | { readonly type: "cut"; readonly afterBytes: number }
-  /** Sends the answer of the pack, so many bytes of it, and then nothing more. */
+  /** Sends this number of bytes of the pack, and then nothing more. */
   | { readonly type: "stall"; readonly afterBytes: number }
   | { readonly type: "redirect"; readonly to: string }
   | { readonly type: "status"; readonly code: number; readonly body?: string }
-  /** An answer that is no git: the page of a proxy or a portal. */
+  /** Answers with a page that is not git, as a proxy or a portal does. */
   | { readonly type: "page"; readonly body: string };
 
 export interface ReceivedRequest {
@@ -26,27 +26,27 @@ export interface ReceivedRequest {
 }
 
 export interface GitHttpServerOptions {
-  /** Every repository wants these; `username` undefined takes any. */
+  /** The credentials of every repository; any user name if `username` is undefined. */
   readonly auth?: { readonly username?: string; readonly password: string };
-  /** Speaks the first protocol only, as some servers still do. */
+  /** Uses only the first protocol version, as some servers still do. */
   readonly oldProtocol?: boolean;
-  /** PEM: serves https. */
+  /** The certificate in PEM; serves https. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
 /**
- * Real git repositories behind HTTP on a loopback port: Node in front, `git http-backend` behind.
- * The repositories' own methods (create, commit, branch, tag) are on `repositories`.
+ * Real git repositories behind HTTP on a loopback port: Node in front, `git http-backend` behind it. `repositories` has
+ * the methods to create, commit, branch and tag.
  */
 export class GitHttpServer implements AsyncDisposable {
   readonly repositories: GitRepositories;
   /** Every request so far, oldest first. */
   readonly requests: ReceivedRequest[] = [];
-  /** Applies from the next request on; undefined serves as it should. */
+  /** Applies from the next request on; undefined serves without a fault. */
   fault: GitFault | undefined;
-  /** Of the answers of git, all together. */
+  /** The number of bytes in all responses of git. */
   bytesSent = 0;
-  /** Connections that clients hold now. */
+  /** The number of open connections. */
   openConnections = 0;
   readonly #options: GitHttpServerOptions;
   readonly #server: Server;
@@ -71,7 +71,7 @@ export class GitHttpServer implements AsyncDisposable {
     });
   }
 
-  /** `http://127.0.0.1:PORT` */
+  /** The base URL, `http://127.0.0.1:PORT/`. */
   get origin(): string {
     const address = this.#server.address();
     if (address === null || typeof address === "string") throw new Error("it does not listen");
@@ -150,7 +150,7 @@ export class GitHttpServer implements AsyncDisposable {
     await body;
   }
 
-  /** A CGI program prints header lines, an empty line, and the body. */
+  /** Parses the output of a CGI program: header lines, an empty line, and the body. */
   async #answer(
     output: AsyncIterable<Buffer>,
     request: IncomingMessage,

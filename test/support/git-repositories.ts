@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 
-/** What a commit changes: text or bytes is a plain file, null removes one. */
+/** The changes of a commit: text or bytes is a plain file, null removes one. */
 export type FileChange =
   | string
   | Buffer
@@ -11,7 +11,7 @@ export type FileChange =
   | { readonly link: string }
   | { readonly submodule: string };
 
-/** One entry of a tree as it stands in git, so that a test can write what no honest client would. */
+/** One raw entry of a tree, so that a test can write entries that git itself would refuse. */
 export interface RawTreeEntry {
   readonly mode: "100644" | "100755" | "120000" | "40000" | "160000" | (string & {});
   readonly name: string | Buffer;
@@ -19,7 +19,7 @@ export interface RawTreeEntry {
 }
 
 const WHO = "Test <test@berth.test>";
-/** Settings and prompts of whoever runs the tests must not reach the repositories. */
+/** Settings and prompts of the user who runs the tests must not affect the repositories. */
 const ENVIRONMENT = {
   PATH: process.env["PATH"],
   GIT_CONFIG_NOSYSTEM: "1",
@@ -31,7 +31,7 @@ const ENVIRONMENT = {
   GIT_COMMITTER_EMAIL: "test@berth.test",
 };
 
-/** Bare repositories in one folder, written with the machine's git. Servers hand them out. */
+/** Bare repositories in one folder, written with the machine's git, which servers serve. */
 export class GitRepositories {
   readonly dir: string;
 
@@ -39,7 +39,7 @@ export class GitRepositories {
     this.dir = dir;
   }
 
-  /** A bare repository, empty, whose HEAD is the branch main. */
+  /** Creates an empty bare repository whose HEAD is the branch main. */
   async create(name: string): Promise<void> {
     const dir = this.path(name);
     await mkdir(dir, { recursive: true });
@@ -50,7 +50,7 @@ export class GitRepositories {
     return path.join(this.dir, `${name}.git`);
   }
 
-  /** Adds a commit to a branch (by default main, made where it is not there); returns its hash. */
+  /** Adds a commit to a branch (default main, created if missing); returns its hash. */
   async commit(
     name: string,
     changes: Readonly<Record<string, FileChange>>,
@@ -72,12 +72,12 @@ export class GitRepositories {
     return this.git(name, ["rev-parse", branch]);
   }
 
-  /** A branch at a commit; moves one that is there. */
+  /** Creates a branch at a commit, or moves an existing one. */
   async branch(name: string, branch: string, commit: string): Promise<void> {
     await this.git(name, ["update-ref", `refs/heads/${branch}`, commit]);
   }
 
-  /** A tag at a commit (by default the end of main): a plain one, or with a message an annotated one. */
+  /** Creates a tag at a commit (default: the end of main): a lightweight one, or with a message an annotated one. */
   async tag(
     name: string,
     tag: string,
@@ -87,12 +87,12 @@ export class GitRepositories {
     await this.git(name, ["tag", "--force", ...how, tag, options.commit ?? "refs/heads/main"]);
   }
 
-  /** The hash of a blob with this content, written into the repository. */
+  /** Writes a blob with this content into the repository, and returns its hash. */
   blob(name: string, content: string | Buffer): Promise<string> {
     return this.git(name, ["hash-object", "-w", "--stdin"], content);
   }
 
-  /** A tree with exactly these entries, in this order, whatever git thinks of them. */
+  /** Writes a tree with exactly these entries, in this order, without git's checks. */
   tree(name: string, entries: readonly RawTreeEntry[]): Promise<string> {
     const raw = entries.flatMap(({ mode, name: entry, oid }) => [
       `${mode} `,
@@ -111,7 +111,7 @@ export class GitRepositories {
     return commit;
   }
 
-  /** Any git command in a repository; returns what it printed, trimmed. Fails as git fails. */
+  /** Runs a git command in a repository; returns its trimmed output. Fails if git fails. */
   git(name: string, args: readonly string[], input: string | Buffer = ""): Promise<string> {
     return new Promise((resolve, reject) => {
       const child = spawn("git", ["--git-dir", this.path(name), ...args], { env: ENVIRONMENT });

@@ -10,16 +10,16 @@ import { GitRepositories } from "./git-repositories.ts";
 const START_LIMIT_MS = 20_000;
 
 /**
- * Real git repositories behind a real sshd on a loopback port, with host and user keys of its own.
- * It lets in whoever runs the tests, with `privateKey` only.
+ * Real git repositories behind a real sshd on a loopback port, with host and user keys of its own. It accepts the user
+ * who runs the tests, with `privateKey` only.
  */
 export class SshGitServer implements AsyncDisposable {
   readonly repositories: GitRepositories;
   readonly port: number;
-  /** The key that the server lets in, and one that it does not. */
+  /** The key that the server accepts, and one that it refuses. */
   readonly privateKey: string;
   readonly strangerKey: string;
-  /** Lines of a known_hosts file that name this server. */
+  /** The lines of a known_hosts file that name this server. */
   readonly knownHosts: string;
   readonly #dir: string;
   #child: ChildProcess;
@@ -30,7 +30,7 @@ export class SshGitServer implements AsyncDisposable {
       throw new Error(
         "the tests fetch from an sshd of their own: apt-get install openssh-server (npm test does that on Debian as root)",
       );
-    // sshd refuses to start without its empty folder, which its service would make.
+    // sshd refuses to start without its empty folder, which its service would create.
     if (process.getuid?.() === 0) await mkdir("/run/sshd", { recursive: true });
     const dir = await mkdtemp(path.join(os.tmpdir(), "berth-sshd-"));
     try {
@@ -66,13 +66,13 @@ export class SshGitServer implements AsyncDisposable {
     this.repositories = new GitRepositories(path.join(dir, "repositories"));
   }
 
-  /** `ssh://USER@127.0.0.1:PORT/…/NAME.git` */
+  /** Returns `ssh://USER@127.0.0.1:PORT/…/NAME.git`. */
   url(name: string): string {
     const user = os.userInfo().username;
     return `ssh://${user}@127.0.0.1:${this.port}${this.repositories.path(name)}`;
   }
 
-  /** The same address with another key, as if somebody else answered there. */
+  /** Returns the same address with another host key, as if another server answered there. */
   async changeHostKey(): Promise<void> {
     await ended(this.#child);
     const host = path.join(this.#dir, "host");
@@ -103,7 +103,7 @@ async function listening(
     const port = fixedPort ?? (await freePort());
     const config = path.join(dir, "sshd_config");
     await writeFile(config, settings(dir, port));
-    // sshd starts itself anew for each connection, and wants its full path for that.
+    // sshd starts a new process of itself for each connection, and needs its full path for that.
     const child = spawn(program, ["-D", "-e", "-f", config], {
       stdio: ["ignore", "ignore", "pipe"],
     });

@@ -19,7 +19,7 @@ export interface Exit {
 }
 
 export interface PinnedNodeOptions {
-  /** What the pinned Node.js is: a copy of that of this test, or a shell script; default: one that runs this one. */
+  /** The pinned Node.js: a copy of the one of this test, or a shell script; default: a script that runs this one. */
   readonly isWhole?: boolean;
   readonly script?: string;
 }
@@ -53,7 +53,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
     return scene;
   }
 
-  /** Where the pinned one is kept. */
+  /** The folder of the pinned one. */
   get nodes(): string {
     return join(this.folder, "nodes");
   }
@@ -62,7 +62,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
     return join(this.nodes, `${this.version}-linux-${process.arch}`, "bin/node");
   }
 
-  /** What lies in the folder of the pinned ones, finished or not. */
+  /** Lists the content of the folder of pinned ones, finished or not. */
   get kept(): string[] {
     return readdirSync(this.nodes);
   }
@@ -73,12 +73,12 @@ export class PinnedNodeHarness implements AsyncDisposable {
     await writeFile(join(this.folder, "checkout/scripts/pinned-node.json"), JSON.stringify(pinned));
   }
 
-  /** What the command line is, in place of the built one. */
+  /** The command line that replaces the built one. */
   async writeProgram(source: string): Promise<void> {
     await writeFile(join(this.folder, "checkout/dist/cli/main.js"), source);
   }
 
-  /** bin/berth on the Node.js that claims to be 18. */
+  /** Runs bin/berth on the Node.js that claims to be 18. */
   start(args: readonly string[] = [], environment: Readonly<Record<string, string>> = {}) {
     return spawn(process.execPath, this.argv(args), {
       env: { ...process.env, ...this.environment, ...environment },
@@ -98,7 +98,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
   get environment(): Record<string, string> {
     return {
       BERTH_NODE_DIR: this.nodes,
-      // Nothing of this user's npm, and nothing that an earlier test has downloaded.
+      // Without this user's npm settings, and without the downloads of an earlier test.
       npm_config_userconfig: join(this.folder, "npmrc"),
       npm_config_cache: join(this.folder, "npm-cache"),
       npm_config_registry: this.registry.url,
@@ -132,7 +132,7 @@ export async function waitForExit(child: ChildProcess): Promise<Exit> {
   return { code, signal, stdout: said, stderr: complained };
 }
 
-/** The flags of the old Node.js go on to the pinned one, which makes no false claims. */
+/** The flags of the old Node.js are passed on to the pinned one, which reports its real version. */
 const CLAIMS_18 = `
 Object.defineProperty(process, "versions", { value: { ...process.versions, node: "18.20.4" } });
 process.execArgv.length = 0;
@@ -148,7 +148,7 @@ async function packNode(folder: string, options: PinnedNodeOptions): Promise<Buf
   await writeFile(join(content, "package/LICENSE"), "MIT\n");
   await writeFile(join(content, "package/package.json"), JSON.stringify({ name: PACKAGE }));
   const archive = join(folder, "node.tgz");
-  // Of gzip's levels the fastest: a whole Node.js is more than 100 MB.
+  // The fastest level of gzip, because a whole Node.js has more than 100 MB.
   const args = ["-I", "gzip -1", "-cf", archive, "-C", content, "package"];
   await promisify(execFile)("tar", args);
   return readFile(archive);

@@ -15,13 +15,13 @@ import { SpecFolder } from "../../src/controller/specs/spec-folder.ts";
 import { SpecsGitFollower } from "../../src/controller/specs/specs-git-follower.ts";
 import { openTestStore } from "./test-store.ts";
 
-/** A repository in memory: commits are what it holds, by path; a link is `{ link }`. */
+/** A repository in memory, whose commits contain files by path; a link is `{ link }`. */
 export class FakeGitClient implements GitClient {
   files: Record<string, string | { readonly link: string }> = {};
   commit = "a".repeat(40);
-  /** Thrown by the next calls. */
+  /** Errors of the next calls. */
   failure: Error | undefined;
-  /** Runs in the middle of each checkout. */
+  /** Called in the middle of each checkout. */
   onCheckout: () => Promise<void> | void = () => {};
   resolves = 0;
   checkouts = 0;
@@ -53,7 +53,7 @@ export class FakeGitClient implements GitClient {
     return { submodules: [], files: 0, bytes: 0 };
   }
 
-  /** A new commit with these files instead. */
+  /** Makes a new commit with exactly these files. */
   push(files: FakeGitClient["files"]): void {
     this.files = files;
     this.commit = `${Number.parseInt(this.commit[0] ?? "a", 16) + 1}`.padEnd(40, "0");
@@ -104,7 +104,7 @@ export class SpecsGitHarness implements AsyncDisposable {
     return readFile(join(this.folder, path), "utf8");
   }
 
-  /** Paths below the watched folder, hidden ones too; folders are left out. */
+  /** Lists paths below the watched folder, hidden files included, without folders. */
   async files(): Promise<string[]> {
     const entries = await readdir(this.folder, { recursive: true, withFileTypes: true });
     return entries
@@ -117,14 +117,14 @@ export class SpecsGitHarness implements AsyncDisposable {
     return JSON.parse(await this.read(`${folder}/.berth-git.json`));
   }
 
-  /** The watched folder looks, and again once what is missing counts as gone. */
+  /** Scans the watched folder, and again when missing resources are confirmed. */
   async scanTwice(): Promise<void> {
     await this.#specs.rescan();
     await this.clock.advance(1_000);
     await this.#specs.rescan();
   }
 
-  /** `App/name` of all that is there and not on its way out. */
+  /** Lists `App/name` of all resources that exist and are not being deleted. */
   get apps(): string[] {
     return this.store
       .list("App")
@@ -132,7 +132,7 @@ export class SpecsGitHarness implements AsyncDisposable {
       .map(({ metadata }) => metadata.name);
   }
 
-  /** `Reason: message`, oldest first. */
+  /** Lists `Reason: message`, oldest first. */
   events(reason: string): string[] {
     return this.store.events
       .list({ limit: 1000 })

@@ -10,7 +10,7 @@ import type { Resource } from "../../src/resources/resource.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openTestStore, type TestStore } from "./test-store.ts";
 
-/** A folder, a store and the code between them, on a clock that the test moves. */
+/** A watched folder, a store and the code between them, on a clock that the test moves. */
 export class SpecsHarness implements AsyncDisposable {
   readonly root = mkdtempSync(join(tmpdir(), "berth-specs-"));
   readonly folder = join(this.root, "specs");
@@ -18,7 +18,7 @@ export class SpecsHarness implements AsyncDisposable {
   readonly #clock: Clock;
   #specs: SpecFolder;
 
-  /** `clock` is what the folder goes by; default: the store's, which stands still. */
+  /** `clock` is the clock of the folder; default: the store's, which does not move. */
   constructor(clock?: Clock) {
     this.#clock = clock ?? this.#store.clock;
     this.#specs = this.#make();
@@ -48,12 +48,12 @@ export class SpecsHarness implements AsyncDisposable {
     await rename(join(this.folder, from), join(this.folder, to));
   }
 
-  /** One look at the folder. */
+  /** Scans the folder once. */
   scan(): Promise<void> {
     return this.#specs.rescan();
   }
 
-  /** A look, and another one when what is missing counts as gone. */
+  /** Scans, and scans again when missing resources are confirmed. */
   async scanTwice(): Promise<void> {
     await this.scan();
     await this.wait(1000);
@@ -64,14 +64,14 @@ export class SpecsHarness implements AsyncDisposable {
     return this.#store.clock.advance(ms);
   }
 
-  /** Ends the folder and the store and makes both anew, as a restart does. */
+  /** Disposes of the folder and the store and creates both again, as a restart does. */
   async restart(): Promise<void> {
     await this.#specs[Symbol.asyncDispose]();
     await this.#store.reopen();
     this.#specs = this.#make();
   }
 
-  /** `App/name` of all that is there and not on its way out. */
+  /** Lists `App/name` of all resources that exist and are not being deleted. */
   get resourceNames(): string[] {
     const kinds: readonly Kind[] = ["App", "Model", "Template", "Secret"];
     return kinds.flatMap((kind) =>
@@ -92,20 +92,20 @@ export class SpecsHarness implements AsyncDisposable {
     return this.app(name).spec.image;
   }
 
-  /** The file that declares an App. */
+  /** Returns the file that declares an App. */
   declaringManager(name: string): string | undefined {
     const managers = Object.entries(this.app(name).metadata.managers);
     return managers.find(([, entry]) => entry.declares)?.[0];
   }
 
-  /** What the reconciler does once the containers are gone. */
+  /** Removes the finalizer, as the reconciler does when the containers are gone. */
   finishDeletion(name: string): void {
     for (const finalizer of this.app(name).metadata.finalizers) {
       this.store.removeFinalizer("App", name, finalizer);
     }
   }
 
-  /** `state: errors as line:column message` of a file; undefined where it is not listed. */
+  /** Returns `state: errors as line:column message` of a file; undefined if it is not listed. */
   fileState(path: string): string | undefined {
     const file = this.specs.report().files.find((report) => report.file === path);
     if (!file) return undefined;
@@ -119,7 +119,7 @@ export class SpecsHarness implements AsyncDisposable {
       .pendingPrune.map(({ kind, name, file }) => `${kind}/${name} ${file}`);
   }
 
-  /** `Reason name: message`, oldest first. */
+  /** Lists `Reason name: message`, oldest first. */
   get events(): string[] {
     return this.store.events
       .list({ limit: 1000 })
@@ -147,7 +147,7 @@ export class SpecsHarness implements AsyncDisposable {
   }
 }
 
-/** The text of an App's document. */
+/** Returns the text of an App's document. */
 export function appText(name: string, image = "nginx", more = ""): string {
   return `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec:\n  image: ${image}\n${more}`;
 }

@@ -2,14 +2,14 @@ import { randomBytes } from "node:crypto";
 import { Agent, request } from "node:http";
 import type { Socket } from "node:net";
 
-/** Requests to an app through the ingress, as its visitors make them. */
+/** Requests to an app through the ingress, as visitors make them. */
 export interface VisitTarget {
   readonly port: number;
   readonly host: string;
   readonly path?: string;
 }
 
-/** One request; fails where there is no answer at all. */
+/** Sends one request; fails if there is no response at all. */
 export function visit(
   { port, host, path = "/" }: VisitTarget,
   options: { readonly agent?: Agent; readonly limitMs?: number } = {},
@@ -32,23 +32,23 @@ export function visit(
   });
 }
 
-/** Visitors who come one request after the other, for as long as it runs. */
+/** Visitors who send one request after the other until they are stopped. */
 export class TrafficLoad implements AsyncDisposable {
   readonly #visitors: Promise<void>[];
   readonly #agent = new Agent({ keepAlive: true });
   #isOver = false;
   requests = 0;
-  /** What went wrong, and when. */
+  /** The failures, with their times. */
   readonly failures: string[] = [];
-  /** How often each body was the answer, in the order in which they first were. */
+  /** The number of responses with each body, in the order in which the bodies first occurred. */
   readonly bodies = new Map<string, number>();
 
-  /** Each visitor rests for `restMs` after an answer. */
+  /** Each visitor waits `restMs` after a response. */
   constructor(where: VisitTarget, { visitors = 8, restMs = 0 } = {}) {
     this.#visitors = Array.from({ length: visitors }, () => this.#sendRequests(where, restMs));
   }
 
-  /** Ends it, and waits for the last answers. */
+  /** Stops the visitors, and waits for the last responses. */
   async stop(): Promise<void> {
     this.#isOver = true;
     await Promise.all(this.#visitors);
@@ -74,7 +74,7 @@ export class TrafficLoad implements AsyncDisposable {
   }
 }
 
-/** An open WebSocket, and what has come over it. */
+/** An open WebSocket, and the messages that it has received. */
 export class OpenSocket {
   readonly #socket: Socket;
   bytes = 0;

@@ -13,7 +13,7 @@ export interface ReceivedWebhook {
   readonly body: string;
 }
 
-/** What a receiver does with a request; `hang`: nothing, `cut`: ends the connection. */
+/** The response to a request; `hang`: none, `cut`: the connection is closed. */
 export type ReceiverResponse =
   | "hang"
   | "cut"
@@ -26,10 +26,10 @@ export type ReceiverResponse =
       readonly endless?: boolean;
     };
 
-/** A real HTTP server that takes webhooks down, and answers as the test says. */
+/** A real HTTP server that records webhooks, and responds as the test says. */
 export class WebhookReceiver implements AsyncDisposable {
   readonly received: ReceivedWebhook[] = [];
-  /** Answers of the next requests, in order; then `otherwise`. */
+  /** The responses to the next requests, in order; then `otherwise`. */
   readonly script: ReceiverResponse[] = [];
   otherwise: ReceiverResponse = 204;
   readonly #server: Server;
@@ -64,7 +64,7 @@ export class WebhookReceiver implements AsyncDisposable {
     return `http://127.0.0.1:${this.port}/hook`;
   }
 
-  /** The bodies so far, parsed. */
+  /** Lists the parsed bodies so far. */
   get payloads(): Record<string, unknown>[] {
     return this.received.map(({ body }): Record<string, unknown> => JSON.parse(body));
   }

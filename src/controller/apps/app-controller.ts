@@ -8,17 +8,19 @@ import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/log-archive.ts";
 import type { ControllerMetrics } from "../metrics/controller-metrics.ts";
 import type { ContainerListenerStatus } from "../models/container-listener.ts";
+import type { PlanReport } from "../port.ts";
 import { ReconcileLoop } from "../reconcile-loop.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 import { AppReconciler } from "./app-reconciler.ts";
 import { AppReferences } from "./app-references.ts";
 import { BackgroundStops } from "./background-stops.ts";
+import type { DryRunOptions } from "./dry-run.ts";
 import { EngineMonitor } from "./engine-monitor.ts";
 import { HealthMonitor } from "./health-monitor.ts";
 import { ImagePuller } from "./image-puller.ts";
 import { explainPendingModel } from "./model-inputs.ts";
 
-/** Apps reconciled at once; the engine creates and starts hardly more than this side by side. */
+/** Apps reconciled at once; the engine hardly creates and starts more containers than this concurrently. */
 const WORKERS = 8;
 
 export interface AppControllerOptions {
@@ -31,16 +33,16 @@ export interface AppControllerOptions {
   readonly builds: AppBuilds;
   readonly ingress: Ingress;
   readonly baseDomain: string;
-  /** When the machine that the engine runs on came up, in epoch milliseconds; undefined where nobody knows. */
+  /** Returns when the machine of the engine was started, in epoch milliseconds; undefined if that is unknown. */
   readonly bootedAtMs?: (() => number | undefined) | undefined;
-  /** The way from containers to the models; without it, the usual one. */
+  /** The listener through which containers reach the models; default: the usual port, assumed to be up. */
   readonly containerListener?: ContainerListenerStatus;
   readonly metrics: ControllerMetrics;
   readonly random: () => number;
   readonly workers?: number;
 }
 
-/** What makes an App worth a look: itself, what it refers to, its containers, its image, its health. */
+/** Queues an App for a reconcile when it, a resource that it refers to, a container, its image or its health changes. */
 export class AppController {
   readonly engine: EngineMonitor;
   readonly #store: Store;
@@ -49,7 +51,7 @@ export class AppController {
   readonly #reconciler: AppReconciler;
   readonly #references = new AppReferences();
   readonly #lastReadyConditions = new Map<string, string>();
-  /** What Apps that use a Model were last woken to be told of it. */
+  /** The reason for waiting, by Model, that the Apps which use it were last queued for. */
   readonly #lastModelReasons = new Map<string, string>();
 
   constructor(options: AppControllerOptions) {
@@ -86,7 +88,7 @@ export class AppController {
     });
   }
 
-  /** The first look at every App is queued before this returns. */
+  /** Queues every App for its first reconcile before it returns. */
   start(): void {
     for (const app of this.#store.list("App")) {
       this.#references.update(app);
@@ -104,19 +106,24 @@ export class AppController {
     return this.#loop.isIdle;
   }
 
-  /** A build, a source or the ingress has something new to say about an App. */
+  /** Queues an App because of a change of a build, a source or the ingress. */
   enqueue(app: string): void {
     this.#loop.add(app, "event");
   }
 
-  /** The engine does not hold this image any more. */
+  /** Notes that the engine does not hold this image any more. */
   handleImageRemoved(reference: string): void {
     this.#reconciler.handleImageRemoved(reference);
   }
 
-  /** Ahead of everything else, whatever the back-off says. */
+  /** Queues an App before all others and resets its back-off. */
   wake(name: string): void {
     this.#loop.resetBackoffAndAdd(name, "user");
+  }
+
+  /** Returns what the next run would do to an App, without doing it. Throws NotFoundError and what the engine throws. */
+  plan(options: DryRunOptions, signal: AbortSignal): Promise<PlanReport> {
+    return this.#reconciler.plan(options, signal);
   }
 
   onChange(change: StoreChange): void {
@@ -128,7 +135,7 @@ export class AppController {
   #onSecret({ type, name }: StoreChange): void {
     if (type === "status" || type === "event") return;
     for (const app of this.#references.usersOfSecret(name)) this.#loop.add(app, "spec");
-    // A registry's credentials may be what any stalled pull waits for.
+    // Any stalled pull may wait for the credentials of a registry.
     for (const app of this.#stalledApps()) this.#loop.add(app, "spec");
   }
 
@@ -150,7 +157,7 @@ export class AppController {
     if (!app?.status) this.#wakeDependents(name);
   }
 
-  /** Dependents look again when an App's Ready condition turns. */
+  /** Queues the Apps that depend on this one when its Ready condition changes. */
   #onStatus(name: string): void {
     if (this.#references.dependentsOf(name).length === 0) return;
     const app = this.#store.get("App", name);
@@ -165,7 +172,7 @@ export class AppController {
     for (const dependent of this.#references.dependentsOf(name)) this.#loop.add(dependent, "event");
   }
 
-  /** Apps that talk to a Model look again when it begins, or ceases, to answer, and when why it does not changes. */
+  /** Queues the Apps that use a Model when it begins or stops to answer, and when the reason for not answering changes. */
   #onModel({ name }: StoreChange): void {
     const apps = this.#references.usersOfModel(name);
     if (apps.length === 0) return;

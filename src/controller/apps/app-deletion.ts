@@ -9,12 +9,12 @@ import { planRemoval } from "./plan/plan-app.ts";
 import { groupConcurrentStops } from "./plan-executor.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
-/** How long a container that nobody wants any more gets to end by itself; Docker's own default. */
+/** The time between SIGTERM and SIGKILL for a container without an App; Docker's own default. */
 const ORPHAN_GRACE_MS = 10_000;
 
 /**
- * The finalizer: containers, images that only this App had, then volumes where the person asked for
- * it. Every step can be repeated; the resource goes away after the last one.
+ * Runs the finalizer: removes the containers, the images that only this App used and, if the user asked for it, the
+ * volumes. Every step can be repeated; the last one removes the finalizer, and with it the resource.
  */
 export async function finalizeApp(
   context: ReconcilerContext,
@@ -51,8 +51,8 @@ export async function finalizeApp(
     }
   }
   if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null)) {
-    // The last App takes the network with it, also of several that go at once: nothing of Berth's is
-    // left on the engine then.
+    // The network is removed with the last App, also if several are deleted at once, so that nothing of Berth is
+    // left on the engine.
     await runtime.removeNetwork(networkName(store.instanceId), signal);
     context.executor.forgetEnsured();
   }
@@ -68,7 +68,7 @@ export async function finalizeApp(
   store.removeFinalizer("App", name, APP_FINALIZER);
 }
 
-/** Containers with this instance's label whose App is not in the store: a crash or a restored store left them. */
+/** Removes containers of this instance whose App is not in the store, as after a crash or a restored backup. */
 export async function removeOrphanedContainers(
   context: ReconcilerContext,
   name: string,
@@ -76,14 +76,14 @@ export async function removeOrphanedContainers(
 ): Promise<void> {
   const removed = await removeContainers(context, name, ORPHAN_GRACE_MS, "no such app", signal);
   if (removed > 0) {
-    // An App that is given the name later has nothing to do with these.
+    // A later App of the same name must not get these logs.
     await context.archive.drop(name);
     context.store.events.record({
       kind: "App",
       name,
       type: "Normal",
       reason: "OrphanRemoved",
-      message: `${removed} containers of an app that is not there were removed`,
+      message: `removed ${removed} containers of an app that does not exist`,
     });
   }
 }
@@ -95,9 +95,9 @@ async function removeContainers(
   cause: string,
   signal: AbortSignal,
 ): Promise<number> {
-  const { runtime, store, executor, health, observedApps: looked } = context;
+  const { runtime, store, executor, health, observedApps } = context;
   health.forget(name);
-  looked.delete(name);
+  observedApps.delete(name);
   context.inputsOfFailedSources.delete(name);
   context.firstSeenTimes.forget(name);
   const containers = await runtime.listContainers(

@@ -12,30 +12,30 @@ import type { ReadinessObservation } from "./app-readiness.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { Plan } from "./plan/plan-types.ts";
 
-/** Everything that one run of the reconciler found out, from which the status follows. */
+/** Everything that the status is computed from. */
 export interface AppFindings extends ReadinessObservation {
   readonly resource: Resource<"App">;
   readonly nowMs: number;
   readonly memory: ReconcileState;
   readonly baseDomain: string;
   readonly ingress: Ingress;
-  /** Null where the spec could not be worked out, for the reason in `refused` or `blocked`. */
+  /** Null if the spec could not be resolved, for the reason in `refused` or `blocked`. */
   readonly desired: DesiredApp | null;
   readonly plan: Plan | null;
-  /** What keeps the spec from being taken up at all: a missing secret, a cycle of dependencies. */
+  /** The reason why the spec cannot be deployed at all, such as a missing Secret or a cycle of dependencies. */
   readonly refused: Reason | null;
-  /** What is waited for before containers are made. */
+  /** The reason why no containers are created yet. */
   readonly blocked: Reason | null;
-  /** Why an earlier revision is held while the spec's source is looked for. */
+  /** The reason why an earlier revision runs while the spec's source is being resolved. */
   readonly held: Reason | null;
-  /** Nothing can be done about the source until a person, a spec or a Secret changes something. */
+  /** The failure of the source that lasts until the spec or a Secret changes, or the user retries. */
   readonly sourceFailure: Reason | null;
-  /** The image that the spec's own source comes to, and the newest build of it. */
+  /** The image of the spec's own source, and the newest build of it. */
   readonly ownImage: string | null;
   readonly build: BuildRecord | null;
-  /** The step under way. */
+  /** The step that runs now. */
   readonly progress: Reason | null;
-  /** Set when the engine could not be asked: nothing is known then. */
+  /** The reason why the engine could not be asked; null if it answered. */
   readonly unknown: string | null;
   readonly revisions: AppStatus["revisions"];
   readonly nextRetryAtMs: number | null;

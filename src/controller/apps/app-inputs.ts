@@ -8,13 +8,11 @@ import { listReferencedSecrets } from "../secrets/secret-names.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { StoreReader } from "./dry-run-store.ts";
 
-/**
- * What an App needs of other resources: the Secrets that it names, and the Apps that it depends on.
- */
+/** The inputs of an App from other resources: the Secrets that it names, and the Apps that it depends on. */
 
 /**
- * Changes when an edit of the spec, a Secret's value, a credential or another revision of the source
- * (null where it is not known) makes another try worth while.
+ * Returns a digest that changes whenever a stalled App is worth another try: with the spec, the value of a Secret, a
+ * registry credential, and the revision of the source (null if it is unknown).
  */
 export function inputsDigest(
   store: Store,
@@ -34,9 +32,9 @@ export function inputsDigest(
 }
 
 /**
- * Changes when a version that failed for `reason` is worth another try: with what makes its
- * containers, with how it is judged, and, where its image could not be had, with the credentials. Not with
- * a restart, a stop, or a change of replicas.
+ * Returns a digest that changes whenever a version that failed for `reason` is worth another try: with everything
+ * that makes its containers, with its health check and rollout, and, if its image could not be pulled, with the
+ * credentials. A restart, a stop or a change of replicas does not change it.
  */
 export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason: string): string {
   const { healthCheck, rollout, restart, dependsOn, models, pullSecret } = desired.app;
@@ -44,13 +42,13 @@ export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason
     ? [pullSecret ?? null, listRegistryCredentials(store)]
     : null;
   const judged = [desired.version, healthCheck, rollout, restart, dependsOn, pulledWith];
-  // An App without models has the digest that it had before there were any.
+  // An App without models keeps the digest that it had in versions of Berth without models.
   return hashJson(models.length === 0 ? judged : [...judged, models]).slice(0, 16);
 }
 
 const pullFailures: ReadonlySet<string> = new Set(["ImageNotFound", "RegistryDenied"]);
 
-/** Of all registries: which of them an image needs is known only to the one that refuses. */
+/** Lists the credentials of all registries, since only the registry that refuses knows which one an image needs. */
 function listRegistryCredentials(store: StoreReader): readonly (readonly [string, number])[] {
   return store
     .list("Secret")
@@ -58,7 +56,7 @@ function listRegistryCredentials(store: StoreReader): readonly (readonly [string
     .map((secret) => [secret.metadata.name, secret.metadata.generation] as const);
 }
 
-/** The first reference that leads nowhere, as a reason to refuse the spec; undefined where all are there. */
+/** Returns why the first unresolvable Secret reference makes the spec invalid; undefined if all resolve. */
 export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | undefined {
   for (const [variable, value] of Object.entries(spec.env ?? {})) {
     if (typeof value !== "object") continue;
@@ -66,7 +64,7 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
     if (!values) {
       return {
         reason: "SecretNotFound",
-        message: `env ${variable} wants Secret "${value.secret}", which is not there; create it with berth secrets set ${value.secret} ${value.key ?? "value"}=VALUE`,
+        message: `env ${variable} wants Secret "${value.secret}", which does not exist; create it with berth secrets set ${value.secret} ${value.key ?? "value"}=VALUE`,
       };
     }
     if (resolveSecretKey(values, value) === undefined) {
@@ -83,13 +81,13 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
   if (spec.pullSecret !== undefined && !store.get("Secret", spec.pullSecret)) {
     return {
       reason: "SecretNotFound",
-      message: `pullSecret names Secret "${spec.pullSecret}", which is not there`,
+      message: `pullSecret names Secret "${spec.pullSecret}", which does not exist`,
     };
   }
   return undefined;
 }
 
-/** The value of a reference that `missingSecret` has found to be whole. */
+/** Returns the value of a reference that `findMissingSecret` has accepted. */
 export function revealReference(store: StoreReader, reference: SecretReference): string {
   const values = store.secrets.reveal(reference.secret) ?? {};
   const key = resolveSecretKey(values, reference);
@@ -105,7 +103,7 @@ function resolveSecretKey(
   return keys.length === 1 ? keys[0] : undefined;
 }
 
-/** A chain of dependencies that leads back to the App, in order; undefined where there is none. */
+/** Returns a chain of dependencies that leads back to the App, in order; undefined if there is none. */
 export function findDependencyCycle(
   store: StoreReader,
   name: string,
@@ -134,20 +132,20 @@ export function findDependencyCycle(
   return visit(name, spec.dependsOn ?? [], [name], new Set());
 }
 
-/** The first dependency that is not Ready; undefined where all are. */
+/** Returns the reason to wait for the first dependency that is not Ready; undefined if all are. */
 export function findPendingDependency(store: StoreReader, spec: AppSpec): Reason | undefined {
   for (const name of spec.dependsOn ?? []) {
     const dependency = store.get("App", name);
     if (!dependency)
       return {
         reason: "DependencyNotFound",
-        message: `depends on app "${name}", which is not there`,
+        message: `depends on app "${name}", which does not exist`,
       };
     const ready = findCondition(dependency.status?.conditions ?? [], "Ready");
     if (ready?.status !== "True") {
       return {
         reason: "DependencyNotReady",
-        message: `waits for app "${name}": ${ready?.message ?? "not looked at yet"}`,
+        message: `waits for app "${name}": ${ready?.message ?? "not reconciled yet"}`,
       };
     }
   }

@@ -6,7 +6,7 @@ import { classifyContainers, getSpecHash } from "./plan/observed-containers.ts";
 import { isRouted, isVersionReady } from "./plan/plan-route.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 
-/** What there is of an App, as far as its readiness goes. */
+/** The part of an observation that decides if an App is Ready. */
 export interface ReadinessObservation {
   readonly containers: readonly ObservedContainer[];
   readonly health: ReadonlyMap<string, ContainerHealth>;
@@ -14,8 +14,8 @@ export interface ReadinessObservation {
 }
 
 /**
- * True when every replica of the wanted version is healthy, has the App's requests to itself, and
- * nothing else is left but what ends its last requests.
+ * True if every replica of the desired version is healthy, only they get the App's requests, and the only other
+ * containers are those that finish their last requests.
  */
 export function isComplete(desired: DesiredApp, observation: ReadinessObservation): boolean {
   const { surplus, old } = classifyContainers(desired, observation.containers);
@@ -27,7 +27,7 @@ export function isComplete(desired: DesiredApp, observation: ReadinessObservatio
   );
 }
 
-/** True while containers of older versions end the requests that they had when the wanted one took over. */
+/** True while containers of older versions finish the requests that they had at the switch to the desired one. */
 export function isDraining(
   desired: DesiredApp,
   { containers, route }: ReadinessObservation,
@@ -39,7 +39,7 @@ export function isDraining(
   );
 }
 
-/** The version that serves: the one that has the requests, or, without an ingress, the one that was last Ready. */
+/** Returns the version that serves: the one that gets the requests or, without an ingress, the one that was last Ready. */
 export function servingVersion(route: AppRoute | null, { attempt }: ReconcileState): string | null {
   if (route && route.targets.length > 0) return route.version;
   return attempt !== null && attempt.readySince !== null ? attempt.hash : null;

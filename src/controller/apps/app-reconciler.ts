@@ -1,16 +1,18 @@
 import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Resource } from "../../resources/resource.ts";
+import type { PlanReport } from "../port.ts";
 import type { ReconcileResult } from "../reconcile-loop.ts";
 import { finalizeApp, removeOrphanedContainers } from "./app-deletion.ts";
 import { AppRun } from "./app-run.ts";
+import { type DryRunOptions, reportAppPlan } from "./dry-run.ts";
 import { FirstSeenTimes } from "./first-seen.ts";
 import { ImagePresence } from "./image-presence.ts";
 import { PlanExecutor } from "./plan-executor.ts";
 import type { ReconcilerContext, ReconcilerDependencies } from "./reconciler-context.ts";
 
 /**
- * Brings one App towards its spec. Level-triggered: a run reads everything, compares, acts and
- * writes the status; it can be repeated and cut off at any point.
+ * Converges one App to its spec. Level-triggered: a run reads everything, compares, acts and writes the status. It can
+ * be repeated, and interrupted at any point.
  */
 export class AppReconciler {
   readonly #context: ReconcilerContext;
@@ -27,7 +29,7 @@ export class AppReconciler {
     };
   }
 
-  /** Throws what the engine throws, after it has written that into the status; the caller backs off. */
+  /** Throws what the engine throws, after the error has been written to the status; the caller backs off. */
   async reconcile(name: string, signal: AbortSignal): Promise<ReconcileResult> {
     const resource = this.#context.store.get("App", name);
     if (!resource) {
@@ -49,7 +51,12 @@ export class AppReconciler {
     }
   }
 
-  /** The engine went or came back, perhaps another one: nothing that was seen before is taken for granted. */
+  /** Returns what `reconcile` would do now, without doing it. */
+  plan(options: DryRunOptions, signal: AbortSignal): Promise<PlanReport> {
+    return reportAppPlan(this.#context, options, signal);
+  }
+
+  /** Forgets what was observed, because the engine has been lost or is back, and may be another one. */
   resetEngineState(): void {
     this.#context.executor.forgetEnsured();
     this.#context.images.clear();
@@ -70,7 +77,7 @@ export class AppReconciler {
     const message =
       error instanceof BerthError
         ? [error.message, error.hint].filter(Boolean).join("; ")
-        : "an error of Berth's own; see its log";
+        : "an internal error of Berth; see its log";
     if (!(error instanceof BerthError)) {
       this.#context.logger.error(
         { kind: "App", name: resource.metadata.name, err: error },

@@ -2,8 +2,8 @@ import type { Resource } from "../../resources/resource.ts";
 import { listReferencedSecrets } from "../secrets/secret-names.ts";
 
 /**
- * Which Apps look at which other resources, so that a change of one wakes the others. Follows the
- * store's changes; an App's own entry is replaced whenever it changes.
+ * An index from resources to the Apps that refer to them, so that a change of a resource queues those Apps. The entry
+ * of an App is replaced whenever the App changes.
  */
 export class AppReferences {
   readonly #dependencies = new Map<string, readonly string[]>();

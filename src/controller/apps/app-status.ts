@@ -66,7 +66,7 @@ export function buildAppStatus(findings: AppFindings): AppStatus {
     "Drifted",
     loop === null ? null : "True",
     "DriftLoop",
-    `"${loop}" was changed by hand three times in ten minutes, so Berth has stopped putting it right; find out what changes it, then run berth retry ${resource.metadata.name}`,
+    `"${loop}" was changed by hand three times in ten minutes, so Berth has stopped correcting it; find out what changes it, then run berth retry ${resource.metadata.name}`,
   );
   set("Stalled", stalled ? "True" : null, stalled?.reason ?? "", stalled?.message ?? "");
 
@@ -75,7 +75,7 @@ export function buildAppStatus(findings: AppFindings): AppStatus {
     observedGeneration: resource.metadata.generation,
     conditions,
     revisions: findings.revisions,
-    // What was there before the engine went out of sight is shown until it is seen again.
+    // While the engine cannot be reached, the containers that were observed last are shown.
     containers:
       unknown !== null && findings.containers.length === 0
         ? (resource.status?.containers ?? [])
@@ -91,7 +91,7 @@ export function buildAppStatus(findings: AppFindings): AppStatus {
   };
 }
 
-/** Healthy, or taking requests: how the wanted version is to be probed says nothing of the one before. */
+/** True if the container is healthy, or is an older one with requests: the desired health check does not apply to it. */
 function isAvailable(findings: AppFindings, container: ObservedContainer): boolean {
   const { desired } = findings;
   if (isHealthy(container, findings.health)) return true;
@@ -111,7 +111,7 @@ const notReady = (phase: AppPhase, reason: string, message: string): ReadyVerdic
   message,
 });
 
-/** The one place that decides whether an App is Ready, and what its phase is called. */
+/** Decides if an App is Ready, and names its phase. */
 function judgeReadiness(findings: AppFindings): ReadyVerdict {
   const { resource, desired, memory } = findings;
   const serves = findings.containers.some((container) => isAvailable(findings, container));
@@ -135,7 +135,7 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
   }
   if (!desired) {
     const { reason, message } = findings.progress ??
-      findings.blocked ?? { reason: "Pending", message: "not looked at yet" };
+      findings.blocked ?? { reason: "Pending", message: "not reconciled yet" };
     return notReady(resource.spec.source === undefined ? "pending" : "building", reason, message);
   }
   if (desired.app.suspend) {
@@ -151,7 +151,7 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
       ? notReady("stopped", "Stopped", "stopped, as the spec wants it")
       : notReady("deploying", "Stopping", "being stopped");
   }
-  // While a source is looked for, nobody knows yet whether what it comes to is what failed.
+  // While a source is being resolved, it is unknown if it resolves to the version that failed.
   if (memory.quarantine && !findings.held) {
     const { revertedTo, message } = memory.quarantine;
     return notReady(
@@ -176,7 +176,9 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
     if (problem) return notReady("degraded", problem.reason, problem.message);
     const count = desired.containers.length;
     const healthy = count === 1 ? "running and healthy" : `${count} of ${count} replicas healthy`;
-    const draining = isDraining(desired, findings) ? "; the version before ends its requests" : "";
+    const draining = isDraining(desired, findings)
+      ? "; the previous version finishes its requests"
+      : "";
     return { phase: "running", ready: "True", reason: "Ready", message: `${healthy}${draining}` };
   }
   const reason = findings.blocked ?? findings.progress ?? findWaitReason(findings, desired);
@@ -193,7 +195,7 @@ const buildingReasons: ReadonlySet<string> = new Set([
   "ResolvingSource",
 ]);
 
-/** What the first container that is not healthy is waiting for. */
+/** Returns what the first container that is not healthy waits for. */
 function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
   for (const container of findings.containers) {
     if (getSpecHash(container) !== desired.hash) continue;
@@ -209,14 +211,14 @@ function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
     }
   }
   if (isVersionReady(desired, findings.containers, findings.health))
-    return { reason: "Switching", message: "healthy; it is about to take over the requests" };
+    return { reason: "Switching", message: "healthy; requests are about to be switched to it" };
   return {
     reason: "Deploying",
-    message: `${findings.containers.length} of ${desired.containers.length} containers are there`,
+    message: `${findings.containers.length} of ${desired.containers.length} containers exist`,
   };
 }
 
-/** "the container ended with code 1 (out of memory)". */
+/** Describes the state of a container for a message, such as "the container ended with exit code 1". */
 export function describeContainerState(container: ObservedContainer): string {
   if (container.error !== null && container.error !== "")
     return `the container cannot be started: ${container.error}`;
@@ -289,7 +291,7 @@ function getContainerAddress(
   return target ?? published?.address ?? null;
 }
 
-/** What serves is active; of the rest, what is wanted is a candidate and what is not is on its way out. */
+/** A container that serves is active; others are candidates if they are of the desired version, and draining if not. */
 function getContainerRole(
   findings: AppFindings,
   container: ObservedContainer,

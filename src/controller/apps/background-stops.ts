@@ -3,28 +3,24 @@ import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 
+export interface BackgroundStopsOptions {
+  readonly runtime: ContainerRuntime;
+  readonly tasks: TaskGroup;
+  readonly logger: Logger;
+  /** Called when the container has ended or could not be stopped: the App has to be reconciled. */
+  readonly onEnded: (app: string) => void;
+}
+
 /**
- * Stops that nobody waits for: a version that has been replaced may take its time to end, while its
- * App is looked after. What is under way is lost with the process, and simply asked for again.
+ * Stops containers of a replaced version in the background: they may take long to end, and the App is reconciled
+ * meanwhile. A stop that is lost with the process is planned again by a later reconcile.
  */
 export class BackgroundStops {
-  readonly #runtime: ContainerRuntime;
-  readonly #tasks: TaskGroup;
-  readonly #logger: Logger;
-  readonly #onEnded: (app: string) => void;
+  readonly #options: BackgroundStopsOptions;
   readonly #stoppingIds = new Set<string>();
 
-  constructor(options: {
-    readonly runtime: ContainerRuntime;
-    readonly tasks: TaskGroup;
-    readonly logger: Logger;
-    /** The container has ended, or could not be stopped: look again. */
-    readonly onEnded: (app: string) => void;
-  }) {
-    this.#runtime = options.runtime;
-    this.#tasks = options.tasks;
-    this.#logger = options.logger;
-    this.#onEnded = options.onEnded;
+  constructor(options: BackgroundStopsOptions) {
+    this.#options = options;
   }
 
   /** Ids of containers that are being stopped. */
@@ -35,19 +31,20 @@ export class BackgroundStops {
   start(app: string, id: string, graceMs: number): void {
     if (this.#stoppingIds.has(id)) return;
     this.#stoppingIds.add(id);
-    this.#tasks.run("stop of a replaced container", async (signal) => {
+    const { runtime, tasks, logger, onEnded } = this.#options;
+    tasks.run("stop of a replaced container", async (signal) => {
       try {
-        await this.#runtime.stopContainer(id, graceMs, signal);
+        await runtime.stopContainer(id, graceMs, signal);
       } catch (error) {
         if (isAbortError(error) && signal.aborted) throw error;
-        this.#logger.warn(
+        logger.warn(
           { app, container: id, error: getErrorMessage(error) },
           "a replaced container could not be stopped, will retry",
         );
       } finally {
         this.#stoppingIds.delete(id);
       }
-      this.#onEnded(app);
+      onEnded(app);
     });
   }
 }

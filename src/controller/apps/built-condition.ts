@@ -1,16 +1,17 @@
 import type { AppFindings, SetCondition } from "./app-findings.ts";
 
-/** The Built condition: whether the image of the spec's own source is there, whatever version runs meanwhile. */
+/** Sets the Built condition: does the image of the spec's own source exist? An older version may run meanwhile. */
 export function setBuiltCondition(findings: AppFindings, set: SetCondition): void {
   const { resource, held, build, ownImage } = findings;
   if (resource.spec.source === undefined) set("Built", null, "", "");
   else if (ownImage === null) {
     const why = held ?? findings.blocked;
     if (why) set("Built", "False", why.reason, why.message);
-    else set("Built", "Unknown", "ResolvingSource", "the source is looked for");
+    else set("Built", "Unknown", "ResolvingSource", "the source is being resolved");
   } else if (isImageInUse(findings, ownImage))
-    set("Built", "True", "Succeeded", `${ownImage} is there: containers were made of it`);
-  else if (!build) set("Built", "Unknown", "NotBuilt", `${ownImage} has not been asked for yet`);
+    set("Built", "True", "Succeeded", `${ownImage} exists: containers were created from it`);
+  else if (!build)
+    set("Built", "Unknown", "NotBuilt", `no build of ${ownImage} has been queued yet`);
   else if (build.state === "succeeded")
     set("Built", "True", "Succeeded", `build ${build.id} made ${ownImage}`);
   else if (build.state === "queued")
@@ -29,15 +30,15 @@ export function setBuiltCondition(findings: AppFindings, set: SetCondition): voi
       "Built",
       "False",
       reason,
-      build.message ?? `build ${build.id} did not end; it will be made again`,
+      build.message ?? `build ${build.id} was interrupted; it will be repeated`,
     );
   }
 }
 
 /**
- * True where no record tells of the image, and containers do: Berth was killed between the image and
- * its record, or the record is older than those that are kept. What failed or was cancelled since was a build
- * of an image that had gone, whatever still runs.
+ * True if no record of a build proves that the image exists, but a container does: Berth was killed between the build
+ * and its record, or the record is older than those that are kept. A build that failed or was cancelled proves that
+ * the image had been removed before, although a container of it may still run.
  */
 function isImageInUse({ build, containers }: AppFindings, ownImage: string): boolean {
   if (build && build.state !== "abandoned") return false;

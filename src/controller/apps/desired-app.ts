@@ -10,31 +10,31 @@ import type { ContainerSpec, Labels, MountSpec, PublishSpec } from "../runtime/p
 import { buildModelSettings } from "./model-inputs.ts";
 import { chooseStrategy, type Strategy } from "./rollout-strategy.ts";
 
-/** Raised when what this file makes of a spec changes, so that containers of older versions are replaced. */
+/** Increased when this file derives other containers from the same spec, so that existing containers are replaced. */
 const CONTAINER_FORMAT = 2;
 
 /**
- * How requests reach the containers. loopback: through a port of this machine that stays the App's
- * own. network: at their addresses on the instance's network. published: through a port that the engine picks for each.
+ * The way in which requests reach the containers. loopback: through a port of this machine that is leased to the App.
+ * network: at their addresses on the instance's network. published: through a port that the engine chooses for each.
  */
 export type Exposure = "loopback" | "network" | "published";
 
-/** One version of an App, worked out as far as the engine needs it. Pure data: the plan compares it. */
+/** One version of an App with everything that the engine needs. Pure data, which the plan compares. */
 export interface DesiredApp {
   readonly instance: string;
   readonly name: string;
   readonly generation: number;
   readonly app: EffectiveApp;
   readonly image: string;
-  /** Where the image comes from. */
+  /** Registry: the image is pulled. Source: it is built. */
   readonly origin: "registry" | "source";
   readonly strategy: Strategy;
   readonly exposure: Exposure;
-  /** An ingress leads requests to the App. */
+  /** An ingress routes requests to the App. */
   readonly isRouted: boolean;
-  /** Of all that makes a container; a change of anything else never replaces one. */
+  /** A hash of everything that makes a container; a change of anything else never replaces a container. */
   readonly hash: string;
-  /** The same without the time of a restart: what a person wrote, whichever time its containers were made. */
+  /** The same hash without the time of a restart: it identifies what the user wrote. */
   readonly version: string;
   readonly network: string;
   readonly networkLabels: Labels;
@@ -50,11 +50,11 @@ export interface DesiredAppInput {
   readonly spec: AppSpec;
   readonly image: string;
   readonly ingress: Pick<Ingress, "mode" | "reachability">;
-  /** The value of each reference; every one has been found. */
+  /** Returns the value of a reference; the caller has checked that every one exists. */
   readonly revealSecret: (reference: SecretReference) => string;
-  /** The loopback port of each replica; asked only where the App is published so. */
+  /** Returns the loopback port of a replica; called only if the exposure is loopback. */
   readonly loopbackPort: (replica: number, containerPort: number) => number;
-  /** Where containers reach the models; without it, where they usually do. */
+  /** The port at which containers reach the models; default: MODELS_PORT. */
   readonly modelsPort?: number;
 }
 
@@ -66,8 +66,7 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
   const env = Object.entries(app.env).map(
     ([key, value]) => `${key}=${typeof value === "string" ? value : input.revealSecret(value)}`,
   );
-  // What is built from source is told where to listen, as on every platform that builds; an image
-  // from a registry listens where it always does.
+  // An app built from source gets PORT, as on every platform that builds; an image from a registry has its own port.
   if (origin === "source" && app.port !== undefined && !("PORT" in app.env))
     env.push(`PORT=${app.port}`);
   const { env: modelEnv, ...modelHosts } = buildModelSettings(app, input.modelsPort ?? MODELS_PORT);
@@ -160,34 +159,6 @@ const ENGINE_CHOSEN_PORT = 0;
 function chooseExposure({ mode, reachability: reach }: DesiredAppInput["ingress"]): Exposure {
   if (mode === "off") return "loopback";
   return reach === "address" ? "network" : "published";
-}
-
-/**
- * What makes one revision of an App: the parts of its spec that reach a container, with secrets as
- * references and without a restart's time, so that restarts and rotations make no new revision. The same
- * source built from another commit is another revision, which its image tells.
- */
-export function revisionHash(spec: AppSpec, image: string | null): string {
-  const {
-    replicas: _replicas,
-    running: _running,
-    suspend: _suspend,
-    domain: _domain,
-    ingress: _ingress,
-    rollout: _rollout,
-    restart: _restart,
-    healthCheck: _health,
-    dependsOn: _dependsOn,
-    pullSecret: _pullSecret,
-    models = [],
-    ...container
-  } = spec;
-  const built = spec.source === undefined ? {} : { image };
-  const modelSettings =
-    models.length === 0
-      ? {}
-      : { models: buildModelSettings(resolveAppDefaults(spec), MODELS_PORT) };
-  return hashJson({ ...container, ...built, ...modelSettings }).slice(0, 16);
 }
 
 function buildPublishSpecs(app: EffectiveApp, loopback: number | undefined): PublishSpec[] {

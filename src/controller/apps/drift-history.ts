@@ -1,4 +1,4 @@
-/** The window and the number of corrections after which Berth stops fighting whoever undoes them. */
+/** Berth stops correcting a field after this number of corrections within this window: something else keeps changing it. */
 export const DRIFT_WINDOW_MS = 10 * 60_000;
 export const DRIFT_CORRECTIONS_MAX = 3;
 
@@ -8,7 +8,7 @@ export function recentDrifts(drifts: DriftHistory, nowMs: number): DriftHistory 
   return drifts.filter((drift) => drift.at > nowMs - DRIFT_WINDOW_MS);
 }
 
-/** The first of `fields` that has been corrected too often already; undefined where all may be corrected. */
+/** Returns the first of `fields` that has been corrected too often; undefined if all may be corrected. */
 export function findDriftLoop(
   drifts: DriftHistory,
   fields: readonly string[],

@@ -3,13 +3,13 @@ import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import type { PlannedResource } from "../port.ts";
 
-/** What an App's spec is resolved against: the store, or the store as a request would leave it. */
+/** The part of the store that an App's spec is resolved against; a dry run gives one with planned resources. */
 export type StoreReader = Pick<
   Store,
   "instanceId" | "get" | "list" | "secrets" | "revisions" | "ports"
 >;
 
-/** The store with what a dry run would write together with the App on top. */
+/** Returns the store as if the planned resources of a dry run were already written. */
 export function overlayPlannedResources(
   store: Store,
   planned: readonly PlannedResource[],

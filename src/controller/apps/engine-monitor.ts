@@ -6,9 +6,9 @@ import * as labels from "../labels.ts";
 import type { EngineState } from "../port.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 
-/** Between two full looks at the engine: what events may have missed is found within this time. */
+/** The time between two full listings of the engine, which find changes that the events have missed. */
 export const RESYNC_MS = 60_000;
-/** While the engine does not answer, it is asked again this often. */
+/** The interval of connection attempts while the engine does not answer. */
 const RECONNECT_MS = 1_000;
 
 export interface EngineMonitorOptions {
@@ -18,15 +18,15 @@ export interface EngineMonitorOptions {
   readonly instance: string;
   readonly onContainer: (app: string) => void;
   readonly onConnectionChange: (connected: boolean) => void;
-  /** Apps whose containers differ from what was last seen of them, by a reconcile or a sweep. */
+  /** Called with the Apps whose containers differ from the last observation of a reconcile or a sweep. */
   readonly onSweep: (apps: readonly string[]) => void;
-  /** Names of all Apps. */
+  /** Returns the names of all Apps. */
   readonly listApps: () => readonly string[];
 }
 
 /**
- * Knows whether the engine answers, follows its events, and looks at everything once a minute: one
- * listing for all Apps, of which only the changed ones are reconciled.
+ * Tracks if the engine answers, follows its events, and lists all containers once a minute: one listing for all Apps,
+ * of which only the changed ones are reconciled.
  */
 export class EngineMonitor {
   readonly #options: EngineMonitorOptions;
@@ -46,18 +46,18 @@ export class EngineMonitor {
     await Promise.all([this.#follow(signal), this.#resync(signal)]);
   }
 
-  /** A reconcile has looked at an App: only what differs from this is news to the next sweep. */
+  /** Records what a reconcile has observed: the next sweep reports only what differs from it. */
   recordObservation(app: string, containers: readonly ObservedContainer[]): void {
     this.#fingerprints.set(app, fingerprint(containers));
   }
 
-  /** One full look. Throws what the engine throws. */
+  /** Lists all containers once. Throws what the engine throws. */
   async sweep(signal: AbortSignal): Promise<void> {
     const { runtime, instance } = this.#options;
     const byApp = new Map<string, ObservedContainer[]>();
     for (const container of await runtime.listContainers({ instance }, signal)) {
       const app = container.labels[labels.APP];
-      // Not an app's, such as the ingress: whoever runs it looks after it.
+      // Not of an App, such as the ingress, which has its own controller.
       if (app === undefined && container.labels[labels.COMPONENT] !== undefined) continue;
       byApp.set(app ?? "", [...(byApp.get(app ?? "") ?? []), container]);
     }
@@ -100,7 +100,7 @@ export class EngineMonitor {
       );
     this.#state = { connected: true, info };
     this.#options.onConnectionChange(true);
-    // Events of the time without a connection are lost: orphans are found by looking.
+    // Events from the time without a connection are lost, so a listing has to find the orphans.
     await this.sweep(signal);
   }
 

@@ -5,28 +5,55 @@ import { startedAtMs } from "./plan-executor.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
 export interface EngineRecovery {
-  /** Since Berth, or the engine, came up. */
+  /** The App has not been observed since Berth, or the engine, came up. */
   readonly isFirstObservation: boolean;
   /** Its containers have ended with the engine or the machine, which is no fault of theirs. */
   readonly hasEndedWithEngine: boolean;
 }
 
-/** Notes a look at an App. */
+/** Assesses an observation, and remembers that the App has been observed. */
 export function trackEngineRecovery(
-  { observedApps: looked, appsEndedWithEngine: lostSight, bootedAtMs }: ReconcilerContext,
+  context: ReconcilerContext,
+  desired: DesiredApp,
+  containers: readonly ObservedContainer[],
+): EngineRecovery {
+  const { name } = desired;
+  const hasEnded = hasEndedWithEngine(context, name, containers);
+  if (hasEnded) context.appsEndedWithEngine.add(name);
+  const recovery = assessEngineRecovery(context, desired, containers);
+  context.observedApps.add(name);
+  return recovery;
+}
+
+/** Assesses an observation, and changes nothing. */
+export function assessEngineRecovery(
+  context: RecoveryContext,
   desired: DesiredApp,
   containers: readonly ObservedContainer[],
 ): EngineRecovery {
   const { name, app } = desired;
-  const isFirst = !looked.has(name);
-  looked.add(name);
-  const bootMs = isFirst ? bootedAtMs?.() : undefined;
-  if (bootMs !== undefined && containers.some((item) => hasEndedBeforeBoot(item, bootMs)))
-    lostSight.add(name);
-  return { isFirstObservation: isFirst, hasEndedWithEngine: !app.suspend && lostSight.has(name) };
+  return {
+    isFirstObservation: !context.observedApps.has(name),
+    hasEndedWithEngine: !app.suspend && hasEndedWithEngine(context, name, containers),
+  };
 }
 
-/** No container lives on through a start of its machine. */
+type RecoveryContext = Pick<
+  ReconcilerContext,
+  "observedApps" | "appsEndedWithEngine" | "bootedAtMs"
+>;
+
+function hasEndedWithEngine(
+  { observedApps, appsEndedWithEngine, bootedAtMs }: RecoveryContext,
+  name: string,
+  containers: readonly ObservedContainer[],
+): boolean {
+  if (appsEndedWithEngine.has(name)) return true;
+  const bootMs = observedApps.has(name) ? undefined : bootedAtMs?.();
+  return bootMs !== undefined && containers.some((item) => hasEndedBeforeBoot(item, bootMs));
+}
+
+/** No container survives a start of its machine. */
 function hasEndedBeforeBoot(container: ObservedContainer, bootMs: number): boolean {
   const startedMs = startedAtMs(container);
   return hasEnded(container) && startedMs > 0 && startedMs < bootMs;

@@ -7,12 +7,12 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 export type ImageBuildResult =
   | { readonly type: "waiting"; readonly progress: Reason }
   | { readonly type: "done" }
-  /** Trying again cannot help until the source is another. */
+  /** Another try cannot succeed until the source changes. */
   | { readonly type: "refused"; readonly failure: Reason };
 
 /**
- * Looks after the build of a version's image. `resource` has the spec that the version comes from,
- * which may be one that is held. Throws what is to be waited out, such as a git server that is away.
+ * Starts or continues the build of a version's image. `resource` has the spec of the version, which may be that of an
+ * earlier revision. Throws if a later try may succeed, such as when a git server cannot be reached.
  */
 export function ensureImageBuilt(
   context: ReconcilerContext,
@@ -41,7 +41,7 @@ export function ensureImageBuilt(
   throw new BerthError(errorCodesByBuildReason[reason] ?? "build_failed", message);
 }
 
-/** What the reasons of builds, and of sources, are in the terms of errors. */
+/** The error codes for the reasons of failed builds and sources. */
 export const errorCodesByBuildReason: Readonly<Record<string, ErrorCode>> = {
   EngineUnreachable: "engine_unreachable",
   DiskFull: "disk_full",

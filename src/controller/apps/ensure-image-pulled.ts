@@ -8,10 +8,10 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 export type ImagePullResult =
   | { readonly type: "waiting"; readonly progress: Reason }
   | { readonly type: "done" }
-  /** Trying again cannot help until the spec or a credential is another. */
+  /** Another try cannot succeed until the spec or a credential changes. */
   | { readonly type: "refused"; readonly failure: Reason };
 
-/** Looks after the pull of a version's image. Throws what is to be waited out, such as a registry that is away. */
+/** Starts or continues the pull of a version's image. Throws if a later try may succeed, as when the registry is down. */
 export function ensureImagePulled(
   context: ReconcilerContext,
   image: string,
@@ -54,19 +54,28 @@ export function ensureImagePulled(
 }
 
 /**
- * Notes a pull of this version that has ended since the last run; true where there was one. The
- * creation that follows finds the image there, and would never ask for the pull again.
+ * Records a pull of this version that has ended since the last run; false if there was none. The creation that
+ * follows finds the image, and would never ask for the pull again.
  */
 export function collectFinishedPull(context: ReconcilerContext, desired: DesiredApp): boolean {
+  if (!isPullFinished(context, desired)) return false;
   const { puller, store } = context;
   const auth = findRegistryAuth(store, desired.image, desired.app.pullSecret);
-  if (puller.state(desired.name, desired.image, auth)?.type !== "done") return false;
   puller.collect(desired.name, desired.image, auth);
   recordPulledImage(context, desired.image, desired);
   return true;
 }
 
-/** An image that came for an app goes with it. */
+/** True if a pull of this version has ended well and has not been recorded yet. */
+export function isPullFinished(
+  { puller, store }: Pick<ReconcilerContext, "puller" | "store">,
+  desired: DesiredApp,
+): boolean {
+  const auth = findRegistryAuth(store, desired.image, desired.app.pullSecret);
+  return puller.state(desired.name, desired.image, auth)?.type === "done";
+}
+
+/** Owns the image for the App, so that it is removed together with the App. */
 function recordPulledImage(
   { store, images }: ReconcilerContext,
   image: string,

@@ -2,20 +2,37 @@ import type { DesiredApp } from "./desired-app.ts";
 import { isServing } from "./plan/plan-route.ts";
 import type { FirstSeen, ObservedApp } from "./plan/plan-types.ts";
 
+type Observed = Pick<ObservedApp, "containers" | "route">;
+
 /**
- * First sightings, kept by this process. The engine tells when a container was started, but by its own
- * clock, which may be another machine's; and nobody tells since when one has no requests. After a start of
- * Berth everything is seen for the first time, which makes waits longer, never shorter.
+ * Remembers when this process first saw each container run, and run without requests. The engine reports when a
+ * container was started, but by its own clock, which may be another machine's; it does not report requests. After a
+ * start of Berth every container is seen for the first time, which makes waits longer, never shorter.
  */
 export class FirstSeenTimes {
-  readonly #up = new Map<string, Map<string, { readonly life: string; readonly at: number }>>();
-  readonly #idle = new Map<string, Map<string, number>>();
+  readonly #up = new Map<string, ReadonlyMap<string, SeenLife>>();
+  readonly #idle = new Map<string, ReadonlyMap<string, number>>();
 
-  update(
-    desired: DesiredApp,
-    { containers, route }: Pick<ObservedApp, "containers" | "route">,
-    nowMs: number,
-  ): FirstSeen {
+  /** Remembers the containers of an observation, and returns when each was first seen. */
+  update(desired: DesiredApp, observed: Observed, nowMs: number): FirstSeen {
+    const { up, idle } = this.#merge(desired, observed, nowMs);
+    this.#up.set(desired.name, up);
+    this.#idle.set(desired.name, idle);
+    return toFirstSeen(up, idle);
+  }
+
+  /** Returns what `update` would return, and remembers nothing. */
+  preview(desired: DesiredApp, observed: Observed, nowMs: number): FirstSeen {
+    const { up, idle } = this.#merge(desired, observed, nowMs);
+    return toFirstSeen(up, idle);
+  }
+
+  forget(app: string): void {
+    this.#up.delete(app);
+    this.#idle.delete(app);
+  }
+
+  #merge(desired: DesiredApp, { containers, route }: Observed, nowMs: number) {
     const app = desired.name;
     const running = containers.filter(({ state }) => state === "running");
     const knownUp = this.#up.get(app);
@@ -32,16 +49,19 @@ export class FirstSeenTimes {
         .filter((container) => !isServing(desired, { route }, container))
         .map(({ id }) => [id, knownIdle?.get(id) ?? nowMs]),
     );
-    this.#up.set(app, up);
-    this.#idle.set(app, idle);
-    return {
-      upSince: new Map([...up].map(([id, { at }]) => [id, at])),
-      idleSince: idle,
-    };
+    return { up, idle };
   }
+}
 
-  forget(app: string): void {
-    this.#up.delete(app);
-    this.#idle.delete(app);
-  }
+/** One life of a container, from a start to its end, and when this process first saw it. */
+interface SeenLife {
+  readonly life: string;
+  readonly at: number;
+}
+
+function toFirstSeen(
+  up: ReadonlyMap<string, SeenLife>,
+  idleSince: ReadonlyMap<string, number>,
+): FirstSeen {
+  return { upSince: new Map([...up].map(([id, { at }]) => [id, at])), idleSince };
 }

@@ -5,35 +5,43 @@ import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 
-/** A container that is coming up is probed this soon, then half as often again each time, up to one second. */
+/** The first probe of a starting container comes after this delay, which grows by half with each probe up to a second. */
 const FIRST_PROBE_MS = 40;
 const STARTUP_PROBE_MAX_MS = 1_000;
-/** An app without a port and a check is taken as healthy once it has run this long. */
+/** An app without a port and a check counts as healthy when it has run this long. */
 const MIN_RUNNING_MS = 1_000;
 
 interface MonitoredContainer {
   readonly app: string;
   readonly id: string;
   readonly startedAtMs: number;
-  /** Since when it is probed with this check, by Berth's own clock: what was before, nobody has seen. */
+  /** The time since which Berth probes it with this check, by Berth's own clock. */
   watchedSinceMs: number;
   check: EffectiveHealthCheck;
   checkKey: string;
-  /** How long a container that was never seen healthy may take before a restart is due. */
+  /** The time that a container which was never healthy has before a restart is due. */
   startupDeadlineMs: number;
   healthy: boolean | null;
   everHealthy: boolean;
   failures: number;
   nextMs: number;
   message: string;
-  /** What the reconciler was last woken with: that a restart came due is told however quietly it did. */
-  told: ContainerHealth;
+  /** The health that was last reported to the reconciler. */
+  reported: ContainerHealth;
   cancel: () => void;
+}
+
+export interface HealthMonitorOptions {
+  readonly runtime: ContainerRuntime;
+  readonly clock: Clock;
+  readonly tasks: TaskGroup;
+  /** Called with the App whose health has changed. */
+  readonly onChange: (app: string) => void;
 }
 
 type ProbeAnswer = { readonly healthy: boolean; readonly message: string };
 
-/** What is known of a container that has answered no probe of its check. */
+/** The state of a container that has not answered a probe of its check yet. */
 function createUnprobedState(nowMs: number) {
   const message = "not probed yet";
   return {
@@ -43,34 +51,23 @@ function createUnprobedState(nowMs: number) {
     failures: 0,
     nextMs: FIRST_PROBE_MS,
     message,
-    told: { healthy: null, restartDue: false, message },
+    reported: { healthy: null, restartDue: false, message },
   };
 }
 
 /**
- * Probes running containers beside the reconciler, which is woken when an answer changes. What is
- * known here is lost with the process and found again by the first probes.
+ * Probes running containers concurrently with the reconciler, which it wakes when the health changes. The results are
+ * kept in memory only: after a restart of Berth the first probes restore them.
  */
 export class HealthMonitor {
-  readonly #runtime: ContainerRuntime;
-  readonly #clock: Clock;
-  readonly #tasks: TaskGroup;
-  readonly #onChange: (app: string) => void;
+  readonly #options: HealthMonitorOptions;
   readonly #targets = new Map<string, MonitoredContainer>();
 
-  constructor(options: {
-    runtime: ContainerRuntime;
-    clock: Clock;
-    tasks: TaskGroup;
-    onChange: (app: string) => void;
-  }) {
-    this.#runtime = options.runtime;
-    this.#clock = options.clock;
-    this.#tasks = options.tasks;
-    this.#onChange = options.onChange;
+  constructor(options: HealthMonitorOptions) {
+    this.#options = options;
   }
 
-  /** Makes the running containers of an App, and only these, the ones that are probed. */
+  /** Probes exactly these containers of the App from now on. */
   watch(
     app: string,
     containers: readonly { readonly id: string; readonly startedAtMs: number }[],
@@ -82,11 +79,15 @@ export class HealthMonitor {
     for (const target of this.#targets.values()) {
       if (target.app !== app) continue;
       const container = wanted.get(target.id);
-      // Another start of the same container is another life: nothing learnt before counts.
+      // The results of an earlier start of the same container do not count.
       if (!container || container.startedAtMs !== target.startedAtMs) this.#drop(target);
-      // So is another check: what one was answered says nothing of the answers to the other.
+      // The results of another check do not count either.
       else if (target.checkKey !== checkKey) {
-        Object.assign(target, { check, checkKey, ...createUnprobedState(this.#clock.now()) });
+        Object.assign(target, {
+          check,
+          checkKey,
+          ...createUnprobedState(this.#options.clock.now()),
+        });
         this.#schedule(target, 0);
       }
     }
@@ -103,7 +104,7 @@ export class HealthMonitor {
         check,
         checkKey,
         startupDeadlineMs: startupDeadlineMs,
-        ...createUnprobedState(this.#clock.now()),
+        ...createUnprobedState(this.#options.clock.now()),
         cancel: () => {},
       };
       this.#targets.set(id, target);
@@ -131,14 +132,14 @@ export class HealthMonitor {
   #restartDue(target: MonitoredContainer): boolean {
     if (target.healthy !== false) return false;
     if (target.everHealthy) return target.failures >= target.check.retries;
-    const watchedMs = this.#clock.now() - target.watchedSinceMs;
+    const watchedMs = this.#options.clock.now() - target.watchedSinceMs;
     return watchedMs > target.check.startPeriodMs + target.startupDeadlineMs;
   }
 
   #schedule(target: MonitoredContainer, delayMs: number): void {
     target.cancel();
-    target.cancel = this.#clock.setTimer(delayMs, () => {
-      this.#tasks.run("health probe", (signal) => this.#probe(target, signal));
+    target.cancel = this.#options.clock.setTimer(delayMs, () => {
+      this.#options.tasks.run("health probe", (signal) => this.#probe(target, signal));
     });
   }
 
@@ -169,9 +170,9 @@ export class HealthMonitor {
         check.probe.type === "running" ? check.intervalMs * 6 : check.intervalMs,
       );
     } else {
-      const isStarting = this.#clock.now() - target.startedAtMs < check.startPeriodMs;
+      const isStarting = this.#options.clock.now() - target.startedAtMs < check.startPeriodMs;
       if (!isStarting) target.failures += 1;
-      // One failed probe of a healthy container is not an illness yet.
+      // A healthy container becomes unhealthy only after `retries` failures in a row.
       if (!target.everHealthy || target.failures >= check.retries) target.healthy = false;
       target.nextMs = Math.min(target.nextMs * 1.5, STARTUP_PROBE_MAX_MS, check.intervalMs);
       this.#schedule(
@@ -180,14 +181,14 @@ export class HealthMonitor {
       );
     }
     const after = this.#healthOf(target);
-    const { told } = target;
+    const { reported } = target;
     if (
-      told.healthy !== after.healthy ||
-      told.restartDue !== after.restartDue ||
-      (told.message !== after.message && !after.healthy)
+      reported.healthy !== after.healthy ||
+      reported.restartDue !== after.restartDue ||
+      (reported.message !== after.message && !after.healthy)
     ) {
-      target.told = after;
-      this.#onChange(target.app);
+      target.reported = after;
+      this.#options.onChange(target.app);
     }
   }
 
@@ -197,17 +198,17 @@ export class HealthMonitor {
     signal: AbortSignal,
   ): Promise<ProbeAnswer | "engine-away"> {
     if (check.probe.type === "running") {
-      // The engine's clock may be another one.
-      const ranMs = this.#clock.now() - Math.min(target.startedAtMs, target.watchedSinceMs);
+      // The engine may run on another machine, with another clock.
+      const ranMs = this.#options.clock.now() - Math.min(target.startedAtMs, target.watchedSinceMs);
       return ranMs >= MIN_RUNNING_MS
         ? { healthy: true, message: "running" }
         : { healthy: false, message: "running for less than a second" };
     }
     try {
-      return await this.#runtime.probe(target.id, check.probe, check.timeoutMs, signal);
+      return await this.#options.runtime.probe(target.id, check.probe, check.timeoutMs, signal);
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
-      // Nobody has asked the container, so nothing is known of it.
+      // The probe has not reached the container, so its health is unknown.
       if (error instanceof BerthError && error.code === "engine_unreachable") return "engine-away";
       return { healthy: false, message: getErrorMessage(error) };
     }

@@ -2,19 +2,19 @@ import type { Clock } from "../../base/clock.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 
 /**
- * How long an answer counts: the rounds of one run share it. An old version is stopped in the belief
- * that the image of the new one is there, and anybody may prune images at any time.
+ * The time for which an answer is valid: the rounds of one run share it. It is short because an old version is stopped
+ * only if the image of the new one is present, and another process may prune images at any time.
  */
 const VALID_MS = 2_000;
 
 /**
- * Which images the engine was just seen to hold. Only a hint, to spare the engine a question in each
- * round: a creation that finds the image gone says so, and `absent` is told.
+ * A short-lived cache of the images that the engine holds, which saves a request in each round. A creation that fails
+ * without the image corrects it through `markAbsent`.
  */
 export class ImagePresence {
   readonly #runtime: ContainerRuntime;
   readonly #clock: Clock;
-  /** When each image was seen. */
+  /** The time at which the engine last reported each image, in epoch milliseconds. */
   readonly #seenMs = new Map<string, number>();
   /** Versions whose image was pulled because their policy is Always. */
   readonly #refreshed = new Set<string>();
@@ -27,7 +27,7 @@ export class ImagePresence {
   async check(image: string, signal: AbortSignal): Promise<"present" | "absent"> {
     const askedMs = this.#clock.now();
     const ageMs = askedMs - (this.#seenMs.get(image) ?? Number.NEGATIVE_INFINITY);
-    // A clock that was set back makes nothing younger.
+    // A negative age means that the clock was set back.
     if (ageMs >= 0 && ageMs < VALID_MS) return "present";
     this.#seenMs.delete(image);
     if (!(await this.#runtime.inspectImage(image, signal))) return "absent";

@@ -3,9 +3,9 @@ import { isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { ContainerRuntime, PullProgress, RegistryAuth } from "../runtime/port.ts";
 
-/** Pulls at once; more would only share the same line. Docker itself takes three layers at a time. */
+/** Concurrent pulls; more would only share the same bandwidth. Docker itself pulls three layers at a time. */
 const PULLS_MAX = 3;
-/** A result that an app has not come for within this time was for something that it no longer wants. */
+/** A result that no app has collected within this time is dropped: the app does not want the image any more. */
 const RESULT_KEPT_MS = 60_000;
 
 export type PullState =
@@ -20,37 +20,34 @@ export type PullState =
 interface Pull {
   readonly image: string;
   readonly auth: RegistryAuth | undefined;
-  /** Those that have asked and not yet collected the result. */
+  /** The apps that have requested the pull and not collected its result yet. */
   readonly apps: Set<string>;
   state: PullState;
 }
 
+export interface ImagePullerOptions {
+  readonly runtime: ContainerRuntime;
+  readonly clock: Clock;
+  readonly tasks: TaskGroup;
+  /** Called with each App that waits for a pull when the pull has ended. */
+  readonly onSettled: (app: string) => void;
+}
+
 /**
- * Pulls images beside the reconcile workers, which never wait for a registry. A pull that several
- * apps want runs once. What is under way is lost with the process, and simply asked for again.
+ * Pulls images concurrently with the reconcile workers, which never wait for a registry. A pull that several apps need
+ * runs once. A pull that is lost with the process is requested again by the next reconcile.
  */
 export class ImagePuller {
-  readonly #runtime: ContainerRuntime;
-  readonly #clock: Clock;
-  readonly #tasks: TaskGroup;
-  readonly #onSettled: (app: string) => void;
+  readonly #options: ImagePullerOptions;
   readonly #pulls = new Map<string, Pull>();
   readonly #waiting: Pull[] = [];
   #running = 0;
 
-  constructor(options: {
-    runtime: ContainerRuntime;
-    clock: Clock;
-    tasks: TaskGroup;
-    onSettled: (app: string) => void;
-  }) {
-    this.#runtime = options.runtime;
-    this.#clock = options.clock;
-    this.#tasks = options.tasks;
-    this.#onSettled = options.onSettled;
+  constructor(options: ImagePullerOptions) {
+    this.#options = options;
   }
 
-  /** The pull of this image with these credentials, begun where there is none. */
+  /** Returns the state of the pull of this image with these credentials; starts one if there is none. */
   ensure(app: string, image: string, auth: RegistryAuth | undefined): PullState {
     const key = pullKey(image, auth);
     const known = this.#pulls.get(key);
@@ -62,7 +59,7 @@ export class ImagePuller {
       image,
       auth,
       apps: new Set([app]),
-      state: { type: "pulling", progress: null, progressAtMs: this.#clock.now() },
+      state: { type: "pulling", progress: null, progressAtMs: this.#options.clock.now() },
     };
     this.#pulls.set(key, pull);
     this.#waiting.push(pull);
@@ -70,13 +67,13 @@ export class ImagePuller {
     return pull.state;
   }
 
-  /** The pull of this image with these credentials that the app has asked for, where there is one. */
+  /** Returns the state of the pull that the app has requested; undefined if there is none. */
   state(app: string, image: string, auth: RegistryAuth | undefined): PullState | undefined {
     const pull = this.#pulls.get(pullKey(image, auth));
     return pull?.apps.has(app) ? pull.state : undefined;
   }
 
-  /** Takes the result of a pull that has ended, so that the app's next `ensure` begins a new one. */
+  /** Drops the result of a pull that has ended, so that the app's next `ensure` starts a new one. */
   collect(app: string, image: string, auth: RegistryAuth | undefined): void {
     const key = pullKey(image, auth);
     const pull = this.#pulls.get(key);
@@ -90,7 +87,7 @@ export class ImagePuller {
       const pull = this.#waiting.shift();
       if (!pull) return;
       this.#running += 1;
-      this.#tasks.run("image pull", async (signal) => {
+      this.#options.tasks.run("image pull", async (signal) => {
         try {
           await this.#pull(pull, signal);
         } finally {
@@ -103,11 +100,11 @@ export class ImagePuller {
 
   async #pull(pull: Pull, signal: AbortSignal): Promise<void> {
     try {
-      await this.#runtime.pullImage(
+      await this.#options.runtime.pullImage(
         pull.image,
         pull.auth,
         (progress) => {
-          pull.state = { type: "pulling", progress, progressAtMs: this.#clock.now() };
+          pull.state = { type: "pulling", progress, progressAtMs: this.#options.clock.now() };
         },
         signal,
       );
@@ -117,10 +114,10 @@ export class ImagePuller {
       pull.state = { type: "failed", error };
     }
     const key = pullKey(pull.image, pull.auth);
-    this.#clock.setTimer(RESULT_KEPT_MS, () => {
+    this.#options.clock.setTimer(RESULT_KEPT_MS, () => {
       if (this.#pulls.get(key) === pull) this.#pulls.delete(key);
     });
-    for (const app of pull.apps) this.#onSettled(app);
+    for (const app of pull.apps) this.#options.onSettled(app);
   }
 }
 

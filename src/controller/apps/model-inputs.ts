@@ -10,14 +10,12 @@ import {
 import type { Reason } from "../reason.ts";
 import type { StoreReader } from "./dry-run-store.ts";
 
-/**
- * What an App that says `models` waits for, and what its containers are told of them.
- */
+/** The Models that an App with `models` waits for, and the settings that its containers get for them. */
 
-/** No key is asked for, but most clients refuse to start without one. */
+/** The assistant requires no key, but most clients refuse to start without one. */
 const API_KEY = "berth";
 
-/** What makes containers of such an App; empty for any other, whose containers stay what they were. */
+/** Returns the settings that containers of an App with models get; no settings for any other App. */
 export function buildModelSettings(
   app: EffectiveApp,
   port: number,
@@ -38,7 +36,7 @@ export function buildModelSettings(
   };
 }
 
-/** The first Model that does not answer yet, or what keeps containers from it; undefined where all is well. */
+/** Returns why the App has to wait: a Model that does not answer, or no listener for containers. Undefined if it need not. */
 export function findPendingModel(
   store: StoreReader,
   spec: AppSpec,
@@ -49,14 +47,14 @@ export function findPendingModel(
     const reason = explainPendingModel(name, store.get("Model", name));
     if (reason) return reason;
   }
-  // An App that goes elsewhere for its answers needs no way to the models.
+  // An App with a base URL of its own does not need the listener for containers.
   const hasOwnBaseUrl = spec.env?.["OPENAI_BASE_URL"] !== undefined;
   return models.length === 0 || hasOwnBaseUrl
     ? undefined
     : (listener.getUnavailableReason() ?? undefined);
 }
 
-/** Why an App has to wait for this Model; undefined where it answers. */
+/** Returns why an App has to wait for this Model; undefined if the Model answers. */
 export function explainPendingModel(
   name: string,
   model: Resource<"Model"> | undefined,
@@ -64,18 +62,15 @@ export function explainPendingModel(
   if (!model)
     return {
       reason: "ModelNotFound",
-      message: `wants model "${name}", which is not there; declare it with kind: Model`,
+      message: `wants model "${name}", which does not exist; declare it with kind: Model`,
     };
   const { status, spec, metadata } = model;
   if (metadata.deletionTimestamp !== null) return notReady(name, "it is being deleted");
   if (status?.phase === "running") return undefined;
   if (status?.phase === "ready" && spec.running !== true)
-    return notReady(
-      name,
-      `it is on the disk, and nobody has started it: berth models start ${name}`,
-    );
+    return notReady(name, `it is on the disk, but not started: berth models start ${name}`);
   const ready = findCondition(status?.conditions ?? [], "Ready");
-  return notReady(name, ready?.message || (status?.phase ?? "not looked at yet"));
+  return notReady(name, ready?.message || (status?.phase ?? "not reconciled yet"));
 }
 
 function notReady(name: string, why: string): Reason {

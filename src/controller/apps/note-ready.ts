@@ -4,7 +4,7 @@ import type { DesiredApp } from "./desired-app.ts";
 import * as reconcileState from "./reconcile-state.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
-/** Notes since when the version is Ready; after SOAK_MS without a break it is one to come back to. */
+/** Notes since when the version is Ready; after MIN_READY_MS without a break it becomes the version to revert to. */
 export function noteReady(
   { store, clock }: Pick<ReconcilerContext, "store" | "clock">,
   memory: ReconcileState,
@@ -28,7 +28,7 @@ export function noteReady(
   if (known === null) {
     const number = revision?.number ?? "?";
     const what = memory.quarantine
-      ? `revision ${number}, which is held since generation ${memory.quarantine.generation} failed,`
+      ? `revision ${number}, which replaces the failed generation ${memory.quarantine.generation},`
       : `generation ${desired.generation}, revision ${number},`;
     const message = `${what} is running and healthy`;
     store.events.record({

@@ -8,7 +8,7 @@ import { startedAtMs } from "./plan-executor.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import { listAddresses } from "./route-sweep.ts";
 
-/** The grace of containers whose App's spec cannot be worked out; Docker's own default. */
+/** The grace of containers whose App's spec cannot be resolved; Docker's own default. */
 const UNKNOWN_GRACE_MS = 10_000;
 
 export interface AppObservation {
@@ -18,8 +18,8 @@ export interface AppObservation {
 }
 
 /**
- * What there is of an App now: its containers, their health, and where its requests go. Whatever becomes
- * of the run, addresses that none of its containers has any more leave its route: they may be anybody's next.
+ * Returns the containers of an App, their health and its route, and probes the running ones from now on. Removes
+ * from the route the addresses that none of its containers has any more: the engine may give them to another App.
  */
 export async function observeApp(
   context: ReconcilerContext,
@@ -28,12 +28,9 @@ export async function observeApp(
   mask: SecretMask,
   signal: AbortSignal,
 ): Promise<AppObservation> {
-  const { runtime, store, health: monitor, ingress } = context;
-  const listed = await runtime.listContainers({ instance: store.instanceId, app: name }, signal);
-  context.onObserved(name, listed);
-  const containers = listed.map((container) =>
-    container.error ? { ...container, error: mask(container.error) } : container,
-  );
+  const { health: monitor, ingress } = context;
+  const containers = await listAppContainers(context, name, mask, signal);
+  context.onObserved(name, containers);
   const route = await ingress.table.retainTargets(name, new Set(containers.flatMap(listAddresses)));
   if (desired) {
     const { healthCheck, rollout } = desired.app;
@@ -42,17 +39,54 @@ export async function observeApp(
       .map((container) => ({ id: container.id, startedAtMs: startedAtMs(container) }));
     monitor.watch(name, running, healthCheck, rollout.progressDeadlineMs);
   }
+  return { containers, health: readHealth(context, containers, mask), route };
+}
+
+/** Returns the same as `observeApp` and changes nothing. */
+export async function previewObservation(
+  context: ReconcilerContext,
+  name: string,
+  mask: SecretMask,
+  signal: AbortSignal,
+): Promise<AppObservation> {
+  const containers = await listAppContainers(context, name, mask, signal);
+  const reached = new Set(containers.flatMap(listAddresses));
+  const stored = await context.ingress.table.read(name);
+  const route = stored && {
+    ...stored,
+    targets: stored.targets.filter((target) => reached.has(target)),
+  };
+  return { containers, health: readHealth(context, containers, mask), route };
+}
+
+async function listAppContainers(
+  { runtime, store }: ReconcilerContext,
+  app: string,
+  mask: SecretMask,
+  signal: AbortSignal,
+): Promise<readonly ObservedContainer[]> {
+  const containers = await runtime.listContainers({ instance: store.instanceId, app }, signal);
+  return containers.map((container) =>
+    container.error ? { ...container, error: mask(container.error) } : container,
+  );
+}
+
+function readHealth(
+  { health: monitor }: ReconcilerContext,
+  containers: readonly ObservedContainer[],
+  mask: SecretMask,
+): Map<string, ContainerHealth> {
   const health = new Map<string, ContainerHealth>();
   for (const { id } of containers) {
     const known = monitor.health(id);
     if (known) health.set(id, { ...known, message: mask(known.message) });
   }
-  return { containers, health, route };
+  return health;
 }
 
-/** Stops an App whose spec cannot be worked out, but says that it is not to run. */
+/** Stops an App whose spec cannot be resolved, but says `running: false`. */
 export async function stopAllContainers(
-  { withReplacementWorker: aside, runtime, ingress }: ReconcilerContext,
+  { withReplacementWorker, runtime, ingress }: ReconcilerContext,
   name: string,
   { containers, route }: Pick<AppObservation, "containers" | "route">,
   signal: AbortSignal,
@@ -60,5 +94,5 @@ export async function stopAllContainers(
   if (route && route.targets.length > 0)
     await ingress.table.write(name, { version: route.version, targets: [] });
   for (const { id } of containers.filter(isUp))
-    await aside(() => runtime.stopContainer(id, UNKNOWN_GRACE_MS, signal));
+    await withReplacementWorker(() => runtime.stopContainer(id, UNKNOWN_GRACE_MS, signal));
 }

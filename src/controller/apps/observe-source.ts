@@ -7,8 +7,8 @@ import { errorCodesByBuildReason } from "./ensure-image-built.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
 /**
- * What the source of an App's spec stands for; null for a spec that names an image. A source that
- * leads nowhere is asked again when the spec, a Secret or a person's wish has changed since.
+ * Returns the state of the source of an App's spec; null for a spec that names an image. Resolves a failed source again
+ * when the spec or a Secret has changed, or the user has asked for a retry.
  */
 export function observeSource(
   context: ReconcilerContext,
@@ -31,14 +31,14 @@ export function observeSource(
   return builds.source(resource);
 }
 
-/** Why nothing more can be done about a source; null where something can. */
+/** Returns the failure of a source that no retry can fix; null if there is none. */
 export function findTerminalSourceFailure(state: SourceState | null): Reason | null {
   return state?.type === "failed" && state.terminal
     ? { reason: state.reason, message: state.message }
     : null;
 }
 
-/** Throws, to back off, what may be better at the next try: a git server that does not answer. */
+/** Throws if the source has failed for a reason that may pass, such as a git server that does not answer. */
 export function throwIfTransient(
   context: ReconcilerContext,
   resource: Resource<"App">,
@@ -49,7 +49,7 @@ export function throwIfTransient(
   throw new BerthError(errorCodesByBuildReason[state.reason] ?? "git_unreachable", state.message);
 }
 
-/** The commit or digest that an image is, or will be, made of; of a version that is held, its build knows. */
+/** Returns the commit or digest that an image is built from: of the resolved source, or of the record of its build. */
 export function findImageRevision(
   { store }: Pick<ReconcilerContext, "store">,
   source: SourceState | null,

@@ -7,14 +7,14 @@ import { findImageRevision } from "./observe-source.ts";
 import type { Operation } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
-/** The steps of a plan that bring an image, which may take minutes: nobody waits for them here. */
+/** The operations that obtain an image. They may take minutes, so a run starts them and does not wait. */
 export type ImageOperation = Extract<Operation, { readonly type: "pullImage" | "buildImage" }>;
 
 export function isImageOperation(operation: Operation): operation is ImageOperation {
   return operation.type === "pullImage" || operation.type === "buildImage";
 }
 
-/** Looks after the image of a version. `resource` has the spec that the version was made from. */
+/** Pulls or builds the image of a version. `resource` has the spec of the version. */
 export function obtainImage(
   context: ReconcilerContext,
   operation: ImageOperation,

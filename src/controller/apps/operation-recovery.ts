@@ -4,10 +4,10 @@ import type { Operation } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
 /**
- * What a failed operation leaves to try: planning anew because the image turned out to be absent,
- * planning anew because the failure has changed what there is, or waiting it out.
+ * The way to continue after a failed operation. image-absent: plan again without the image. plan-again: plan again,
+ * because the failure has changed the state. wait: back off.
  */
-export type RecoveryAction = "image-absent" | "plan-anew" | "wait";
+export type RecoveryAction = "image-absent" | "plan-again" | "wait";
 
 export function recoverFromFailure(
   context: ReconcilerContext,
@@ -21,15 +21,15 @@ export function recoverFromFailure(
     return "image-absent";
   }
   if (operation.type !== "startContainer") return "wait";
-  // The engine keeps the reason with the container, where the restart budget finds it.
-  if (error.code === "engine_error") return "plan-anew";
+  // The engine keeps the error with the container, and the next plan counts it against the restart budget.
+  if (error.code === "engine_error") return "plan-again";
   return error.code === "port_taken" &&
     leaseAnotherPort(context, operation.name, desired, error.message)
-    ? "plan-anew"
+    ? "plan-again"
     : "wait";
 }
 
-/** False where the port that is taken is one that the spec asks for: only a person can choose another. */
+/** Leases another loopback port; false if the taken port is one of the spec, which only the user can change. */
 function leaseAnotherPort(
   context: ReconcilerContext,
   name: string,
@@ -51,7 +51,7 @@ function leaseAnotherPort(
     name: desired.name,
     type: "Warning",
     reason: "PortTaken",
-    message: `loopback port ${loopback.hostPort} is taken by somebody else; another one is used`,
+    message: `loopback port ${loopback.hostPort} is taken by another program; another one is used`,
   });
   return true;
 }

@@ -9,8 +9,8 @@ import type { Operation } from "./plan/plan-types.ts";
 import { sweepRoutes } from "./route-sweep.ts";
 
 /**
- * How long a network that was seen counts as there: Apps that are made at the same time share one call.
- * Not for ever, since it goes when somebody prunes networks while nothing runs on it.
+ * The time for which a network that was ensured counts as existing, so that Apps created at the same time share one
+ * call. Limited, because a prune removes a network while no container runs on it.
  */
 const NETWORK_VALID_MS = 2_000;
 
@@ -21,30 +21,21 @@ export interface PlanExecutorDependencies {
   readonly ingress: Pick<Ingress, "table" | "mode">;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
-  /** Runs a call that may take minutes without keeping a worker from other Apps. */
+  /** Runs a call that may take minutes while another worker serves the other Apps. */
   readonly withReplacementWorker: <T>(call: () => Promise<T>) => Promise<T>;
 }
 
-/** Runs the operations of a plan, one call each, in order. Pulls and builds are not its work. */
+/** Executes the operations of a plan with one call each. Pulls and builds are left to the caller. */
 export class PlanExecutor {
-  readonly #runtime: ContainerRuntime;
-  readonly #archive: LogArchive;
-  readonly #ingress: PlanExecutorDependencies["ingress"];
   readonly #dependencies: PlanExecutorDependencies;
-  readonly #withReplacementWorker: PlanExecutorDependencies["withReplacementWorker"];
   /**
-   * Networks, and the routes of all Apps, that this process has seen to, or is seeing to. What fails to be
-   * made or started forgets them.
+   * The calls that have ensured, or are ensuring, a network and the sweep of all routes. A container that cannot be
+   * created or started clears them.
    */
   readonly #ensured = new Map<string, EnsureCall>();
 
   constructor(deps: PlanExecutorDependencies) {
-    const { runtime, ingress, archive, withReplacementWorker: aside } = deps;
     this.#dependencies = deps;
-    this.#runtime = runtime;
-    this.#ingress = ingress;
-    this.#archive = archive;
-    this.#withReplacementWorker = aside;
   }
 
   /**
@@ -57,13 +48,13 @@ export class PlanExecutor {
     created: Map<string, string>,
     signal: AbortSignal,
   ): Promise<void> {
-    const runtime = this.#runtime;
+    const { runtime, ingress, archive, stops, withReplacementWorker } = this.#dependencies;
     switch (operation.type) {
       case "pullImage":
       case "buildImage":
         return;
       case "switchRoute":
-        await this.#ingress.table.write(app, operation);
+        await ingress.table.write(app, operation);
         return;
       case "ensureNetwork":
         await this.#ensure(`network ${operation.network}`, NETWORK_VALID_MS, () =>
@@ -71,7 +62,7 @@ export class PlanExecutor {
         );
         return;
       case "ensureVolume":
-        // Each time: an engine makes what is missing by itself, but without our labels.
+        // Ensured before each creation, because the engine would create a missing volume without Berth's labels.
         await runtime.ensureVolume(operation.volume, operation.labels, signal);
         return;
       case "createContainer":
@@ -85,7 +76,10 @@ export class PlanExecutor {
       case "startContainer": {
         const id = operation.id ?? created.get(operation.name);
         if (id === undefined)
-          throw new BerthError("internal", `container ${operation.name} was not made in this run`);
+          throw new BerthError(
+            "internal",
+            `container ${operation.name} was not created in this run`,
+          );
         await this.#ensure("routes", Number.POSITIVE_INFINITY, () =>
           sweepRoutes(this.#dependencies, signal),
         );
@@ -99,15 +93,15 @@ export class PlanExecutor {
       }
       case "stopContainer":
         if (operation.isBackground) {
-          this.#dependencies.stops.start(app, operation.id, operation.graceMs);
+          stops.start(app, operation.id, operation.graceMs);
           return;
         }
-        await this.#withReplacementWorker(() =>
+        await withReplacementWorker(() =>
           runtime.stopContainer(operation.id, operation.graceMs, signal),
         );
         return;
       case "removeContainer":
-        await this.#archive.keep(app, operation, signal);
+        await archive.keep(app, operation, signal);
         await runtime.removeContainer(operation.id, signal);
         return;
       case "renameContainer":
@@ -119,10 +113,7 @@ export class PlanExecutor {
     }
   }
 
-  /**
-   * Operations that do not wait for each other. All are carried out, or have failed, when this
-   * returns; throws the first failure.
-   */
+  /** Executes operations concurrently. All have ended when this settles; throws the first failure. */
   async executeAll(
     operations: readonly Operation[],
     app: string,
@@ -136,7 +127,7 @@ export class PlanExecutor {
     if (failed) throw failed.reason;
   }
 
-  /** After the engine was away nothing is taken for granted. */
+  /** Forgets what was ensured: after a loss of the connection it may be gone. */
   forgetEnsured(): void {
     this.#ensured.clear();
   }
@@ -144,7 +135,7 @@ export class PlanExecutor {
   async #ensure(key: string, validMs: number, call: () => Promise<void>): Promise<void> {
     const nowMs = this.#dependencies.clock.now();
     const known = this.#ensured.get(key);
-    // A clock that was set back makes nothing younger.
+    // A time in the future means that the clock was set back.
     if (known && nowMs >= known.sinceMs && nowMs - known.sinceMs < validMs) return known.done;
     const ensuring = { sinceMs: nowMs, done: call() };
     this.#ensured.set(key, ensuring);
@@ -162,7 +153,7 @@ interface EnsureCall {
   readonly done: Promise<void>;
 }
 
-/** Stops wait for programs to end, each up to its grace: those that follow each other run together. */
+/** Groups stops that follow each other, which run concurrently because each may take its whole grace period. */
 export function groupConcurrentStops(operations: readonly Operation[]): Operation[][] {
   const groups: Operation[][] = [];
   for (const operation of operations) {
@@ -174,7 +165,7 @@ export function groupConcurrentStops(operations: readonly Operation[]): Operatio
   return groups;
 }
 
-/** When a container of this kind last started, in epoch milliseconds; 0 where it never did. */
+/** Returns when the container was last started, in epoch milliseconds; 0 if it never was. */
 export function startedAtMs(container: ObservedContainer): number {
   return container.startedAt === null ? 0 : Date.parse(container.startedAt);
 }

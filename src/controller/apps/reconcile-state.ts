@@ -6,18 +6,15 @@ import { getSpecHash, isHealthy } from "./plan/observed-containers.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 import { recentRestarts } from "./restart-budget.ts";
 
-/** What the reconciler remembers of an App, and how each thing that happens changes it. All pure. */
+/** The durable state of the reconciler for an App, which is kept in its status. All functions are pure. */
 
 /**
- * A version must have been Ready this long to count as good: some answer a first probe and die of
- * what comes next. Ready itself does not wait for it.
+ * A version must have been Ready this long to become a version to revert to, because some answer a first probe and
+ * crash soon after. The Ready condition does not wait for it.
  */
 export const MIN_READY_MS = 10_000;
 
-/**
- * A retry that a person asked for wipes out everything that went wrong; other inputs (a new spec, a
- * rotated secret) end a stall.
- */
+/** Forgets all failures if the user has asked for a retry; ends a stall if other inputs (spec, Secrets) have changed. */
 export function applyInputs(
   memory: ReconcileState,
   retriedAt: string | null,
@@ -34,13 +31,13 @@ export function applyInputs(
       attempt: null,
     };
   }
-  // Nobody asks for anything by taking the annotation away, as a file does that never had it.
+  // The removal of the annotation is no request: a spec file that never had it removes it.
   const known = retriedAt === memory.retriedAt ? memory : { ...memory, retriedAt };
   const isOver = known.stalled !== null && known.stalled.inputs !== inputs;
   return isOver ? { ...known, stalled: null, restarts: [], attempt: null } : known;
 }
 
-/** A clock that was set back leaves times to come behind, which would hold things up until then. */
+/** Moves times of the future to now: after the clock was set back they would block restarts and deadlines. */
 export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileState {
   const { attempt } = memory;
   const isPast = ({ at }: { readonly at: number }) => at <= nowMs;
@@ -61,7 +58,7 @@ export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileSt
   };
 }
 
-/** A version that is new here gets a full restart budget and a deadline of its own. */
+/** Begins the attempt of a new version, with a full restart budget and a deadline of its own. */
 export function beginAttempt(
   memory: ReconcileState,
   hash: string,
@@ -76,7 +73,7 @@ export function beginAttempt(
   };
 }
 
-/** Counts how far a version is: each container made, running and healthy is a step. */
+/** Counts the progress of a version: each container that exists, runs or is healthy adds a step. */
 export function countSteps(
   desired: DesiredApp,
   containers: readonly ObservedContainer[],
@@ -103,7 +100,7 @@ export function isUnprobed(
   );
 }
 
-/** The deadline counts from the last step, and does not run while something else is waited for. */
+/** Moves the start of the progress deadline after each new step, and while the App waits for something else. */
 export function noteProgress(
   memory: ReconcileState,
   nowMs: number,
@@ -112,7 +109,7 @@ export function noteProgress(
 ): ReconcileState {
   const { attempt } = memory;
   if (!attempt) return memory;
-  // Once a second is enough for a deadline, and spares the store a write for each look.
+  // At most one change a second, so that a wait does not write to the store in each run.
   const isDue = isWaiting && nowMs - attempt.progressAt > 1_000;
   if (steps <= attempt.steps && !isDue) return memory;
   return {
@@ -156,7 +153,7 @@ export function noteCorrections(
   };
 }
 
-/** When a version that gets no further is given up; null where none is being brought up. */
+/** Returns when a version without progress counts as failed, in epoch milliseconds; null if none is being started. */
 export function progressDeadlineAtMs(memory: ReconcileState, desired: DesiredApp): number | null {
   const { attempt, stable } = memory;
   const isWanted = desired.app.running && !desired.app.suspend;
@@ -174,7 +171,7 @@ export function isStable(memory: ReconcileState, desired: DesiredApp): boolean {
   );
 }
 
-/** More than an App can have containers of at once. */
+/** More versions than an App can have containers of at once. */
 const SERVED_KEPT_MAX = 10;
 
 export function noteServed(memory: ReconcileState, version: string): ReconcileState {

@@ -22,29 +22,29 @@ export interface ReconcilerDependencies {
   readonly puller: ImagePuller;
   readonly builds: AppBuilds;
   readonly ingress: Ingress;
-  /** What an App's domain ends in where its spec names none. */
+  /** The suffix of the domain of an App whose spec names none. */
   readonly baseDomain: string;
-  /** The way from containers to the models; without it, the usual one. */
+  /** The listener through which containers reach the models; default: the usual port, assumed to be up. */
   readonly containerListener?: ContainerListenerStatus;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
-  /** Runs a call that may take minutes without keeping a worker from other Apps. */
+  /** Runs a call that may take minutes while another worker serves the other Apps. */
   readonly withReplacementWorker: <T>(call: () => Promise<T>) => Promise<T>;
-  /** When the machine that the engine runs on came up, in epoch milliseconds; undefined where nobody knows. */
+  /** Returns when the machine of the engine was started, in epoch milliseconds; undefined if that is unknown. */
   readonly bootedAtMs?: (() => number | undefined) | undefined;
-  /** Told of every look at an App's containers, so that the resync knows what has been seen. */
+  /** Called with the containers of each observation, so that the resync reports only what differs from them. */
   readonly onObserved: (app: string, containers: readonly ObservedContainer[]) => void;
 }
 
-/** What every run shares: the dependencies, and what this process has seen of the engine. */
+/** The state that all runs share: the dependencies, and what this process has observed. */
 export interface ReconcilerContext extends ReconcilerDependencies {
   readonly executor: PlanExecutor;
   readonly images: ImagePresence;
   readonly firstSeenTimes: FirstSeenTimes;
-  /** With which inputs the source of an App turned out to lead nowhere. */
+  /** The digest of the inputs, by App, with which its source could not be resolved. */
   readonly inputsOfFailedSources: Map<string, string>;
-  /** Apps that have been looked at since Berth, or the engine, came up. */
+  /** Apps that have been observed since Berth, or the engine, came up. */
   readonly observedApps: Set<string>;
-  /** Apps for which nothing has been done since the engine was lost: their containers have ended with it. */
+  /** Apps whose containers have ended with the engine and have not been acted on since. */
   readonly appsEndedWithEngine: Set<string>;
 }

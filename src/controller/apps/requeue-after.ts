@@ -5,12 +5,12 @@ import type { Plan } from "./plan/plan-types.ts";
 import * as reconcileState from "./reconcile-state.ts";
 
 const UNFINISHED_REQUEUE_MS = 250;
-/** While the engine takes a container away, or starts it again by itself. */
+/** The wait while the engine removes a container, or restarts it by itself. */
 const ENGINE_BUSY_REQUEUE_MS = 500;
 /** Progress of a pull or a build is shown about once a second. */
 const PROGRESS_REQUEUE_MS = 1_000;
 
-/** In how many milliseconds an App is to be looked at again though nothing happens; null: at the next resync. */
+/** Returns the milliseconds until the next reconcile without an event; null means at the next resync. */
 export function requeueAfter(input: {
   readonly desired: DesiredApp;
   readonly nowMs: number;

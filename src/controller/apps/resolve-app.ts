@@ -20,19 +20,19 @@ import { buildDesiredApp, type DesiredApp } from "./desired-app.ts";
 import type { StoreReader } from "./dry-run-store.ts";
 import { findPendingModel } from "./model-inputs.ts";
 
-/** What an App's spec comes to, with everything it refers to looked up. */
+/** The result of resolving an App's spec with everything that it refers to. */
 export interface ResolvedApp {
-  /** Null where the spec is refused, or its source has never been found. */
+  /** Null if the spec is refused, or if its source has never been resolved. */
   readonly desired: DesiredApp | null;
-  /** The spec that `desired` was made from: the stored one, or that of the revision that is held. */
+  /** The spec of `desired`: the stored one, or that of an earlier revision. */
   readonly spec: AppSpec;
   readonly refused: Reason | null;
   readonly blocked: Reason | null;
-  /** Why an earlier revision is held while the spec's own source is looked for; null where it is not. */
+  /** The reason why an earlier revision runs while the spec's own source is unresolved; null if none does. */
   readonly held: Reason | null;
-  /** The quarantine still in force; null once the version is worth another try. */
+  /** The quarantine that is still valid; null if the version is worth another try. */
   readonly quarantine: ReconcileState["quarantine"];
-  /** The image of the spec itself, whatever is held; null while its source is not known. */
+  /** The image of the stored spec, also if an earlier revision runs; null while its source is unresolved. */
   readonly ownImage: string | null;
 }
 
@@ -43,13 +43,13 @@ export interface ResolveAppInput {
   readonly resource: Resource<"App">;
   readonly memory: ReconcileState;
   readonly ingress: Pick<Ingress, "mode" | "reachability">;
-  /** What the spec's source stands for; null for a spec that names an image. */
+  /** The state of the spec's source; null for a spec that names an image. */
   readonly source: SourceState | null;
-  /** The version (hash of containers) that serves now; null where none does. */
+  /** The version (hash of containers) that serves now; null if none does. */
   readonly serving: string | null;
-  /** The loopback port of a replica; a dry run gives one that leases none. */
+  /** Returns the loopback port of a replica; in a dry run it leases none. */
   readonly getLoopbackPort: LoopbackPortLookup;
-  /** The way from containers to the models; without it, the usual one. */
+  /** The listener through which containers reach the models; default: the usual port, assumed to be up. */
   readonly containerListener?: ContainerListenerStatus | undefined;
 }
 
@@ -84,7 +84,7 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
   return { ...asked, desired, spec: older, quarantine };
 }
 
-/** A stop, a suspension or a change of replicas is obeyed also while an older version is held. */
+/** A stop, a suspension or a change of replicas applies to an earlier revision too. */
 function buildHeldSpec(kept: AppSpec, asked: AppSpec): AppSpec {
   return {
     ...kept,
@@ -94,7 +94,7 @@ function buildHeldSpec(kept: AppSpec, asked: AppSpec): AppSpec {
   };
 }
 
-/** What goes on while the source of the spec is looked for: what serves, otherwise the last good revision. */
+/** Finds the revision that runs while the source is unresolved: the one that serves, otherwise the last good one. */
 function findHeldRevision(input: ResolveAppInput): Revision | undefined {
   const { store, resource, memory } = input;
   const { name } = resource.metadata;
@@ -107,7 +107,7 @@ function findHeldRevision(input: ResolveAppInput): Revision | undefined {
   return kept && isWhole(kept) ? kept : undefined;
 }
 
-/** The kept revision whose containers have the version that serves; undefined where that is none of them. */
+/** Returns the kept revision whose containers serve; undefined if there is none. */
 export function findServingRevision(input: ResolveAppInput): Revision | undefined {
   const { store, resource, serving } = input;
   if (serving === null) return undefined;
@@ -120,7 +120,7 @@ export function findServingRevision(input: ResolveAppInput): Revision | undefine
 
 function explainPendingSource(source: SourceState | null): Reason {
   if (source?.type === "failed") return { reason: source.reason, message: source.message };
-  const message = source?.type === "resolving" ? source.message : "the source is looked for";
+  const message = source?.type === "resolving" ? source.message : "the source is being resolved";
   return { reason: "ResolvingSource", message };
 }
 
@@ -132,13 +132,13 @@ function findRefusal(store: StoreReader, resource: Resource<"App">): Reason | nu
   if (cycle)
     return {
       reason: "DependencyCycle",
-      message: `dependsOn leads in a circle: ${cycle.join(" -> ")}`,
+      message: `dependsOn has a cycle: ${cycle.join(" -> ")}`,
     };
   return findMissingSecret(store, spec) ?? null;
 }
 
 function buildVersion(input: ResolveAppInput, spec: AppSpec, image: string): DesiredApp {
-  const { store, resource, ingress, getLoopbackPort: portOf } = input;
+  const { store, resource, ingress, getLoopbackPort } = input;
   const { name } = resource.metadata;
   return buildDesiredApp({
     instance: store.instanceId,
@@ -147,11 +147,10 @@ function buildVersion(input: ResolveAppInput, spec: AppSpec, image: string): Des
     image,
     ingress,
     revealSecret: (reference) => revealReference(store, reference),
-    loopbackPort: (replica, port) => portOf(name, replica, port),
+    loopbackPort: (replica, port) => getLoopbackPort(name, replica, port),
     modelsPort: getContainerListener(input).port,
   });
 }
 
-const getContainerListener = ({
-  containerListener: modelDoor,
-}: ResolveAppInput): ContainerListenerStatus => modelDoor ?? defaultContainerListener;
+const getContainerListener = ({ containerListener }: ResolveAppInput): ContainerListenerStatus =>
+  containerListener ?? defaultContainerListener;

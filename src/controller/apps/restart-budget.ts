@@ -1,6 +1,6 @@
 /**
- * When a container that ended may be started again: the first time at once, then after `backoffMs`,
- * doubled each time, and never more than `attempts` times in `intervalMs`.
+ * The restarts of a container that ended: the first one at once, then after `backoffMs`, doubled each time, and never
+ * more than `attempts` in `intervalMs`.
  */
 export interface RestartPolicy {
   readonly attempts: number;
@@ -15,7 +15,7 @@ export type RestartDecision =
 
 export type RestartHistory = readonly { readonly of: string; readonly at: number }[];
 
-/** The restarts that still count, oldest first. */
+/** Returns the restarts within the interval of the policy, oldest first. */
 export function recentRestarts(
   restarts: RestartHistory,
   policy: RestartPolicy,
@@ -24,7 +24,7 @@ export function recentRestarts(
   return restarts.filter(({ at }) => at > nowMs - policy.intervalMs);
 }
 
-/** For the container `of`, by its own restarts. */
+/** Decides on the restart of the container with this budget key; only its own restarts count. */
 export function decideRestart(
   restarts: RestartHistory,
   budgetKey: string,

@@ -6,17 +6,17 @@ import type { Reason } from "../reason.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 import { findMissingSecret, quarantineDigest } from "./app-inputs.ts";
-import { type DesiredApp, revisionHash } from "./desired-app.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import { revisionHash } from "./revision-hash.ts";
 
-/** Log lines that go into the message of a failure. */
+/** The number of log lines in the message of a failure. */
 const LAST_LINES = 5;
 const LINE_LENGTH_MAX = 200;
 
 /**
- * What follows when a version cannot be brought up, or a container ends too often: back to the last
- * version that was Ready, where there is another one and the spec allows it, otherwise a stop until
- * a person changes something. Never back to the same spec, never twice for one generation; and where
- * what failed is itself the last good version, an older one would be no way back.
+ * Handles a version that cannot be started, or whose containers end too often. Reverts to the last version that was
+ * Ready if there is another one and the spec allows it; otherwise stalls the App until an input changes. Never reverts
+ * to the same spec, nor twice for one generation, nor if the failed version is itself the last good one.
  */
 export function revertOrStall(
   store: Store,
@@ -28,9 +28,9 @@ export function revertOrStall(
     serving,
     inputs,
   }: {
-    /** The revision that has the App's requests, where that is known. */
+    /** The revision that has the App's requests; undefined if it is unknown. */
     readonly serving: Revision | undefined;
-    /** What a stall waits to see changed. */
+    /** The digest of inputs whose change ends a stall. */
     readonly inputs: string;
   },
 ): ReconcileState {
@@ -68,15 +68,15 @@ export function revertOrStall(
     reason: failure.reason,
     message: failure.message,
   });
-  // A version that was good does not turn bad because something around it did.
+  // A good version is not quarantined: its failure has a cause outside of it.
   if (attempted && memory.quarantine === null && attempted.number !== good?.number)
     store.revisions.mark(name, attempted.number, "quarantined", failure.message);
   return { ...memory, stalled: { inputs, ...failure } };
 }
 
 /**
- * The revision to go back to, were `desired` given up now: the one that has the requests, however short a
- * time, otherwise the last good one. Undefined where there is none, or none is wanted.
+ * Returns the revision to revert to if `desired` fails: the one that has the requests, otherwise the last good one.
+ * Undefined if there is none, or if the spec turns reverts off.
  */
 export function findRevertTarget(
   store: Store,
@@ -93,7 +93,7 @@ export function findRevertTarget(
   return isAnother && findMissingSecret(store, good.spec) === undefined ? good : undefined;
 }
 
-/** The revision that was last Ready for long enough. */
+/** Returns the revision that was last Ready for MIN_READY_MS. */
 export function findLastGoodRevision(
   store: Store,
   app: string,
@@ -103,7 +103,7 @@ export function findLastGoodRevision(
   return known ?? store.revisions.list(app).find((revision) => revision.state === "stable");
 }
 
-/** The end of a container's log, for a message; "" where there is nothing to read. */
+/** Returns the end of a container's log for a message; "" if there is none. */
 export async function readLastLogLines(
   { runtime, logger }: { readonly runtime: ContainerRuntime; readonly logger: Logger },
   container: ObservedContainer,
@@ -130,7 +130,7 @@ export async function readLastLogLines(
   return lines.length === 0 ? "" : `; last lines: ${lines.join(" | ")}`;
 }
 
-/** "; port 80 was expected, but the app listens on 8080", where that can be told. */
+/** Returns text such as "; port 80 was expected, but the app listens on 8080"; "" if the ports match or are unknown. */
 export async function describePortMismatch(
   runtime: ContainerRuntime,
   container: ObservedContainer,

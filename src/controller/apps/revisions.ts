@@ -1,12 +1,11 @@
 import type { AppSpec } from "../../resources/app-spec.ts";
 import type { AppStatus, ReconcileState } from "../../resources/app-status.ts";
 import type { Revision, Store } from "../../store/store.ts";
-import { type DesiredApp, revisionHash } from "./desired-app.ts";
+import type { DesiredApp } from "./desired-app.ts";
 import { findLastGoodRevision } from "./revert-or-stall.ts";
+import { revisionHash } from "./revision-hash.ts";
 
-/** The kept versions of one App, as its reconciler asks for them and adds to them. */
-
-/** The revision of this version, brought up to this spec. */
+/** Keeps the version as a revision, or updates the spec of the revision that it has. */
 export function keepRevision(store: Store, desired: DesiredApp, spec: AppSpec): Revision {
   return store.revisions.ensure({
     app: desired.name,

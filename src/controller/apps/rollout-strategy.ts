@@ -2,14 +2,14 @@ import type { EffectiveApp } from "../../resources/app-defaults.ts";
 
 export interface Strategy {
   readonly type: "recreate" | "rolling";
-  /** CamelCase, and the sentence that goes with it. */
+  /** CamelCase, for programs; `message` is the same for people. */
   readonly reason: string;
   readonly message: string;
 }
 
 /**
- * How a new version replaces the old one. Rolling needs something in front of the app that can
- * switch between two versions, and nothing that only one of them may hold.
+ * Chooses how a new version replaces the old one. Rolling needs an ingress that switches between the two, and nothing
+ * that only one version may hold, such as a port of the machine or a writable volume.
  */
 export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy {
   if (app.rollout.strategy === "recreate")
@@ -17,7 +17,7 @@ export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy
   if (app.port === undefined) {
     return recreateStrategy(
       "NoPort",
-      "the app takes no requests, and two versions at once might do the same work twice",
+      "the app accepts no requests, and two versions at once might do the same work twice",
     );
   }
   if (!hasIngress) {

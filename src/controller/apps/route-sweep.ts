@@ -4,9 +4,9 @@ import * as labels from "../labels.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 
 /**
- * Takes out of every App's route the addresses at which none of its containers runs. Done before the
- * first container is started after Berth or the engine was away: the engine may give it an address
- * that another App had, and that App's requests would reach a stranger.
+ * Removes from every App's route the addresses at which none of its containers runs. Called before the first container
+ * is started after a start of Berth or of the engine: the engine may give it an address that another App had, which
+ * would then get that App's requests.
  */
 export async function sweepRoutes(
   {
@@ -29,7 +29,7 @@ export async function sweepRoutes(
   }
 }
 
-/** Every host:port at which a container may take requests now. */
+/** Lists every host:port at which a container may accept requests now. */
 export function listAddresses(container: ObservedContainer): string[] {
   const port = container.labels[labels.PORT];
   if (container.state !== "running" || port === undefined) return [];

@@ -3,17 +3,15 @@ import type { Reason } from "../reason.ts";
 import type { AppFindings, SetCondition } from "./app-findings.ts";
 import { getReplicaIndex, isHealthy } from "./plan/observed-containers.ts";
 
-/** How people reach an App: the Routed condition, and the URL. */
-
-/** The domain under which an App is reached unless its spec says otherwise. */
+/** Returns the domain of an App: that of its spec, otherwise its name below the base domain. */
 export function getAppDomain(findings: Pick<AppFindings, "resource" | "baseDomain">): string {
   const { metadata, spec } = findings.resource;
   return spec.domain ?? `${metadata.name}.${findings.baseDomain}`;
 }
 
 /**
- * Why requests cannot reach an App that is up; null where they can, or where there is no ingress. What
- * was so before a restart of Berth is taken to hold until the ingress has been asked.
+ * Returns why requests cannot reach an App that runs; null if they can, or if there is no ingress. After a restart of
+ * Berth, the previous condition holds until the ingress has answered.
  */
 export function findRoutingProblem(
   findings: Pick<AppFindings, "resource" | "desired" | "ingress">,
@@ -26,7 +24,7 @@ export function findRoutingProblem(
   const state = ingress.state();
   return {
     reason: "WaitingForIngress",
-    message: state.ready ? "the ingress is about to take up its domain" : state.message,
+    message: state.ready ? "the ingress is about to serve its domain" : state.message,
   };
 }
 
@@ -51,7 +49,7 @@ export function setRoutedCondition(findings: AppFindings, set: SetCondition): vo
     if (problem) set("Routed", "False", problem.reason, problem.message);
     else if (!state.ready) set("Routed", "False", "IngressNotReady", state.message);
     else if (targets === 0)
-      set("Routed", "False", "NoHealthyContainer", "no container can take requests");
+      set("Routed", "False", "NoHealthyContainer", "no container can accept requests");
     else {
       const verdict = ingress.verdict(findings.resource);
       const note = verdict?.served && verdict.note !== undefined ? `; ${verdict.note}` : "";
@@ -69,7 +67,7 @@ function setPublishedCondition(findings: AppFindings, available: number, set: Se
   const { domain } = findings.resource.spec;
   if (available === 0) set("Routed", "False", "NoHealthyContainer", "no container is healthy");
   else if (findings.ingress.mode !== "off")
-    set("Routed", "Unknown", "NotLookedAt", "not looked at yet");
+    set("Routed", "Unknown", "NotLookedAt", "not reconciled yet");
   else
     set(
       "Routed",

@@ -1,31 +1,16 @@
-import type { AppStatus, ReconcileState } from "../../resources/app-status.ts";
-import type { Resource } from "../../resources/resource.ts";
-import type { SourceState } from "../builds/port.ts";
+import type { AppStatus } from "../../resources/app-status.ts";
 import type { Reason } from "../reason.ts";
-import type { SecretMask } from "../secrets/app-secret-mask.ts";
-import type { ReadinessObservation } from "./app-readiness.ts";
 import { buildAppStatus } from "./app-status.ts";
 import { findTerminalSourceFailure } from "./observe-source.ts";
-import type { Plan } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
-import type { ResolvedApp } from "./resolve-app.ts";
 import { buildRevisionStatus, findRevision } from "./revisions.ts";
+import type { RunState } from "./run-state.ts";
 
-/** What one run knows so far. */
-export interface RunView extends ReadinessObservation {
-  readonly resource: Resource<"App">;
-  readonly memory: ReconcileState;
-  readonly source: SourceState | null;
-  readonly resolved: ResolvedApp | null;
-  readonly plan: Plan | null;
-  readonly progress: Reason | null;
-  /** Set where the engine could not be asked. */
-  readonly unknown: string | null;
-  readonly mask: SecretMask;
-}
-
-/** The status that follows from what a run has found, with what the store knows besides. */
-export function buildRunStatus(context: ReconcilerContext, view: RunView): AppStatus {
+/** Builds the status from the state of a run and the store. `unknown` says why the engine could not be asked. */
+export function buildRunStatus(
+  context: ReconcilerContext,
+  view: RunState & { readonly unknown: string | null },
+): AppStatus {
   const { store, clock, ingress, baseDomain } = context;
   const { resource, resolved, memory } = view;
   const { name } = resource.metadata;

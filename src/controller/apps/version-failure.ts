@@ -19,12 +19,12 @@ export interface VersionView {
   readonly containers: readonly ObservedContainer[];
   readonly health: ReadonlyMap<string, ContainerHealth>;
   readonly memory: ReconcileState;
-  /** The revision that has the App's requests, where that is known. */
+  /** The revision that has the App's requests; undefined if it is unknown. */
   readonly serving: Revision | undefined;
   readonly mask: SecretMask;
 }
 
-/** Why the version has to be given up, with what its container said last; undefined where it has not. */
+/** Returns why the version has failed, with the last lines of its container's log; undefined if it has not failed. */
 export async function findVersionFailure(
   context: ReconcilerContext,
   view: VersionView,
@@ -36,8 +36,8 @@ export async function findVersionFailure(
 }
 
 /**
- * Why a version is given up whose containers the engine refuses to make: its deadline is over and
- * there is another one to go back to. Undefined where trying again is better, such as with a full disk.
+ * Returns why a version has failed whose container the engine refuses to create: its deadline is over, and there is a
+ * revision to revert to. Undefined if another try is better, such as with a full disk.
  */
 export function findCreationFailure(
   { store, clock }: ReconcilerContext,

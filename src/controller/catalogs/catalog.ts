@@ -10,12 +10,12 @@ export interface Catalog {
 }
 
 /**
- * Reads a catalog: every `*.yaml` file of `folder` holds one Template, and every one of its folder
- * `models`, where it has one, a Model. Each is named as its file is. In order of their names. Done
- * once, at start: the files come with Berth, or are an administrator's.
+ * Reads a catalog in the order of names: every `*.yaml` file of `folder` has one Template, and every one of its
+ * subfolder `models`, if it exists, has one Model. A resource has the name of its file. Read once, at start: the files
+ * come with Berth, or from an administrator.
  *
- * Throws InvalidSpecError naming file, line and column of everything that is wrong with any of
- * them; BerthError `internal` when the folder cannot be read.
+ * Throws InvalidSpecError with file, line and column of every mistake; BerthError `internal` if the folder cannot be
+ * read.
  */
 export function loadCatalog(folder: string): Catalog {
   const issues: SpecIssue[] = [];
@@ -31,7 +31,7 @@ export function loadCatalog(folder: string): Catalog {
   return { templates, models };
 }
 
-/** Files are told by their path below `folder`, which itself nobody needs to see. */
+/** Names files by their path below `folder`, because the path of the folder itself is of no use to a reader. */
 function loadManifests<K extends Kind>(
   folder: string,
   subfolder: string,

@@ -5,13 +5,13 @@ import { parentMessageValidator } from "../../base/parent-message.ts";
 import type { Environment } from "../../base/process-environment.ts";
 
 /**
- * A daemon of Berth's as a process of our own. In a process group of its own, so that a Ctrl-C is ours to pass
- * on; its log lines go where ours go. Where we are killed it is not: it sees its channel to us close.
+ * A daemon of Berth as a child process, in a process group of its own, so that a Ctrl-C reaches it only through this
+ * process. Its log goes to the same stderr. If this process is killed, the daemon notices that its IPC channel closes.
  */
 export class DaemonChild {
-  /** Why it ended, in a sentence for people without a full stop; never rejects. */
+  /** Resolves to the reason of its end, a sentence for the user without a full stop; never rejects. */
   readonly ended: Promise<string>;
-  /** Undefined where the system would not start it. */
+  /** Undefined if the system could not start it. */
   readonly #child: ChildProcess | undefined;
   readonly #clock: Clock;
 
@@ -20,9 +20,9 @@ export class DaemonChild {
     readonly command: readonly string[];
     readonly environment: Environment;
     readonly clock: Clock;
-    /** Flags that it advises, by how `berth up` has them: `--port` to `--assistant-port`. */
+    /** The flags of `berth up` for those in the daemon's hints, such as `--assistant-port` for `--port`. */
     readonly flags: Readonly<Record<string, string>>;
-    /** With the URL at which it answers. */
+    /** Called with the URL at which it answers. */
     readonly onReady: (url: string) => void;
   }) {
     const [program = "", ...args] = options.command;
@@ -35,7 +35,7 @@ export class DaemonChild {
         detached: true,
       });
     } catch (error) {
-      // Some refusals, such as that of a machine without memory, are not events but thrown.
+      // Some failures, such as a lack of memory, are thrown instead of emitted.
       this.ended = Promise.resolve(describeSpawnError(error));
       return;
     }
@@ -51,7 +51,7 @@ export class DaemonChild {
       failure = `${message.message}${hint.replaceAll(/--[a-z][a-z-]*/g, (flag) => options.flags[flag] ?? flag)}`;
     });
     this.ended = new Promise((resolve) => {
-      // After its last message, which may come after its exit.
+      // "close" comes after the last message, which may arrive after the exit.
       child.once("close", (code, signal) => resolve(failure ?? describeExit(code, signal)));
       child.once("error", (error) => {
         if (child.pid === undefined) resolve(describeSpawnError(error));
@@ -63,7 +63,7 @@ export class DaemonChild {
     return this.#child?.pid;
   }
 
-  /** SIGTERM, and SIGKILL after `graceMs`. Resolves when it has ended. */
+  /** Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the daemon has ended. */
   async end(graceMs: number): Promise<void> {
     const over = new AbortController();
     const late = delay(this.#clock, graceMs, over.signal).then(

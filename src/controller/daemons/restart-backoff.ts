@@ -1,9 +1,11 @@
-/** The first wait before a start after an end, doubled with each that follows, in milliseconds. */
+import { backoffMs } from "../../base/backoff.ts";
+
+/** The delay before the first restart, doubled with each further one. */
 const FIRST_DELAY_MS = 1_000;
-/** A daemon that was up this long and ends then has not failed before. */
+/** A daemon that was up this long starts again with the first delay. */
 const HEALTHY_MS = 60_000;
 
-/** How long to wait before a daemon that has ended is started again. */
+/** Computes the delay before a daemon that has ended is started again. */
 export class RestartBackoff {
   readonly #maxMs: number;
   #failures = 0;
@@ -12,15 +14,15 @@ export class RestartBackoff {
     this.#maxMs = options.maxMs;
   }
 
-  /** After one more end, of a daemon that had answered for `heldMs`. */
+  /** Counts one more end of a daemon that had answered for `uptimeMs`, and returns the delay in milliseconds. */
   nextDelayMs(uptimeMs: number): number {
     if (uptimeMs >= HEALTHY_MS) this.#failures = 0;
-    const waitMs = Math.min(FIRST_DELAY_MS * 2 ** this.#failures, this.#maxMs);
-    this.#failures++;
-    return waitMs;
+    const delayMs = backoffMs(this.#failures, { firstMs: FIRST_DELAY_MS, maxMs: this.#maxMs });
+    this.#failures += 1;
+    return delayMs;
   }
 
-  /** What failed has nothing to say about what comes. */
+  /** Forgets earlier failures, because another daemon or another bus comes next. */
   reset(): void {
     this.#failures = 0;
   }

@@ -2,10 +2,9 @@ import { BerthError } from "../../base/errors.ts";
 import type { GitCredential } from "./port.ts";
 
 /**
- * The credential that a Secret's values stand for: `token` (with `username` where the server wants a
- * certain one), or `sshKey` (with `knownHosts`). The names that Kubernetes and Flux use for the same
- * are taken too. Throws git_denied, which names the keys that are wanted, and never a value.
- * `secret` is the Secret's name.
+ * Reads the credential in a Secret's values: `token` (with `username` if the server requires a certain one), or
+ * `sshKey` (with `knownHosts`). Accepts the names that Kubernetes and Flux use for them, too. Throws git_denied, whose
+ * message names the expected keys, and never a value. `secret` is the Secret's name.
  */
 export function parseGitCredential(
   secret: string,
@@ -20,7 +19,7 @@ export function parseGitCredential(
     throw invalidCredential(
       secret,
       values,
-      "has a token and an ssh key, and only one of them can be meant",
+      "has a token and an ssh key, and only one of them may be set",
     );
   if (token !== undefined) {
     const username = readValue(values, "username");
@@ -39,7 +38,7 @@ export function parseGitCredential(
   return { type: "sshKey", privateKey, knownHosts };
 }
 
-/** What people paste ends with a newline more often than not; nothing but that is meant. */
+/** Removes the final newline, which pasted text often has. */
 function readValue(values: Readonly<Record<string, string>>, key: string): string | undefined {
   if (!Object.hasOwn(values, key)) return undefined;
   const text = values[key]?.trim() ?? "";

@@ -1,7 +1,7 @@
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 
-/** The errors of the port, in one place, so that both ways of fetching speak alike. `shown` is a URL without login. */
+/** The errors of the port in one place, so that both ways of fetching report the same. `displayUrl` has no login. */
 export function gitUnreachable(
   displayUrl: string,
   why: string,
@@ -38,7 +38,7 @@ export function refNotFound(displayUrl: string, ref: string | undefined): BerthE
     });
   if (/^[0-9a-f]{4,39}$/i.test(ref))
     return new BerthError("git_not_found", `${displayUrl} has no branch and no tag ${ref}`, {
-      hint: "if a commit is meant, write all 40 digits of it",
+      hint: "for a commit, write all 40 digits of it",
     });
   return new BerthError("git_not_found", `${displayUrl} has no branch and no tag ${ref}`, {
     hint: "push it, or correct ref",
@@ -62,14 +62,14 @@ export function repositoryTooLarge(what: "bytes" | "files" | "transfer", max: nu
   });
 }
 
-/** A tree that no honest git writes, or that no file system of ours can hold. */
+/** The error of a tree that git itself would refuse, or that the file system cannot represent. */
 export function invalidTree(why: string): BerthError {
   return new BerthError("archive_invalid", `the commit cannot be checked out: ${why}`, {
     hint: "correct the commit with git, which refuses such names too",
   });
 }
 
-/** Errors of our own disk, which say nothing about the repository. */
+/** Maps errors of the local disk, which have nothing to do with the repository. */
 export function translateDiskError(error: unknown): unknown {
   const code = getErrorCode(error);
   if (code === "ENOSPC" || code === "EDQUOT")
@@ -85,7 +85,7 @@ export function getErrorCode(error: unknown): string | undefined {
   return typeof error.code === "string" ? error.code : undefined;
 }
 
-/** What a network error comes to: fetch wraps the one that says something. */
+/** Describes a network error: fetch wraps the error that has the reason. */
 export function describeNetworkError(error: unknown): string {
   const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
   return getErrorCode(inner) ?? getErrorMessage(inner);

@@ -11,14 +11,14 @@ import {
 import type { GitUrl } from "./git-url.ts";
 import { type IdleTimeout, IdleTimer } from "./idle-timer.ts";
 
-/** More data than this client was made for; whoever made it knows what to do then. */
+/** Thrown when a response is larger than this client's limit; the caller decides what follows. */
 export class TransferTooLargeError extends Error {}
 
 export interface GitHttpOptions {
   readonly url: GitUrl;
   readonly login: { readonly username: string; readonly password: string } | undefined;
   readonly idleTimeout: IdleTimeout;
-  /** Bytes of one answer, unpacked. */
+  /** The limit of bytes of one response, decompressed. */
   readonly bytesMax: number;
 }
 
@@ -26,18 +26,17 @@ const REDIRECTS_MAX = 5;
 const REFS_PATH = "/info/refs?service=git-upload-pack";
 
 /**
- * The HTTP client that isomorphic-git is given. (The one that comes with it sends credentials along on
- * redirects, has no time limits, and reads without back-pressure.) It remembers its first failure,
- * because isomorphic-git takes some broken answers for short ones. Node checks certificates: those of
- * an enterprise are trusted by naming the file of their authority in NODE_EXTRA_CA_CERTS.
+ * The HTTP client for isomorphic-git. (The library's own client sends credentials along on redirects, has no time
+ * limits, and reads without back-pressure.) Keeps its first failure, because isomorphic-git accepts some truncated
+ * responses as complete. Node verifies certificates: NODE_EXTRA_CA_CERTS names the file of a private authority.
  */
 export class GitHttp implements Disposable {
-  /** What went wrong first: a BerthError, TransferTooLarge, or the reason of an abort. */
+  /** The first failure: a BerthError, TransferTooLarge, or the reason of an abort. */
   failure: unknown;
   readonly #options: GitHttpOptions;
   readonly #closing = new AbortController();
   readonly #signal: AbortSignal;
-  /** Where the repository is after a redirect, as git itself keeps it for the requests that follow. */
+  /** The URL of the repository after a redirect, which later requests use, as in git itself. */
   #base: string;
 
   constructor(options: GitHttpOptions, signal: AbortSignal) {
@@ -46,7 +45,7 @@ export class GitHttp implements Disposable {
     this.#signal = AbortSignal.any([signal, this.#closing.signal]);
   }
 
-  /** The repository's URL as isomorphic-git is to know it. */
+  /** The URL of the repository for isomorphic-git. */
   get address(): string {
     return this.#options.url.address;
   }
@@ -56,7 +55,7 @@ export class GitHttp implements Disposable {
     return this.#base;
   }
 
-  /** The credentials for `base`: none for another server than the one that they were given for. */
+  /** Returns the credentials for `base`; none for another server than the one that they belong to. */
   get authorization(): string | undefined {
     const { login, url } = this.#options;
     if (login === undefined || !isSameServer(url.address, this.#base)) return undefined;
@@ -64,12 +63,12 @@ export class GitHttp implements Disposable {
     return `Basic ${Buffer.from(both, "utf8").toString("base64")}`;
   }
 
-  /** Ends every connection of this client that is still open. */
+  /** Closes every open connection of this client. */
   [Symbol.dispose](): void {
     this.#closing.abort(new DOMException("closed", "AbortError"));
   }
 
-  /** Has the form that isomorphic-git asks for. Anything but an answer of a git server is thrown. */
+  /** Sends a request in the form of isomorphic-git. Throws unless a git server answers. */
   readonly request = async (request: GitHttpRequest): Promise<GitHttpResponse> => {
     try {
       return await this.#request(request);
@@ -78,7 +77,7 @@ export class GitHttp implements Disposable {
     }
   };
 
-  /** Throws what the library may have swallowed. */
+  /** Throws the first failure, which the library may have ignored. */
   throwIfFailed(): void {
     this.#signal.throwIfAborted();
     if (this.failure !== undefined) throw this.failure;
@@ -101,7 +100,7 @@ export class GitHttp implements Disposable {
         const { location } = response.headers;
         if (status >= 300 && status < 400 && location !== undefined) {
           response.destroy();
-          if (redirects === REDIRECTS_MAX) throw this.#unreachableError("it redirects in circles");
+          if (redirects === REDIRECTS_MAX) throw this.#unreachableError("it redirects too often");
           this.#base = this.#resolveRedirect(path, location);
           continue;
         }
@@ -131,7 +130,7 @@ export class GitHttp implements Disposable {
     const { authorization } = this;
     return {
       ...given,
-      // Some servers answer with a page for people to everything that is not called git.
+      // Some servers answer with a page for browsers to every client that is not called git.
       "user-agent": "git/2.0 (berth)",
       ...(authorization === undefined ? {} : { authorization }),
     };
@@ -163,7 +162,10 @@ export class GitHttp implements Disposable {
     return this.failure;
   }
 
-  /** Only the place of the repository may change: as git does, the rest of the path has to be the same. */
+  /**
+   * Follows a redirect as git does: only the base URL of the repository may change, and the rest of the path must be
+   * the same.
+   */
   #resolveRedirect(path: string, location: string): string {
     const from = new URL(this.#base + path);
     const to = URL.parse(location, from.href) ?? undefined;
@@ -186,13 +188,13 @@ export class GitHttp implements Disposable {
     const redirectedTo = isSameServer(this.#options.url.address, this.#base)
       ? undefined
       : new URL(this.#base).origin;
-    // 203 is how one large service sends its sign-in page.
+    // One large service sends its sign-in page with status 203.
     if (status === 401 || status === 403 || status === 203) {
       if (login !== undefined && redirectedTo !== undefined)
         return gitDenied(
           this.#displayUrl,
           `it redirects to ${redirectedTo}, which wants credentials; they are not sent to another server`,
-          "write the URL that it redirects to, if that server is meant to have the token",
+          "write the URL that it redirects to, if that server may get the token",
         );
       return login === undefined
         ? gitDenied(
@@ -217,10 +219,7 @@ export class GitHttp implements Disposable {
         ? "application/x-git-upload-pack-advertisement"
         : "application/x-git-upload-pack-result";
     if (type !== wanted)
-      throw repositoryNotFound(
-        this.#displayUrl,
-        "what answers there is no git server, or one that is too old",
-      );
+      throw repositoryNotFound(this.#displayUrl, "the server is not a git server, or is too old");
   }
 
   get #displayUrl(): string {
@@ -236,8 +235,8 @@ export class GitHttp implements Disposable {
 }
 
 /**
- * A connection for each request: none is left open behind. (fetch keeps them for seconds, and refuses
- * some ports altogether.)
+ * Uses one connection for each request, so that none stays open. (fetch keeps connections for seconds, and refuses some
+ * ports.)
  */
 function sendRequest(
   url: string,
@@ -260,7 +259,7 @@ function textHeaders(response: IncomingMessage): Record<string, string> {
   return headers;
 }
 
-/** The same host and port; https in place of http at the default ports is the same server, made safer. */
+/** True for the same host and port, or an upgrade from http to https of the same host at the default ports. */
 function isSameServer(given: string, actual: string): boolean {
   const [from, to] = [new URL(given), new URL(actual)];
   if (from.origin === to.origin) return true;

@@ -3,20 +3,24 @@ import { once } from "node:events";
 import { type IdleTimeout, IdleTimer } from "./idle-timer.ts";
 
 export interface GitProcessOptions {
-  /** Arguments after the settings; what comes from outside stands after `--`, or is known to be no option. */
+  /** The arguments after the settings; values from outside come after `--`, or are known to be no options. */
   readonly args: readonly string[];
-  /** A folder that holds everything that the process may write, and its HOME. */
+  /** The folder for everything that the process writes, and its HOME. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Folders in which programs are looked for. */
+  /** The folders in which programs are searched. */
   readonly searchPath: string;
-  /** For what talks to a server; without them it may take its time. */
+  /** The idle time limit of a command that talks to a server; absent for local commands. */
   readonly idleTimeout?: IdleTimeout;
-  /** Called now and then while it runs; what it throws ends the process and is thrown to the caller. */
+  /**
+   * Called at intervals while the process runs; an error that it throws ends the process and is thrown to the caller.
+   */
   readonly watch?: () => Promise<void>;
 }
 
-/** git ended with an error. `stderr` is its last part, in English, and may name paths: it is for classifying. */
+/**
+ * git failed. `stderr` is the end of its English output, which may contain paths: it is only for classifying the error.
+ */
 export class GitExitError extends Error {
   readonly stderr: string;
   constructor(stderr: string) {
@@ -25,15 +29,15 @@ export class GitExitError extends Error {
   }
 }
 
-/** There is no such program here. */
+/** git is not installed. */
 export class GitNotInstalledError extends Error {}
 
 const STDERR_KEPT = 16_384;
 const WATCH_MS = 250;
 
 /**
- * Settings of every call, before anything that a repository, a file of this machine or a user's own
- * configuration could say: no hooks, no helpers, no prompts, no transport but those that were chosen.
+ * Settings of every call, which override those of the repository, of the machine and of the user: no hooks, no helpers,
+ * no prompts, and only the chosen transports.
  */
 const SETTINGS = [
   ["core.hooksPath", "/dev/null"],
@@ -48,17 +52,17 @@ const SETTINGS = [
   ["protocol.ssh.allow", "always"],
   ["protocol.http.allow", "always"],
   ["protocol.https.allow", "always"],
-  // The token would go along; redirects have been followed before git is asked.
+  // git would send the token along on a redirect, so redirects are followed before git is called.
   ["http.followRedirects", "false"],
-  // Packs stay packs, and large files are never held in memory.
+  // Keeps packs as packs, and large files out of memory.
   ["fetch.unpackLimit", "1"],
   ["core.bigFileThreshold", "8m"],
   ["pack.threads", "1"],
 ].flatMap(([key, value]) => ["-c", `${key}=${value}`]);
 
 /**
- * The machine's git as a child process. Its whole process group (ssh, index-pack) is killed when the
- * signal aborts, when nothing is heard for the idle time, or when the caller disposes of it.
+ * The machine's git as a child process. Its whole process group (ssh, index-pack) is killed when the signal aborts,
+ * when it sends nothing for the idle time, or when the caller disposes of it.
  */
 export class GitProcess implements AsyncDisposable {
   readonly #child: ChildProcess;
@@ -88,7 +92,7 @@ export class GitProcess implements AsyncDisposable {
         GIT_CONFIG_GLOBAL: "/dev/null",
         GIT_TERMINAL_PROMPT: "0",
         GIT_OPTIONAL_LOCKS: "0",
-        // A delta can ask for any size; one file larger than this is not for an image.
+        // A delta can ask for memory of any size; this limit is larger than any file for an image.
         GIT_ALLOC_LIMIT: "1g",
       },
       stdio: ["pipe", "pipe", "pipe"],
@@ -113,7 +117,7 @@ export class GitProcess implements AsyncDisposable {
     this.#child.stdin?.end();
   }
 
-  /** What it prints. Ends when the process has ended well; throws as `ended` does. */
+  /** Yields the output. Ends when the process has succeeded; throws as `ended` does. */
   async *output(): AsyncGenerator<Buffer, void> {
     const { stdout } = this.#child;
     if (stdout) {
@@ -123,26 +127,26 @@ export class GitProcess implements AsyncDisposable {
           if (Buffer.isBuffer(chunk)) yield chunk;
         }
       } catch {
-        // The pipe broke because the process did: that is thrown below.
+        // The pipe closed because the process ended, whose error is thrown below.
       }
     }
     await this.#closed;
   }
 
-  /** Everything that it prints, as text, which stays below `charsMax`. */
+  /** Returns the whole output as text. Throws if it is longer than `charsMax`. */
   async readText(charsMax: number): Promise<string> {
     let text = "";
     for await (const chunk of this.output()) {
       text += chunk.toString("utf8");
-      if (text.length > charsMax) throw new Error("git printed more than can be meant");
+      if (text.length > charsMax) throw new Error("the output of git is longer than its limit");
     }
     return text;
   }
 
-  /** Kills what still runs, and returns when it is gone. */
+  /** Kills the process if it still runs, and resolves when it is gone. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#kill();
-    // What nobody reads any more would keep the process from counting as closed.
+    // Unread output would keep the process from being closed.
     this.#child.stdout?.destroy();
     await this.#closed.catch(() => {});
   }
@@ -178,7 +182,7 @@ export class GitProcess implements AsyncDisposable {
     try {
       process.kill(-pid, "SIGKILL");
     } catch {
-      // It ended in this moment, and all that it started.
+      // The process group has ended in the meantime.
     }
   };
 }

@@ -1,4 +1,4 @@
-/** One line of what a server lists. `peeled` is the commit that an annotated tag stands for. */
+/** One ref of a server. `peeled` is the commit of an annotated tag. */
 export interface ListedRef {
   readonly name: string;
   readonly oid: string;
@@ -6,21 +6,21 @@ export interface ListedRef {
 }
 
 export interface ResolvedRef {
-  /** `refs/heads/main`, or `HEAD`. */
+  /** The full name: `refs/heads/main`, or `HEAD`. */
   readonly name: string;
   readonly commit: string;
 }
 
 const FULL_COMMIT = /^[0-9a-f]{40}$/i;
 
-/** The commit, in small letters, where `ref` is all 40 digits of one. */
+/** Returns the commit in lower case if `ref` is a full hash of 40 digits. */
 export function parseFullCommit(ref: string | undefined): string | undefined {
   return ref !== undefined && FULL_COMMIT.test(ref) ? ref.toLowerCase() : undefined;
 }
 
 /**
- * The full names that `ref` may stand for, the likeliest first: branches before tags, since what is
- * followed is a branch. git itself asks the other way round.
+ * Returns the full names that `ref` may mean, in order of preference: branches before tags, since an App usually
+ * follows a branch. git itself prefers tags.
  */
 export function expandRefNames(ref: string | undefined): readonly string[] {
   if (ref === undefined || ref === "HEAD") return ["HEAD"];
@@ -28,7 +28,7 @@ export function expandRefNames(ref: string | undefined): readonly string[] {
   return [`refs/heads/${ref}`, `refs/tags/${ref}`];
 }
 
-/** What no ref can be called: git's own rules, and nothing that a program would take for an option. */
+/** Matches names that no ref can have: those that git forbids, and those that a program could read as an option. */
 export function isRefName(ref: string): boolean {
   return !(
     ref.startsWith("-") ||

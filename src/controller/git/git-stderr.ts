@@ -1,7 +1,7 @@
 import type { BerthError } from "../../base/errors.ts";
 import { gitDenied, gitUnreachable, repositoryNotFound } from "./git-errors.ts";
 
-/** The server knows the repository, and not the ref or the commit that was asked for. */
+/** The server has the repository, but not the requested ref or commit. */
 export function isMissingRef(stderr: string): boolean {
   return /couldn't find remote ref|not our ref|unadvertised object|no matching remote head|does not allow request for/i.test(
     stderr,
@@ -13,8 +13,8 @@ export function isDiskFull(stderr: string): boolean {
 }
 
 /**
- * What the machine's git, and the ssh and the server behind it, said when they failed. There is nothing
- * else to go by: git ends with 128 whatever it was. `shown` is the URL.
+ * Classifies the error output of the machine's git, of ssh and of the server. The text is the only source, because git
+ * exits with 128 for every error. `displayUrl` is the URL for messages.
  */
 export function classifyStderr(displayUrl: string, stderr: string): BerthError {
   const key = "check the deploy key in the Secret, and that it is registered with the server";
@@ -57,12 +57,14 @@ export function classifyStderr(displayUrl: string, stderr: string): BerthError {
   return gitUnreachable(displayUrl, describeReason(stderr));
 }
 
-/** Known reasons in words of our own: lines of a server may hold anything, paths of this machine too. */
+/**
+ * Known reasons in Berth's own words, because the output of a server may contain anything, also paths of this machine.
+ */
 function describeReason(stderr: string): string {
   const known: readonly (readonly [RegExp, string])[] = [
     [/Could not resolve (hostname|host)/i, "its name is not known"],
     [/Connection refused/i, "the connection was refused"],
-    [/Network is unreachable|No route to host/i, "there is no way to it"],
+    [/Network is unreachable|No route to host/i, "there is no route to it"],
     [/timed? ?out|Timeout/i, "it did not answer in time"],
     [/certificate|SSL|TLS/i, "its certificate is not trusted by this machine's git"],
     [
@@ -78,7 +80,7 @@ function describeReason(stderr: string): string {
       "ssh is not installed on this machine (Debian: openssh-client)",
     ],
     [/out of memory|attempting to allocate/i, "a file in it is larger than git may hold"],
-    [/redirect/i, "it redirects elsewhere"],
+    [/redirect/i, "it redirects to another URL"],
   ];
   return known.find(([pattern]) => pattern.test(stderr))?.[1] ?? "git could not read from it";
 }

@@ -1,23 +1,26 @@
 import { BerthError } from "../../base/errors.ts";
 
-/** A repository URL, taken apart. */
+/** A parsed repository URL. */
 export interface GitUrl {
   readonly transport: "http" | "ssh";
-  /** What a program is given: without user and password for http(s), as it was written for ssh. */
+  /** The address for programs: without user and password for http(s), unchanged for ssh. */
   readonly address: string;
-  /** What people are shown: never with a password. */
+  /** The address for messages: never with a password. */
   readonly displayUrl: string;
-  /** `user:password` that stood in an http(s) URL, decoded. */
+  /** `user:password` of an http(s) URL, decoded. */
   readonly login?: { readonly username: string; readonly password: string };
 }
 
-/** `user@host:path`, as scp writes it. The path must not begin with `/` twice, nor the host with `-`. */
+/** `user@host:path`, as in scp. The path must not begin with `//`, nor the host with `-`. */
 const SCP =
   /^([A-Za-z0-9._][A-Za-z0-9._-]*)@(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*):(.+)$/;
-/** Blanks and control characters; git and ssh would cut the text there or take it for two. */
+/** White space and control characters, at which git or ssh would split the text. */
 const FORBIDDEN_CHARACTERS = /[\s\p{Cc}]/u;
 
-/** Throws git_not_found for what is no URL of a repository that Berth reads: files, `git://`, options. */
+/**
+ * Parses a repository URL. Throws git_not_found for anything that Berth does not fetch, such as files, `git://` and
+ * options.
+ */
 export function parseGitUrl(text: string): GitUrl {
   if (!FORBIDDEN_CHARACTERS.test(text)) {
     const scp = text.includes("://") ? null : SCP.exec(text);
@@ -26,24 +29,28 @@ export function parseGitUrl(text: string): GitUrl {
     const url = URL.parse(text) ?? undefined;
     if (url && (url.protocol === "https:" || url.protocol === "http:")) return parseHttpUrl(url);
     if (url?.protocol === "ssh:" && isValidForSsh(url)) {
-      // A password in an ssh URL has no use: keys are the only way in.
+      // ssh authenticates with keys only, so a password in an ssh URL is an error.
       const shown = text.replace(/^(ssh:\/\/[^@/]*?):[^@/]*@/i, "$1@");
       return { transport: "ssh", address: shown, displayUrl: shown };
     }
   }
-  throw new BerthError("git_not_found", `${JSON.stringify(redactUrl(text))} is no repository URL`, {
-    hint: "write https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH",
-  });
+  throw new BerthError(
+    "git_not_found",
+    `${JSON.stringify(redactUrl(text))} is not a repository URL`,
+    {
+      hint: "write https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH",
+    },
+  );
 }
 
-/** The text without what may be a user and a password; for texts that may be no URL at all. */
+/** Removes user and password from a text, which need not be a valid URL. */
 export function redactUrl(text: string): string {
   return text.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i, "$1").replace(/[?#].*$/s, "");
 }
 
 /**
- * True where both name the same repository, however each is written: with or without `.git`, as https
- * or ssh, with a default port. For push hooks, whose senders list several URLs of one repository.
+ * True if both URLs name the same repository, in any notation: with or without `.git`, as https or ssh, with a default
+ * port. For push hooks, whose senders list several URLs of one repository.
  */
 export function isSameRepository(a: string, b: string): boolean {
   const [first, second] = [normalizeRepository(a), normalizeRepository(b)];
@@ -68,7 +75,7 @@ function parseHttpUrl(url: URL): GitUrl {
   };
 }
 
-/** What ssh and a remote's shell would take for an option has no place in a name. */
+/** Refuses names that ssh or a remote shell could read as an option. */
 function isValidForSsh(url: URL): boolean {
   const user = decodePart(url.username);
   return (
@@ -94,8 +101,8 @@ const DEFAULT_PORTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * `host/path`, and `host:port/path` for a port of its own. The transport is left out: a hook names the
- * https URL of what an App may fetch by ssh. `git://`, which is never fetched, is read here for that too.
+ * Returns `host/path`, or `host:port/path` for a port that is not the default. Leaves the transport out, because a push
+ * hook names the https URL of a repository that an App may fetch by ssh. Accepts `git://` for the same reason.
  */
 function normalizeRepository(text: string): string | undefined {
   const scp = text.includes("://") ? null : SCP.exec(text);
@@ -108,7 +115,7 @@ function normalizeRepository(text: string): string | undefined {
   return `${url.hostname.toLowerCase()}${port}/${normalizePath(decodePart(url.pathname))}`;
 }
 
-/** Servers differ in the case of paths, so it is kept. */
+/** Keeps the case of the path, which matters to some servers. */
 function normalizePath(path: string): string {
   return path
     .replace(/\/{2,}/g, "/")

@@ -13,53 +13,52 @@ import type { GitCheckout, GitClient, GitCredential, GitRepository, SourceLimits
 import { writeTree } from "./tree-writer.ts";
 
 export interface GitOptions {
-  /** A folder of its own, made where it is not there: the known hosts, and what is under way. */
+  /** A folder of its own, created if missing: for the known hosts and for fetches in progress. */
   readonly dir: string;
-  /** Folders in which `git` and `ssh` are looked for, as in PATH. */
+  /** The folders in which `git` and `ssh` are searched, as in PATH. */
   readonly searchPath?: string;
-  /** How long a server may say nothing. */
+  /** The longest silence of a server. */
   readonly idleMs?: number;
   readonly clock?: Clock;
-  /** Bytes of a pack that isomorphic-git, which holds it in memory about five times, is trusted with. */
+  /** The largest pack, in bytes, for isomorphic-git, which uses about five times as much memory. */
   readonly memoryPackBytesMax?: number;
 }
 
 const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const IDLE_MS = 60_000;
 /**
- * Measured with incompressible files: a pack of 10 MB took 70 MB of memory, of 50 MB 235 MB, and of
- * 200 MB 910 MB with stops of 1.8 s. git itself takes 200 MB for the last, in a process of its own.
+ * Measured with incompressible files: a pack of 10 MB used 70 MB of memory, of 50 MB 235 MB, and of 200 MB 910 MB with
+ * pauses of 1.8 s. git itself uses 200 MB for the last one, in a separate process.
  */
 const MEMORY_PACK_BYTES_MAX = 32 * 2 ** 20;
-/** What small packs may unpack to: one object is in memory at a time. */
+/** The limit of unpacked bytes of small packs, of which one object is in memory at a time. */
 const MEMORY_OBJECT_BYTES_MAX = 32 * 2 ** 20;
 const MEMORY_TOTAL_BYTES_MAX = 2 ** 30;
-/** Trees and commits come on top of the files. */
+/** An allowance for trees and commits in addition to the files. */
 const TRANSFER_SLACK_BYTES = 16 * 2 ** 20;
-/** How many repositories are remembered as too large for memory. */
+/** The number of repositories that are remembered as too large for memory. */
 const LARGE_MAX = 256;
-/** A list of refs, unpacked: 300,000 of them. */
+/** The limit of a decompressed list of refs: about 300,000 of them. */
 const LISTING_BYTES_MAX = 32 * 2 ** 20;
 
 /**
- * Reads repositories: over http(s) with isomorphic-git, over ssh with the machine's git and a deploy
- * key. Where a repository over http(s) is too large to be held in memory, the machine's git fetches it
- * too; a certificate authority of an enterprise must then be known to the machine, and not only named
- * in NODE_EXTRA_CA_CERTS.
+ * Reads repositories: over http(s) with isomorphic-git, over ssh with the machine's git and a deploy key. If a
+ * repository over http(s) is too large for memory, the machine's git fetches it too; a private certificate authority
+ * must then be known to the machine, and not only be named in NODE_EXTRA_CA_CERTS.
  *
- * A token is sent as the password of HTTP basic authentication. GitHub, GitLab and Gitea take any user
- * name with one, and Berth says `x-access-token`, which GitHub documents; for bitbucket.org it is
- * `x-token-auth`. A `username` in the credential goes before: GitLab's deploy tokens, Bitbucket's app
- * passwords and Azure DevOps' tokens have one of their own.
+ * A token is sent as the password of HTTP basic authentication. GitHub, GitLab and Gitea accept any user name with one,
+ * so Berth sends `x-access-token`, which GitHub documents; for bitbucket.org it sends `x-token-auth`. A `username` in
+ * the credential takes precedence: GitLab's deploy tokens, Bitbucket's app passwords and Azure DevOps' tokens have one
+ * of their own.
  *
- * Waiting for a server ends after `idleMs` of silence; an end to the whole is the caller's signal.
+ * A wait for a server ends after `idleMs` of silence; the caller's signal ends the whole call.
  */
 export class Git implements GitClient {
   readonly #dir: string;
   readonly #searchPath: string;
   readonly #idleTimeout: IdleTimeout;
   readonly #memoryPackBytesMax: number;
-  /** Repositories that turned out to be large: their packs are not begun in memory again. */
+  /** Repositories that turned out to be too large for memory: the machine's git fetches them at once. */
   readonly #largeRepositories = new Set<string>();
   #ready: Promise<void> | undefined;
 
@@ -70,7 +69,7 @@ export class Git implements GitClient {
     this.#memoryPackBytesMax = options.memoryPackBytesMax ?? MEMORY_PACK_BYTES_MAX;
   }
 
-  /** Removes what a process that was killed left behind, deploy keys among it; for the start. */
+  /** Removes what a killed process has left, such as deploy keys. Called at the start. */
   async start(): Promise<void> {
     this.#ready ??= this.#prepare();
     await this.#ready;
@@ -168,7 +167,7 @@ export class Git implements GitClient {
     try {
       const git = new IsomorphicGit(http, url.displayUrl);
       if (this.#largeRepositories.has(url.address)) {
-        // Follows redirects, which the machine's git is not left to do.
+        // Follows redirects, which the machine's git may not do.
         await git.find(undefined);
       } else {
         const gitdir = join(scratch, "small");
@@ -187,7 +186,7 @@ export class Git implements GitClient {
     }
     const machine = join(scratch, "large");
     await mkdir(machine);
-    // Where it was redirected to, and with the credentials that are for that place.
+    // Uses the URL after redirects, with the credentials for that server.
     const { base, authorization } = http;
     await using git = await MachineGit.open(
       { ...this.#buildMachineOptions(url, machine), address: base, authorization },
@@ -211,7 +210,7 @@ export class Git implements GitClient {
     if (credential?.type !== "sshKey")
       throw gitDenied(
         url.displayUrl,
-        credential ? "a token is no way into an ssh server" : "an ssh server wants a deploy key",
+        credential ? "an ssh server does not accept a token" : "an ssh server wants a deploy key",
         "make a Secret with the key sshKey, and name it in credential; or use the https URL",
       );
     const ssh = { privateKey: credential.privateKey, knownHosts: credential.knownHosts };
@@ -242,7 +241,7 @@ export class Git implements GitClient {
     if (credential?.type === "sshKey")
       throw gitDenied(
         url.displayUrl,
-        "an ssh key is no way into an https server",
+        "an https server does not accept an ssh key",
         "make a Secret with the key token, or use the ssh URL",
       );
     const login = credential
@@ -251,7 +250,7 @@ export class Git implements GitClient {
     return new GitHttp({ url, login, idleTimeout: this.#idleTimeout, bytesMax }, signal);
   }
 
-  /** A folder for one piece of work. What an earlier process left is removed first. */
+  /** Creates a folder for one fetch. Removes first what an earlier process has left. */
   async #createScratch(): Promise<{ path: string } & AsyncDisposable> {
     await this.start();
     const path = join(this.#workDir, randomUUID());

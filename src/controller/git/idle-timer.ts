@@ -2,11 +2,11 @@ import type { Clock } from "../../base/clock.ts";
 
 export interface IdleTimeout {
   readonly clock: Clock;
-  /** How long nothing may arrive: for the first answer, and between any two pieces of one. */
+  /** The longest silence, in milliseconds: before the first response, and between two parts of one. */
   readonly idleMs: number;
 }
 
-/** Aborts its signal once nothing has been heard for a while. */
+/** Aborts its signal after a time of silence. */
 export class IdleTimer {
   readonly #timeout: IdleTimeout;
   readonly #controller = new AbortController();
@@ -21,7 +21,7 @@ export class IdleTimer {
     return this.#controller.signal;
   }
 
-  /** Something was heard. */
+  /** Restarts the timer, because data has arrived. */
   touch(): void {
     this.#cancel();
     this.#cancel = this.#start();
@@ -34,7 +34,7 @@ export class IdleTimer {
   #start(): () => void {
     const { clock, idleMs } = this.#timeout;
     return clock.setTimer(idleMs, () =>
-      this.#controller.abort(new Error(`nothing was heard for ${Math.ceil(idleMs / 1000)} s`)),
+      this.#controller.abort(new Error(`nothing was received for ${Math.ceil(idleMs / 1000)} s`)),
     );
   }
 }

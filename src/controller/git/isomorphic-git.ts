@@ -20,7 +20,10 @@ import { isPackWithinLimits, type PackLimits } from "./pack-scan.ts";
 import { parseTree, type TreeEntry } from "./tree-entries.ts";
 import type { CommitFiles } from "./tree-writer.ts";
 
-/** How far back a branch is fetched, step by step, to find a commit that the server hands out by branch only. */
+/**
+ * The depths to which a branch is fetched, one after the other, to find a commit that the server serves only through a
+ * branch.
+ */
 const DEPTHS = [64, 1024, undefined];
 
 /** One repository over http(s), read with isomorphic-git through `http`. */
@@ -33,7 +36,10 @@ export class IsomorphicGit {
     this.#displayUrl = displayUrl;
   }
 
-  /** What `ref` names, or undefined. Asks for a few names only: some repositories have 100,000 refs. */
+  /**
+   * Resolves `ref` to a commit; undefined if the server has no such ref. Requests a few names only, since some
+   * repositories have 100,000 refs.
+   */
   async find(ref: string | undefined): Promise<ResolvedRef | undefined> {
     const names = expandRefNames(ref);
     for (const name of names) {
@@ -52,9 +58,9 @@ export class IsomorphicGit {
   }
 
   /**
-   * Fetches the commit into `gitdir`, an empty folder: by its hash, or where the server does not hand
-   * that out, with as much of `ref` as it takes. `limits` are of the pack, unpacked: past them, and past
-   * those of `http`, TransferTooLarge is thrown.
+   * Fetches the commit into `gitdir`, an empty folder: by its hash or, if the server does not serve bare commits, with
+   * as much history of `ref` as needed. `limits` apply to the unpacked pack; throws TransferTooLarge beyond them, and
+   * beyond those of `http`.
    */
   async fetch(
     what: { readonly commit: string; readonly ref: string | undefined },
@@ -91,7 +97,7 @@ export class IsomorphicGit {
     throw commitNotFound(this.#displayUrl, what.commit);
   }
 
-  /** The first failure of a connection is what happened, whatever the library makes of it. */
+  /** Prefers the first failure of the connection to the error that the library derives from it. */
   readonly #guarded: GuardedCall = async (work) => {
     try {
       const result = await work();
@@ -108,7 +114,7 @@ export class IsomorphicGit {
     return { request: this.#http.request };
   }
 
-  /** The client follows redirects by itself. */
+  /** The client follows redirects itself. */
   get #url(): string {
     return this.#http.address;
   }
@@ -120,7 +126,7 @@ class LocalRepository {
   readonly fs: PromiseFsClient;
   readonly #gitdir: string;
   readonly #guarded: GuardedCall;
-  /** isomorphic-git keeps packs and their lists here between calls. */
+  /** isomorphic-git keeps packs and their indexes here between calls. */
   readonly #cache = {};
 
   constructor(gitdir: string, limits: PackLimits, signal: AbortSignal, guarded: GuardedCall) {
@@ -186,8 +192,8 @@ class LocalRepository {
 }
 
 /**
- * The files of the repository, for isomorphic-git. It writes a pack before it unpacks it, and that is the
- * moment to see whether that would take too much memory.
+ * The file system for isomorphic-git. The library writes a pack before it unpacks it, which is the moment to check if
+ * that would need too much memory.
  */
 function createLimitedFs(limits: PackLimits, signal: AbortSignal): PromiseFsClient {
   const write = async (file: string, data: string | Uint8Array, options?: { mode?: number }) => {

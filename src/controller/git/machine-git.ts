@@ -17,25 +17,25 @@ import { joinEntryPath, parseEntryType, type TreeEntry } from "./tree-entries.ts
 import type { CommitFiles } from "./tree-writer.ts";
 
 export interface MachineGitOptions {
-  /** For git; never with a password. */
+  /** The URL for git; never with a password. */
   readonly address: string;
   readonly displayUrl: string;
-  /** `Basic …`, for http(s). */
+  /** The header value `Basic …`, for http(s). */
   readonly authorization?: string | undefined;
   readonly ssh?:
     | { readonly privateKey: string; readonly knownHosts: string | undefined }
     | undefined;
-  /** The known_hosts file that new hosts are added to. */
+  /** The known_hosts file to which new hosts are added. */
   readonly knownHostsFile: string;
-  /** An empty folder of its own, which the caller removes. */
+  /** An empty folder for this call, which the caller removes. */
   readonly scratch: string;
   readonly searchPath: string;
   readonly idleTimeout: IdleTimeout;
 }
 
-/** As in isomorphic.ts: steps back from a branch to a commit that is not handed out by itself. */
+/** The depths at which a branch is searched for a commit that is not served on its own, as in isomorphic-git.ts. */
 const DEPTHS = [64, 1024, undefined];
-/** Of `ls-remote` with at most two names. */
+/** The output limit of `ls-remote` with at most two names. */
 const LISTING_CHARS_MAX = 65_536;
 const CONNECT_S = 20;
 
@@ -46,11 +46,11 @@ export class MachineGit implements AsyncDisposable {
   readonly #env: Record<string, string>;
   #objectReader: ObjectBatchReader | undefined;
 
-  /** Writes the key into the scratch folder; call `[Symbol.asyncDispose]` before that folder is removed. */
+  /** Writes the key into the scratch folder. Dispose of the result before that folder is removed. */
   static async open(options: MachineGitOptions, signal: AbortSignal): Promise<MachineGit> {
     const { scratch, ssh } = options;
     if (ssh) {
-      // The last newline is easily lost in a Secret, and ssh then calls the key invalid.
+      // A Secret easily loses the last newline, and ssh refuses a key without it.
       const key = `${ssh.privateKey.replaceAll("\r\n", "\n").trimEnd()}\n`;
       await writeFile(join(scratch, "key"), key, { mode: 0o600 });
       const known = join(scratch, "known_hosts");
@@ -81,7 +81,7 @@ export class MachineGit implements AsyncDisposable {
     return chooseRef(parseListedRefs(text), names);
   }
 
-  /** As IsomorphicGit.fetch. Throws payload_too_large for more than `transferBytesMax` on the disk. */
+  /** Fetches like IsomorphicGit.fetch. Throws payload_too_large for more than `transferBytesMax` on the disk. */
   async fetch(
     what: { readonly commit: string; readonly ref: string | undefined },
     transferBytesMax: number,
@@ -105,7 +105,7 @@ export class MachineGit implements AsyncDisposable {
     return false;
   }
 
-  /** True if the commit is there afterwards. */
+  /** Fetches to the given depth; true if the commit exists afterwards. */
   async #fetchOne(
     name: string,
     depth: number | undefined,
@@ -136,7 +136,7 @@ export class MachineGit implements AsyncDisposable {
     } catch (error) {
       if (error instanceof GitExitError) {
         if (isMissingRef(error.stderr)) return false;
-        // Everything was fetched in the step before.
+        // The step before has fetched everything.
         if (depth === undefined && /unshallow on a complete repository/.test(error.stderr))
           return false;
       }
@@ -187,7 +187,7 @@ export class MachineGit implements AsyncDisposable {
     try {
       return await this.#runRaw(args, charsMax, watch);
     } catch (error) {
-      // `fetch` looks at what git said before it is made into an error of the port.
+      // `fetch` examines the output of git before it becomes an error of the port.
       throw args[0] === "fetch" ? error : this.#translateError(error);
     }
   }
@@ -240,7 +240,10 @@ export class MachineGit implements AsyncDisposable {
   }
 }
 
-/** Everything by names relative to the scratch folder: no path of ours is read by a shell or by ssh. */
+/**
+ * Builds the environment for ssh with names relative to the scratch folder, so that no shell parses a path of the
+ * machine.
+ */
 function buildSshEnvironment({ ssh }: MachineGitOptions): Record<string, string> {
   const options = [
     "BatchMode=yes",
@@ -272,7 +275,7 @@ function buildSshEnvironment({ ssh }: MachineGitOptions): Record<string, string>
   return { GIT_SSH_COMMAND: command.join(" "), GIT_SSH_VARIANT: "ssh" };
 }
 
-/** In the environment, which only this user can read; arguments can be read by everybody. */
+/** The authorization is passed in the environment, which only this user can read; every user can read arguments. */
 function buildTokenEnvironment({ authorization }: MachineGitOptions): Record<string, string> {
   if (authorization === undefined) return {};
   return {
@@ -282,7 +285,7 @@ function buildTokenEnvironment({ authorization }: MachineGitOptions): Record<str
   };
 }
 
-/** `OID TAB NAME`, and for an annotated tag a second line with `^{}` after the name. */
+/** Parses `OID TAB NAME`, and for an annotated tag a second line with `^{}` after the name. */
 function parseListedRefs(text: string): ListedRef[] {
   const refs = new Map<string, ListedRef>();
   for (const line of text.split("\n")) {
@@ -295,7 +298,7 @@ function parseListedRefs(text: string): ListedRef[] {
   return [...refs.values()];
 }
 
-/** `MODE SP TYPE SP OID TAB PATH`. */
+/** Parses `MODE SP TYPE SP OID TAB PATH`. */
 function parseListedEntry(line: string): TreeEntry {
   const tab = line.indexOf("\t");
   const [mode = "", , oid = ""] = line.slice(0, tab).split(" ");

@@ -1,7 +1,10 @@
 import { invalidTree } from "./git-errors.ts";
 import type { GitProcess } from "./git-process.ts";
 
-/** `git cat-file --batch`: asked for one object at a time, whose content is read before the next. */
+/**
+ * A reader of objects on `git cat-file --batch`: one object at a time, whose content is read before the next one is
+ * requested.
+ */
 export class ObjectBatchReader implements AsyncDisposable {
   readonly #process: GitProcess;
   readonly #output: AsyncGenerator<Buffer, void>;
@@ -16,12 +19,14 @@ export class ObjectBatchReader implements AsyncDisposable {
     await this.#process[Symbol.asyncDispose]();
   }
 
-  /** The content of a blob, piece by piece, and all of it: whoever stops early disposes of the reader. */
+  /** Yields the whole content of a blob in chunks. A caller that stops early has to dispose of the reader. */
   async *readBlob(oid: string): AsyncGenerator<Uint8Array> {
     this.#process.write(`${oid}\n`);
     const [, type, size] = (await this.#readLine()).split(" ");
     if (type !== "blob")
-      throw invalidTree("it names something as a file that is none, or the server left it out");
+      throw invalidTree(
+        "it names an object as a file that is not a file, or the server left it out",
+      );
     let left = Number(size);
     while (left > 0) {
       if (this.#rest.length === 0) await this.#readMore();

@@ -1,16 +1,16 @@
 import { inflateSync } from "node:zlib";
 
 export interface PackLimits {
-  /** Bytes of one object when it is unpacked. */
+  /** The limit of bytes of one unpacked object. */
   readonly objectBytesMax: number;
-  /** Bytes of all objects when they are unpacked. */
+  /** The limit of bytes of all unpacked objects. */
   readonly totalBytesMax: number;
 }
 
 /**
- * True if everything in the pack unpacks to no more than the limits. A few kilobytes can stand for
- * gigabytes, in zeros or in deltas that copy, and isomorphic-git unpacks whatever it is given. A pack
- * that cannot be read passes: whoever unpacks it says what is wrong with it.
+ * True if everything in the pack unpacks to no more than the limits. A few kilobytes of zeros or of copying deltas can
+ * expand to gigabytes, which isomorphic-git would unpack without a limit. Returns true for a pack that cannot be read:
+ * the unpacking reports its error.
  */
 export function isPackWithinLimits(pack: Buffer, limits: PackLimits): boolean {
   if (pack.length < 32 || pack.toString("latin1", 0, 4) !== "PACK") return true;
@@ -35,7 +35,9 @@ export function isPackWithinLimits(pack: Buffer, limits: PackLimits): boolean {
   return true;
 }
 
-/** Seven bits a byte, the first byte with `firstBits`; the highest bit says that another byte follows. */
+/**
+ * Reads a number of seven bits a byte, the first byte with `firstBits`; the highest bit says that another byte follows.
+ */
 function readSize(
   pack: Uint8Array,
   start: number,
@@ -53,7 +55,7 @@ function readSize(
   return { size, end: at };
 }
 
-/** A delta begins with the size of what it is made from, then with the size of what it makes. */
+/** Reads the two sizes at the beginning of a delta: of its base, and of its result. */
 function readDeltaResultSize(delta: Uint8Array): number {
   return readSize(delta, readSize(delta, 0, 7).end, 7).size;
 }
@@ -63,7 +65,7 @@ function inflate(
   most: number,
 ): { data: Uint8Array; read: number } | "large" | "damaged" {
   try {
-    // With `info` zlib says how much it read, which is the only way to know where the next object begins.
+    // With `info` zlib reports how much it has read, which is the only way to find the next object.
     const result: unknown = inflateSync(data, { maxOutputLength: most, info: true });
     return isInflated(result)
       ? { data: result.buffer, read: result.engine.bytesWritten }

@@ -1,17 +1,19 @@
 /**
- * Reading git repositories. Errors are BerthErrors: `git_unreachable` (no answer, or cut: worth
- * another try), `git_denied` (wants credentials, or others), `git_not_found` (no such repository,
- * branch, tag, commit or path), `payload_too_large` (over `limits`), `archive_invalid` (the commit holds
- * names or links that no honest git writes), `disk_full`. No message holds a credential, nor a URL's
- * user and password.
+ * Reads git repositories. Errors are BerthErrors: `git_unreachable` (no answer, or an interrupted one: worth another
+ * try), `git_denied` (missing or wrong credentials), `git_not_found` (no such repository, branch, tag, commit or path),
+ * `payload_too_large` (over `limits`), `archive_invalid` (the commit has names or links that git itself would refuse),
+ * `disk_full`. No message contains a credential, or user and password of a URL.
  */
 export interface GitClient {
-  /** The commit (40 hexadecimal digits) that `ref` names now: a branch, a tag, a commit; undefined is the remote's HEAD. */
+  /**
+   * Resolves `ref`, a branch, a tag or a commit, to its current commit (40 hexadecimal digits); undefined is the
+   * remote's HEAD.
+   */
   resolve(repository: GitRepository, ref: string | undefined, signal: AbortSignal): Promise<string>;
   /**
-   * Puts the files of one commit into `dir`, which is empty, without history and without `.git`.
-   * `ref` is what the commit was resolved from: servers that hand out no bare commits are asked for it.
-   * Nothing in the repository can make a file land outside `dir`: links are kept as they are, and not followed.
+   * Writes the files of one commit into the empty folder `dir`, without history and without `.git`. `ref` is the ref
+   * that the commit was resolved from, for servers that serve no bare commits. Nothing in the repository can create a
+   * file outside `dir`: links are kept, and not followed.
    */
   checkout(
     repository: GitRepository,
@@ -23,7 +25,7 @@ export interface GitClient {
 }
 
 export interface GitRepository {
-  /** `https://`, `http://`, `ssh://` or `user@host:path`; never a path of this machine. */
+  /** `https://`, `http://`, `ssh://` or `user@host:path`; never a local path. */
   readonly url: string;
   readonly credential?: GitCredential | undefined;
 }
@@ -33,7 +35,7 @@ export type GitCredential =
   | {
       readonly type: "sshKey";
       readonly privateKey: string;
-      /** Lines of a known_hosts file; without them the first key of a host is trusted and kept. */
+      /** The lines of a known_hosts file; without them the first key of a host is trusted and kept. */
       readonly knownHosts?: string | undefined;
     };
 
@@ -43,7 +45,7 @@ export interface SourceLimits {
 }
 
 export interface GitCheckout {
-  /** Paths of submodules: they are not fetched, and whoever builds is told. */
+  /** The paths of submodules, which are not fetched; the builder reports them. */
   readonly submodules: readonly string[];
   readonly files: number;
   readonly bytes: number;

@@ -1,18 +1,18 @@
 import { invalidTree } from "./git-errors.ts";
 
-/** One entry of a commit's files. */
+/** One entry of the tree of a commit. */
 export interface TreeEntry {
-  /** Relative, with `/`, each part checked. */
+  /** The relative path with `/`, of which each part has been checked. */
   readonly path: string;
   readonly type: "file" | "executable" | "link" | "folder" | "submodule";
   readonly oid: string;
 }
 
-/** The name of a path's part is at most 255 bytes on Linux, the whole below 4,096 with the folder before it. */
+/** Linux limits a part of a path to 255 bytes, and the whole path, with the folder before it, to 4,096. */
 const NAME_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 3072;
 
-/** git keeps the mode as text; old versions wrote 100664, and leading zeros. */
+/** Parses the mode, which git keeps as text; old versions wrote 100664, and leading zeros. */
 export function parseEntryType(mode: string): TreeEntry["type"] {
   const number = Number.parseInt(mode, 8);
   switch (number & 0o170000) {
@@ -29,14 +29,14 @@ export function parseEntryType(mode: string): TreeEntry["type"] {
   }
 }
 
-/** `name` below `folder` ("" is the top). Throws archive_invalid for a name that could lead elsewhere. */
+/** Joins `name` to `folder` ("" is the top). Throws archive_invalid for a name that could escape from the folder. */
 export function joinEntryPath(folder: string, name: string): string {
   const shown = JSON.stringify(name.slice(0, 80));
   if (name === "" || name === "." || name === "..")
     throw invalidTree(`it has a file called ${shown}`);
   if (name.includes("/") || name.includes("\0"))
     throw invalidTree(`it has a file called ${shown}, which is a path`);
-  // Programs that look for repositories would take orders from it; case folds on some file systems.
+  // Programs that search for repositories would use its configuration; some file systems ignore case.
   if (name.toLowerCase() === ".git") throw invalidTree(`it has a file called ${shown}`);
   const path = folder === "" ? name : `${folder}/${name}`;
   if (Buffer.byteLength(name) > NAME_BYTES_MAX || Buffer.byteLength(path) > PATH_BYTES_MAX)
@@ -44,7 +44,7 @@ export function joinEntryPath(folder: string, name: string): string {
   return path;
 }
 
-/** The entries of one tree object, as it stands in git: `MODE SP NAME NUL` and 20 bytes, again and again. */
+/** Parses a tree object of git: `MODE SP NAME NUL` and 20 bytes for each entry. */
 export function* parseTree(tree: Buffer, folder: string): Generator<TreeEntry> {
   let at = 0;
   while (at < tree.length) {

@@ -5,19 +5,21 @@ import { getErrorCode, invalidTree, repositoryTooLarge, translateDiskError } fro
 import type { GitCheckout, SourceLimits } from "./port.ts";
 import type { TreeEntry } from "./tree-entries.ts";
 
-/** A commit that has been fetched. Entries come folders first; content is asked for before the next entry. */
+/**
+ * A commit that has been fetched. Folders come before their entries; the content of an entry is read before the next
+ * entry.
+ */
 export interface CommitFiles {
   entries(): AsyncIterable<TreeEntry>;
   content(entry: TreeEntry): AsyncIterable<Uint8Array>;
 }
 
-/** The text of a link is a path, and the system takes no longer one. */
+/** The text of a link is a path, whose length the system limits. */
 const LINK_BYTES_MAX = 4095;
 
 /**
- * Writes the files of a commit into `dir`, which is empty. Nothing is followed and nothing replaced: a
- * folder is only entered if it was made here, a file is only made where nothing is, and links are made
- * when everything else is there. On any failure `dir` is emptied again.
+ * Writes the files of a commit into the empty folder `dir`. Follows and replaces nothing: it enters only folders that
+ * it has created, creates files only under new names, and creates links last. Empties `dir` again after a failure.
  */
 export async function writeTree(
   files: CommitFiles,
@@ -54,7 +56,7 @@ class TreeWriter {
   async write(files: CommitFiles): Promise<GitCheckout> {
     for await (const entry of files.entries()) {
       this.#signal.throwIfAborted();
-      // Folders count: a few objects can stand for millions of empty ones.
+      // Folders count too, because a few objects can describe millions of empty ones.
       if (++this.#entries > this.#limits.filesMax)
         throw repositoryTooLarge("files", this.#limits.filesMax);
       await this.#add(entry, files);
@@ -67,7 +69,7 @@ class TreeWriter {
   async #add(entry: TreeEntry, files: CommitFiles): Promise<void> {
     const { path } = entry;
     if (entry.type === "submodule") {
-      // git leaves an empty folder there too, and Dockerfiles may copy it.
+      // git creates an empty folder for a submodule too, and a Dockerfile may copy it.
       this.#submodules.push(path);
       await this.#makeFolder(path);
     } else if (entry.type === "folder") await this.#makeFolder(path);
@@ -100,7 +102,7 @@ class TreeWriter {
     try {
       for await (const chunk of this.#countBytes(content, Number.POSITIVE_INFINITY, entry.path))
         await file.writeFile(chunk);
-      // The umask of the service must not decide what an image holds.
+      // Sets the mode explicitly, so that the umask of the service does not change the image.
       await file.chmod(mode);
     } finally {
       await file.close();
@@ -126,13 +128,12 @@ class TreeWriter {
 
   #resolvePath(path: string): string {
     const folder = path.slice(0, Math.max(0, path.lastIndexOf("/")));
-    if (!this.#folders.has(folder))
-      throw invalidTree(`${JSON.stringify(path)} stands in no folder`);
+    if (!this.#folders.has(folder)) throw invalidTree(`${JSON.stringify(path)} is in no folder`);
     return join(this.#dir, path);
   }
 }
 
-/** A second entry of one name, or of names that a file system takes for one. */
+/** Maps the error of a second entry with the same name, or with a name that the file system considers the same. */
 async function createOnce<T>(path: string, make: () => Promise<T>): Promise<T> {
   try {
     return await make();

@@ -13,9 +13,9 @@ export interface AppLogDependencies {
 }
 
 /**
- * The last `tail` lines over the kept log and all containers of an App, oldest first; with follow,
- * then new lines as they come, also of containers that are made later, until the App is gone or the
- * signal aborts. Throws NotFoundError for an App that is not there.
+ * Returns the last `tail` lines of the kept log and of all containers of an App, oldest first. With `follow`, new lines
+ * come after them, also of containers that are created later, until the App is deleted or the signal aborts. Throws
+ * NotFoundError.
  */
 export async function* readAppLogs(
   dependencies: AppLogDependencies,

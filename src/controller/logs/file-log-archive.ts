@@ -16,29 +16,28 @@ const lineValidator = new LazyValidator<ArchivedLine>(
   }),
 );
 
-/** Lines kept of one container, and containers kept of one App: some megabytes an App at the most. */
+/** Limits of kept lines for each container, and of kept containers for each App: some megabytes an App at most. */
 const LINES_MAX = 10_000;
 const CONTAINERS_MAX = 5;
-/** Of longer lines, only the last are kept: they say why it ended. */
+/** The limit of kept bytes: of more, the last lines are kept, because they say why the container ended. */
 const BYTES_MAX = 4 * 2 ** 20;
 
-/** One file of JSON lines for each container, named by the time it was put away: `<dir>/<app>/<time>-<container>.jsonl`. */
-export class FileLogArchive implements LogArchive {
-  readonly #dir: string;
-  readonly #runtime: ContainerRuntime;
-  readonly #logger: Logger;
-  readonly #now: () => number;
+export interface FileLogArchiveOptions {
+  readonly dir: string;
+  readonly runtime: ContainerRuntime;
+  readonly logger: Logger;
+  readonly now: () => number;
+}
 
-  constructor(options: {
-    dir: string;
-    runtime: ContainerRuntime;
-    logger: Logger;
-    now: () => number;
-  }) {
-    this.#dir = options.dir;
-    this.#runtime = options.runtime;
-    this.#logger = options.logger;
-    this.#now = options.now;
+/**
+ * One file of JSON lines for each container, named by the time when it was archived:
+ * `<dir>/<app>/<time>-<container>.jsonl`.
+ */
+export class FileLogArchive implements LogArchive {
+  readonly #options: FileLogArchiveOptions;
+
+  constructor(options: FileLogArchiveOptions) {
+    this.#options = options;
   }
 
   async keep(
@@ -50,7 +49,7 @@ export class FileLogArchive implements LogArchive {
       const lines: string[] = [];
       let bytes = 0;
       let first = 0;
-      for await (const line of this.#runtime.logs(
+      for await (const line of this.#options.runtime.logs(
         container.id,
         { tail: LINES_MAX, follow: false },
         signal,
@@ -67,7 +66,10 @@ export class FileLogArchive implements LogArchive {
       const folder = this.#folderOf(app);
       if (kept.length === 0 || folder === undefined) return;
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      const file = join(folder, `${String(this.#now()).padStart(15, "0")}-${container.name}.jsonl`);
+      const file = join(
+        folder,
+        `${String(this.#options.now()).padStart(15, "0")}-${container.name}.jsonl`,
+      );
       await writeFile(file, "", { mode: 0o600 });
       await appendFile(file, `${kept.join("\n")}\n`);
       const files = (await readdir(folder)).toSorted();
@@ -75,7 +77,7 @@ export class FileLogArchive implements LogArchive {
         await rm(join(folder, stale), { force: true });
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
-      this.#logger.warn(
+      this.#options.logger.warn(
         { app, container: container.name, err: error },
         "log lines of a removed container were not kept",
       );
@@ -102,13 +104,15 @@ export class FileLogArchive implements LogArchive {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   }
 
-  /** The name of an orphan's App comes from a label, which anybody may have written: it must be a name. */
+  /**
+   * The name of an orphan's App comes from a label, which any user of the engine may have written, so it is validated.
+   */
   #folderOf(app: string): string | undefined {
-    return /^[a-z0-9][a-z0-9-]*$/.test(app) ? join(this.#dir, app) : undefined;
+    return /^[a-z0-9][a-z0-9-]*$/.test(app) ? join(this.#options.dir, app) : undefined;
   }
 }
 
-/** A line that a crash cut off is no line. */
+/** A line that a crash has cut off is skipped. */
 function parseArchivedLine(text: string): ArchivedLine | undefined {
   try {
     const line: unknown = JSON.parse(text);

@@ -4,28 +4,28 @@ import type { ContainerRuntime } from "../runtime/port.ts";
 import { ignoreRemovedContainer } from "./ignore-removed-container.ts";
 import { StreamMerger } from "./stream-merger.ts";
 
-/** What may have come of one container between two reads; far more than comes in that time. */
+/** The limit of lines of one container between two reads; far more than are written in that time. */
 const CATCH_UP_LINES_MAX = 10_000;
 
 interface ContainerStart {
   readonly id: string;
   readonly name: string;
-  /** Another start of the same container is another life, with a log stream of its own. */
+  /** A container that was started again has a new log stream. */
   readonly startedAt: string | null;
 }
 
 export interface LogPosition {
   readonly containers: readonly ContainerStart[];
-  /** By container id: the time of the last line that was read. */
+  /** The time of the last line that was read, by container id. */
   readonly lastTimes: ReadonlyMap<string, string>;
-  /** Epoch milliseconds; older lines are not wanted. */
+  /** In epoch milliseconds; older lines are skipped. */
   readonly sinceMs?: number;
 }
 
 /**
- * Lines of an App's containers as they come. Which containers there are is told by the App's status,
- * so that a redeploy, a restart by Berth and another replica are followed too. Ends when the App is
- * gone, with its last line. Throws what the engine throws.
+ * Yields the lines of an App's containers as they are written. Takes the containers from the App's status, so that a
+ * redeploy, a restart by Berth and another replica are followed too. Ends with the last line of a deleted App. Throws
+ * what the engine throws.
  */
 export async function* followAppLogs(
   { store, runtime }: { readonly store: Store; readonly runtime: ContainerRuntime },
@@ -43,7 +43,7 @@ export async function* followAppLogs(
   };
 
   async function* readLines({ id, name: container }: ContainerStart): AsyncIterable<AppLogLine> {
-    // Lines that came between two reads are read again by time, and those already given are left out.
+    // Lines written between two reads are read again by time, and those already yielded are skipped.
     const last = lastTimes.get(id);
     const sinceMs = last === undefined ? position.sinceMs : Date.parse(last);
     const options = {

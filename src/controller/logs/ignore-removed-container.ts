@@ -1,7 +1,7 @@
 import { NotFoundError } from "../../base/errors.ts";
 import type { LogLine } from "../runtime/port.ts";
 
-/** A container that was removed since it was listed has no more lines, and is nobody's failure. */
+/** Ignores the error of a container that was removed since it was listed: it has no more lines. */
 export async function* ignoreRemovedContainer(
   lines: AsyncIterable<LogLine>,
 ): AsyncIterable<LogLine> {

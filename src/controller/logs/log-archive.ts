@@ -1,8 +1,8 @@
 import type { LogLine } from "../runtime/port.ts";
 
 /**
- * Keeps the last lines of containers that are removed, so that the log of an App survives a
- * redeploy. Losing lines is never a reason to stop a rollout: `keep` does not throw, but for an abort.
+ * Keeps the last lines of containers that are removed, so that the log of an App survives a redeploy. A failure never
+ * stops a rollout: `keep` throws only when the signal aborts.
  */
 export interface LogArchive {
   keep(
@@ -10,9 +10,9 @@ export interface LogArchive {
     container: { readonly id: string; readonly name: string },
     signal: AbortSignal,
   ): Promise<void>;
-  /** Kept lines of an App, oldest first. */
+  /** Yields the kept lines of an App, oldest first. */
   read(app: string): Promise<readonly ArchivedLine[]>;
-  /** The App is gone. */
+  /** Removes the kept lines of a deleted App. */
   drop(app: string): Promise<void>;
 }
 
@@ -20,7 +20,7 @@ export interface ArchivedLine extends LogLine {
   readonly container: string;
 }
 
-/** Remembers nothing: for the simulation, where containers say nothing. */
+/** Keeps nothing: for the simulation, whose containers write no logs. */
 export const noArchive: LogArchive = {
   keep: async () => {},
   read: async () => [],

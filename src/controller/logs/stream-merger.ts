@@ -1,7 +1,7 @@
 /**
- * Values of several streams in the order in which they come; streams can be added at any time. One
- * value of each stream waits to be taken at the most: a slow reader slows the streams down. A stream
- * that fails makes the next `take` throw.
+ * Merges the values of several streams in the order in which they arrive; streams can be added at any time. At most one
+ * value of each stream is buffered, so that a slow reader slows the streams down. If a stream fails, the next `take`
+ * throws.
  */
 export class StreamMerger<T> {
   readonly #pending: { readonly value: T; readonly taken: () => void }[] = [];
@@ -15,12 +15,12 @@ export class StreamMerger<T> {
     void this.#pump(stream);
   }
 
-  /** Streams that have not ended, or of which a value waits. */
+  /** The number of streams that have not ended or have a buffered value. */
   get isBusy(): boolean {
     return this.#streams > 0;
   }
 
-  /** What waits now, if nothing waits an empty list. Throws what a stream has thrown. */
+  /** Returns all buffered values, possibly none. Throws what a stream has thrown. */
   take(): T[] {
     if (this.#failures.length > 0) throw this.#failures[0];
     return this.#pending.splice(0).map(({ value, taken }) => {
@@ -29,7 +29,7 @@ export class StreamMerger<T> {
     });
   }
 
-  /** Resolves with the next value, end or failure of a stream, or call of `wake`; at once where a value waits. */
+  /** Resolves at the next value, end or failure of a stream, or call of `wake`; at once if a value is buffered. */
   async waitForChange(): Promise<void> {
     if (this.#pending.length > 0 || this.#failures.length > 0) return;
     await new Promise<void>((resolve) => (this.#notify = resolve));
@@ -39,7 +39,7 @@ export class StreamMerger<T> {
     this.#notify();
   }
 
-  /** Lets go of every stream as soon as it comes to its next value. */
+  /** Cancels every stream as soon as its next value arrives. */
   close(): void {
     this.#isClosed = true;
     for (const { taken } of this.#pending.splice(0)) taken();

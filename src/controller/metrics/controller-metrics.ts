@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 
-/** The names that controller-runtime and client-go use, so that dashboards for these fit. */
+/** The metrics have the names of controller-runtime and client-go, so that their dashboards fit. */
 export interface ControllerMetrics {
   readonly reconcileTotal: Counter<"controller" | "result">;
   readonly reconcileSeconds: Histogram<"controller">;

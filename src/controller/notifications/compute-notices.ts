@@ -5,25 +5,25 @@ import type { WebhookEvent } from "../../resources/webhook-events.ts";
 import type { EventRecord } from "../../store/store.ts";
 
 /**
- * What receivers are told of, as pure functions of what the store says. Of Apps the status decides,
- * and not events: whatever a crash cut off is found by looking again, and `Told` keeps everything from
- * being told twice. Only what leaves no status behind (a deletion) is told from its event.
+ * Computes the notices for receivers as pure functions of the store. For Apps they follow from the status and not from
+ * events, so that a notice which a crash has prevented is found again; `Told` prevents that one is sent twice. Only a
+ * deletion, which leaves no status, is taken from its event.
  */
 export interface Notice {
-  /** The most specific first: a webhook gets the first one that it listens to. */
+  /** The most specific event first: a webhook gets the first one that it subscribes to. */
   readonly events: readonly WebhookEvent[];
   readonly message: string;
   readonly generation: number | null;
 }
 
-/** What receivers have been told of one App. */
+/** The notices of one App that have been enqueued already. */
 export interface ReportedState {
   readonly uid: string;
-  /** The version that was last said to be deployed; null: none, or it failed since. */
+  /** The version whose deployment was reported last; null: none, or it has failed since. */
   readonly deployed: string | null;
-  /** Generation and reason of the last failure. */
+  /** Generation and reason of the failure that was reported last. */
   readonly failed: string | null;
-  /** The generation that was last reverted. */
+  /** The generation whose revert was reported last. */
   readonly reverted: number | null;
   readonly isUnhealthy: boolean;
 }
@@ -31,14 +31,14 @@ export interface ReportedState {
 export interface AppNotices {
   readonly notices: readonly Notice[];
   readonly reported: ReportedState;
-  /** When to look again, in epoch milliseconds, though nothing changes; null: no need to. */
+  /** When to compute again without a change, in epoch milliseconds; null: never. */
   readonly recheckAt: number | null;
 }
 
-/** A container that ends and is started again is back well within this; nobody is woken for it. */
+/** A container that ends and is restarted is healthy again well within this time, and is not reported. */
 export const HEALTH_LOST_AFTER_MS = 10_000;
 
-/** What no image comes of, among the reasons of a stalled App and of a revert. */
+/** The reasons of a stalled App and of a revert that mean a failed build. */
 const buildFailureReasons: ReadonlySet<string> = new Set([
   "BuildFailed",
   "BuildTimedOut",
@@ -81,7 +81,7 @@ export function computeAppNotices(
   if (stalled?.status === "True" && stalled.observedGeneration === generation) {
     const { reason, message } = stalled;
     const isBuild = buildFailureReasons.has(reason);
-    // Each commit of a branch is built for the same generation: their failures differ in what they say.
+    // Each commit of a branch is built for the same generation, so the message distinguishes their failures.
     const failed = isBuild
       ? `${generation} ${reason} ${digest(message)}`
       : `${generation} ${reason}`;
@@ -90,7 +90,7 @@ export function computeAppNotices(
     reported = { ...reported, failed };
   }
   if (isReady) reported = { ...reported, failed: null };
-  // Ready for long enough to count as good: what answers one probe and then ends was never deployed.
+  // Only a version that was Ready for long enough counts as deployed: some answer one probe and crash.
   if (isReady && stable !== null && stable.hash !== reported.deployed) {
     const revision = status.revisions.applied ?? status.revisions.attempted;
     const which = revision === null ? "" : `, revision ${revision},`;
@@ -102,7 +102,7 @@ export function computeAppNotices(
     notices.push({ events: ["recovered"], message: "running and healthy again", generation });
     reported = { ...reported, isUnhealthy: false };
   }
-  // Whoever stops an app, or has Berth leave it alone, does not ask how it is.
+  // The user who stops or suspends an app needs no notice of it.
   if (app.spec.running === false || app.spec.suspend === true)
     return { notices, reported: { ...reported, isUnhealthy: false }, recheckAt: null };
   const lostSince = findHealthLostSince(app);
@@ -115,9 +115,8 @@ export function computeAppNotices(
 }
 
 /**
- * Since when an App that was Ready for long enough to count as good has fewer healthy containers than
- * it had, in epoch milliseconds. Undefined for one that is as it should be, or not looked at, or is
- * becoming another version.
+ * Returns since when an App that had been Ready for long enough has fewer healthy containers than it had, in epoch
+ * milliseconds. Undefined if it is healthy, has not been observed, or is being updated.
  */
 function findHealthLostSince({ status, spec }: Resource<"App">): number | undefined {
   const ready = findCondition(status?.conditions ?? [], "Ready");
@@ -131,7 +130,7 @@ function findHealthLostSince({ status, spec }: Resource<"App">): number | undefi
   return healthy < wanted ? Date.parse(ready.lastTransitionTime) : undefined;
 }
 
-/** What an event tells that no status does. */
+/** Returns the notice of an event that leaves no status. */
 export function computeEventNotices(event: EventRecord): readonly Notice[] {
   const { kind, name, reason, message } = event;
   if (reason !== "Pruned" || kind === null) return [];

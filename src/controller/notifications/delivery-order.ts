@@ -1,19 +1,19 @@
 import type { DeliveryRecord } from "../../store/store.ts";
 
 /**
- * While one that failed waits for so many attempts, those behind it wait too, so that a receiver that
- * restarts gets everything in order. After that it lets them pass: one body that a receiver cannot
- * digest must not hold all others up for hours.
+ * While a failed delivery has had fewer attempts than this, the deliveries behind it wait, so that a receiver that
+ * restarts gets everything in order. After that they overtake it, because one body that a receiver cannot process must
+ * not delay all others for hours.
  */
 const BLOCKING_ATTEMPTS_MAX = 3;
 
 export type NextDelivery =
   | { readonly type: "send"; readonly delivery: DeliveryRecord }
-  /** Nothing is due before then, in epoch milliseconds. */
+  /** The earliest time at which a delivery is due, in epoch milliseconds. */
   | { readonly type: "wait"; readonly untilMs: number }
   | { readonly type: "none" };
 
-/** Which of one webhook's pending deliveries, oldest first, is next. Pure. */
+/** Chooses the next one of a webhook's pending deliveries, which are ordered from old to new. Pure. */
 export function chooseNextDelivery(
   pending: readonly DeliveryRecord[],
   nowMs: number,

@@ -1,12 +1,15 @@
 /**
- * Waits between attempts: soon, for a receiver that restarts, and then for hours, for one whose owner
- * is asleep. Six attempts over some two and a half hours, after which a person can ask for another.
+ * The waits between attempts: short at first, for a receiver that restarts, then hours, for one whose operator is
+ * asleep. Six attempts in about two and a half hours, after which the user can request another.
  */
 const WAITS_MS = [10_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000] as const;
-/** A receiver that asks for more time than this gets this: its owner waits for the news. */
+/** The longest wait that a receiver can request with Retry-After. */
 export const RETRY_AFTER_MAX_MS = 2 * 3_600_000;
 
-/** Milliseconds until the next attempt after `attempts` failed ones; undefined: there is none. `random` gives 0 to 1. */
+/**
+ * Returns the milliseconds until the next attempt after `attempts` failed ones; undefined if there is none. `random`
+ * returns 0 to 1.
+ */
 export function retryWaitMs(
   attempts: number,
   askedForMs: number | undefined,
@@ -14,7 +17,7 @@ export function retryWaitMs(
 ): number | undefined {
   const waitMs = WAITS_MS[attempts - 1];
   if (waitMs === undefined) return undefined;
-  // Up to a fifth later, so that many receivers on one machine are not called in one moment.
+  // Up to a fifth longer, so that many receivers on one machine are not called at the same moment.
   const spreadMs = Math.round(waitMs * (1 + 0.2 * random()));
   return Math.max(spreadMs, Math.min(askedForMs ?? 0, RETRY_AFTER_MAX_MS));
 }

@@ -9,24 +9,24 @@ import {
   type ReportedState,
 } from "./compute-notices.ts";
 
-/** Up to which change of the store everything has been told. */
+/** The key of the position: all changes of the store up to it have been processed. */
 const CURSOR = "webhooks.sequence";
-/** The place is written down by then, though nothing was told: the store forgets old changes. */
+/** The position is written after this time even without a notice, because the store drops old changes. */
 const CURSOR_STEP = 2_000;
 const PAGE = 500;
 
-/** A notice with what it is about. */
+/** A notice with the resource that it is about. */
 export interface ResourceNotice extends Notice {
   readonly kind: Kind;
   readonly name: string;
   readonly time: string;
-  /** Where the app is reached, where that is known. */
+  /** The URL of the app, if it is known. */
   readonly url: string | null;
 }
 
 /**
- * Finds out what there is to tell, going through the changes of the store from where it stopped last.
- * What is told, and that it was, is committed together: a crash in between tells it at the next start.
+ * Finds due notices by processing the changes of the store from the last position on. A notice and the record of it are
+ * committed together, so that a crash in between repeats the notice at the next start.
  */
 export class NoticeScanner {
   readonly #store: Store;
@@ -35,10 +35,10 @@ export class NoticeScanner {
   readonly #onNotice: (occurrence: ResourceNotice) => void;
   #cursor: number;
   #savedCursor: number;
-  /** Apps to look at at a time, in epoch milliseconds. */
+  /** When to compute the notices of each App again, in epoch milliseconds. */
   readonly #rechecks = new Map<string, number>();
 
-  /** `onOccurrence` is called inside the transaction. */
+  /** `onNotice` is called inside the transaction. */
   constructor(parts: {
     readonly store: Store;
     readonly clock: Clock;
@@ -51,16 +51,16 @@ export class NoticeScanner {
     this.#onNotice = parts.onNotice;
     this.#cursor = Number(parts.store.settings.get(CURSOR) ?? parts.store.lastSequence);
     this.#savedCursor = this.#cursor;
-    // Whatever was written while nobody looked.
+    // Changes that were written while Berth did not run.
     for (const app of parts.store.list("App")) this.#rechecks.set(app.metadata.name, 0);
   }
 
-  /** Tells everything that has not been told. Throws where the store fails; nothing is lost then. */
+  /** Reports all due notices. Throws if the store fails; nothing is lost then. */
   scan(): void {
     for (;;) {
       const changes = this.#store.changesSince(this.#cursor, PAGE);
       if (!changes) {
-        this.#logger.warn({}, "changes were forgotten before webhooks were told of them");
+        this.#logger.warn({}, "the store dropped changes before webhooks were notified of them");
         this.#cursor = this.#store.lastSequence;
         for (const app of this.#store.list("App")) this.#rechecks.set(app.metadata.name, 0);
         continue;
@@ -79,7 +79,7 @@ export class NoticeScanner {
     }
   }
 
-  /** When to call `tell` though nothing changes, in epoch milliseconds; infinity: never. */
+  /** When to scan again without a change, in epoch milliseconds; infinity: never. */
   get recheckAt(): number {
     return Math.min(Number.POSITIVE_INFINITY, ...this.#rechecks.values());
   }
@@ -129,7 +129,7 @@ export class NoticeScanner {
     for (const notice of notices) {
       emit({ ...notice, kind: "App", name, time, url });
       const { message } = notice;
-      // People find it among the events too.
+      // The user sees the notice among the events too.
       if (notice.events[0] === "unhealthy")
         events.record({ kind: "App", name, type: "Warning", reason: "HealthLost", message });
       if (notice.events[0] === "recovered")

@@ -1,6 +1,6 @@
 import type { DeliveryRecord } from "../../store/store.ts";
 
-/** What the API asks of the sender of webhooks. Webhooks themselves are made and deleted in the store. */
+/** The sender of webhooks, as the API uses it. Webhooks themselves are created and deleted in the store. */
 export interface Webhooks {
   /** Queues a `test` event. Throws NotFoundError. */
   test(webhook: string): DeliveryRecord;

@@ -6,22 +6,22 @@ import type { Clock } from "../../base/clock.ts";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { getHost, isRefusedAddress, refusedAddressError } from "../../resources/webhook-url.ts";
 
-/** From the first byte of the connection to the last one that is read. */
+/** The time limit from the start of the connection to the last byte that is read. */
 export const POST_MS_MAX = 10_000;
-/** More of an answer than this is not read. */
+/** The limit of a response body; the rest is not read. */
 const BODY_BYTES_MAX = 4 * 1024;
 
 export interface PostResponse {
   readonly status: number;
   readonly retryAfter: string | undefined;
-  /** The beginning of the body, as far as it came. */
+  /** The beginning of the body, as far as it arrived. */
   readonly text: string;
 }
 
 /**
- * One POST on a connection of its own; redirects are not followed. Throws BerthError `timeout`,
- * `server_unreachable`, or `invalid_request` (an address that nothing is sent to); with the signal's
- * reason where that aborts.
+ * Sends one POST on a connection of its own; redirects are not followed. Throws BerthError `timeout`,
+ * `server_unreachable`, or `invalid_request` for an address that is not allowed; rejects with the signal's reason when
+ * it aborts.
  */
 export function postWebhook(
   target: {
@@ -59,7 +59,7 @@ export function postWebhook(
     };
     const onAbort = () => end(() => reject(signal.reason));
     const cancelTimer = clock.setTimer(POST_MS_MAX, () => {
-      // The status is what counts: a body that drags on changes nothing about it.
+      // The status decides: a body that never ends does not change it.
       if (finish) finish();
       else end(() => reject(new BerthError("timeout", `no answer within ${POST_MS_MAX / 1000} s`)));
     });
@@ -87,7 +87,9 @@ export function postWebhook(
   });
 }
 
-/** Looks at what a name leads to at the moment of the call: it may have become another address since. */
+/**
+ * Checks the addresses of the name at the time of the call, since they may have changed after the webhook was created.
+ */
 const guardedLookup: LookupFunction = (hostname, options, callback) => {
   lookup(hostname, options, (error, address, family) => {
     const found =
@@ -126,7 +128,7 @@ function describeNetworkError(
       return `nothing listens at ${host}`;
     case "EHOSTUNREACH":
     case "ENETUNREACH":
-      return `there is no way to ${host}`;
+      return `there is no route to ${host}`;
     case "ECONNRESET":
     case "EPIPE":
       return `${host} cut the connection before it answered`;

@@ -12,7 +12,7 @@ import { NoticeScanner, type ResourceNotice } from "./notice-scanner.ts";
 import type { Webhooks } from "./port.ts";
 import { type PostResponse, postWebhook } from "./webhook-post.ts";
 
-/** How long nothing is tried after the store has failed, such as with a full disk. */
+/** The pause of all deliveries after the store has failed, such as with a full disk. */
 const STORE_RETRY_MS = 30_000;
 const ANSWER_LENGTH_MAX = 200;
 const NEVER = Number.POSITIVE_INFINITY;
@@ -21,27 +21,27 @@ export interface WebhookSenderOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Of Berth, for the User-Agent. */
+  /** The version of Berth, for the User-Agent. */
   readonly version: string;
-  /** 0 to 1; spreads attempts. */
+  /** Returns 0 to 1; spreads attempts. */
   readonly random: () => number;
 }
 
 /**
- * Tells receivers what happens. What is to be told stands in the store first, so that it is sent at
- * least once whatever happens to Berth. One delivery at a time for each webhook, and every webhook for
- * itself: a slow receiver holds up nobody else.
+ * Sends notices to webhooks. A delivery is written to the store before it is sent, so that it is sent at least once
+ * even if Berth crashes. Each webhook gets one delivery at a time, independent of the others: a slow receiver delays
+ * only itself.
  */
 export class WebhookSender implements Webhooks, AsyncDisposable {
   readonly #options: WebhookSenderOptions;
   readonly #logger: Logger;
   readonly #tasks: TaskGroup;
   readonly #noticeScanner: NoticeScanner;
-  /** Webhooks that something is being sent to. */
+  /** Webhooks with a delivery in progress. */
   readonly #busy = new Set<string>();
-  /** After the store has failed: nothing before then, in epoch milliseconds. */
+  /** No delivery starts before this time, because the store has failed; in epoch milliseconds. */
   #pausedUntilMs = 0;
-  /** When something may be due to be sent, in epoch milliseconds; 0: the store has to be asked. */
+  /** When the next delivery may be due, in epoch milliseconds; 0: unknown, the store has to be read. */
   #sendAtMs = 0;
   #isStarted = false;
   #isCheckScheduled = false;
@@ -61,7 +61,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     });
   }
 
-  /** Follows the store from now on, and sends what an earlier run has left. */
+  /** Follows the store from now on, and sends deliveries that an earlier run has left. */
   start(): void {
     this.#isStarted = true;
     this.#unwatch = this.#options.store.watch((change) => {
@@ -74,7 +74,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     const found = this.#getWebhook(webhook);
     const delivery = this.#enqueueDelivery(found, "test", {
       app: null,
-      message: "a test that somebody asked for",
+      message: "a test that a user requested",
       time: timestamp(this.#options.clock.now()),
     });
     this.#scheduleSend();
@@ -112,7 +112,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     this.#scheduleCheck();
   }
 
-  /** Once for all that happens in this turn: writers of the store are not held up. */
+  /** Runs once for all changes of this turn of the event loop, so that writers of the store are not delayed. */
   #scheduleCheck(): void {
     if (this.#isCheckScheduled || !this.#isStarted) return;
     this.#isCheckScheduled = true;
@@ -141,7 +141,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     if (waitMs !== NEVER) this.#cancelTimer = clock.setTimer(waitMs, () => this.#scheduleCheck());
   }
 
-  /** Starts what is due; returns when the next of the rest will be, in epoch milliseconds. */
+  /** Starts due deliveries; returns when the next one will be due, in epoch milliseconds. */
   #sendDue(nowMs: number): number {
     const { webhooks } = this.#options.store;
     const queues = new Map<string, DeliveryRecord[]>();
@@ -225,7 +225,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
   ): DeliveryOutcome {
     const { clock, random } = this.#options;
     const nowMs = clock.now();
-    // Gone says that nobody is there any more, and that asking again is of no use.
+    // 410 Gone means that the receiver no longer exists, so further attempts are useless.
     const waitMs =
       status === 410
         ? undefined
@@ -234,11 +234,11 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     return { state: "pending", nextAtMs: nowMs + waitMs, status, message };
   }
 
-  /** Inside the transaction that notes that it was told. */
+  /** Called inside the transaction that records the notice. */
   #enqueue({ events, kind, name, message, generation, time, url }: ResourceNotice): void {
     const app = kind === "App" ? name : null;
     for (const webhook of this.#options.store.webhooks.list()) {
-      // What happened before somebody wanted to know is history.
+      // A webhook gets no notices of the time before it was created.
       if (webhook.createdAt > time) continue;
       if (webhook.apps.length > 0 && (app === null || !webhook.apps.includes(app))) continue;
       const event =
@@ -268,7 +268,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     return webhooks.enqueue({ id, webhook: webhook.id, event, app: details.app, payload });
   }
 
-  /** Returns until when, in epoch milliseconds. */
+  /** Returns the end of the pause, in epoch milliseconds. */
   #pauseAfterStoreFailure(error: unknown): number {
     this.#pausedUntilMs = this.#options.clock.now() + STORE_RETRY_MS;
     this.#logger.error({ err: getErrorMessage(error) }, "the store failed, webhooks wait");
@@ -276,10 +276,10 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
   }
 }
 
-/** Why an answer counts as a failure, with the beginning of what it says. */
+/** Explains why a response counts as a failure, with the beginning of its body. */
 function describeResponse({ status, text }: PostResponse): string {
   if (status >= 300 && status < 400)
-    return `answered ${status}: redirects are not followed; give the webhook the URL that it leads to`;
+    return `answered ${status}: redirects are not followed; give the webhook the target URL itself`;
   const line = text.replaceAll(/[\p{Cc}\s]+/gu, " ").trim();
   const cut = line.length > ANSWER_LENGTH_MAX ? `${line.slice(0, ANSWER_LENGTH_MAX)}…` : line;
   return `answered ${status}${cut === "" ? "" : `: ${cut}`}`;

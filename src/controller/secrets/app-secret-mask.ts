@@ -2,25 +2,30 @@ import type { AppSpec } from "../../resources/app-spec.ts";
 import type { Store } from "../../store/store.ts";
 import { listReferencedSecrets } from "./secret-names.ts";
 
-/** Shorter values are words that stand anywhere; to hide them would say more than it hides. */
+/** Shorter values may be common words: masking them would damage every message and reveal the value. */
 const SECRET_LENGTH_MIN = 4;
-/** One line of a key or a file: shorter ones are its punctuation. */
+/** The same for one line of a key or a file: shorter lines are only its punctuation. */
 const SECRET_LINE_LENGTH_MIN = 8;
 
 export type SecretMask = (text: string) => string;
 
 /**
- * Hides the values of an App's Secrets in what its containers, its probes and the engine say, before
- * that gets into a status or an event. A person who may read the App's log sees it there.
+ * Returns a function that masks the values of an App's Secrets in messages of its containers, its probes and the engine
+ * before they are written to a status or an event. A user who may read the App's log sees the values there.
  */
-export function createSecretMask(store: Store, specs: readonly AppSpec[]): SecretMask {
+export function createSecretMask(
+  store: Pick<Store, "secrets">,
+  specs: readonly AppSpec[],
+): SecretMask {
   const names = new Set(specs.flatMap((spec) => listReferencedSecrets(spec)));
   return createValueMask(
     [...names].flatMap((name) => Object.values(store.secrets.reveal(name) ?? {})),
   );
 }
 
-/** Hides these values, and each line of those that have several: logs come line by line. */
+/**
+ * Returns a mask for these values, and for each line of those with several lines, because logs are read line by line.
+ */
 export function createValueMask(values: readonly string[]): SecretMask {
   const hidden = new Set<string>();
   for (const value of values) {

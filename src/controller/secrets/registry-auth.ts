@@ -1,12 +1,12 @@
 import type { Store } from "../../store/store.ts";
 import type { RegistryAuth } from "../runtime/port.ts";
 
-/** What an image reference without a host means, and the names under which people write it down. */
+/** The registry of an image reference without a host, and the names that users write for it. */
 const DEFAULT_REGISTRY_NAMES = ["docker.io", "index.docker.io", "registry-1.docker.io"];
 
 /**
- * Credentials for pulling `image`: those of the App's pullSecret, otherwise those of the first
- * Secret of type registry whose server is the image's. Undefined where there are none.
+ * Returns the credentials for pulling `image`: those of the App's pullSecret, otherwise those of the first Secret of
+ * type registry for the image's registry. Undefined if there are none.
  */
 export function findRegistryAuth(
   store: Store,
@@ -23,7 +23,10 @@ export function findRegistryAuth(
   return undefined;
 }
 
-/** The credentials of all Secrets of type registry: which of them a build's base images need is not known before. */
+/**
+ * Returns the credentials of all Secrets of type registry: which ones the base images of a build need is not known
+ * before.
+ */
 export function listRegistryAuths(store: Store): RegistryAuth[] {
   return store
     .list("Secret")
@@ -31,7 +34,7 @@ export function listRegistryAuths(store: Store): RegistryAuth[] {
     .flatMap((secret) => readRegistryAuth(store, secret.metadata.name) ?? []);
 }
 
-/** The registry's host of a reference, by Docker's rule: the first part counts when it looks like a host. */
+/** Returns the registry of a reference by Docker's rule: the first part is a host if it looks like one. */
 export function parseRegistryHost(image: string): string {
   const first = image.split("/")[0] ?? "";
   const isHost =

@@ -1,6 +1,6 @@
 import type { AppSpec } from "../../resources/app-spec.ts";
 
-/** Names of all Secrets that a spec refers to. */
+/** Lists the names of all Secrets that a spec refers to. */
 export function listReferencedSecrets(spec: AppSpec): readonly string[] {
   const names = new Set<string>();
   for (const value of Object.values(spec.env ?? {}))

@@ -15,16 +15,16 @@ export type FileOutcome =
 
 export interface ApplyFileOptions {
   readonly store: Store;
-  /** Managers whose files do not declare this resource any more, so that this file takes their part. */
+  /** Managers whose files no longer declare this resource, so that this file takes over their fields. */
   readonly takeOverFrom: (key: ResourceKey) => readonly string[];
-  /** Deleted with force; the file has to say something new first. */
+  /** The resource was deleted with force: it is not created until the text of the file changes. */
   readonly isForceDeleted: (key: ResourceKey) => boolean;
   readonly onApplied: (key: ResourceKey, result: ApplyResult) => void;
 }
 
 /**
- * Writes what a file says, all of it or nothing: with several documents, all are tried before the
- * first one is written. Throws only where the store fails; run it in a batch, so that nothing stays.
+ * Applies a file completely or not at all: of several documents, all are tried before the first one is written. Throws
+ * only if the store fails; the caller runs it in a batch, so that nothing is left then.
  */
 export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutcome {
   const { store } = options;
@@ -81,7 +81,7 @@ function buildIntent(
   };
 }
 
-/** What the store says of the document itself; anything else is a failure of the store. */
+/** Converts the store's objection to the document; rethrows a failure of the store. */
 type Refusal = InvalidSpecError | ConflictError;
 
 function asRefusal(error: unknown): Refusal {

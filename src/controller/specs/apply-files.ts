@@ -12,25 +12,25 @@ import {
 import type { SpecEvents } from "./spec-events.ts";
 import { formatFileManager, type LoadedFile } from "./spec-file.ts";
 
-/** Committed together; then others get a turn, since the store works synchronously. */
+/** The number of files that are committed together before the event loop runs, since the store is synchronous. */
 const FILES_IN_A_BATCH = 20;
 
 export interface ApplyFilesOptions {
   readonly store: Store;
   readonly events: SpecEvents;
-  /** What the store has declared by files now. */
+  /** The resources that the store has as declared by files. */
   readonly declared: () => readonly DeclaredResource[];
-  /** Every file that is known, as it was before; what is in `loaded` counts instead. */
+  /** Every known file in its earlier state; the state in `loaded` takes precedence. */
   readonly known: ReadonlyMap<string, FileView & { readonly hash: string }>;
-  /** Whether a file that is not known may be there all the same. */
+  /** Returns true if an unknown file may exist all the same. */
   readonly isUnknown: (file: string) => boolean;
-  /** Whether a file has been without this resource for long enough to believe it. */
+  /** Returns true if a file has been without this resource for long enough. */
   readonly isConfirmedMissing: (declared: DeclaredResource) => boolean;
   readonly isForceDeleted: (key: ResourceKey, file: LoadedFile) => boolean;
   readonly onOutcome: (file: LoadedFile, outcome: FileOutcome) => void;
 }
 
-/** Applies files in order, with what moved between them. Rejects only when `signal` aborts. */
+/** Applies files in order, and resources that have moved between them. Rejects only when `signal` aborts. */
 export async function applyFiles(
   loaded: ReadonlyMap<string, LoadedFile>,
   options: ApplyFilesOptions,
@@ -58,7 +58,7 @@ function applyBatch(
       batch.map((file) => applyOne(file, loaded, declarers, options)),
     );
   } catch {
-    // The store failed at one of them, and all were taken back: each for itself, to find out which.
+    // The batch failed and was rolled back, so each file is applied separately to find the cause.
     const declarers = new Declarers(options.declared());
     return batch.map((file) => {
       try {
@@ -86,8 +86,8 @@ function applyOne(
       const isGone = view
         ? view.keys !== undefined && !listsResource(view, key)
         : !options.isUnknown(other);
-      // New or changed: the resource has moved here. A file that was here all along waits until the
-      // other one is gone for good, so that a save of that one does not make them change places.
+      // New or changed: the resource has moved here. A file that was here before waits until the other one is
+      // confirmed as gone, so that a save of that one does not swap them.
       return isGone && (isFresh || options.isConfirmedMissing({ ...key, file: other }));
     });
   return applyFile(file, {
@@ -101,7 +101,7 @@ function applyOne(
   });
 }
 
-/** Which files the store has as declaring each resource, kept in step with what is applied. */
+/** An index from resources to the files that declare them, updated while files are applied. */
 class Declarers {
   readonly #files = new Map<string, Set<string>>();
 

@@ -35,16 +35,16 @@ import {
 
 const CONCURRENT_READS_MAX = 16;
 export interface ScanResult {
-  /** Undefined where the folder is not there. */
+  /** Undefined if the folder does not exist. */
   readonly location: FolderLocation | undefined;
-  /** When the clock alone makes another scan worthwhile, in epoch milliseconds. */
+  /** When another scan is due without an event, in epoch milliseconds. */
   readonly recheckAt: number | null;
 }
 
 /**
- * Makes the store say what the folder says, one scan at a time. Level-triggered: each scan compares
- * everything that is there with everything that the store has declared by files; nothing depends on
- * having seen an event. Not safe for two scans at once: `SpecFolder` runs them one after another.
+ * Makes the store match the folder, one scan at a time. Level-triggered: each scan compares all files with everything
+ * that the store has as declared by files, and depends on no event. Not safe for concurrent scans: `SpecFolder`
+ * serialises them.
  */
 export class FolderSync implements Disposable {
   readonly #folder: string;
@@ -60,7 +60,7 @@ export class FolderSync implements Disposable {
   #held: readonly HeldPrune[] = [];
   #approved = new Set<string>();
   #missingSince: ReadonlyMap<string, number> = new Map();
-  /** The file system that each file was last seen on; of files that are gone too. */
+  /** The file system that each file was last seen on, also for files that are gone. */
   #devices = new Map<string, bigint>();
   #realpath: string | undefined;
   #isWriting = false;
@@ -74,7 +74,7 @@ export class FolderSync implements Disposable {
     this.#unwatch = parts.store.watch((change) => this.#noticeForcedDeletion(change));
   }
 
-  /** `suspects` are files to read again even where their stamps say that they are the same. */
+  /** `suspects` are files that are read again even if their stamps are unchanged. */
   async scan(suspects: ReadonlySet<string>, signal: AbortSignal): Promise<ScanResult> {
     const scan = await scanFolder(this.#folder, signal);
     signal.throwIfAborted();
@@ -84,7 +84,7 @@ export class FolderSync implements Disposable {
     }
     if (this.#absent) this.#events.logFolderReturned();
     this.#absent = undefined;
-    // Another folder behind the same link: its file system is another one by intention.
+    // The link leads to another folder now: its other file system is intended.
     if (scan.realpath !== this.#realpath) this.#devices = new Map();
     this.#realpath = scan.realpath;
 
@@ -95,7 +95,7 @@ export class FolderSync implements Disposable {
     return { location: scan, recheckAt };
   }
 
-  /** Lets go what is held now, in the next scan. */
+  /** Confirms the deletions that are held now, for the next scan. */
   confirmPrune(): readonly DeclaredResource[] {
     for (const held of this.#held) this.#approved.add(formatDeclaredId(held));
     return this.#held.map(({ kind, name, file }) => ({ kind, name, file }));
@@ -111,7 +111,7 @@ export class FolderSync implements Disposable {
     };
   }
 
-  /** Fields are taken over at any time, long after the file was applied: the store knows which. */
+  /** Fields can be taken over long after the file was applied, so the store is asked. */
   #buildReport(file: SpecFile): SpecsReport["files"][number] {
     const report = buildFileReport(file);
     const resources = report.resources.map((resource) => {
@@ -123,7 +123,7 @@ export class FolderSync implements Disposable {
     return { ...report, resources };
   }
 
-  /** Whether a file waits for the store to change, such as for another file to let go. */
+  /** True if a file waits for a change of the store, such as for another file to release a resource. */
   get hasRetries(): boolean {
     return [...this.#files.values()].some((file) => file.shouldRetry);
   }
@@ -132,7 +132,7 @@ export class FolderSync implements Disposable {
     this.#unwatch();
   }
 
-  /** The folder is not there: what it said last holds, and nothing is counted against it. */
+  /** Handles a missing folder: what was applied before stays, and no resource counts as missing. */
   #recordAbsence(absent: AbsentFolder): void {
     if (this.#absent?.message !== absent.message) this.#events.recordFolderAbsent(absent);
     this.#absent = absent;
@@ -141,7 +141,7 @@ export class FolderSync implements Disposable {
     this.#missingSince = new Map();
   }
 
-  /** Texts of the files that may be different from what was applied. */
+  /** Reads the texts of the files that may differ from what was applied. */
   async #loadChanged(
     scan: PresentFolder,
     suspects: ReadonlySet<string>,
@@ -186,7 +186,7 @@ export class FolderSync implements Disposable {
     };
     await Promise.all(Array.from({ length: CONCURRENT_READS_MAX }, worker));
 
-    // In the order of the scan, and with the files to be applied still as they were.
+    // In the order of the scan, with the earlier states of the files that are going to be applied.
     this.#files = new Map(
       [...scan.files.keys()].flatMap((path) => {
         const file = next.get(path) ?? (gone.has(path) ? undefined : this.#files.get(path));
@@ -196,7 +196,7 @@ export class FolderSync implements Disposable {
     return new Map([...loaded].toSorted(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  /** Files whose resources the store does not have any more, though nobody said so. */
+  /** Lists the files whose resources the store has lost without a recorded deletion. */
   #findLostFiles(): ReadonlySet<string> {
     const declared = new Set(this.#listDeclared().map(formatDeclaredId));
     const lost = new Set<string>();
@@ -274,7 +274,7 @@ export class FolderSync implements Disposable {
     return decision.recheckAt;
   }
 
-  /** In this order: a crash in between leaves it declared, so that the next start goes on. */
+  /** In this order: after a crash in between the resource is still declared, and the next start continues. */
   #pruneResource({ kind, name, file }: DeclaredResource): void {
     const manager = formatFileManager(file);
     this.#isWriting = true;
@@ -308,7 +308,7 @@ export class FolderSync implements Disposable {
     });
   }
 
-  /** A deletion by somebody else, seen the moment that it is asked for. */
+  /** Records a deletion by another manager at the moment when it is requested. */
   #noticeForcedDeletion({ type, kind, name }: StoreChange): void {
     if (this.#isWriting || kind === null || (type !== "modified" && type !== "deleted")) return;
     const resource = this.#store.get(kind, name);

@@ -5,25 +5,25 @@ import { type FSWatcher, watch } from "chokidar";
 import { CONFIG_MAP_LINK, isEditorNoise, isHidden, isSpecFileName } from "./file-names.ts";
 import type { FolderLocation } from "./scan-folder.ts";
 
-/** A chain of links longer than the kernel's own limit leads nowhere. */
+/** A longer chain of links exceeds the limit of the kernel, and cannot be resolved. */
 const LINKS_MAX = 40;
 
 export interface WatcherEvents {
   /**
-   * Something may be different. `path` is that of a spec file below the folder, where one is known:
-   * its text is then looked at even if its stamp seems to be the same.
+   * The folder may have changed. `path` is the spec file below the folder, if known: its text is read even if its stamp
+   * is unchanged.
    */
   readonly onHint: (path: string | undefined) => void;
-  /** chokidar's own news of a file, which usually comes some time after the hint of the same change. */
+  /** chokidar's own event of a file, which usually comes some time after the hint of the same change. */
   readonly onDelayedHint: (path: string | undefined) => void;
-  /** Events may be missing from now on, as where the system has no more watches to give. */
+  /** Events may be missing from now on, for example because the system has no more watches. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * Tells that the folder may have changed. Hints only: whoever gets one looks for himself. Watches
- * the real folder with chokidar, and beside it every link on the way there, because a swapped link
- * (a new release, a config map) changes nothing in the folder that it led to.
+ * Reports that the folder may have changed. These are hints only: the receiver has to scan. Watches the real folder
+ * with chokidar and, in addition, every link on the path to it, because a replaced link (a new release, a config map)
+ * changes nothing in the old folder.
  */
 export class FolderWatcher implements AsyncDisposable {
   readonly #folder: string;
@@ -39,7 +39,7 @@ export class FolderWatcher implements AsyncDisposable {
     this.#events = events;
   }
 
-  /** Call after each look at the folder with where it really is; undefined where it is not there. */
+  /** Call after each scan with the real path of the folder; undefined if it does not exist. */
   async follow(location: FolderLocation | undefined): Promise<void> {
     if (this.#closed) return;
     await this.#followLinks();
@@ -69,7 +69,7 @@ export class FolderWatcher implements AsyncDisposable {
     const hint = (path: string | undefined) => {
       if (isCurrent()) this.#events.onHint(path);
     };
-    // Straight from the system: earlier than chokidar's own events, and also for swapped links.
+    // The system's own events come earlier than those of chokidar, and report replaced links too.
     watcher.on("raw", (_event, name, details: unknown) => {
       if (typeof name !== "string") return hint(undefined);
       if (isEditorNoise(name) || (isHidden(name) && name !== CONFIG_MAP_LINK)) return undefined;
@@ -78,7 +78,7 @@ export class FolderWatcher implements AsyncDisposable {
       return hint(path !== undefined && isSpecFileName(name) ? toSlashPath(path) : undefined);
     });
     watcher.on("all", (event, path) => {
-      // The watch died with the folder, whatever is made in its place: the next look opens another.
+      // The watch ends with its folder, also if a new one has the same name: the next scan opens another watch.
       if (event === "unlinkDir" && path === root && isCurrent()) this.#location = undefined;
       const below = relative(root, path);
       if (isCurrent()) {
@@ -87,7 +87,7 @@ export class FolderWatcher implements AsyncDisposable {
         );
       }
     });
-    // What changed while the watches were being made went unseen.
+    // Changes while the watches were being created have been missed.
     watcher.on("ready", () => hint(undefined));
     watcher.on("error", (error) => {
       if (isCurrent()) this.#events.onError(error);
@@ -110,7 +110,7 @@ export class FolderWatcher implements AsyncDisposable {
         watcher.on("error", () => this.#events.onHint(undefined));
         this.#links.push(watcher);
       } catch {
-        // The parent is not there either: the scan by the clock finds the folder when it comes.
+        // The parent does not exist either: a scan by the timer finds the folder later.
       }
     }
   }
@@ -121,7 +121,7 @@ export class FolderWatcher implements AsyncDisposable {
   }
 }
 
-/** The folder's own entry, and that of every link which it leads through. */
+/** Lists the path of the folder, and of every link that it resolves through. */
 async function listLinkChain(folder: string): Promise<string[]> {
   const entries = [folder];
   let current = folder;

@@ -2,7 +2,7 @@ import type { ControlPlane, SpecsGitReport, SpecsReport } from "../port.ts";
 import type { SpecFolder } from "./spec-folder.ts";
 import type { SpecsGitFollower } from "./specs-git-follower.ts";
 
-/** The watched folder with the repository that a part of it comes from, as the API asks for both. */
+/** The watched folder together with the follower of its repository, for the API. */
 export class FollowedSpecs {
   readonly #folder: SpecFolder;
   readonly #follower: SpecsGitFollower;

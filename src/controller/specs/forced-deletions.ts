@@ -2,9 +2,8 @@ import type { Settings } from "../../store/store.ts";
 import { formatResourceKey, type ResourceKey } from "./prune-guard.ts";
 
 /**
- * Resources that somebody deleted with force although a file declares them. As with a field taken
- * over with force, that holds until the file says something new: otherwise they would be back with
- * the next scan.
+ * Resources that were deleted with force although a file declares them. As with a field that was taken over with force,
+ * this lasts until the text of the file changes: otherwise the next scan would create them again.
  */
 export class ForcedDeletions {
   readonly #settings: Settings;
@@ -26,7 +25,7 @@ export class ForcedDeletions {
     this.#write();
   }
 
-  /** Forgets what no file in the folder says any more. */
+  /** Forgets deletions of resources that no file declares any more. */
   keepOnly(isCurrent: (file: string, hash: string) => boolean): void {
     let changed = false;
     for (const [key, { file, hash }] of this.#entries) {
@@ -44,7 +43,7 @@ export class ForcedDeletions {
 
 interface ForcedDeletion {
   readonly file: string;
-  /** sha256 of the text that the deletion overruled. */
+  /** sha256 of the text of the file at the time of the deletion. */
   readonly hash: string;
 }
 

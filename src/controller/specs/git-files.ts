@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
-/** Begins with a dot, so that nobody takes a file that is half written for a spec. */
+/** Begins with a dot, so that a half-written file is never read as a spec. */
 const TEMPORARY = /^\.berth-git\.[0-9a-f]{12}\.tmp$/;
 
 export function isTemporaryName(name: string): boolean {
@@ -13,7 +13,7 @@ export function createTemporaryName(): string {
   return `.berth-git.${randomBytes(6).toString("hex")}.tmp`;
 }
 
-/** Readers see the old file or the new one, also after a crash. */
+/** Writes a file atomically: readers see the old or the new content, also after a crash. */
 export async function writeAtomically(path: string, content: string | Uint8Array): Promise<void> {
   const temporary = join(dirname(path), createTemporaryName());
   try {
@@ -31,7 +31,7 @@ export async function writeAtomically(path: string, content: string | Uint8Array
   }
 }
 
-/** The name of a repository, as a folder can have it: `https://host/team/specs.git` -> `specs`. */
+/** Derives the name of a folder from the URL of a repository: `https://host/team/specs.git` -> `specs`. */
 export function deriveFolderName(url: string): string {
   const path = url.replace(/[?#].*$/s, "").replace(/[/\\]+$/, "");
   const last = basename(path.replaceAll(":", "/")).replace(/\.git$/, "");

@@ -3,18 +3,18 @@ import { join } from "node:path";
 import { writeAtomically } from "./git-files.ts";
 import { getErrorCode } from "./scan-folder.ts";
 
-/** Says that a folder follows a repository, so that nobody else's folder is ever written to. */
+/** The file which marks a folder that follows a repository, so that Berth never writes to another folder. */
 export const MARKER_FILE = ".berth-git.json";
 
 export interface Marker {
   readonly url: string;
   readonly ref: string | null;
-  /** Null until all files of a commit have been there once. */
+  /** Null until all files of a commit have been written once. */
   readonly commit: string | null;
   readonly applied_at: string | null;
 }
 
-/** Undefined where there is none; a marker that cannot be understood says no more than that there is one. */
+/** Reads the marker of a folder; undefined if there is none. An unreadable marker gives empty fields. */
 export async function readMarker(folder: string): Promise<Marker | undefined> {
   let text: string;
   try {

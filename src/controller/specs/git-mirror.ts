@@ -19,10 +19,10 @@ import { isTemporaryName, writeAtomically } from "./git-files.ts";
 import { type Marker, readMarker, writeMarker } from "./git-marker.ts";
 import { getErrorCode } from "./scan-folder.ts";
 
-/** As deep as the scan of the watched folder goes. */
+/** The same depth as in a scan of the watched folder. */
 const DEPTH_MAX = 32;
 
-/** The spec files of a checkout, by path below `path` of it. Throws `git_not_found` where there are none. */
+/** Lists the spec files of a checkout by their path below `path`. Throws `git_not_found` if there are none. */
 export async function readSpecFiles(
   checkout: string,
   path: string,
@@ -54,13 +54,13 @@ export async function readSpecFiles(
 }
 
 /**
- * Makes `folder` Berth's own, for one repository, where it is not there or empty. Throws ConflictError
- * `conflict` where somebody else's folder has the name: nothing of it is touched.
+ * Claims `folder` for one repository if it is missing or empty. Throws ConflictError `conflict` if the name belongs to
+ * another folder, which is left as it is.
  */
 export async function claimFolder(folder: string, marker: Marker): Promise<Marker> {
   const known = (await isRealFolder(folder)) ? await readMarker(folder) : undefined;
   if (known) return known;
-  // Made elsewhere and moved into place with its marker: a crash leaves no folder that nobody owns.
+  // Created elsewhere and renamed together with its marker, so that a crash leaves no unmarked folder.
   const made = await mkdtemp(`${folder.replace(/[^/]+$/, "")}.berth-git.`);
   try {
     await chmod(made, 0o755);
@@ -71,7 +71,7 @@ export async function claimFolder(folder: string, marker: Marker): Promise<Marke
     if (!["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(getErrorCode(error))) throw error;
     const name = folder.split("/").at(-1);
     throw new ConflictError("conflict", `"${name}" in the watched folder is not Berth's own`, {
-      hint: "move it away, so that the files of the repository can stand there",
+      hint: "move it away, so that the files of the repository can be written there",
     });
   }
   return marker;
@@ -81,7 +81,7 @@ export function hashFiles(files: ReadonlyMap<string, Uint8Array>): Map<string, s
   return new Map([...files].map(([below, content]) => [below, hashContent(content)]));
 }
 
-/** Paths whose file in `folder` has not the hash that it should, and spec files that should not be there. */
+/** Lists files in `folder` without the expected hash, and spec files that should not exist. */
 export async function findDifferences(
   folder: string,
   hashes: ReadonlyMap<string, string>,
@@ -104,9 +104,8 @@ export async function findDifferences(
 }
 
 /**
- * Makes the spec files of a claimed folder those of `files`: first what is new or different, each
- * at once, then what is gone. Can be cut off anywhere and done again. Links in it are taken away and
- * never followed; whatever is no spec file stays.
+ * Makes the spec files of a claimed folder equal to `files`: first writes new and different ones, each atomically, then
+ * removes the others. Can be interrupted and repeated. Removes links without following them, and keeps all other files.
  */
 export async function mirrorFiles(
   folder: string,
@@ -127,7 +126,7 @@ export async function mirrorFiles(
   for (const below of foreign) {
     if (files.has(below)) continue;
     signal.throwIfAborted();
-    // A link that stood where a folder belongs has been exchanged for it above.
+    // A link in the place of a folder has been replaced above.
     if (await isRealFolder(join(folder, below))) continue;
     await unlink(join(folder, below)).catch(ignoreNotFound);
     if (!isTemporaryName(below.split("/").at(-1) ?? "")) removed.push(below);
@@ -136,7 +135,7 @@ export async function mirrorFiles(
   return { written: changed, removed };
 }
 
-/** Folders on the way to a file; a file or a link that stands in the way makes way. */
+/** Creates the folders of a path; removes a file or a link that is in the place of a folder. */
 async function makeParents(folder: string, below: string): Promise<void> {
   let path = folder;
   for (const part of below.split("/").slice(0, -1)) {
@@ -175,7 +174,7 @@ async function walk(
   }
 }
 
-/** Undefined for what is not there, or is no file: links are not followed. */
+/** Undefined if the path does not exist or is no file; links are not followed. */
 async function readRegular(path: string): Promise<Buffer | undefined> {
   try {
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;

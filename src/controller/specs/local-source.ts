@@ -3,8 +3,8 @@ import type { Manifest } from "../../resources/kinds.ts";
 import type { ParsedDocument } from "../../resources/parse-manifests.ts";
 
 /**
- * A file names the folder to build from where it stands itself; the store is to know where that is.
- * `folder` is the watched folder as it was given, not where its links lead: those may be moved.
+ * Makes the folder of a local source, which a file names relative to itself, absolute for the store. `folder` is the
+ * watched folder as configured, not its real path, because its links may change.
  */
 export function withAbsoluteSource(
   document: ParsedDocument,

@@ -1,18 +1,17 @@
 import type { Kind } from "../../resources/kinds.ts";
 
 /**
- * Which resources that files declared are to be deleted, as a pure function of what the store says
- * was declared and what the folder says now.
+ * Decides which resources that files have declared are deleted: a pure function of the store's declarations and the
+ * present content of the folder.
  *
- * A resource goes through these states, none of which has to be remembered across a restart:
+ * The states of a resource, none of which has to be kept across a restart:
+ * - declared: its file exists and lists it, or cannot be read or parsed (then it changes nothing)
+ * - missing: its file is gone, or no longer lists it; the time is kept in memory only
+ * - confirmed: still missing in a scan at least CONFIRM_AFTER_MS later: a save is never that slow
+ * - pruned: deleted; or held, if a guard requires a confirmation by the user
  *
- *   declared   its file is there and lists it, or cannot be read or understood (then it changes nothing)
- *   missing    its file is gone, or is there without it; since when is kept in memory only
- *   confirmed  still missing in a scan at least CONFIRM_AFTER_MS later: a save is never that slow
- *   pruned     deleted; or held, where a guard says that a person should look first
- *
- * What is held is worked out anew by each scan: it is what the store has declared by files that do
- * not declare it any more. A restart only starts the second phase again.
+ * Each scan computes the held resources again: those that the store has as declared by files which no longer declare
+ * them. A restart only begins the second state again.
  */
 export function decidePrune(input: PruneInput): PruneDecision {
   const missing = input.declared.filter(({ kind, name, file }) =>
@@ -25,18 +24,18 @@ export function decidePrune(input: PruneInput): PruneDecision {
   let recheckAt: number | null = null;
 
   const unwanted = missing.filter((declared) => !wanted.has(formatResourceKey(declared)));
-  // Counted before they are confirmed, so that a slow removal of many does not slip through in parts.
+  // Counted before they are confirmed, so that a slow removal of many files is not taken for several small ones.
   const open = unwanted.filter((declared) => !input.approved.has(formatDeclaredId(declared)));
   const isMass =
     open.length >= MASS_PRUNE_MIN && open.length > input.declared.length * MASS_PRUNE_SHARE;
   const holdReason = (declared: DeclaredResource): string | undefined => {
     if (input.approved.has(formatDeclaredId(declared))) return undefined;
     const mention = findBrokenMention(input.files, declared);
-    if (mention !== undefined) return `${mention} is not valid and mentions it`;
+    if (mention !== undefined) return `${mention} is invalid and mentions it`;
     if (input.isEmpty) return "the folder is empty";
-    if (input.isUnmounted(declared.file)) return "another file system is where its file was";
+    if (input.isUnmounted(declared.file)) return "another file system now hides its file";
     if (!isMass) return undefined;
-    return `${open.length} of ${input.declared.length} resources would go at once`;
+    return `${open.length} of ${input.declared.length} resources would be deleted at once`;
   };
 
   for (const declared of missing) {
@@ -53,9 +52,9 @@ export function decidePrune(input: PruneInput): PruneDecision {
   return { prune, held, missingSince: since, recheckAt };
 }
 
-/** A file that is written in place, or unlinked and made anew, is back well within this. */
+/** A file that is rewritten in place, or deleted and created again, is complete well within this time. */
 export const CONFIRM_AFTER_MS = 1000;
-/** Fewer than this many deletions at once are taken for meant. */
+/** Fewer deletions at once than this are considered intended. */
 const MASS_PRUNE_MIN = 3;
 const MASS_PRUNE_SHARE = 0.3;
 
@@ -64,7 +63,7 @@ export interface ResourceKey {
   readonly name: string;
 }
 
-/** A resource, and the file (below the folder) that the store has as declaring it. */
+/** A resource, and the file (below the folder) that the store has as its declaration. */
 export interface DeclaredResource extends ResourceKey {
   readonly file: string;
 }
@@ -73,26 +72,26 @@ export interface HeldPrune extends DeclaredResource {
   readonly reason: string;
 }
 
-/** What is known of a file that stands in the folder. */
+/** The content of a file that exists in the folder. */
 export interface FileView {
-  /** What its text lists; undefined where it cannot be read or understood. */
+  /** The resources in its text; undefined if it cannot be read or parsed. */
   readonly keys: readonly ResourceKey[] | undefined;
-  /** Whether the text of a file that is not understood has this word in it. */
+  /** Returns true if the text of an unparsable file contains this word. */
   readonly mentions: (word: string) => boolean;
 }
 
 export interface PruneInput {
   readonly declared: readonly DeclaredResource[];
   readonly files: ReadonlyMap<string, FileView>;
-  /** Whether this file stands in a part of the folder whose content cannot be told. */
+  /** Returns true if this file is in a part of the folder that cannot be read. */
   readonly isUnknown: (file: string) => boolean;
-  /** Whether the file system that this file was on has made way for another one. */
+  /** Returns true if the file system of this file has been replaced by another one. */
   readonly isUnmounted: (file: string) => boolean;
-  /** No spec file at all: what an unmounted folder looks like. */
+  /** True if there is no spec file at all, as in an unmounted folder. */
   readonly isEmpty: boolean;
-  /** By idOf: when each missing resource was first seen missing, in epoch milliseconds. */
+  /** When each missing resource (by its id) was first seen missing, in epoch milliseconds. */
   readonly missingSince: ReadonlyMap<string, number>;
-  /** By idOf: what a person has let go. */
+  /** The ids of deletions that the user has confirmed. */
   readonly approved: ReadonlySet<string>;
   readonly now: number;
 }
@@ -101,7 +100,7 @@ export interface PruneDecision {
   readonly prune: readonly DeclaredResource[];
   readonly held: readonly HeldPrune[];
   readonly missingSince: ReadonlyMap<string, number>;
-  /** When to look again, in epoch milliseconds; null where nothing waits for time alone. */
+  /** When the next scan is due, in epoch milliseconds; null if nothing waits for time. */
   readonly recheckAt: number | null;
 }
 
@@ -122,7 +121,7 @@ function isMissing(file: FileView | undefined, isUnknown: boolean, key: Resource
   return !isUnknown;
 }
 
-/** Listed by some file, if one that could not be applied yet: deleting it now would be in its way. */
+/** True if some file lists the resource, even one that could not be applied yet, which a deletion would disturb. */
 function collectListedKeys(files: ReadonlyMap<string, FileView>): ReadonlySet<string> {
   const wanted = new Set<string>();
   for (const { keys } of files.values())
@@ -130,7 +129,7 @@ function collectListedKeys(files: ReadonlyMap<string, FileView>): ReadonlySet<st
   return wanted;
 }
 
-/** A file moved and broken in one go: the text cannot be understood, but it names the resource. */
+/** Returns an unparsable file that mentions the resource: it may have been moved there. */
 function findBrokenMention(
   files: ReadonlyMap<string, FileView>,
   declared: DeclaredResource,

@@ -9,12 +9,12 @@ export type FileContent =
   | { readonly problem: string };
 
 /**
- * A spec file's bytes, at most one more than may be parsed. Undefined where it has gone since it
+ * Reads the bytes of a spec file, at most one more than may be parsed. Undefined if the file has been removed since it
  * was listed.
  */
 export async function readSpecFile(path: string): Promise<FileContent | undefined> {
   try {
-    // Not blocking: a pipe that took the file's place must not hold everything up.
+    // Non-blocking, because a pipe in the place of the file would block the scan.
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       if (!(await file.stat()).isFile()) return { problem: "it is not a file" };

@@ -3,40 +3,40 @@ import { readdir, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { isHidden, isSpecFileName } from "./file-names.ts";
 
-/** What stands in the folder at one moment, without the files' texts. */
+/** The content of the folder at one moment, without the texts of the files. */
 export type FolderScan = PresentFolder | AbsentFolder;
 
 export interface AbsentFolder {
   readonly state: "missing" | "unreadable";
-  /** For people; holds no path of this machine. */
+  /** A message for the user; contains no path of this machine. */
   readonly message: string;
 }
 
 export interface FolderLocation {
-  /** Where the folder really is, with every link followed. */
+  /** The real path of the folder, with every link resolved. */
   readonly realpath: string;
-  /** Tells a folder from another one that was made in its place. */
+  /** Distinguishes the folder from another one that was created in its place. */
   readonly identity: string;
 }
 
 export interface PresentFolder extends FolderLocation {
   readonly state: "present";
-  /** By path below the folder, with `/`, in order. */
+  /** Files by path below the folder, with `/`, in order. */
   readonly files: ReadonlyMap<string, ScannedFile>;
-  /** Folders by path ("" is the folder itself) to the number of the file system that they are on. */
+  /** The number of the file system of each folder, by its path ("" is the folder itself). */
   readonly folders: ReadonlyMap<string, bigint>;
-  /** Folders whose content cannot be told, and why: what is below is not known to be gone. */
+  /** Folders that cannot be read, with the reason: files below them do not count as gone. */
   readonly unknown: ReadonlyMap<string, string>;
 }
 
 export interface ScannedFile {
-  /** Equal stamps mean an equal file, as far as the file system can tell. */
+  /** Equal stamps mean an unchanged file, as far as the file system can tell. */
   readonly stamp: string;
-  /** Why the file cannot be read, where it cannot. */
+  /** The reason why the file cannot be read; absent if it can. */
   readonly problem?: string;
 }
 
-/** Far beyond any set of specs: a link to a whole disk must not be walked to its end. */
+/** Far more than any set of specs has: a link to a whole disk must not be followed to its end. */
 const ENTRIES_MAX = 50_000;
 const DEPTH_MAX = 32;
 
@@ -62,7 +62,7 @@ export async function scanFolder(folder: string, signal: AbortSignal): Promise<F
   return {
     state: "present",
     realpath: root,
-    // Numbers of deleted folders are given out again at once: the time of birth tells them apart.
+    // Inode numbers of deleted folders are reused at once, so the time of birth is part of the identity.
     identity: `${rootStats.dev}:${rootStats.ino}:${rootStats.birthtimeNs}:${root}`,
     files,
     folders: walk.folders,
@@ -76,7 +76,7 @@ class FolderWalk {
   readonly unknown = new Map<string, string>();
   readonly #root: string;
   readonly #signal: AbortSignal;
-  /** Each real folder is read once, however many links lead to it: loops end here. */
+  /** Each real folder is read once, even if several links lead to it, which also ends loops. */
   readonly #seen = new Set<string>();
   #entries = 0;
 
@@ -89,7 +89,7 @@ class FolderWalk {
     return this.#entries > ENTRIES_MAX;
   }
 
-  /** Answers why the folder cannot be read, where it cannot. */
+  /** Returns the reason why the folder cannot be read; undefined if it can. */
   async enter(path: string, stats: BigIntStats): Promise<unknown> {
     const identity = `${stats.dev}:${stats.ino}`;
     if (this.#seen.has(identity)) return undefined;
@@ -133,8 +133,8 @@ class FolderWalk {
   }
 
   /**
-   * A plain entry that is gone has been deleted meanwhile. A link whose target is gone still stands
-   * there, and the target may come back: what it declared is not known to be unwanted.
+   * Ignores a plain entry that has been deleted meanwhile. A link whose target is gone still exists, and the target may
+   * come back, so the resources of that target do not count as gone.
    */
   #recordUnreadable(path: string, entry: Dirent, error: unknown): void {
     if (getErrorCode(error) === "ENOENT" && !entry.isSymbolicLink()) return;
@@ -148,7 +148,7 @@ class FolderWalk {
   }
 }
 
-/** A third of the time that the stat of node:fs/promises takes, and there are a thousand of them. */
+/** Takes a third of the time of the stat of node:fs/promises, and a folder may have a thousand files. */
 function readStats(path: string): Promise<BigIntStats> {
   return new Promise((resolve, reject) => {
     stat(path, { bigint: true }, (error, stats) => (error ? reject(error) : resolve(stats)));
@@ -172,7 +172,7 @@ export function getErrorCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "unknown";
 }
 
-/** The system's reason without its path: messages travel to callers of the API. */
+/** The system's reason without its path, because messages are sent to clients of the API. */
 export function describeReadError(error: unknown): string {
   const code = getErrorCode(error);
   switch (code) {

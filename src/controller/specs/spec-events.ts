@@ -13,7 +13,7 @@ import type { SpecFile } from "./spec-file.ts";
 
 const FIELDS_SHOWN_MAX = 5;
 
-/** Tells people and the log what the folder did: events are kept, and say each thing once. */
+/** Reports the changes of the folder as events and log lines, each of them once. */
 export class SpecEvents {
   readonly #events: EventLog;
   readonly #logger: Logger;
@@ -35,7 +35,7 @@ export class SpecEvents {
     this.#logger.info({ ...key, file, created }, "spec applied");
   }
 
-  /** Once for each thing that is wrong: a file that stays refused is not news. */
+  /** Records each problem once: a file that stays invalid causes no further event. */
   recordRefused(before: SpecFile | undefined, now: SpecFile): void {
     const [first] = now.errors;
     if (!first) return;
@@ -45,7 +45,7 @@ export class SpecEvents {
     this.#events.record({ kind: null, name: "", type: "Warning", reason, message });
     this.#logger.warn(
       { file: now.path, line: first.line, column: first.column, err: first.message },
-      "spec file refused, its last good state holds",
+      "spec file refused, its last valid content stays applied",
     );
   }
 
@@ -69,7 +69,10 @@ export class SpecEvents {
     const more = now.length > names.length ? ` and ${now.length - names.length} more` : "";
     const message = `not deleted: ${names.join(", ")}${more}, because ${now[0]?.reason}; to delete them run: berth prune --confirm`;
     this.#events.record({ kind: null, name: "", type: "Warning", reason: "PruneHeld", message });
-    this.#logger.warn({ count: now.length, why: now[0]?.reason }, "pruning waits for a person");
+    this.#logger.warn(
+      { count: now.length, why: now[0]?.reason },
+      "pruning waits for a confirmation",
+    );
   }
 
   recordFolderAbsent({ state, message }: AbsentFolder): void {

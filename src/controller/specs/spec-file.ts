@@ -10,37 +10,37 @@ import type { FileContent } from "./read-spec-file.ts";
 import type { ScannedFile } from "./scan-folder.ts";
 
 /**
- * What is known of one file of the folder. `state` goes
- *   invalid   its text cannot be read or understood: it changes nothing, what it declared stays declared
- *   conflict  understood, but the store refused it: tried again by each scan
- *   applied   the store has what it says
+ * The state of one file of the folder:
+ * - invalid: its text cannot be read or parsed. It changes nothing, and its resources stay declared.
+ * - conflict: parsed, but refused by the store. Each scan tries it again.
+ * - applied: the store has its content.
  */
 export interface SpecFile extends FileView {
   readonly path: string;
   readonly stamp: string;
-  /** sha256 of the text; empty where it cannot be read. */
+  /** sha256 of the text; empty if it cannot be read. */
   readonly hash: string;
   readonly state: SpecFileReport["state"];
-  /** The store refused it for a reason that may pass without an edit. */
+  /** The store has refused it for a reason that may pass without an edit. */
   readonly shouldRetry: boolean;
   readonly resources: SpecFileReport["resources"];
   readonly errors: readonly ParseProblem[];
   readonly time: string;
 }
 
-/** A file's text, read in this scan. */
+/** The text of a file as read in this scan. */
 export interface LoadedFile {
   readonly path: string;
   readonly stamp: string;
   readonly hash: string;
   readonly documents: readonly ParsedDocument[];
   readonly errors: readonly ParseProblem[];
-  /** Undefined where the text is not understood. */
+  /** Undefined if the text cannot be parsed. */
   readonly keys: readonly ResourceKey[] | undefined;
   readonly mentions: (word: string) => boolean;
 }
 
-/** `folder` is the watched one, as an absolute path. */
+/** `folder` is the absolute path of the watched folder. */
 export function loadFile(
   folder: string,
   path: string,
@@ -92,7 +92,7 @@ export const MANAGER_PREFIX = "file:";
 
 const mentionsNothing = () => false;
 
-/** Names hold no character that means something in a pattern, but hyphens: part of a word here. */
+/** Names contain no special characters of patterns except hyphens, which count as part of a word here. */
 function hasWord(text: string, word: string): boolean {
   return new RegExp(`(?<![a-z0-9-])${word}(?![a-z0-9-])`).test(text);
 }

@@ -9,9 +9,11 @@ import { FolderSync } from "./folder-sync.ts";
 import { FolderWatcher } from "./folder-watcher.ts";
 import type { FolderLocation } from "./scan-folder.ts";
 
-/** What no event tells (links deep inside, network file systems) is found by then. */
+/**
+ * The interval of scans, which find changes without events, such as behind nested links and on network file systems.
+ */
 const RESCAN_MS = 10_000;
-/** While the folder is away, or the system gives no more events. */
+/** The interval of scans while the folder is missing, or the system gives no events. */
 const RESCAN_WITHOUT_EVENTS_MS = 2000;
 
 export interface SpecFolderOptions {
@@ -19,13 +21,13 @@ export interface SpecFolderOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Background work is run here, so that shutdown waits for it. Default: a group of its own. */
+  /** Runs background work, so that a shutdown waits for it. Default: a group of its own. */
   readonly tasks?: TaskGroup;
 }
 
 /**
- * The watched folder: what its files declare is applied to the store, and what they stop declaring
- * is pruned. Events of the file system are hints to look; every look is at the whole folder.
+ * The watched folder: applies what its files declare to the store, and prunes what they no longer declare. Events of
+ * the file system are only hints; every scan covers the whole folder.
  */
 export class SpecFolder implements AsyncDisposable {
   readonly #clock: Clock;
@@ -39,12 +41,12 @@ export class SpecFolder implements AsyncDisposable {
   readonly #stop = new AbortController();
 
   #signal: AbortSignal = this.#stop.signal;
-  /** Files that an event named since the last scan. */
+  /** Files that an event has named since the last scan. */
   #suspects = new Set<string>();
   #scanning: Promise<void> = Promise.resolve();
   #isTriggered = false;
   #hasLostEvents = false;
-  /** Set by `start`; without it the clock alone drives nothing. */
+  /** Set by `start`; without it no timer runs. */
   #isFollowing = false;
   #location: FolderLocation | undefined;
   #cancelTimer: (() => void) | undefined;
@@ -61,7 +63,7 @@ export class SpecFolder implements AsyncDisposable {
     this.#debouncer = new Debouncer(this.#clock, () => this.#trigger());
     this.#watcher = new FolderWatcher(options.folder, {
       onHint: (path) => this.#hint(path),
-      // The change is known: waiting for quiet once more would only make it late.
+      // The change is certain already, so debouncing it again would only add delay.
       onDelayedHint: (path) => {
         if (path === undefined || !this.#suspects.has(path)) this.#hint(path);
       },
@@ -70,14 +72,14 @@ export class SpecFolder implements AsyncDisposable {
   }
 
   /**
-   * Applies what the folder says, then follows it until `signal` aborts. Resolves after the first
-   * scan has been applied; a folder that is not there is waited for, not an error.
+   * Applies the folder, then follows it until `signal` aborts. Resolves when the first scan has been applied. A missing
+   * folder is not an error: the scan waits for it.
    */
   async start(signal: AbortSignal): Promise<void> {
     this.#signal = AbortSignal.any([signal, this.#tasks.signal, this.#stop.signal]);
     await this.rescan();
     const unwatch = this.#store.watch(({ type }) => {
-      // A name that was taken, or on its way out, may be free now.
+      // A name that was taken, or being deleted, may be free now.
       if (type === "deleted" && this.#sync.hasRetries) this.#debouncer.trigger();
     });
     this.#tasks.run("specs", async () => {
@@ -98,21 +100,21 @@ export class SpecFolder implements AsyncDisposable {
     return this.#sync.report();
   }
 
-  /** Lets go what a guard holds. Answers what that is; it is deleted by the scan that follows at once. */
+  /** Confirms and returns the deletions that a guard holds; the next scan, which follows at once, executes them. */
   confirmPrune(): ReturnType<ControlPlane["confirmPrune"]> {
     const confirmed = this.#sync.confirmPrune();
     if (confirmed.length > 0 && this.#isFollowing) this.#trigger();
     return confirmed;
   }
 
-  /** One scan now, after any that is under way. Needs no `start`: a simulation calls only this. */
+  /** Scans once, after a scan that is running. Does not need `start`: the simulation calls only this. */
   rescan(): Promise<void> {
     const scan = this.#scanning.then(() => this.#scan());
     this.#scanning = scan.catch(() => {});
     return scan;
   }
 
-  /** Ends what `start` began, and waits for it. */
+  /** Stops what `start` has started, and waits for it. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#ownTasks[Symbol.asyncDispose]();
@@ -129,7 +131,7 @@ export class SpecFolder implements AsyncDisposable {
     if (!this.#hasLostEvents) {
       this.#logger.warn(
         { err: getErrorMessage(error) },
-        "file events are incomplete, looking often",
+        "file events are incomplete, scanning more often",
       );
     }
     this.#hasLostEvents = true;

@@ -23,9 +23,9 @@ import {
 import { getErrorCode } from "./scan-folder.ts";
 import { MANAGER_PREFIX, parseFileManager } from "./spec-file.ts";
 
-/** Far more than specs need; a repository with more in it than that was not meant. */
+/** Far more than specs need: a larger repository is probably the wrong one. */
 const CHECKOUT_LIMITS = { bytesMax: 64 * 1024 * 1024, filesMax: 20_000 } as const;
-/** A round that takes longer is given up, such as with a server that sends a byte a minute. */
+/** A longer round is aborted, for example if a server sends one byte a minute. */
 const ROUND_MS_MAX = 5 * 60_000;
 const RETRY_MS_MIN = 5_000;
 const RETRY_MS_MAX = 10 * 60_000;
@@ -33,24 +33,24 @@ const NAMES_SHOWN_MAX = 5;
 
 export interface SpecsGitFollowerOptions {
   readonly git: GitClient;
-  /** The watched folder: the repository's files go into a folder of their own below it. */
+  /** The watched folder: the files of the repository are written to a subfolder of it. */
   readonly folder: string;
-  /** For checkouts; made, and emptied at the start. Nothing else may stand in it. */
+  /** The folder for checkouts, which is created, and emptied at the start. It must contain nothing else. */
   readonly tempDir: string;
   readonly config: SpecsGitSettings;
   readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** 0 to 1; spreads retries. */
+  /** Returns 0 to 1; spreads retries. */
   readonly random: () => number;
-  /** Has the watched folder looked at, after files of it have changed. */
+  /** Scans the watched folder, after files of it have changed. */
   readonly rescan?: () => Promise<void>;
 }
 
 /**
- * Follows a repository into the watched folder, whose own rules hold for what is in it: files that are
- * not valid change nothing, and what is gone is pruned in two phases. Level-triggered: each round asks
- * for the commit and compares the files, so that it does not matter where the last one was cut off.
+ * Mirrors a repository into the watched folder, whose own rules apply to the files: an invalid file changes nothing,
+ * and a missing one is pruned in two phases. Level-triggered: each round resolves the commit and compares the files, so
+ * that a round can be interrupted anywhere.
  */
 export class SpecsGitFollower implements AsyncDisposable {
   readonly #options: SpecsGitFollowerOptions;
@@ -59,15 +59,15 @@ export class SpecsGitFollower implements AsyncDisposable {
   readonly #name: string;
   readonly #target: string;
   #state: SpecsGitReport["state"] = "following";
-  #message: string | null = "not looked at yet";
+  #message: string | null = "not fetched yet";
   #commit: string | null = null;
   #checkedAt: string | null = null;
   #appliedAt: string | null = null;
   #failures = 0;
-  /** sha256 of the files of #commit, by path, once they have stood in the folder. */
+  /** sha256 of the files of #commit by path, after they have been written once. */
   #hashes: ReadonlyMap<string, string> | undefined;
   #round: Promise<void> = Promise.resolve();
-  /** A round that is asked for, and has not begun. */
+  /** The round that has been requested and has not begun. */
   #nextRound: Promise<void> | undefined;
 
   constructor(options: SpecsGitFollowerOptions) {
@@ -80,12 +80,15 @@ export class SpecsGitFollower implements AsyncDisposable {
     this.#target = join(options.folder, this.#name);
   }
 
-  /** Begins to follow; the first round is under way when this returns. */
+  /** Starts the follower; the first round has begun when this returns. */
   start(): void {
     this.#tasks.run("specs from git", (signal) => this.#follow(signal));
   }
 
-  /** Looks now. Resolves when a round that began after this call has ended, well or badly; rejects when `signal` aborts. */
+  /**
+   * Requests a round. Resolves when a round that began after this call has ended, also if it failed; rejects when
+   * `signal` aborts.
+   */
   async sync(signal: AbortSignal): Promise<SpecsGitReport> {
     signal.throwIfAborted();
     await new Promise<void>((resolve, reject) => {
@@ -97,7 +100,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     return this.report();
   }
 
-  /** A server tells of a push to a repository, by any of its URLs. True where it is this one: a round follows. */
+  /** Handles a push to a repository, named by any of its URLs. True if it is this one: a round follows. */
   handlePush(urls: readonly string[], ref: string | undefined): boolean {
     const { url, ref: own } = this.#options.config;
     if (!urls.some((one) => isSameRepository(one, url))) return false;
@@ -148,14 +151,14 @@ export class SpecsGitFollower implements AsyncDisposable {
     return Math.round(waitMs * (0.8 + 0.2 * random()));
   }
 
-  /** One round after the one under way; those who ask meanwhile share it. */
+  /** Queues one round after the current one; callers that come meanwhile share it. */
   #requestRound(): Promise<void> {
     this.#nextRound ??= this.#round.then(() => {
       this.#nextRound = undefined;
       this.#round = this.#runRound().catch((error: unknown) => {
         this.#logger.error(
           { err: error },
-          "the store failed, specs from git will be looked at again",
+          "the store failed, specs from git will be fetched again",
         );
       });
       return this.#round;
@@ -246,8 +249,8 @@ export class SpecsGitFollower implements AsyncDisposable {
   }
 
   /**
-   * A watched folder that is gone or empty, though files of it declare things, is most likely not
-   * mounted. Files in it would make it look as if those others had been deleted.
+   * Refuses to write if the watched folder is missing or empty although its files declare resources, because it is
+   * probably not mounted: new files would make it look as if the others had been deleted.
    */
   async #assertFolderMounted(): Promise<void> {
     const { folder, store } = this.#options;
@@ -275,21 +278,21 @@ export class SpecsGitFollower implements AsyncDisposable {
   }): void {
     const { store, config } = this.#options;
     const { commit, written, removed, isSame } = what;
-    const counts = `${written.length} files written, ${removed.length} taken away`;
+    const counts = `${written.length} files written, ${removed.length} removed`;
     const of = config.ref === undefined ? "" : ` of ${config.ref}`;
     const message = isSame
-      ? `changed by hand, and put back as the repository has it: ${formatShortList(this.#name, [...written, ...removed])}`
+      ? `changed by hand, and restored from the repository: ${formatShortList(this.#name, [...written, ...removed])}`
       : `commit ${commit.slice(0, 12)}${of} is in ${this.#name}/: ${counts}`;
     const reason = isSame ? "SpecsGitDrift" : "SpecsGitApplied";
     const type = isSame ? "Warning" : "Normal";
     store.events.record({ kind: null, name: "", type, reason, message });
     this.#logger.info(
       { commit, written: written.length, removed: removed.length },
-      isSame ? "files of the repository were put back" : "specs taken from the repository",
+      isSame ? "files of the repository were put back" : "specs applied from the repository",
     );
   }
 
-  /** Once for each thing that is wrong: what stays wrong is not news. */
+  /** Records each problem once: a lasting problem causes no further event. */
   #noteFailure(message: string): void {
     const isNew = this.#state !== "failing" || this.#message !== message;
     this.#state = "failing";
@@ -308,7 +311,7 @@ export class SpecsGitFollower implements AsyncDisposable {
   }
 }
 
-/** What the system says of files names paths of the machine; its code is enough. */
+/** Describes an error of the file system by its code, because its message names paths of the machine. */
 function describeFailure(error: unknown): string {
   if (error instanceof BerthError)
     return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;

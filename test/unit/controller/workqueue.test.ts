@@ -4,7 +4,7 @@ import { BACKOFF_MAX_MS, reconcileBackoffMs } from "../../../src/controller/reco
 import { WorkQueue } from "../../../src/controller/workqueue.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/** Takes what is due now, or undefined where nothing is. */
+/** Takes the key that is due now; undefined if there is none. */
 async function takeNow(queue: WorkQueue, clock: VirtualClock): Promise<string | undefined> {
   let taken: string | undefined;
   void queue.take().then((key) => {
@@ -25,7 +25,7 @@ describe("WorkQueue", () => {
     expect(await takeNow(queue, clock)).toBeUndefined();
   });
 
-  test("a key added while it is worked on runs once more afterwards, and never on two workers", async () => {
+  test("a key added while it is being processed runs once more afterwards, and never on two workers", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.add("a", "event");
@@ -41,7 +41,7 @@ describe("WorkQueue", () => {
     expect(taken).toEqual(["a"]);
   });
 
-  test("a person's action goes first, then the spec, then events, then the resync", async () => {
+  test("an action of the user comes first, then spec changes, events and the resync", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.add("resync", "resync");
@@ -53,7 +53,7 @@ describe("WorkQueue", () => {
     expect(order).toEqual(["user", "spec", "event", "resync"]);
   });
 
-  test("what has waited long enough goes before newer, more urgent keys", async () => {
+  test("a key that has waited long enough comes before newer keys of higher priority", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.add("old", "resync");
@@ -62,7 +62,7 @@ describe("WorkQueue", () => {
     expect(await takeNow(queue, clock)).toBe("old");
   });
 
-  test("the last word on a delay wins, and a run takes it back", async () => {
+  test("a later delay replaces an earlier one, and a run cancels it", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.addAfter("a", 60_000, "event");
@@ -78,7 +78,7 @@ describe("WorkQueue", () => {
     expect(queue.depth).toEqual({ waiting: 0, processing: 0, delayed: 0 });
   });
 
-  test("closing hands undefined to every waiting worker", async () => {
+  test("close resolves every waiting worker with undefined", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     const results = [queue.take(), queue.take()];

@@ -4,9 +4,9 @@ import { decideRestart, type RestartPolicy } from "../restart-budget.ts";
 import { getReplicaIndex, getSpecHash } from "./observed-containers.ts";
 import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
 
-/** What single containers need, whatever version they are of. */
+/** The operations that single containers need, independent of the rollout strategy. */
 
-/** Makes and starts containers that are not there, with what they stand on. */
+/** Adds the creation and the start of missing containers, with their network and volumes. */
 export function planCreations(
   draft: PlanDraft,
   creations: readonly ContainerSpec[],
@@ -32,7 +32,7 @@ export function planCreations(
   }
 }
 
-/** What the containers of the wanted version need, each by itself. */
+/** Adds what each container of the desired version needs: a replacement, a correction, a start or a restart. */
 export function planContainers(
   draft: PlanDraft,
   kept: ReadonlyMap<number, ObservedContainer>,
@@ -44,7 +44,7 @@ export function planContainers(
   }
 }
 
-/** Things that no call can change on a container that is there: it is made anew. */
+/** Adds the replacement of a container with a difference that no call can change; false if none is needed. */
 function planReplacement(
   draft: PlanDraft,
   container: ObservedContainer,
@@ -56,17 +56,17 @@ function planReplacement(
     container.memoryBytes !== (spec.memoryBytes ?? null) ||
     container.nanoCpus !== (spec.nanoCpus ?? null);
   if (container.state === "removing") return true;
-  const remake = (cause: string, restart: string | null = null) => {
+  const replace = (cause: string, restart: string | null = null) => {
     draft.add(...buildRemovals([container], desired.app.stopGraceMs, cause));
     planCreations(draft, [spec], cause, restart);
   };
-  if (moved) remake("its port was taken");
+  if (moved) replace("its port was taken");
   else if (edited && draft.tryCorrect("resources", getReplicaIndex(container)))
-    remake("its limits were changed by hand");
+    replace("its limits were changed by hand");
   else if (container.state === "dead") {
-    // An engine may give up the next one as well.
+    // The engine may give up the replacement as well, so it counts as a restart.
     const restart = findDueRestartBudget(draft, container, desired.app.restart);
-    if (restart !== undefined) remake("the engine gave it up", restart);
+    if (restart !== undefined) replace("the engine gave it up", restart);
   } else return false;
   return true;
 }
@@ -101,7 +101,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
       id: container.id,
       name: spec.name,
       restart: null,
-      cause: "it was made but not started",
+      cause: "it was created but not started",
     });
   } else if (container.state === "paused") {
     if (draft.tryCorrect("paused", replica))
@@ -129,14 +129,14 @@ function planRestart(
     : restart === null
       ? "the app is to run"
       : `it ended${container.exitCode === null ? "" : ` with code ${container.exitCode}`}`;
-  // The restart is counted at the start, which follows a stop whether or not Berth lives to see it.
+  // The restart is counted at the start, not at the stop: the start follows even if Berth crashes in between.
   if (isRunning) draft.add(buildStop(container, desired.app.stopGraceMs, cause));
   draft.ensureNetwork();
   const { id, name } = container;
   draft.add({ type: "startContainer", id, name, restart, cause });
 }
 
-/** Whose budget the start of a container that ended counts against, null for nobody's; undefined: it may not start now. */
+/** Returns the budget key that the start counts against: null if it counts as no restart, undefined if it is not due. */
 function findDueRestartBudget(
   draft: PlanDraft,
   container: ObservedContainer,
@@ -145,7 +145,7 @@ function findDueRestartBudget(
   return draft.observed.isFresh ? null : spendRestartBudget(draft, container, policy);
 }
 
-/** As `dueRestart`, of one that counts in any case. */
+/** Returns the budget key of a restart that always counts; undefined if the budget allows none now. */
 function spendRestartBudget(
   draft: PlanDraft,
   container: ObservedContainer,
@@ -162,8 +162,8 @@ function spendRestartBudget(
 }
 
 /**
- * A version that is on its way out is kept up within its budget, which waiting does not renew, since nobody
- * is told when it is used up: the wanted version does not fail for it.
+ * Restarts a container of an old version within its budget. The budget is not renewed by time, because its exhaustion
+ * is not reported: the desired version does not fail for an old one.
  */
 export function planOldRestart(draft: PlanDraft, container: ObservedContainer): void {
   const failed = draft.exhausted.length;
@@ -172,7 +172,7 @@ export function planOldRestart(draft: PlanDraft, container: ObservedContainer): 
   draft.exhausted.length = failed;
 }
 
-/** Whose restarts count together: those of one replica of one version. */
+/** Restarts of one replica of one version count together. */
 function getRestartBudgetKey(container: ObservedContainer): string {
   return `${getSpecHash(container)}/${getReplicaIndex(container)}`;
 }

@@ -1,15 +1,15 @@
 import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
 import type { PlanDraft } from "./plan-draft.ts";
 
-/** Which containers of the wanted version are to be made, and what has to come before. */
+/** The containers of the desired version that have to be created. */
 export interface Creations {
   readonly specs: readonly ContainerSpec[];
   readonly cause: string;
-  /** Nothing can be made yet: something is waited for, or the image is not there. */
+  /** Nothing can be created yet, because a dependency or the image is missing. */
   readonly areHeld: boolean;
 }
 
-/** Adds the pull or the build of an image that is missing. */
+/** Decides which containers to create, and adds the pull or the build of a missing image. */
 export function decideCreations(
   draft: PlanDraft,
   kept: ReadonlyMap<number, ObservedContainer>,

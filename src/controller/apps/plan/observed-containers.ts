@@ -3,7 +3,7 @@ import type { ObservedContainer } from "../../runtime/port.ts";
 import type { DesiredApp } from "../desired-app.ts";
 import type { ContainerHealth } from "./plan-types.ts";
 
-/** What a container is to its App, read from its labels and its state. */
+/** The role of a container in its App, read from its labels and its state. */
 
 export function getSpecHash(container: ObservedContainer): string {
   return container.labels[labels.SPEC_HASH] ?? "";
@@ -32,7 +32,7 @@ export function isHealthy(
   return container.state === "running" && health.get(container.id)?.healthy === true;
 }
 
-/** The containers of the wanted version, by replica; those that are one too many; and all others. */
+/** Divides containers into those of the desired version by replica, surplus ones of it, and those of other versions. */
 export function classifyContainers(
   desired: DesiredApp,
   containers: readonly ObservedContainer[],

@@ -8,8 +8,8 @@ import { planRecreate } from "./recreate.ts";
 import { planRolling } from "./rolling.ts";
 
 /**
- * plan(desired, observed) decides everything that is done to an App, and does nothing: the
- * reconciler executes it, a dry run prints it, tests ask it. It holds no clock, no engine, no store.
+ * Decides everything that is done to an App: the reconciler executes the plan, a dry run reports it. Pure: it uses no
+ * clock, no engine and no store.
  */
 export function planApp(desired: DesiredApp, observed: ObservedApp): Plan {
   const draft = new PlanDraft(desired, observed);
@@ -20,7 +20,7 @@ export function planApp(desired: DesiredApp, observed: ObservedApp): Plan {
   return draft.finish();
 }
 
-/** True where a container's end counts against its App, or is about to. */
+/** True if the end of a container counts, or is about to count, against the restart budget of its App. */
 export function hasUnexpectedEnd({ operations, exhausted, restartAtMs }: Plan): boolean {
   return (
     exhausted.length > 0 ||
@@ -31,7 +31,7 @@ export function hasUnexpectedEnd({ operations, exhausted, restartAtMs }: Plan): 
   );
 }
 
-/** Takes every container away; the deletion of an App, and what is left of one that is gone. */
+/** Plans the removal of all containers, of a deleted App or of one that no longer exists. */
 export function planRemoval(
   containers: readonly ObservedContainer[],
   graceMs: number,
@@ -41,8 +41,8 @@ export function planRemoval(
 }
 
 /**
- * A stopped App keeps the containers of its version, so that a start is quick. Those of the version
- * before are kept, too, until there are some of its own: it may be stopped while it is still being built.
+ * Stops the containers of the desired version and keeps them, so that a start is quick. Until there are any, keeps those
+ * of versions that served: an App may be stopped while its new version is still being built.
  */
 function planStopped(draft: PlanDraft): void {
   const { desired, observed } = draft;
@@ -57,5 +57,5 @@ function planStopped(draft: PlanDraft): void {
     ...up.map((container) => buildStop(container, stopGraceMs, "the app is to be stopped")),
   );
   const others = observed.containers.filter((container) => !isKept(container));
-  draft.add(...buildRemovals(others, stopGraceMs, "left from another version"));
+  draft.add(...buildRemovals(others, stopGraceMs, "it is of another version"));
 }

@@ -5,7 +5,7 @@ import type { Strategy } from "../rollout-strategy.ts";
 import { isUp } from "./observed-containers.ts";
 import type { ObservedApp, Operation, Plan } from "./plan-types.ts";
 
-/** A plan while it is being made. */
+/** Collects the operations of a plan. */
 export class PlanDraft {
   readonly desired: DesiredApp;
   readonly observed: ObservedApp;
@@ -29,8 +29,8 @@ export class PlanDraft {
   }
 
   /**
-   * Before whatever needs the network: an engine removes one when it is told to prune and nothing
-   * runs on it. Once is enough for all that follows.
+   * Adds the creation of the network, once in a plan, before an operation that needs it: a prune of the engine removes
+   * a network on which no container runs.
    */
   ensureNetwork(): void {
     if (this.#hasNetwork) return;
@@ -39,7 +39,7 @@ export class PlanDraft {
     this.add({ type: "ensureNetwork", network, labels, cause: "the app's network" });
   }
 
-  /** What `work` adds, apart from the plan, so that something can go before it. */
+  /** Returns the operations that `work` adds instead of adding them, so that the caller can add others first. */
   collect(work: () => void): Operation[] {
     const outer = this.#operations;
     this.#operations = [];
@@ -52,8 +52,8 @@ export class PlanDraft {
   }
 
   /**
-   * True where the field of this replica may be corrected (again); notes either the correction or
-   * the loop. By replica: who takes five away one after the other does not fight with Berth.
+   * True if the field of this replica may be corrected; records either the correction or the drift loop. Counted by
+   * replica, because a user who removes five replicas one after the other is no drift loop.
    */
   tryCorrect(what: string, replica: number): boolean {
     const field = replica === 0 ? what : `${what} of replica ${replica}`;
@@ -83,7 +83,7 @@ export class PlanDraft {
   }
 }
 
-/** Stops first, which the executor does side by side, and only then removals. */
+/** Puts all stops, which the executor runs concurrently, before the removals. */
 export function buildRemovals(
   containers: readonly ObservedContainer[],
   graceMs: number,

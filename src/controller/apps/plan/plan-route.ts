@@ -6,18 +6,17 @@ import type { PlanDraft } from "./plan-draft.ts";
 import type { ContainerHealth, ObservedApp, Operation } from "./plan-types.ts";
 
 /**
- * Where requests go. The wanted version gets them when each of its replicas is healthy; until then
+ * Plans the route of an App's requests. The desired version gets them when each of its replicas is healthy; until then
  * the version that has them keeps them, as long as a container of it runs.
  */
 
 /**
- * A program that answers its first probe and ends at the next line of its start-up has not proven much:
- * it takes nothing over from a version that works before it has been up this long. A short wait, since most
- * programs take as long to answer at all.
+ * A new version gets the requests of a working one only after it has run this long, because a program may answer its
+ * first probe and crash later in its start-up. Short, since most programs need as long for their first answer.
  */
 const MIN_UP_MS = 250;
 
-/** host:port at which the ingress reaches a container, of whatever version; undefined while it has none. */
+/** Returns the host:port at which the ingress reaches a container of any version; undefined if it has none now. */
 export function getTarget(desired: DesiredApp, container: ObservedContainer): string | undefined {
   const port = container.labels[labels.PORT];
   if (port === undefined || container.state !== "running") return undefined;
@@ -29,7 +28,7 @@ export function getTarget(desired: DesiredApp, container: ObservedContainer): st
   return container.addresses.find((item) => item.containerPort === Number(port))?.address;
 }
 
-/** True while requests of the App go to this container. */
+/** True if requests of the App are routed to this container. */
 export function isServing(
   desired: DesiredApp,
   { route }: Pick<ObservedApp, "route">,
@@ -39,7 +38,7 @@ export function isServing(
   return target !== undefined && route !== null && route.targets.includes(target);
 }
 
-/** True when every replica of the wanted version is there, healthy and reachable. */
+/** True if every replica of the desired version exists and is healthy and reachable. */
 export function isVersionReady(
   desired: DesiredApp,
   containers: readonly ObservedContainer[],
@@ -51,13 +50,13 @@ export function isVersionReady(
     [...kept.values()].every(
       (container) =>
         isHealthy(container, health) &&
-        // Off its network nobody reaches it, whatever its last probe said.
+        // Without its network it is unreachable, even if its last probe succeeded.
         container.networks.includes(desired.network),
     )
   );
 }
 
-/** True when the App's requests go to the wanted version, to all of it, and to nothing else. */
+/** True if the App's requests are routed to every container of the desired version, and to no other. */
 export function isRouted(desired: DesiredApp, observed: Pick<ObservedApp, "containers" | "route">) {
   if (!desired.isRouted) return true;
   const { kept } = classifyContainers(desired, observed.containers);
@@ -69,11 +68,11 @@ export function isRouted(desired: DesiredApp, observed: Pick<ObservedApp, "conta
   );
 }
 
-/** Adds the switch that is due, if any. Containers that `steps` stop get no more requests first. */
+/** Adds the switch of the route that is due. A container that `steps` stop gets no requests from then on. */
 export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   const { desired, observed } = draft;
   if (!desired.isRouted) {
-    planRouteRemoval(draft, "the app takes no requests");
+    planRouteRemoval(draft, "the app accepts no requests");
     return;
   }
   const stopping = new Set([
@@ -88,19 +87,19 @@ export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   const { version, targets } = chooseRoute(draft, stopping, starting);
   const { route } = observed;
   if (haveSameItems(targets, route?.targets ?? [])) {
-    // Nothing has to be said twice; but a version has to be known as serving to count the drain from.
+    // The route stays; but it has to name the version that serves, from which the drain time counts.
     if (targets.length === 0 || version === route?.version) return;
   }
   const cause =
     targets.length === 0
-      ? "no container can take requests"
+      ? "no container can accept requests"
       : version === route?.version
-        ? "the containers that can take requests have changed"
+        ? "the containers that can accept requests have changed"
         : "every replica of the version is healthy";
   draft.add({ type: "switchRoute", name: desired.name, version, targets, cause });
 }
 
-/** Nothing of the App is to take requests. */
+/** Adds the removal of all targets from the route. */
 export function planRouteRemoval(draft: PlanDraft, cause: string): void {
   const { desired, observed } = draft;
   const { route } = observed;
@@ -127,7 +126,7 @@ function chooseRoute(
   const isReady =
     isVersionReady(desired, containers, health) &&
     taken.targets.length === desired.containers.length;
-  // How the wanted version is to be probed says nothing of an older one: what has requests keeps them.
+  // The desired health check does not apply to an older version: its containers keep their requests.
   const before = old.filter((container) => getSpecHash(container) === route?.version);
   const serving = listTargets(
     desired,
@@ -138,7 +137,7 @@ function chooseRoute(
   const provenAtMs = Math.max(0, ...own.map(({ id }) => getUpSince(observed, id))) + MIN_UP_MS;
   if (isReady && (serving.length === 0 || observed.nowMs >= provenAtMs)) return taken;
   if (isReady) draft.requeueAt(provenAtMs);
-  // A part of the wanted version takes nothing over from one that is there, or is about to be again.
+  // An incomplete desired version gets no requests while the previous version runs or is being restarted.
   const isComingUp = before.some((item) => starting.has(item.id) || item.state === "running");
   const isReturning = isComingUp || (before.length > 0 && draft.restartAtMs !== null);
   if (route && (serving.length > 0 || isReturning))
@@ -148,15 +147,15 @@ function chooseRoute(
   return { version, targets };
 }
 
-/** Since when a container has been seen up; one that was never seen is seen now. */
+/** Returns when a container was first seen running; a container that was never seen counts from now. */
 function getUpSince({ firstSeen: seen, nowMs }: ObservedApp, id: string): number {
   return seen.upSince.get(id) ?? nowMs;
 }
 
 /**
- * The containers of a version that has no older one beside it: those that answer, and those that took requests
- * until now and have not been probed yet, as after a restart of Berth. Where none answers, those that took
- * requests keep them: a slow answer is better than none.
+ * Selects the containers that get requests when no older version serves: those that are healthy, and those that had
+ * requests and have not been probed yet, as after a restart of Berth. If there are none, those that had requests keep
+ * them, because a slow answer is better than none.
  */
 function selectUsable(
   desired: DesiredApp,

@@ -4,51 +4,51 @@ import type { DriftHistory } from "../drift-history.ts";
 import type { RestartHistory } from "../restart-budget.ts";
 import type { Strategy } from "../rollout-strategy.ts";
 
-/** What a plan is made from, and what it says. */
+/** The input and the result of planning. */
 
 export interface ObservedApp {
   readonly nowMs: number;
   readonly containers: readonly ObservedContainer[];
-  /** By container id; absent where nothing is known yet. */
+  /** Health by container id; absent for a container that has not been probed yet. */
   readonly health: ReadonlyMap<string, ContainerHealth>;
-  /** Where the ingress leads the App's requests; null where it does not know the App, or there is no ingress. */
+  /** The targets of the App's requests at the ingress; null if it does not know the App, or if there is no ingress. */
   readonly route: AppRoute | null;
-  /** Whether the engine holds the image; unknown where nobody has asked. */
+  /** Presence of the image on the engine; unknown if the engine has not been asked. */
   readonly image: "present" | "absent" | "unknown";
   readonly restarts: RestartHistory;
-  /** The version has just been taken up, or started again by a person: containers that ended before do not count as restarts. */
+  /** The attempt at this version has just begun: containers that ended before do not count as restarts. */
   readonly isFresh: boolean;
   readonly drifts: DriftHistory;
-  /** How many replicas of the wanted version were Ready: of these, a missing one was taken away by hand. */
+  /** The number of replicas of the desired version that were Ready: a missing one of these was removed by hand. */
   readonly stableReplicas: number;
   /** Versions that had the App's requests or were Ready. */
   readonly served: readonly string[];
   readonly firstSeen: FirstSeen;
   /** Ids of containers that are being stopped already. */
   readonly stopping: ReadonlySet<string>;
-  /** Nothing is made for the wanted version until something changes; what serves is looked after. */
+  /** Nothing is created for the desired version until an input changes; the version that serves is kept running. */
   readonly isStalled: boolean;
-  /** What holds the making of new containers back; null where nothing does. */
+  /** The reason why no containers may be created now; null if there is none. */
   readonly blockedBy: string | null;
 }
 
-/** What an App's containers have been seen to be since when; epoch milliseconds of Berth's own clock. */
+/** The times at which containers were first seen in a state, in epoch milliseconds of Berth's own clock. */
 export interface FirstSeen {
-  /** By container id: since when this life of a running container has been seen. */
+  /** The time at which each container (by id) was first seen running since its last start. */
   readonly upSince: ReadonlyMap<string, number>;
-  /** By container id: since when a running container has been seen without any of the App's requests. */
+  /** The time at which each running container (by id) was first seen without any of the App's requests. */
   readonly idleSince: ReadonlyMap<string, number>;
 }
 
 export interface ContainerHealth {
   /** Null until the first probe has answered. */
   readonly healthy: boolean | null;
-  /** It answered well for long enough, then failed too often in a row: a restart is due. */
+  /** The container was healthy and then failed too often in a row, or never became healthy in its time. */
   readonly restartDue: boolean;
   readonly message: string;
 }
 
-/** Each is one call, of the engine or of the route table. `cause` tells a person why. */
+/** One call of the engine or of the route table. `cause` explains it to the user. */
 export type Operation = { readonly cause: string } & (
   | { readonly type: "pullImage"; readonly image: string }
   | { readonly type: "buildImage"; readonly image: string }
@@ -59,7 +59,7 @@ export type Operation = { readonly cause: string } & (
       readonly type: "startContainer";
       readonly name: string;
       readonly id: string | null;
-      /** Whose budget the start counts against; null where it is no restart. */
+      /** The key of the budget that the start counts against; null if it is no restart. */
       readonly restart: string | null;
     }
   | StopOperation
@@ -78,7 +78,7 @@ export type Operation = { readonly cause: string } & (
       readonly aliases: readonly string[];
     }
   | {
-      /** Leads new requests of the App to these addresses, and nowhere else. */
+      /** Routes new requests of the App to exactly these addresses. */
       readonly type: "switchRoute";
       readonly name: string;
       readonly version: string;
@@ -91,21 +91,21 @@ export interface StopOperation {
   readonly name: string;
   readonly id: string;
   readonly graceMs: number;
-  /** Nobody waits for it: its App is looked after meanwhile. */
+  /** The run does not wait for the stop: the App is reconciled meanwhile. */
   readonly isBackground: boolean;
 }
 
 export interface Plan {
   readonly operations: readonly Operation[];
   readonly strategy: Strategy;
-  /** Fields that somebody changed by hand and that this plan puts right. */
+  /** Fields that were changed by hand and that this plan corrects. */
   readonly corrections: readonly string[];
-  /** The field over which Berth stopped fighting; null where there is none. */
+  /** The field that Berth has stopped correcting; null if there is none. */
   readonly driftLoop: string | null;
-  /** Containers that ended and may not be started again. */
+  /** Containers that ended and have used up their restart budget. */
   readonly exhausted: readonly ObservedContainer[];
-  /** When a container that ended may be started again; null where none waits. */
+  /** When a container that ended may be started again, in epoch milliseconds; null if none waits. */
   readonly restartAtMs: number | null;
-  /** When the next step of a rollout is due though nothing happens; null where none is waited for. */
+  /** When the next step of a rollout is due without any event, in epoch milliseconds; null if there is none. */
   readonly requeueAtMs: number | null;
 }

@@ -7,13 +7,13 @@ import { buildStop, type PlanDraft } from "./plan-draft.ts";
 import { isRouted, isServing, planRoute } from "./plan-route.ts";
 
 /**
- * The new version comes up beside the old one, takes over when every replica is healthy, and the old
- * one ends when its last requests have had their time:
+ * Plans the strategy rolling: the new version starts next to the old one and gets the requests when every replica is
+ * healthy; the old one is stopped when its last requests have had their time:
  *
  *   candidate -> healthy -> switch -> old drains -> old stops
  *
- * Which of these steps is due follows from labels, health, the route table and the versions that have had
- * requests (`served`, kept in the status); how long a step still waits, from what this process has seen (`seen`).
+ * The due step follows from labels, health, the route table and the versions that have had requests (`served`, kept in
+ * the status); the remaining wait of a step follows from what this process has seen (`firstSeen`).
  */
 export function planRolling(draft: PlanDraft): void {
   const { desired, observed } = draft;
@@ -35,12 +35,13 @@ function planOld(draft: PlanDraft, old: readonly ObservedContainer[]): void {
   for (const container of old) {
     const role = getRolloutRole(draft, container);
     if (role === "done") planEnd(draft, container, `replaced by generation ${desired.generation}`);
-    else if (role === "abandoned") planEnd(draft, container, "it was never needed");
+    else if (role === "abandoned")
+      planEnd(draft, container, "a newer version replaced it before its first request");
     else if (role === "serving" && hasEnded(container)) planOldRestart(draft, container);
   }
 }
 
-/** Replicas that are one too many get no more requests, and end like a version that was replaced. */
+/** Stops and removes surplus replicas when they have drained, like a version that was replaced. */
 function planSurplus(draft: PlanDraft, surplus: readonly ObservedContainer[]): void {
   const cause = `${draft.desired.containers.length} wanted`;
   for (const container of surplus) {
@@ -50,7 +51,7 @@ function planSurplus(draft: PlanDraft, surplus: readonly ObservedContainer[]): v
   }
 }
 
-/** Its stop takes as long as it takes; the removal follows when it has ended. */
+/** Stops a container in the background, or removes one that has ended. */
 function planEnd(draft: PlanDraft, container: ObservedContainer, cause: string): void {
   const { desired, observed } = draft;
   if (container.state === "removing") return;
@@ -58,7 +59,7 @@ function planEnd(draft: PlanDraft, container: ObservedContainer, cause: string):
     draft.add({ type: "removeContainer", id: container.id, name: container.name, cause });
     return;
   }
-  // The engine tells when it has ended; should that get lost, somebody has to look.
+  // The engine reports the end with an event, which may be lost: the App is reconciled again anyway.
   draft.requeueAt(observed.nowMs + STOPPING_RETRY_MS);
   if (!observed.stopping.has(container.id))
     draft.add(buildStop(container, desired.app.stopGraceMs, cause, true));
@@ -66,7 +67,7 @@ function planEnd(draft: PlanDraft, container: ObservedContainer, cause: string):
 
 const STOPPING_RETRY_MS = 1_000;
 
-/** True when a container has had its time to end its requests. */
+/** True if the container has had its drain time since `sinceMs` to finish its requests, or has ended. */
 function hasDrained(
   draft: PlanDraft,
   container: ObservedContainer,
@@ -81,9 +82,8 @@ function hasDrained(
 }
 
 /**
- * serving: of the version that has the requests, which the wanted one has not taken over yet. draining: it had
- * requests, and may still be answering some. done: nobody needs it any more. abandoned: it came up for a version
- * that was overtaken before it got a request.
+ * The role of an old container. serving: its version has the requests until the switch. draining: it had requests, and
+ * may still be answering some. done: it has drained. abandoned: its version was replaced before it got a request.
  */
 type RolloutRole = "serving" | "draining" | "done" | "abandoned";
 
@@ -93,7 +93,7 @@ function getRolloutRole(draft: PlanDraft, container: ObservedContainer): Rollout
   const hasTakenOver = isRouted(desired, observed);
   if (isServing(desired, observed, container)) return "serving";
   if (getSpecHash(container) === route?.version && route.version !== desired.hash) return "serving";
-  // From a time without an ingress, or without a port: the route says nothing of it.
+  // The container was created without an ingress, or without a port, so the route does not know it.
   const isPublished = container.labels[labels.LOOPBACK_PORT] !== undefined;
   const isOutside = isPublished || container.labels[labels.PORT] === undefined;
   const hasServed = served.includes(getSpecHash(container)) || isPublished;

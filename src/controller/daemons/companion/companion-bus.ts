@@ -8,17 +8,17 @@ import {
 import { sessionBusAddress } from "../../../dbus/session-bus-address.ts";
 import type { CompanionBus, CompanionObservation, OpenCompanionBus } from "./port.ts";
 
-/** Of the companion's names the one that it takes last. */
+/** The name that the companion requests last, after its other names. */
 const COMPANION_NAME = "dev.assistant.Overlay1";
 const BUS_NAME = "org.freedesktop.DBus";
 const BUS_PATH = "/org/freedesktop/DBus";
 const ANSWER_MS_MAX = 10_000;
-/** A companion answers from memory; one that hangs is no reason to wait for long. */
+/** A companion answers from memory, so a longer wait means that it hangs. */
 const STATUS_MS_MAX = 2_000;
-/** What systemd waits for a unit to be up. */
+/** The default start timeout of a systemd unit. */
 const START_MS_MAX = 90_000;
 
-/** Undefined where the environment names no session bus, which does not change. */
+/** Returns undefined if the environment names no session bus; the environment does not change. */
 export function createBusOpener(
   environment: Readonly<Record<string, string | undefined>>,
 ): OpenCompanionBus | undefined {
@@ -65,13 +65,13 @@ class SessionCompanionBus implements CompanionBus {
     return this.#isLost;
   }
 
-  /** Some buses let root in, who is not the person. */
+  /** True if the bus belongs to this user. Some buses accept root, who is not the user of the session. */
   async isOwnUser(signal: AbortSignal): Promise<boolean> {
     const [uid] = await this.#callBus("GetConnectionUnixUser", [BUS_NAME], signal);
     return uid === process.getuid?.();
   }
 
-  /** Begins to tell of changes. */
+  /** Calls `onChange` from now on when the companion's names change. */
   async subscribe(): Promise<void> {
     const rule = { path: BUS_PATH, interface: BUS_NAME, sender: BUS_NAME };
     await this.#bus.onSignal({ ...rule, member: "NameOwnerChanged" }, ({ args }) => {
@@ -111,7 +111,7 @@ class SessionCompanionBus implements CompanionBus {
     this.#onChange();
   }
 
-  /** By its connection, since a call by its name would start one where it has just gone. */
+  /** Asks the connection instead of the name, because a call to the name would start a companion that has just ended. */
   async #queryUrl(destination: string, signal: AbortSignal): Promise<string | null> {
     const method = {
       path: "/dev/assistant/Overlay1",
@@ -131,7 +131,7 @@ class SessionCompanionBus implements CompanionBus {
     }
   }
 
-  /** What the bus answers; undefined where it says that nobody is there. */
+  /** Returns the bus's answer; undefined if the name has no owner. */
   async #valueIfOwned(ask: () => Promise<readonly BusValue[]>): Promise<BusValue | undefined> {
     try {
       return (await ask())[0];

@@ -13,15 +13,17 @@ import type {
   OpenCompanionBus,
   StartCompanion,
 } from "./port.ts";
-import { Wakeup } from "./wakeup.ts";
 
-/** A person may log in later, and a bus may come back: to look for one costs a connection to a socket. */
+/**
+ * The interval of checks for a session bus, which appears when the user logs in. A check costs one connection to a
+ * socket.
+ */
 const BUS_POLL_MS = 15_000;
-/** How soon a bus is asked again that did not answer, or that has yet to see that a process has gone. */
+/** The delay before a bus is asked again that did not answer, or that has not yet noticed the end of a process. */
 const BUS_RETRY_MS = 1_000;
-/** What hinders it is mostly there to stay, such as a package that is missing, until a person does something. */
+/** The longest restart delay. Most causes, such as a missing package, last until the user removes them. */
 const RESTART_DELAY_MAX_MS = 5 * 60_000;
-/** As for the assistant: `berth up` ends within five seconds. */
+/** The time between SIGTERM and SIGKILL, as for the assistant: `berth up` ends within five seconds. */
 const GRACE_MS = 4_000;
 
 export interface CompanionSupervisorOptions {
@@ -39,14 +41,12 @@ interface SupervisedChild {
 }
 
 /**
- * Sees to it that the person has a companion wherever there is a session bus. Goes by what the bus says at each
- * look, in this order:
- *
- * - Somebody else has its names: that one is used, and left alone.
- * - It is installed: the bus is asked to start it, once. Whether it runs is the bus's and systemd's matter then, as
- *   it is where one that is installed ends: a person may have ended it.
- * - Otherwise it is started as a child, and started again where it ends. It makes way where another is installed,
- *   and is started anew where the assistant answers elsewhere.
+ * Provides a companion for the user on every session bus. Decides from the state of the bus, in this order:
+ * - Another process owns the companion's names: that one is used, and never ended.
+ * - The companion is installed: the bus is asked to start it, once. After that the bus and systemd are responsible for
+ *   it, also when it ends, since the user may have ended it.
+ * - Otherwise it is started as a child, and restarted when it ends. The child is ended when the companion gets
+ *   installed, and restarted when the URL of the assistant changes.
  */
 export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
   readonly #options: CompanionSupervisorOptions;
@@ -58,22 +58,22 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     url: null,
     pid: null,
     starts: 0,
-    message: "the session bus is being looked for",
+    message: "connecting to the session bus",
   };
   #upstream: string | undefined;
   #child: SupervisedChild | undefined;
-  /** Of a child that has ended, whose names the bus may hold for a moment more. */
+  /** The process id of a child that has ended, whose names the bus may still hold for a moment. */
   #endedPid: number | undefined;
-  /** Whether the one that is installed has been there, on this bus. */
+  /** True if the installed companion has been running on this bus. */
   #isManagedByBus = false;
   #startNotBefore = 0;
-  /** What has been said already, and need not be said again at each try. */
+  /** The failure that was logged last, so that it is not logged again at each try. */
   #reportedFailure: string | undefined;
 
   constructor(options: CompanionSupervisorOptions) {
     this.#options = options;
     this.#tasks = new TaskGroup((error) =>
-      options.logger.error({ err: error }, "the companion is not looked after any more"),
+      options.logger.error({ err: error }, "the supervisor of the companion has failed"),
     );
   }
 
@@ -85,14 +85,14 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     this.#tasks.run("companion", (signal) => this.#run(signal));
   }
 
-  /** Where the system assistant answers now; null: nowhere, for the time being. */
+  /** Sets the URL of the system assistant; null means that it does not answer now. */
   setUpstream(url: string | null): void {
     if (url === null || url === this.#upstream) return;
     this.#upstream = url;
     this.#wakeup.notify();
   }
 
-  /** Ends what is ours; what others have started goes on. */
+  /** Ends the companion that this Berth has started; another one keeps running. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tasks[Symbol.asyncDispose]();
     await this.#endChild();
@@ -101,7 +101,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
   async #run(signal: AbortSignal): Promise<void> {
     for (;;) {
       await this.#superviseOnBus(signal);
-      // It ends by itself when its bus does, but may hang.
+      // The child ends by itself when its bus does, but may hang.
       await this.#endChild();
       this.#updateReport({
         state: "no_bus",
@@ -113,7 +113,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     }
   }
 
-  /** While there is a bus. */
+  /** Supervises the companion until the bus is lost. */
   async #superviseOnBus(signal: AbortSignal): Promise<void> {
     const bus = await this.#options.openBus(() => this.#wakeup.notify(), signal);
     if (!bus) return;
@@ -122,7 +122,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     this.#startNotBefore = 0;
     this.#backoff.reset();
     for (;;) {
-      // Before the look, so that nothing that happens meanwhile is missed.
+      // Before the observation, so that no change during it is missed.
       const woken = this.#wakeup.wait();
       let waitMs: number | undefined;
       try {
@@ -136,7 +136,10 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     }
   }
 
-  /** Looks, and does what is due. Resolves to when to look again at the latest; undefined: when the bell rings. */
+  /**
+   * Observes the bus and does what is due. Resolves to the milliseconds until the next observation; undefined: at a
+   * wakeup.
+   */
   async #reconcile(bus: CompanionBus, signal: AbortSignal): Promise<number | undefined> {
     const observation = await bus.observe(signal);
     const child = this.#child;
@@ -159,7 +162,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
         state: "activated",
         url: null,
         pid: null,
-        message: "it is installed, and does not run: whoever calls it on the session bus starts it",
+        message: "it is installed and does not run: the session bus starts it for the first caller",
       });
       return undefined;
     }
@@ -177,8 +180,8 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
       url: owner.url,
       pid: owner.pid,
       message: isInstalled
-        ? "it is installed: the session bus and systemd look after it"
-        : "somebody else started it: Berth leaves it alone",
+        ? "it is installed: the session bus and systemd run it"
+        : "another process started it: Berth uses it and does not end it",
     });
   }
 
@@ -267,7 +270,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     const { state, url, pid, message } = this.#report;
     if (state === before.state && url === before.url) return;
     const level = state === "starting" || state === "waiting" ? "debug" : "info";
-    // A server has none, which is nothing to tell.
+    // A server has no session bus, so this is not worth a log line.
     const isUsual = state === "no_bus" && before.state === "starting";
     this.#options.logger[isUsual ? "debug" : level](
       { state, url, pid, message },
@@ -288,5 +291,21 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     } finally {
       over.abort();
     }
+  }
+}
+
+/** A signal that wakes one waiter; any number of notifications before the wake-up count as one. */
+class Wakeup {
+  #wake: () => void = () => {};
+
+  /** Resolves at the next `notify`. Only one caller may wait: an earlier promise never resolves. */
+  wait(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  notify(): void {
+    this.#wake();
   }
 }

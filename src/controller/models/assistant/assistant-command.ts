@@ -5,7 +5,7 @@ import type { Environment } from "../../../base/process-environment.ts";
 import type { AssistantSettings } from "../../../config/config.ts";
 import type { AssistantIdentity } from "./control-responses.ts";
 
-/** What an assistant is started with, beside its settings. */
+/** The parameters of an assistant in addition to its settings. */
 export interface AssistantLaunchSettings {
   readonly version: string;
   readonly logFormat: LogFormat;
@@ -19,7 +19,7 @@ interface AssistantLaunch extends AssistantLaunchSettings {
   readonly environment: Environment;
 }
 
-/** The assistant's command line. */
+/** Builds the command line of the assistant. */
 export function buildAssistantCommand(
   start: AssistantLaunch,
   startedBy: string,
@@ -28,12 +28,12 @@ export function buildAssistantCommand(
 }
 
 /**
- * By which an assistant is known again, whoever runs now: whose it is, and a digest of all that it was
- * started with. Another version, or other settings, are another digest.
+ * Returns the text by which a later process recognises an assistant that this Berth has started: the owner, and a
+ * digest of everything that it was started with. Another version or other settings give another digest.
  */
 export function computeStartedBy(start: AssistantLaunch): string {
   const { version, environment, owner } = start;
-  // It reads further settings from there.
+  // The assistant reads further settings from its data directory.
   const settings = Object.fromEntries(
     Object.entries(environment).filter(([name]) => name.startsWith("BERTH_ASSISTANT")),
   );
@@ -43,7 +43,7 @@ export function computeStartedBy(start: AssistantLaunch): string {
   return `${owner}/${digest.slice(0, 16)}`;
 }
 
-/** ours: as we would start it. outdated: ours of another version, or with other settings. */
+/** ours: as this Berth would start it. outdated: ours, but of another version or with other settings. */
 export function classifyOwnership(
   { startedBy }: AssistantIdentity,
   ownStartedBy: string,

@@ -18,19 +18,19 @@ import type { ControlTransport } from "./control-transport.ts";
 import { isProcessRunning, probeDaemon, terminateProcess, waitUntilGone } from "./daemon-probe.ts";
 import type { AssistantDaemon, AssistantReport } from "./port.ts";
 
-const LONGEST_WAIT_MS = 60_000;
-/** How often a daemon is asked that is no child of ours, so that nothing tells when it ends. */
+const RESTART_DELAY_MAX_MS = 60_000;
+/** The interval of checks on a daemon that is no child of this process, whose end no event reports. */
 const WATCH_MS = 2_000;
-/** `berth up` ends within five seconds, and this is not all that it has to do. */
+/** The time between SIGTERM and SIGKILL: `berth up` ends within five seconds, and has other things to end. */
 const GRACE_MS = 4_000;
-/** In what the assistant advises. */
+/** The flags of `berth up` for those of the assistant, in hints of the assistant. */
 const flagAliases = {
   "--port": "--assistant-port",
   "--data-dir": "--assistant-data-dir",
   "--memory": "--assistant-memory",
 };
 
-/** What happened to the assistant, to be recorded as an event of Berth itself. */
+/** A change of the assistant that is recorded as an event of Berth itself. */
 export interface AssistantEvent {
   readonly type: "Normal" | "Warning";
   readonly reason:
@@ -43,34 +43,34 @@ export interface AssistantEvent {
 }
 
 export interface AssistantSupervisorOptions extends AssistantLaunchSettings {
-  /** The program that starts a Berth of this version, and its first arguments: what stands before `assistant`. */
+  /** The program that starts a Berth of this version, and its arguments before `assistant`. */
   readonly program: readonly string[];
   readonly settings: AssistantSettings;
-  /** The id of this Berth's data directory: an assistant that an earlier process of it started is ours. */
+  /** The id of this Berth's data directory: an assistant that an earlier process with the same id started is adopted. */
   readonly owner: string;
-  /** What the assistant may know. */
+  /** The environment variables of the assistant. */
   readonly environment: Environment;
   readonly transport: ControlTransport;
-  /** What its users have to know while it is up; default: what the C library of this system means to it. */
+  /** A notice for its users while it is up; default: the limits that come with the C library of this system. */
   readonly notice?: string | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The report is another one now. `event` is undefined where that is no news to anybody. */
+  /** Called when the report has changed. `event` is undefined if the change is not worth an event. */
   readonly onChange: (report: AssistantReport, event: AssistantEvent | undefined) => void;
 }
 
-/** An end, and how long it had answered before, in milliseconds. */
+/** The end of a daemon, and how long it had answered before, in milliseconds. */
 interface DaemonExit {
   readonly reason: string;
   readonly upMs: number;
 }
 
 /**
- * Keeps the assistant running. Where a daemon answers at the control socket, it is taken over if this
- * Berth started it before it was killed, and used but never ended if somebody else did; where none does,
- * one is started as a child. What ends is started again:
+ * Keeps the assistant running. If a daemon answers on the control socket, it is adopted if an earlier process of this
+ * Berth started it, and otherwise used but never ended. If none answers, one is started as a child. A daemon that ends
+ * is started again:
  *
- * starting -> up -> waiting -> starting; foreign -> starting, once that one has gone.
+ * starting -> up -> waiting -> starting; foreign -> starting, when the foreign daemon has ended.
  */
 export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   readonly #options: AssistantSupervisorOptions;
@@ -84,16 +84,16 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     starts: 0,
     message: "it is being started",
   };
-  /** What is ours to end. */
+  /** Ends the daemon that this Berth has started or adopted; undefined if there is none. */
   #terminateOwned: (() => Promise<void>) | undefined;
-  readonly #restartPause = new RestartBackoff({ maxMs: LONGEST_WAIT_MS });
+  readonly #restartPause = new RestartBackoff({ maxMs: RESTART_DELAY_MAX_MS });
 
   constructor(options: AssistantSupervisorOptions) {
     this.#options = options;
     this.#startedBy = computeStartedBy(options);
     this.#notice = options.notice ?? (isMusl() ? MUSL_NOTICE : null);
     this.#tasks = new TaskGroup((error) =>
-      options.logger.error({ err: error }, "the assistant is not looked after any more"),
+      options.logger.error({ err: error }, "the supervisor of the assistant has failed"),
     );
   }
 
@@ -105,7 +105,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     this.#tasks.run("assistant", (signal) => this.#run(signal));
   }
 
-  /** Ends what is ours within GRACE_MS and a moment; what somebody else started goes on. */
+  /** Ends the daemon within GRACE_MS and a moment, unless it is foreign. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tasks[Symbol.asyncDispose]();
     await this.#terminateOwned?.();
@@ -113,18 +113,18 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
 
   async #run(signal: AbortSignal): Promise<void> {
     for (;;) {
-      const there = await probeDaemon(this.#options.transport, signal);
-      const end = await this.#supervise(there, signal);
+      const probe = await probeDaemon(this.#options.transport, signal);
+      const end = await this.#supervise(probe, signal);
       if (end) await this.#waitForRestart(end, signal);
     }
   }
 
-  /** Until it has ended; undefined where the next look need not wait. */
+  /** Resolves when the daemon has ended; to undefined if the next probe need not wait. */
   async #supervise(
-    probe: AssistantIdentity | "nobody" | "silent",
+    probe: AssistantIdentity | "none" | "silent",
     signal: AbortSignal,
   ): Promise<DaemonExit | undefined> {
-    if (probe === "nobody") return this.#runChild(signal);
+    if (probe === "none") return this.#runChild(signal);
     if (probe === "silent") {
       const reason = "something listens at its control socket, and does not answer as an assistant";
       return { reason, upMs: 0 };
@@ -165,7 +165,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     return { reason, upMs: upSince === undefined ? 0 : clock.now() - upSince };
   }
 
-  /** One that was our child before this process was started. */
+  /** Adopts a daemon that an earlier process of this Berth has started. */
   async #adopt(daemon: AssistantIdentity, signal: AbortSignal): Promise<DaemonExit> {
     const { clock } = this.#options;
     const since = clock.now();
@@ -181,7 +181,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
       {
         type: "Normal",
         reason: "AssistantTakenOver",
-        message: `the assistant on ${daemon.url} went on while Berth was away, and is taken over`,
+        message: `the assistant on ${daemon.url} kept running while Berth was down, and is adopted`,
       },
     );
     await this.#untilGone(daemon, signal);
@@ -191,11 +191,11 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
 
   async #replace(daemon: AssistantIdentity, signal: AbortSignal): Promise<void> {
     this.#updateReport(
-      { state: "starting", url: null, pid: null, message: "another version makes way" },
+      { state: "starting", url: null, pid: null, message: "another version of it is being ended" },
       {
         type: "Normal",
         reason: "AssistantReplaced",
-        message: `an assistant of version ${daemon.version} went on while Berth was away, and is started anew with the settings of now`,
+        message: `an assistant of version ${daemon.version} kept running while Berth was down, and is restarted with the current version and settings`,
       },
     );
     await terminateProcess(daemon.pid, { clock: this.#options.clock, graceMs: GRACE_MS }, signal);
@@ -207,38 +207,38 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
         state: "foreign",
         url: daemon.url,
         pid: daemon.pid,
-        message: "somebody else started it: Berth uses it, and does not end it",
+        message: "another process started it: Berth uses it, and does not end it",
       },
       {
         type: "Normal",
         reason: "AssistantFound",
-        message: `an assistant that somebody else started answers on ${daemon.url}, and is used`,
+        message: `an assistant that another process started answers on ${daemon.url}, and is used`,
       },
     );
     await this.#untilGone(daemon, signal);
     this.#restartPause.reset();
   }
 
-  /** One that is busy or stopped does not answer, and is there all the same. */
+  /** Resolves when the daemon has ended. A busy or stopped one does not answer, but its process still exists. */
   async #untilGone({ pid }: AssistantIdentity, signal: AbortSignal): Promise<void> {
-    const { transport: calls, clock } = this.#options;
+    const { transport, clock } = this.#options;
     for (;;) {
       await delay(clock, WATCH_MS, signal);
-      const now = await probeDaemon(calls, signal);
+      const now = await probeDaemon(transport, signal);
       if (now === "silent" && isProcessRunning(pid)) continue;
       if (typeof now === "object" && now.pid === pid) continue;
-      // Its socket closes before its ledger, which the next one needs.
-      if (now === "nobody") await waitUntilGone(pid, GRACE_MS, clock, signal);
+      // The daemon closes its socket before its ledger, which the next daemon needs.
+      if (now === "none") await waitUntilGone(pid, GRACE_MS, clock, signal);
       return;
     }
   }
 
-  /** Ends one that is no child; its process id may be somebody else's by now. */
+  /** Ends a daemon that is no child. Probes it first, because another process may have its process id by now. */
   async #terminateDaemon({ pid }: AssistantIdentity): Promise<void> {
-    const { transport: calls, clock } = this.#options;
+    const { transport, clock } = this.#options;
     const { signal } = new AbortController();
-    const now = await probeDaemon(calls, signal);
-    if (now === "nobody" || (typeof now === "object" && now.pid !== pid)) return;
+    const now = await probeDaemon(transport, signal);
+    if (now === "none" || (typeof now === "object" && now.pid !== pid)) return;
     await terminateProcess(
       pid,
       { clock, graceMs: now === "silent" ? GRACE_MS / 2 : GRACE_MS },
@@ -246,9 +246,9 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     );
   }
 
-  async #waitForRestart({ reason, upMs: heldMs }: DaemonExit, signal: AbortSignal): Promise<void> {
+  async #waitForRestart({ reason, upMs }: DaemonExit, signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
-    const waitMs = this.#restartPause.nextDelayMs(heldMs);
+    const waitMs = this.#restartPause.nextDelayMs(upMs);
     logger.warn({ reason, retryInMs: waitMs }, "the assistant is not up");
     this.#updateReport(
       {

@@ -9,8 +9,8 @@ import type {
 } from "./port.ts";
 
 /**
- * In milliseconds. What is asked of memory is answered at once; a file's head is read from slow disks in
- * seconds; a large model is loaded from them in minutes; an unload gives what is under way ten seconds.
+ * Time limits, in milliseconds. A state is answered from memory; the head of a file may come from a slow disk, and a
+ * large model may load for minutes; an unload gives running calls ten seconds.
  */
 const LIMIT_MS = {
   state: 2_000,
@@ -20,7 +20,7 @@ const LIMIT_MS = {
   listeners: 10_000,
 } as const;
 
-/** The assistant's system instance over its control socket. */
+/** The client of the assistant's system instance on its control socket. */
 export class ControlClient implements AssistantControl {
   readonly #transport: ControlTransport;
 
@@ -70,10 +70,10 @@ export class ControlClient implements AssistantControl {
   }
 
   async setContainerListeners(
-    doors: readonly ContainerListenerSpec[],
+    listeners: readonly ContainerListenerSpec[],
     signal: AbortSignal,
   ): Promise<void> {
-    const call = { method: "PUT", path: "/listeners", body: { listeners: doors } } as const;
+    const call = { method: "PUT", path: "/listeners", body: { listeners } } as const;
     await this.#transport.call({ ...call, limitMs: LIMIT_MS.listeners }, signal);
   }
 }

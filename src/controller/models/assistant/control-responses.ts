@@ -3,7 +3,7 @@ import { LazyValidator } from "../../../base/json-validator.ts";
 import { invalidResponseError } from "./control-transport.ts";
 import type { AssistantState, InspectedModel } from "./port.ts";
 
-/** What is read of the control socket's answers; whatever else they have is a newer assistant's. */
+/** The fields that are read from the responses of the control socket; others may be those of a newer assistant. */
 
 const text = Type.String();
 const wholeNumber = Type.Integer({ minimum: 0 });
@@ -32,7 +32,7 @@ const Model = Type.Object({
   recovering: Type.Boolean(),
 });
 
-/** What assistants of every version say of themselves. */
+/** The fields that assistants of every version report. */
 const Identity = Type.Object({
   version: text,
   pid: Type.Integer({ minimum: 1 }),
@@ -64,11 +64,11 @@ export interface AssistantIdentity {
   readonly pid: number;
   /** http://127.0.0.1:7777 */
   readonly url: string;
-  /** Null: a person started it. */
+  /** Null if the user started it. */
   readonly startedBy: string | null;
 }
 
-/** Throws `engine_error` where it is not what an assistant says. */
+/** Returns the validated response. Throws `engine_error` if it is not one of an assistant. */
 export function readIdentity(answer: unknown): AssistantIdentity {
   const { version, pid, url, started_by: startedBy } = validateAnswer(answer, identityValidator);
   return { version, pid, url, startedBy: startedBy ?? null };

@@ -5,7 +5,7 @@ import { BerthError, type ErrorCode, getErrorMessage } from "../../../base/error
 import { LazyValidator } from "../../../base/json-validator.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 
-/** An answer tells of each model in some hundred bytes; more than this is no answer of the assistant. */
+/** A response has some hundred bytes for each model; a longer one is not from the assistant. */
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 
 const ErrorBody = Type.Object({
@@ -13,7 +13,7 @@ const ErrorBody = Type.Object({
 });
 const errorBody = new LazyValidator<Static<typeof ErrorBody>>(ErrorBody);
 
-/** Codes of the assistant that mean something of their own to us; any other is an `engine_error`. */
+/** Error codes of the assistant that keep their meaning; any other becomes `engine_error`. */
 const mappedErrorCodes: Readonly<Record<string, ErrorCode>> = {
   model_unusable: "model_unusable",
   insufficient_memory: "insufficient_memory",
@@ -25,27 +25,27 @@ export interface ControlRequest {
   readonly path: string;
   readonly body?: object;
   readonly limitMs: number;
-  /** What it comes to where the time is over; default: `engine_error`. */
+  /** The error code when the time limit is over; default: `engine_error`. */
   readonly timeoutCode?: ErrorCode;
 }
 
 /**
- * Calls over the assistant's control socket: HTTP, by connections that are kept. Every call may be made
- * again without harm, which is done once where a kept connection turns out to be closed.
+ * Calls over the assistant's control socket: HTTP on keep-alive connections. All calls are idempotent, and are repeated
+ * once if a kept connection turns out to be closed.
  */
 export class ControlTransport implements Disposable {
   readonly #socketPath: string;
-  /** As many connections as calls: one that asks how things are must not wait for loads, which take minutes. */
+  /** Not limited: a request for the state must not wait for loads, which take minutes. */
   readonly #agent = new Agent({ keepAlive: true });
 
-  /** `dataDir`: of the assistant; nobody has to be there yet. */
+  /** `dataDir` is the assistant's, which need not run yet. */
   constructor(options: { readonly dataDir: string }) {
     this.#socketPath = getAssistantControlSocket(options.dataDir);
   }
 
   /**
-   * The parsed body of a 2xx. Rejects with `assistant_unreachable` (its cause has the system's code), with
-   * what the assistant answered, with `engine_error` for what is not understood, or the signal's reason.
+   * Returns the parsed body of a 2xx response. Rejects with `assistant_unreachable` (its cause has the system's code),
+   * with the assistant's own error, with `engine_error` for an invalid response, or with the signal's reason.
    */
   async call(call: ControlRequest, signal: AbortSignal): Promise<unknown> {
     using limit = createTimeLimit(signal, call.limitMs);
@@ -79,7 +79,7 @@ export class ControlTransport implements Disposable {
     try {
       return await first.answer;
     } catch (error) {
-      // The other side closed it while nothing was under way, such as one that has been started anew.
+      // The server closed the idle connection, for example because it was restarted.
       if (!first.isReused() || signal.aborted) throw error;
       return this.#sendOnce(call, signal).answer;
     }
@@ -118,7 +118,7 @@ export class ControlTransport implements Disposable {
   }
 }
 
-/** The daemon is of another version, or something else listens there. */
+/** The daemon has another version, or another program listens on the socket. */
 export function invalidResponseError(cause?: unknown): BerthError {
   return new BerthError("engine_error", "the assistant's answer is not understood", {
     hint: "an assistant of another version may be running: end it, and Berth starts its own",

@@ -4,17 +4,17 @@ import { BerthError } from "../../../base/errors.ts";
 import { type AssistantIdentity, readIdentity } from "./control-responses.ts";
 import type { ControlTransport } from "./control-transport.ts";
 
-/** It is on this machine and answers from memory; one that takes longer is stopped, or overwhelmed. */
+/** The daemon is on this machine and answers from memory; if it takes longer, it is stopped or overloaded. */
 const PROBE_LIMIT_MS = 2_000;
-/** How often a process is looked for that is about to end, in milliseconds. */
+/** The interval of checks for a process that is about to end, in milliseconds. */
 const EXIT_POLL_MS = 50;
-/** The system takes a killed process's memory back before it is gone. */
+/** The system frees the memory of a killed process before the process disappears. */
 const KILL_LIMIT_MS = 1_000;
 
-/** Nobody: no daemon has the control socket. Silent: somebody has it, and does not answer as an assistant. */
-export type DaemonProbeResult = AssistantIdentity | "nobody" | "silent";
+/** none: no process listens on the control socket. silent: one does, but does not answer as an assistant. */
+export type DaemonProbeResult = AssistantIdentity | "none" | "silent";
 
-/** Who answers at the control socket now. Rejects with the signal's reason only. */
+/** Asks which assistant answers on the control socket now. Rejects with the signal's reason only. */
 export async function probeDaemon(
   calls: ControlTransport,
   signal: AbortSignal,
@@ -26,11 +26,11 @@ export async function probeDaemon(
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const isGone = error instanceof BerthError && error.code === "assistant_unreachable";
-    return isGone ? "nobody" : "silent";
+    return isGone ? "none" : "silent";
   }
 }
 
-/** Whether a process of that id runs, whoever it belongs to. */
+/** True if a process with this id runs, of any user. */
 export function isProcessRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -38,14 +38,14 @@ export function isProcessRunning(pid: number): boolean {
     return error instanceof Error && "code" in error && error.code === "EPERM";
   }
   try {
-    // It has ended, and nobody has asked how yet: in containers often nobody ever does.
+    // A process that has ended but was not reaped is a zombie, which stays for ever in some containers.
     return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {
     return true;
   }
 }
 
-/** SIGTERM, and SIGKILL after `graceMs`; resolves when the process is gone, or was not there. */
+/** Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process is gone, also if it never existed. */
 export async function terminateProcess(
   pid: number,
   options: { readonly clock: Clock; readonly graceMs: number },
@@ -57,7 +57,7 @@ export async function terminateProcess(
   await waitUntilGone(pid, KILL_LIMIT_MS, options.clock, signal);
 }
 
-/** Waits until there is no such process any more; false where there is one after `limitMs`. */
+/** Waits until no process with this id exists; false if one still does after `limitMs`. */
 export async function waitUntilGone(
   pid: number,
   limitMs: number,
@@ -76,6 +76,6 @@ function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended already.
+    // The process has ended already.
   }
 }

@@ -3,7 +3,7 @@ import type { AssistantControl, AssistantDaemon, AssistantReport } from "./port.
 
 const DISABLED_MESSAGE = "the assistant is off";
 
-/** Where nobody wants an assistant: model files come all the same, and nothing is loaded. */
+/** The assistant if it is turned off: model files are downloaded all the same, and no model is loaded. */
 export const disabledAssistant: AssistantControl & AssistantDaemon = {
   report: (): AssistantReport => ({
     state: "off",

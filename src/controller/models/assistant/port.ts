@@ -1,13 +1,13 @@
 import type { ModelFileFacts } from "../../../resources/model-status.ts";
 
 /**
- * The assistant's system instance, as the Model reconciler drives it over the control socket. Every call has
- * a time limit of its own. Errors are BerthErrors: `assistant_unreachable` (it is off, starting, or gone),
- * `insufficient_memory` and `model_unusable` as the assistant says, `engine_error` for the rest.
+ * The assistant's system instance, as the Model reconciler uses it over the control socket. Every call has a time limit
+ * of its own. Errors are BerthErrors: `assistant_unreachable` (it is off, starting or gone), `insufficient_memory` and
+ * `model_unusable` as the assistant reports them, `engine_error` for the rest.
  */
 export interface AssistantControl {
   state(signal: AbortSignal): Promise<AssistantState>;
-  /** What a GGUF file says of itself, and what it would take. Throws `model_unusable`. */
+  /** Returns the facts of a GGUF file and the memory that it needs. Throws `model_unusable`. */
   inspect(
     file: {
       readonly id: string;
@@ -17,11 +17,11 @@ export interface AssistantControl {
     },
     signal: AbortSignal,
   ): Promise<InspectedModel>;
-  /** Resolves when the model answers; one that is there with other settings is exchanged. */
+  /** Resolves when the model answers. Reloads a model that is loaded with other settings. */
   load(request: LoadModelRequest, signal: AbortSignal): Promise<void>;
-  /** Resolves when it is gone; one that is not there is done. */
+  /** Resolves when the model is unloaded; at once if it was not loaded. */
   unload(id: string, signal: AbortSignal): Promise<void>;
-  /** Makes the endpoint reachable for containers, in place of what was open before. */
+  /** Opens these listeners for containers, and closes all others. */
   setContainerListeners(
     listeners: readonly ContainerListenerSpec[],
     signal: AbortSignal,
@@ -29,25 +29,25 @@ export interface AssistantControl {
 }
 
 export interface LoadModelRequest {
-  /** What clients call it. */
+  /** The name that clients use. */
   readonly id: string;
-  /** Further names for clients, such as its repository id. */
+  /** Further names for clients, such as the repository id. */
   readonly aliases: readonly string[];
   readonly path: string;
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
-  /** What it may take at most; more is free for others then. Absent: what is free. */
+  /** The limit of its memory in bytes, so that other processes keep the rest; absent: all free memory. */
   readonly memoryBytesMax?: number | undefined;
   readonly gpu: boolean | "auto" | undefined;
 }
 
-/** An address of this machine that only containers of some networks are let in by. */
+/** An address of this machine that accepts connections only from containers of some networks. */
 export interface ContainerListenerSpec {
   readonly address: string;
   readonly port: number;
-  /** What the Host header has to name. */
+  /** The required value of the Host header. */
   readonly host: string;
-  /** Such as 172.18.0.0/16; everybody else's connection is closed unread. */
+  /** Networks such as 172.18.0.0/16; a connection from elsewhere is closed before anything is read from it. */
   readonly subnets: readonly string[];
 }
 
@@ -64,38 +64,38 @@ export interface AssistantState {
 export interface AssistantModel {
   readonly id: string;
   readonly aliases: readonly string[];
-  /** Of its file; null for the stub's. */
+  /** The digest of its file; null for the stub. */
   readonly path: string | null;
   readonly sizeBytes: number | null;
   readonly state: "unloaded" | "loading" | "resident" | "unloading" | "failed";
   readonly pinned: boolean;
   readonly memoryBytes: number | null;
-  /** As asked for when it was registered; null: left to the engine. */
+  /** The context length of its registration; null: the engine chooses it. */
   readonly wanted: { readonly contextTokens: number | null; readonly sequences: number | null };
   readonly contextTokens: number | null;
   readonly sequences: number | null;
   readonly loadedAt: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
-  /** It crashed, and the assistant brings it back by itself. */
+  /** True if it crashed and the assistant restarts it. */
   readonly recovering: boolean;
 }
 
-/** What a file says of itself, and what it would take. */
+/** The facts in the header of a file, and the memory that it needs. */
 export type InspectedModel = ModelFileFacts;
 
-/** What the rest of Berth is told of the daemon itself. */
+/** The state of the daemon, for the rest of Berth. */
 export interface AssistantDaemon {
   report(): AssistantReport;
 }
 
 export interface AssistantReport {
-  /** off: not wanted. waiting: ended, and started again after a back-off. foreign: somebody else started it. */
+  /** off: turned off. waiting: it ended and is restarted after a back-off. foreign: another process started it. */
   readonly state: "off" | "starting" | "up" | "waiting" | "foreign";
   /** http://127.0.0.1:7777 while it is up. */
   readonly url: string | null;
   readonly pid: number | null;
-  /** Starts since Berth came up; 1 for one that never ended. */
+  /** Starts since Berth came up; 1 if it never ended. */
   readonly starts: number;
-  /** Why it is not up, and what to do; while it is up, what its users have to know. */
+  /** The reason why it is not up, and what to do about it; while it is up, a notice for its users. */
   readonly message: string | null;
 }

@@ -22,7 +22,7 @@ function run(...words: readonly string[]) {
   return kill;
 }
 
-it("kill -9 in the middle of a delivery: it is sent again after the start, as the same one", async () => {
+it("a delivery that kill -9 interrupts is sent again after the start, with the same id", async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-webhooks-"));
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
   await using receiver = await WebhookReceiver.start();

@@ -39,90 +39,90 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** What is in the folder, as a person would say it. */
+/** The content of the folder that a scenario describes. */
 class Model {
   readonly files = new Map<
     string,
     { readonly apps: readonly string[]; readonly isBroken: boolean; readonly tag: number }
   >();
-  readonly #world: SpecsHarness;
+  readonly #harness: SpecsHarness;
 
-  constructor(world: SpecsHarness) {
-    this.#world = world;
+  constructor(harness: SpecsHarness) {
+    this.#harness = harness;
   }
 
   async take(next: Step): Promise<void> {
-    const world = this.#world;
+    const harness = this.#harness;
     switch (next.do) {
       case "write": {
         const texts = next.apps.map((name) => appText(name, `nginx:${next.tag}`));
-        await world.write({ [next.file]: joinDocuments(...texts) });
+        await harness.write({ [next.file]: joinDocuments(...texts) });
         this.files.set(next.file, { apps: next.apps, isBroken: false, tag: next.tag });
         return;
       }
       case "break":
-        await world.write({ [next.file]: "kind: {" });
+        await harness.write({ [next.file]: "kind: {" });
         this.files.set(next.file, { apps: [], isBroken: true, tag: 0 });
         return;
       case "empty":
-        await world.write({ [next.file]: "" });
+        await harness.write({ [next.file]: "" });
         this.files.set(next.file, { apps: [], isBroken: false, tag: 0 });
         return;
       case "remove":
-        if (this.files.delete(next.file)) await world.remove(next.file);
+        if (this.files.delete(next.file)) await harness.remove(next.file);
         return;
       case "rename": {
         const moved = this.files.get(next.file);
         if (!moved || next.file === next.to) return;
-        if (next.to.startsWith("c/")) await world.write({ "c/keep.txt": "" });
-        await world.move(next.file, next.to);
+        if (next.to.startsWith("c/")) await harness.write({ "c/keep.txt": "" });
+        await harness.move(next.file, next.to);
         this.files.delete(next.file);
         this.files.set(next.to, moved);
         return;
       }
       case "restart":
-        return world.restart();
+        return harness.restart();
       case "wait":
-        return world.wait(600);
+        return harness.wait(600);
       case "finish":
         return this.finishDeletions();
       case "scan":
-        return world.scan();
+        return harness.scan();
     }
   }
 
   async finishDeletions(): Promise<void> {
-    for (const { metadata } of this.#world.store.list("App")) {
-      if (metadata.deletionTimestamp !== null) this.#world.finishDeletion(metadata.name);
+    for (const { metadata } of this.#harness.store.list("App")) {
+      if (metadata.deletionTimestamp !== null) this.#harness.finishDeletion(metadata.name);
     }
   }
 }
 
-it("whatever happens to the files, the store ends up saying what they say", {
+it("after any sequence of file changes, the store matches the files", {
   timeout: 120_000,
 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
-      await using world = new SpecsHarness();
-      // Never empty: an empty folder waits for a person.
-      await world.write({ "anchor.yaml": appText("anchor") });
-      await world.scan();
-      const model = new Model(world);
+      await using harness = new SpecsHarness();
+      // Never empty: an empty folder waits for a confirmation.
+      await harness.write({ "anchor.yaml": appText("anchor") });
+      await harness.scan();
+      const model = new Model(harness);
       for (const next of steps) await model.take(next);
 
       for (const [path, { isBroken }] of model.files) {
         if (isBroken) await model.take({ do: "remove", file: path });
       }
       for (let round = 0; round < 3; round += 1) {
-        await world.scanTwice();
-        world.specs.confirmPrune();
-        await world.scan();
+        await harness.scanTwice();
+        harness.specs.confirmPrune();
+        await harness.scan();
         await model.finishDeletions();
       }
-      await world.scanTwice();
+      await harness.scanTwice();
 
       const listed = new Set([...model.files.values()].flatMap((one) => one.apps));
-      const declared = world.store.listDeclared("file:");
+      const declared = harness.store.listDeclared("file:");
       const strays = [...declared].flatMap(([manager, keys]) =>
         keys
           .filter(({ name }) => name !== "anchor" && !listed.has(name))
@@ -135,18 +135,18 @@ it("whatever happens to the files, the store ends up saying what they say", {
             [...declared].find(([, keys]) => keys.some((key) => key.name === name)) ?? [];
           return declarer !== undefined && declarer !== `file:${path}`;
         });
-        // A file is refused only because another one, which is there, has what it lists.
-        expect([path, world.fileState(path)?.split("\n")[0]]).toEqual([
+        // A file is refused only because another existing file declares the same resource.
+        expect([path, harness.fileState(path)?.split("\n")[0]]).toEqual([
           path,
           others.length > 0 ? "conflict" : "applied",
         ]);
         if (others.length > 0) continue;
         const expected = one.apps.map((name) => [name, `file:${path}`, `nginx:${one.tag}`]);
         expect(
-          one.apps.map((name) => [name, world.declaringManager(name), world.image(name)]),
+          one.apps.map((name) => [name, harness.declaringManager(name), harness.image(name)]),
         ).toEqual(expected);
       }
-      expect(world.pending).toEqual([]);
+      expect(harness.pending).toEqual([]);
     }),
     { numRuns: 60 },
   );

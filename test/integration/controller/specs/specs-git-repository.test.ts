@@ -12,7 +12,7 @@ import { appText } from "../../../support/specs-harness.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../../support/specs-git-process.ts", import.meta.url));
 
-/** Enough that a kill lands among them. */
+/** Enough files for a kill to interrupt their writing. */
 const FILES = 80;
 
 function scratch(): string {
@@ -21,7 +21,7 @@ function scratch(): string {
   return dir;
 }
 
-it("follows a private repository over HTTP, with a token, through outages", async () => {
+it("follows a private repository over HTTP with a token, through outages", async () => {
   await using server = await GitHttpServer.start({ auth: { password: "t0ps3cret" } });
   await server.repositories.create("shop");
   const first = await server.repositories.commit("shop", {
@@ -29,13 +29,13 @@ it("follows a private repository over HTTP, with a token, through outages", asyn
     "deploy/link.yaml": { link: "/etc/passwd" },
     "README.md": "# Shop",
   });
-  await using world = new SpecsGitHarness(new Git({ dir: scratch() }), {
+  await using harness = new SpecsGitHarness(new Git({ dir: scratch() }), {
     url: server.url("shop"),
     path: "deploy",
     credential: "git",
   });
   const secret = (token: string) =>
-    world.store.apply({
+    harness.store.apply({
       kind: "Secret",
       name: "git",
       manager: "api",
@@ -44,13 +44,13 @@ it("follows a private repository over HTTP, with a token, through outages", asyn
       spec: { data: { token } },
     });
   secret("wrong");
-  const denied = await world.sync();
+  const denied = await harness.sync();
   expect(denied.state).toBe("failing");
   expect(denied.message).not.toContain("wrong");
   secret("t0ps3cret");
-  expect(await world.sync()).toMatchObject({ state: "following", commit: first });
-  expect(world.apps).toEqual(["web"]);
-  expect(await world.files()).toEqual(["shop/.berth-git.json", "shop/web.yaml"]);
+  expect(await harness.sync()).toMatchObject({ state: "following", commit: first });
+  expect(harness.apps).toEqual(["web"]);
+  expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/web.yaml"]);
 
   server.fault = { type: "status", code: 503 };
   const second = await server.repositories.commit("shop", {
@@ -58,25 +58,25 @@ it("follows a private repository over HTTP, with a token, through outages", asyn
     "deploy/app/web.yaml": appText("web", "nginx:2"),
     "deploy/db.yaml": appText("db"),
   });
-  expect(await world.sync()).toMatchObject({ state: "failing", commit: first });
-  expect(world.apps).toEqual(["web"]);
+  expect(await harness.sync()).toMatchObject({ state: "failing", commit: first });
+  expect(harness.apps).toEqual(["web"]);
   server.fault = undefined;
-  expect(await world.sync()).toMatchObject({ state: "following", commit: second });
-  await world.scanTwice();
-  expect(world.apps).toEqual(["db", "web"]);
-  expect(world.store.get("App", "web")?.spec.image).toBe("nginx:2");
-  expect(await world.files()).toEqual([
+  expect(await harness.sync()).toMatchObject({ state: "following", commit: second });
+  await harness.scanTwice();
+  expect(harness.apps).toEqual(["db", "web"]);
+  expect(harness.store.get("App", "web")?.spec.image).toBe("nginx:2");
+  expect(await harness.files()).toEqual([
     "shop/.berth-git.json",
     "shop/app/web.yaml",
     "shop/db.yaml",
   ]);
   await server.repositories.git("shop", ["update-ref", "-d", "refs/heads/main"]);
-  expect(await world.sync()).toMatchObject({ state: "failing", commit: second });
-  await world.scanTwice();
-  expect(world.apps).toEqual(["db", "web"]);
+  expect(await harness.sync()).toMatchObject({ state: "failing", commit: second });
+  await harness.scanTwice();
+  expect(harness.apps).toEqual(["db", "web"]);
 });
 
-it("kill -9 in the middle of the files: the next start makes the folder what the commit is", async () => {
+it("after kill -9 during the writing of files, the next start makes the folder match the commit", async () => {
   await using server = await GitHttpServer.start();
   await server.repositories.create("shop");
   const files = (version: number) =>
@@ -123,7 +123,7 @@ it("kill -9 in the middle of the files: the next start makes the folder what the
   const second = await server.repositories.commit("shop", { ...files(2), "gone.yaml": null });
   await vi.waitFor(() => expect(isNew(2)).toBeGreaterThan(3), soon);
   await kill();
-  // Every file is the old one or the new one, whole; nothing is taken away before all are there.
+  // Every file is completely old or new, and none is removed before all are written.
   expect(isNew(2)).toBeLessThan(FILES);
   expect(isNew(1) + isNew(2)).toBe(FILES);
   expect(names()).toContain("gone.yaml");

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { quarantineDigest } from "../../../../src/controller/apps/app-inputs.ts";
 import { AppReferences } from "../../../../src/controller/apps/app-references.ts";
-import { buildDesiredApp, revisionHash } from "../../../../src/controller/apps/desired-app.ts";
+import { buildDesiredApp } from "../../../../src/controller/apps/desired-app.ts";
 import { findPendingModel } from "../../../../src/controller/apps/model-inputs.ts";
 import { resolveApp } from "../../../../src/controller/apps/resolve-app.ts";
+import { revisionHash } from "../../../../src/controller/apps/revision-hash.ts";
 import {
   type ContainerListenerStatus,
   defaultContainerListener,
@@ -40,8 +41,8 @@ const plain: AppSpec = {
   volumes: [{ name: "data", path: "/data" }],
 };
 
-describe("what containers are told of models", () => {
-  it("is where they are, a key, and their names", () => {
+describe("the settings that containers get for models", () => {
+  it("are the URL, a key, and the names of the models", () => {
     const [container] = desired({ image: "web:1", models: ["chat", "embed"] }).containers;
     expect(container?.env).toEqual([
       "OPENAI_BASE_URL=http://models.berth.internal:7777/v1",
@@ -52,7 +53,7 @@ describe("what containers are told of models", () => {
     expect(container?.hostAliases).toEqual(["models.berth.internal"]);
   });
 
-  it("is never in place of what the spec sets", () => {
+  it("never override what the spec sets", () => {
     const env = {
       OPENAI_BASE_URL: "https://api.example.org/v1",
       OPENAI_API_KEY: { secret: "openai" },
@@ -66,12 +67,12 @@ describe("what containers are told of models", () => {
     ]);
   });
 
-  it("comes after the port that a built image is told", () => {
+  it("come after the port of an image that was built from source", () => {
     const spec: AppSpec = { source: { archive: "0".repeat(64) }, port: 80, models: ["chat"] };
     expect(envOf(spec)?.[0]).toBe("PORT=80");
   });
 
-  it("follows the port of the endpoint", () => {
+  it("follow the port of the endpoint", () => {
     const spec = { image: "web:1", models: ["chat"] };
     expect(envOf(spec, 7790)?.[0]).toBe("OPENAI_BASE_URL=http://models.berth.internal:7790/v1");
     expect(desired(spec, 7790).hash).not.toBe(desired(spec).hash);
@@ -79,8 +80,8 @@ describe("what containers are told of models", () => {
 });
 
 describe("an App without models", () => {
-  it("has the containers and revisions that it had before there were any", () => {
-    // As made by the version of Berth before Apps could name models.
+  it("keeps the containers and revisions of versions of Berth without models", () => {
+    // The expected values come from the version of Berth before Apps could name models.
     const before = {
       hash: "a60e7836d687a3c5",
       version: "9f983821d3543a4d",
@@ -117,13 +118,13 @@ const made = (models: string[], env: AppSpec["env"] = {}) => {
 };
 
 describe("a change of models", () => {
-  it("makes new containers and a new revision where they are told of it", () => {
+  it("replaces the containers and makes a revision if they get other settings", () => {
     expect(made(["b"]).hash).not.toBe(made(["a"]).hash);
     expect(made(["b"]).revision).not.toBe(made(["a"]).revision);
     expect(made(["b", "a"]).revision).not.toBe(made(["a", "b"]).revision);
   });
 
-  it("makes none where the spec sets all that they are told, but is worth another try", () => {
+  it("replaces no container if the spec sets all of them, but allows another try", () => {
     const env = { OPENAI_BASE_URL: "u", OPENAI_API_KEY: "k", OPENAI_MODEL: "m", BERTH_MODELS: "m" };
     const [before, after] = [made(["a"], env), made(["b"], env)];
     expect(after.hash).toBe(before.hash);
@@ -185,18 +186,18 @@ const pending = (spec: AppSpec, door = defaultContainerListener) =>
 describe("an App waits", () => {
   const spec: AppSpec = { image: "web:1", models: ["chat"] };
 
-  it("for a model that is not there", () => {
+  it("for a model that does not exist", () => {
     expect(pending(spec)).toMatchObject({
       reason: "ModelNotFound",
-      message: expect.stringContaining('wants model "chat", which is not there'),
+      message: expect.stringContaining('wants model "chat", which does not exist'),
     });
   });
 
-  it("for one that has not been looked at", () => {
+  it("for a model that has not been reconciled", () => {
     putModel("chat", true);
     expect(pending(spec)).toEqual({
       reason: "ModelNotReady",
-      message: 'waits for model "chat": not looked at yet',
+      message: 'waits for model "chat": not reconciled yet',
     });
   });
 
@@ -215,27 +216,27 @@ describe("an App waits", () => {
     });
   });
 
-  it.each([false, undefined])("for one that nobody has started (running: %s)", (running) => {
+  it.each([false, undefined])("for a model that is not started (running: %s)", (running) => {
     putModel("chat", running);
     setPhase("chat", "ready", "on the disk");
     expect(pending(spec)?.message).toContain("berth models start chat");
   });
 
-  it("for one that is being deleted, though it answers still", () => {
+  it("for a model that is being deleted, although it still answers", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
     testStore.store.delete("Model", "chat", { actor: { name: "test" }, manager: "api" });
     expect(pending(spec)?.message).toMatch(/being deleted|not there/);
   });
 
-  it("for all of them, one after the other", () => {
+  it("for all of its models, one after the other", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
     expect(pending(spec)).toBeUndefined();
     expect(pending({ ...spec, models: ["chat", "embed"] })?.message).toContain('"embed"');
   });
 
-  it("for the way to them, unless it has an endpoint of its own", () => {
+  it("for the listener of containers, unless it has a base URL of its own", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
     expect(pending(spec, closedListener)).toEqual({
@@ -260,15 +261,15 @@ const resolved = (spec: AppSpec, modelDoor?: ContainerListenerStatus) =>
     ...(modelDoor ? { containerListener: modelDoor } : {}),
   });
 
-describe("a spec that is resolved", () => {
-  it("says what holds it up, and what it would be", () => {
+describe("a resolved spec", () => {
+  it("has the reason for waiting and the desired version", () => {
     const { blocked, desired: app, refused } = resolved({ image: "web:1", models: ["chat"] });
     expect(refused).toBeNull();
     expect(blocked?.reason).toBe("ModelNotFound");
     expect(app?.containers[0]?.env).toContain("OPENAI_MODEL=chat");
   });
 
-  it("has the port of the way to the models", () => {
+  it("has the port of the listener for containers", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
     const { blocked, desired: app } = resolved(
@@ -285,7 +286,7 @@ describe("a spec that is resolved", () => {
   });
 });
 
-it("the Apps that use a model are known", () => {
+it("the index of references has the Apps that use a model", () => {
   const references = new AppReferences();
   references.update(appResource("web", { image: "web:1", models: ["chat", "embed"] }));
   references.update(appResource("worker", { image: "web:1", models: ["embed"] }));

@@ -5,288 +5,298 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const web: AppSpec = { image: "web:1", port: 80 };
 
 describe("an App", () => {
-  test("comes up, is Ready for its generation, and then needs no more engine calls", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", { ...web, replicas: 2 });
-    await world.waitUntilReady("web");
-    expect(world.listContainers("web").map((container) => container.state)).toEqual([
+  test("starts, becomes Ready for its generation, and then needs no more calls of the engine", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", { ...web, replicas: 2 });
+    await harness.waitUntilReady("web");
+    expect(harness.listContainers("web").map((container) => container.state)).toEqual([
       "running",
       "running",
     ]);
-    await world.clock.advance(15_000);
-    expect(world.app("web")?.status).toMatchObject({
+    await harness.clock.advance(15_000);
+    expect(harness.app("web")?.status).toMatchObject({
       phase: "running",
       observedGeneration: 1,
       revisions: { attempted: 1, applied: 1, stable: 1 },
     });
-    expect(world.app("web")?.status?.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-    await world.clock.advance(5_000);
-    world.runtime.resetCalls();
-    await world.clock.advance(10 * 60_000);
-    expect(world.runtime.calls.writes).toBe(0);
+    expect(harness.app("web")?.status?.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    await harness.clock.advance(5_000);
+    harness.runtime.resetCalls();
+    await harness.clock.advance(10 * 60_000);
+    expect(harness.runtime.calls.writes).toBe(0);
   });
 
   test("an identical re-apply calls nothing; a new image replaces the container", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    await world.clock.advance(1_000);
-    world.runtime.resetCalls();
-    world.apply("web", web);
-    await world.clock.advance(5_000);
-    expect(world.runtime.calls.writes).toBe(0);
-    world.apply("web", { ...web, image: "web:2" });
-    await world.waitUntilReady("web");
-    expect(world.listContainers("web").map((container) => container.spec.image)).toEqual(["web:2"]);
-    expect(world.app("web")?.status?.revisions.stable).toBe(null);
-    await world.clock.advance(15_000);
-    expect(world.app("web")?.status?.revisions).toEqual({ attempted: 2, applied: 2, stable: 2 });
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(1_000);
+    harness.runtime.resetCalls();
+    harness.apply("web", web);
+    await harness.clock.advance(5_000);
+    expect(harness.runtime.calls.writes).toBe(0);
+    harness.apply("web", { ...web, image: "web:2" });
+    await harness.waitUntilReady("web");
+    expect(harness.listContainers("web").map((container) => container.spec.image)).toEqual([
+      "web:2",
+    ]);
+    expect(harness.app("web")?.status?.revisions.stable).toBe(null);
+    await harness.clock.advance(15_000);
+    expect(harness.app("web")?.status?.revisions).toEqual({ attempted: 2, applied: 2, stable: 2 });
   });
 
-  test("replicas up and down leave the others alone", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    const [first] = world.listContainers("web");
-    world.apply("web", { ...web, replicas: 3 });
-    await world.waitUntilReady("web");
-    expect(world.listContainers("web")).toHaveLength(3);
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    expect(world.listContainers("web").map((container) => container.id)).toEqual([first?.id]);
+  test("a change of replicas leaves the other replicas alone", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    const [first] = harness.listContainers("web");
+    harness.apply("web", { ...web, replicas: 3 });
+    await harness.waitUntilReady("web");
+    expect(harness.listContainers("web")).toHaveLength(3);
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    expect(harness.listContainers("web").map((container) => container.id)).toEqual([first?.id]);
   });
 
   test("stop keeps the container, start uses it again", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    const [first] = world.listContainers("web");
-    world.apply("web", { ...web, running: false });
-    await world.waitForPhase("web", "stopped");
-    expect(world.listContainers("web").map((container) => container.state)).toEqual(["exited"]);
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    expect(world.listContainers("web").map((container) => container.id)).toEqual([first?.id]);
-    expect(world.app("web")?.status?.restarts).toBe(0);
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    const [first] = harness.listContainers("web");
+    harness.apply("web", { ...web, running: false });
+    await harness.waitForPhase("web", "stopped");
+    expect(harness.listContainers("web").map((container) => container.state)).toEqual(["exited"]);
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    expect(harness.listContainers("web").map((container) => container.id)).toEqual([first?.id]);
+    expect(harness.app("web")?.status?.restarts).toBe(0);
   });
 
-  test("suspend: nothing is touched, whatever happens", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    world.apply("web", { ...web, suspend: true });
-    await world.clock.advance(1_000);
-    world.engine.kill(world.listContainers("web")[0]?.id ?? "");
-    world.runtime.resetCalls();
-    await world.clock.advance(120_000);
-    expect(world.runtime.calls.writes).toBe(0);
-    expect(world.condition("web", "Ready")).toMatchObject({ status: "False", reason: "Suspended" });
+  test("a suspended app is not touched", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    harness.apply("web", { ...web, suspend: true });
+    await harness.clock.advance(1_000);
+    harness.engine.kill(harness.listContainers("web")[0]?.id ?? "");
+    harness.runtime.resetCalls();
+    await harness.clock.advance(120_000);
+    expect(harness.runtime.calls.writes).toBe(0);
+    expect(harness.condition("web", "Ready")).toMatchObject({
+      status: "False",
+      reason: "Suspended",
+    });
   });
 
-  test("deletion takes containers away and keeps volumes, unless asked", async () => {
-    await using world = new ControlPlaneHarness().boot();
+  test("a deletion removes containers and keeps volumes, unless the user asks to delete them", async () => {
+    await using harness = new ControlPlaneHarness().boot();
     const spec = { ...web, volumes: [{ name: "data", path: "/data" }] };
-    world.apply("keep", spec);
-    world.apply("drop", spec);
-    await world.waitUntilReady("keep");
-    await world.waitUntilReady("drop");
+    harness.apply("keep", spec);
+    harness.apply("drop", spec);
+    await harness.waitUntilReady("keep");
+    await harness.waitUntilReady("drop");
     const actor = { name: "test" };
-    world.store.delete("App", "keep", { actor, manager: "api" });
-    world.store.delete("App", "drop", { actor, manager: "api", deleteVolumes: true });
-    await world.clock.until(
-      () => !world.app("keep") && !world.app("drop"),
+    harness.store.delete("App", "keep", { actor, manager: "api" });
+    harness.store.delete("App", "drop", { actor, manager: "api", deleteVolumes: true });
+    await harness.clock.until(
+      () => !harness.app("keep") && !harness.app("drop"),
       60_000,
       "both are gone",
     );
-    expect(world.engine.containers()).toEqual([]);
-    expect([...world.engine.volumes.keys()]).toEqual(["berth-0123abcd-keep-data"]);
+    expect(harness.engine.containers()).toEqual([]);
+    expect([...harness.engine.volumes.keys()]).toEqual(["berth-0123abcd-keep-data"]);
   });
 
-  test("deletion that the engine refuses is tried again until it is done", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    world.engine.setReachable(false);
-    await world.clock.advance(1_000);
-    world.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
-    await world.clock.advance(60_000);
-    expect(world.app("web")?.status?.phase).toBe("deleting");
-    world.engine.setReachable(true);
-    await world.clock.until(() => !world.app("web"), 400_000, "it is gone");
-    expect(world.engine.containers()).toEqual([]);
+  test("a deletion that the engine refuses is retried until it succeeds", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    harness.engine.setReachable(false);
+    await harness.clock.advance(1_000);
+    harness.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
+    await harness.clock.advance(60_000);
+    expect(harness.app("web")?.status?.phase).toBe("deleting");
+    harness.engine.setReachable(true);
+    await harness.clock.until(() => !harness.app("web"), 400_000, "it is gone");
+    expect(harness.engine.containers()).toEqual([]);
   });
 });
 
 describe("drift", () => {
   test.each([
-    ["killed", (world: ControlPlaneHarness, id: string) => world.engine.kill(id)],
-    ["removed", (world: ControlPlaneHarness, id: string) => world.engine.remove(id)],
+    ["killed", (harness: ControlPlaneHarness, id: string) => harness.engine.kill(id)],
+    ["removed", (harness: ControlPlaneHarness, id: string) => harness.engine.remove(id)],
     [
       "renamed",
-      (world: ControlPlaneHarness, id: string) => world.engine.rename(id, "something-else"),
+      (harness: ControlPlaneHarness, id: string) => harness.engine.rename(id, "something-else"),
     ],
     [
       "disconnected",
-      (world: ControlPlaneHarness, id: string) => world.engine.disconnect(id, "berth-0123abcd"),
+      (harness: ControlPlaneHarness, id: string) => harness.engine.disconnect(id, "berth-0123abcd"),
     ],
     [
       "edited",
-      (world: ControlPlaneHarness, id: string) => world.engine.update(id, { memoryBytes: 1 }),
+      (harness: ControlPlaneHarness, id: string) => harness.engine.update(id, { memoryBytes: 1 }),
     ],
-    ["paused", (world: ControlPlaneHarness, id: string) => world.engine.pause(id)],
-    ["unhealthy", (world: ControlPlaneHarness, id: string) => world.engine.makeUnhealthy(id)],
+    ["paused", (harness: ControlPlaneHarness, id: string) => harness.engine.pause(id)],
+    ["unhealthy", (harness: ControlPlaneHarness, id: string) => harness.engine.makeUnhealthy(id)],
   ])(
-    "%s by hand is put right, with an event, also when the event of it is lost",
+    "%s by hand is corrected, with an event, even if the engine's event is lost",
     async (_what, meddle) => {
       for (const deliverEvents of [true, false]) {
-        await using world = new ControlPlaneHarness().boot();
-        world.apply("web", web);
-        await world.waitUntilReady("web");
-        await world.clock.advance(15_000);
-        world.engine.deliverEvents = deliverEvents;
-        const before = world.store.events.list({ kind: "App", name: "web", limit: 100 }).length;
-        meddle(world, world.listContainers("web")[0]?.id ?? "");
-        await world.clock.advance(130_000);
-        expect(world.isReady("web")).toBe(true);
-        const [container] = world.listContainers("web");
+        await using harness = new ControlPlaneHarness().boot();
+        harness.apply("web", web);
+        await harness.waitUntilReady("web");
+        await harness.clock.advance(15_000);
+        harness.engine.deliverEvents = deliverEvents;
+        const before = harness.store.events.list({ kind: "App", name: "web", limit: 100 }).length;
+        meddle(harness, harness.listContainers("web")[0]?.id ?? "");
+        await harness.clock.advance(130_000);
+        expect(harness.isReady("web")).toBe(true);
+        const [container] = harness.listContainers("web");
         expect(container).toMatchObject({ state: "running", memoryBytes: null, unhealthy: false });
         expect(container?.name).toMatch(/^berth-0123abcd-web-/);
         expect([...(container?.networks.keys() ?? [])]).toContain("berth-0123abcd");
         expect(
-          world.store.events.list({ kind: "App", name: "web", limit: 100 }).length,
+          harness.store.events.list({ kind: "App", name: "web", limit: 100 }).length,
         ).toBeGreaterThan(before);
       }
     },
   );
 
-  test("after three corrections in ten minutes the fight is given up, and said", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
+  test("after three corrections in ten minutes Berth stops correcting, and reports it", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
     for (let i = 0; i < 4; i += 1) {
-      world.engine.rename(world.listContainers("web")[0]?.id ?? "", `mine-${i}`);
-      await world.clock.advance(2_000);
+      harness.engine.rename(harness.listContainers("web")[0]?.id ?? "", `mine-${i}`);
+      await harness.clock.advance(2_000);
     }
-    expect(world.listContainers("web")[0]?.name).toBe("mine-3");
-    expect(world.condition("web", "Drifted")).toMatchObject({
+    expect(harness.listContainers("web")[0]?.name).toBe("mine-3");
+    expect(harness.condition("web", "Drifted")).toMatchObject({
       status: "True",
       reason: "DriftLoop",
     });
-    world.retry("web");
-    await world.waitUntilReady("web");
-    expect(world.listContainers("web")[0]?.name).toMatch(/^berth-/);
-    expect(world.condition("web", "Drifted")).toBeUndefined();
+    harness.retry("web");
+    await harness.waitUntilReady("web");
+    expect(harness.listContainers("web")[0]?.name).toMatch(/^berth-/);
+    expect(harness.condition("web", "Drifted")).toBeUndefined();
   });
 });
 
 describe("failures", () => {
   test("an image that exits at once is restarted within its budget, then Stalled with code and log", async () => {
-    await using world = new ControlPlaneHarness({
+    await using harness = new ControlPlaneHarness({
       images: { "bad:1": { exits: { afterMs: 10, code: 3 }, logs: ["no config"] } },
     }).boot();
-    world.apply("bad", { image: "bad:1", port: 80 });
-    await world.waitForPhase("bad", "failed");
-    const stalled = world.condition("bad", "Stalled");
+    harness.apply("bad", { image: "bad:1", port: 80 });
+    await harness.waitForPhase("bad", "failed");
+    const stalled = harness.condition("bad", "Stalled");
     expect(stalled).toMatchObject({ status: "True", reason: "CrashLoop" });
     expect(stalled?.message).toContain("exit code 3");
     expect(stalled?.message).toContain("no config");
-    expect(world.app("bad")?.status?.memory.restarts).toHaveLength(5);
-    world.runtime.resetCalls();
-    await world.clock.advance(30 * 60_000);
-    expect(world.runtime.calls.writes).toBe(0);
-    world.engine.setImage("bad:1", {});
-    world.apply("bad", { image: "bad:1", port: 80, env: { CONFIG: "there" } });
-    await world.waitUntilReady("bad");
+    expect(harness.app("bad")?.status?.memory.restarts).toHaveLength(5);
+    harness.runtime.resetCalls();
+    await harness.clock.advance(30 * 60_000);
+    expect(harness.runtime.calls.writes).toBe(0);
+    harness.engine.setImage("bad:1", {});
+    harness.apply("bad", { image: "bad:1", port: 80, env: { CONFIG: "there" } });
+    await harness.waitUntilReady("bad");
   });
 
-  test("a bad version is reverted to the last good one, quarantined, and not tried again until it changes", async () => {
-    await using world = new ControlPlaneHarness({
+  test("a bad version is reverted to the last good one, quarantined, and not retried until it changes", async () => {
+    await using harness = new ControlPlaneHarness({
       images: { "web:1": {}, "web:2": {}, "bad:1": { exits: { afterMs: 10, code: 1 } } },
     }).boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    await world.clock.advance(15_000);
-    world.apply("web", { ...web, image: "bad:1" });
-    await world.waitForPhase("web", "degraded");
-    await world.clock.until(
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(15_000);
+    harness.apply("web", { ...web, image: "bad:1" });
+    await harness.waitForPhase("web", "degraded");
+    await harness.clock.until(
       () =>
-        world.listContainers("web")[0]?.spec.image === "web:1" &&
-        world.listContainers("web")[0]?.state === "running",
+        harness.listContainers("web")[0]?.spec.image === "web:1" &&
+        harness.listContainers("web")[0]?.state === "running",
       60_000,
       "web:1 serves again",
     );
-    await world.clock.advance(5_000);
-    expect(world.condition("web", "Ready")).toMatchObject({ status: "False", reason: "Reverted" });
-    expect(world.condition("web", "Available")).toMatchObject({ status: "True" });
-    world.runtime.resetCalls();
-    world.apply("web", { ...web, image: "bad:1" });
-    await world.clock.advance(30 * 60_000);
-    expect(world.runtime.calls.writes).toBe(0);
-    world.apply("web", { ...web, image: "web:2" });
-    await world.waitUntilReady("web");
-    await world.clock.advance(15_000);
-    expect(world.store.revisions.list("web").map((revision) => revision.state)).toEqual([
+    await harness.clock.advance(5_000);
+    expect(harness.condition("web", "Ready")).toMatchObject({
+      status: "False",
+      reason: "Reverted",
+    });
+    expect(harness.condition("web", "Available")).toMatchObject({ status: "True" });
+    harness.runtime.resetCalls();
+    harness.apply("web", { ...web, image: "bad:1" });
+    await harness.clock.advance(30 * 60_000);
+    expect(harness.runtime.calls.writes).toBe(0);
+    harness.apply("web", { ...web, image: "web:2" });
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(15_000);
+    expect(harness.store.revisions.list("web").map((revision) => revision.state)).toEqual([
       "stable",
       "quarantined",
       "stable",
     ]);
   });
 
-  test("what is reverted to may fail too: then Berth stops, and never goes round in circles", async () => {
-    await using world = new ControlPlaneHarness({
+  test("if the version of a revert fails too, the app is stalled and not reverted again", async () => {
+    await using harness = new ControlPlaneHarness({
       images: { "web:1": {}, "bad:1": { exits: { afterMs: 10, code: 1 } } },
     }).boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    await world.clock.advance(15_000);
-    world.engine.setImage("web:1", { exits: { afterMs: 10, code: 2 } });
-    world.apply("web", { ...web, image: "bad:1" });
-    await world.waitForPhase("web", "failed");
-    expect(world.condition("web", "Stalled")).toMatchObject({
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(15_000);
+    harness.engine.setImage("web:1", { exits: { afterMs: 10, code: 2 } });
+    harness.apply("web", { ...web, image: "bad:1" });
+    await harness.waitForPhase("web", "failed");
+    expect(harness.condition("web", "Stalled")).toMatchObject({
       status: "True",
       reason: "CrashLoop",
     });
-    world.runtime.resetCalls();
-    await world.clock.advance(60 * 60_000);
-    expect(world.runtime.calls.writes).toBe(0);
+    harness.runtime.resetCalls();
+    await harness.clock.advance(60 * 60_000);
+    expect(harness.runtime.calls.writes).toBe(0);
   });
 
-  test("never healthy: the progress deadline names what was seen and where the app listens", async () => {
-    await using world = new ControlPlaneHarness({
+  test("a version that never becomes healthy fails at its deadline, with its last state and its real port", async () => {
+    await using harness = new ControlPlaneHarness({
       images: { "web:1": { listensOn: [3000] } },
     }).boot();
-    world.apply("web", { ...web, rollout: { progressDeadline: "20s" } });
-    await world.waitForPhase("web", "failed");
-    expect(world.condition("web", "Stalled")).toMatchObject({ reason: "ProgressDeadlineExceeded" });
-    expect(world.condition("web", "Stalled")?.message).toMatch(
+    harness.apply("web", { ...web, rollout: { progressDeadline: "20s" } });
+    await harness.waitForPhase("web", "failed");
+    expect(harness.condition("web", "Stalled")).toMatchObject({
+      reason: "ProgressDeadlineExceeded",
+    });
+    expect(harness.condition("web", "Stalled")?.message).toMatch(
       /port 80 was expected, but the app listens on 3000/,
     );
   });
 
-  test("an image that nobody has is terminal; the old version never stops", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    await world.clock.advance(15_000);
-    const [first] = world.listContainers("web");
-    world.apply("web", { ...web, image: "nowhere:1" });
-    await world.waitForPhase("web", "degraded");
-    await world.clock.advance(600_000);
-    expect(world.listContainers("web").map((container) => [container.id, container.state])).toEqual(
-      [[first?.id, "running"]],
-    );
-    expect(world.condition("web", "Ready")?.message).toContain("nowhere:1");
+  test("an image that does not exist is terminal, and the old version keeps running", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(15_000);
+    const [first] = harness.listContainers("web");
+    harness.apply("web", { ...web, image: "nowhere:1" });
+    await harness.waitForPhase("web", "degraded");
+    await harness.clock.advance(600_000);
+    expect(
+      harness.listContainers("web").map((container) => [container.id, container.state]),
+    ).toEqual([[first?.id, "running"]]);
+    expect(harness.condition("web", "Ready")?.message).toContain("nowhere:1");
   });
 
-  test("a denied pull waits for credentials, and is tried again when they come", async () => {
+  test("a denied pull waits for credentials, and is retried when they are added", async () => {
     const auth = { username: "me", password: "letmein" };
-    await using world = new ControlPlaneHarness({
+    await using harness = new ControlPlaneHarness({
       images: { "registry.test/web:1": { held: false, auth } },
     }).boot();
-    world.apply("web", { image: "registry.test/web:1", port: 80 });
-    await world.waitForPhase("web", "failed");
-    expect(world.condition("web", "Stalled")).toMatchObject({ reason: "RegistryDenied" });
-    world.store.apply({
+    harness.apply("web", { image: "registry.test/web:1", port: 80 });
+    await harness.waitForPhase("web", "failed");
+    expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "RegistryDenied" });
+    harness.store.apply({
       kind: "Secret",
       name: "registry",
       manager: "api",
@@ -294,18 +304,18 @@ describe("failures", () => {
       mode: "replace",
       spec: { type: "registry", data: { server: "registry.test", ...auth } },
     });
-    await world.waitUntilReady("web");
+    await harness.waitUntilReady("web");
   });
 
-  test("a missing secret holds the app back and says which; it comes up when the secret does", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", { ...web, env: { TOKEN: { secret: "hello-token" } } });
-    await world.waitForPhase("web", "pending");
-    expect(world.condition("web", "Accepted")).toMatchObject({
+  test("a missing secret blocks the app and is named; the app starts when the secret is created", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", { ...web, env: { TOKEN: { secret: "hello-token" } } });
+    await harness.waitForPhase("web", "pending");
+    expect(harness.condition("web", "Accepted")).toMatchObject({
       status: "False",
       reason: "SecretNotFound",
     });
-    world.store.apply({
+    harness.store.apply({
       kind: "Secret",
       name: "hello-token",
       manager: "api",
@@ -313,9 +323,9 @@ describe("failures", () => {
       mode: "replace",
       spec: { data: { value: "s3cret" } },
     });
-    await world.waitUntilReady("web");
-    expect(world.listContainers("web")[0]?.spec.env).toContain("TOKEN=s3cret");
-    world.store.apply({
+    await harness.waitUntilReady("web");
+    expect(harness.listContainers("web")[0]?.spec.env).toContain("TOKEN=s3cret");
+    harness.store.apply({
       kind: "Secret",
       name: "hello-token",
       manager: "api",
@@ -323,77 +333,77 @@ describe("failures", () => {
       mode: "replace",
       spec: { data: { value: "rotated" } },
     });
-    await world.clock.advance(5_000);
-    await world.waitUntilReady("web");
-    expect(world.listContainers("web")[0]?.spec.env).toContain("TOKEN=rotated");
+    await harness.clock.advance(5_000);
+    await harness.waitUntilReady("web");
+    expect(harness.listContainers("web")[0]?.spec.env).toContain("TOKEN=rotated");
   });
 
-  test("dependsOn waits for Ready, names a circle, and does not stop what runs", async () => {
-    await using world = new ControlPlaneHarness({
+  test("dependsOn waits for Ready, reports a cycle, and does not stop running apps", async () => {
+    await using harness = new ControlPlaneHarness({
       images: { "web:1": {}, "db:1": { healthyAfterMs: 5_000, readyAfterMs: 5_000 } },
     }).boot();
-    world.apply("web", { ...web, dependsOn: ["db"] });
-    await world.waitForPhase("web", "pending");
-    expect(world.condition("web", "Ready")).toMatchObject({ reason: "DependencyNotFound" });
-    world.apply("db", { image: "db:1", port: 5432 });
-    await world.clock.advance(2_000);
-    expect(world.listContainers("web")).toEqual([]);
-    await world.waitUntilReady("web");
-    world.apply("db", { image: "db:1", port: 5432, dependsOn: ["web"] });
-    await world.clock.advance(1_000);
-    expect(world.condition("db", "Accepted")).toMatchObject({
+    harness.apply("web", { ...web, dependsOn: ["db"] });
+    await harness.waitForPhase("web", "pending");
+    expect(harness.condition("web", "Ready")).toMatchObject({ reason: "DependencyNotFound" });
+    harness.apply("db", { image: "db:1", port: 5432 });
+    await harness.clock.advance(2_000);
+    expect(harness.listContainers("web")).toEqual([]);
+    await harness.waitUntilReady("web");
+    harness.apply("db", { image: "db:1", port: 5432, dependsOn: ["web"] });
+    await harness.clock.advance(1_000);
+    expect(harness.condition("db", "Accepted")).toMatchObject({
       status: "False",
       reason: "DependencyCycle",
     });
   });
 
-  test("an engine out of sight is Unknown, never Ready; it converges when it is back", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    world.engine.setReachable(false);
-    await world.clock.advance(5_000);
-    expect(world.condition("web", "Ready")).toMatchObject({
+  test("while the engine cannot be reached the app is Unknown, never Ready; it converges afterwards", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    harness.engine.setReachable(false);
+    await harness.clock.advance(5_000);
+    expect(harness.condition("web", "Ready")).toMatchObject({
       status: "Unknown",
       reason: "EngineUnreachable",
     });
-    expect(world.app("web")?.status).toMatchObject({ phase: "unknown" });
-    expect(world.app("web")?.status?.containers).toHaveLength(1);
-    world.engine.setReachable(true);
-    await world.waitUntilReady("web");
+    expect(harness.app("web")?.status).toMatchObject({ phase: "unknown" });
+    expect(harness.app("web")?.status?.containers).toHaveLength(1);
+    harness.engine.setReachable(true);
+    await harness.waitUntilReady("web");
   });
 
-  test("an engine restart ends every container; all come back", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    for (const name of ["a", "b", "c"]) world.apply(name, { ...web, replicas: 2 });
-    for (const name of ["a", "b", "c"]) await world.waitUntilReady(name);
-    world.engine.restart();
-    await world.clock.advance(60_000);
-    for (const name of ["a", "b", "c"]) expect(world.isReady(name)).toBe(true);
+  test("an engine restart ends every container, and all of them start again", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    for (const name of ["a", "b", "c"]) harness.apply(name, { ...web, replicas: 2 });
+    for (const name of ["a", "b", "c"]) await harness.waitUntilReady(name);
+    harness.engine.restart();
+    await harness.clock.advance(60_000);
+    for (const name of ["a", "b", "c"]) expect(harness.isReady(name)).toBe(true);
   });
 
-  test("a stranger's container is never touched, and a clash of names is named", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    const name = world.listContainers("web")[0]?.name ?? "";
-    world.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
-    await world.clock.until(() => !world.app("web"), 60_000, "it is gone");
-    const stranger = world.runtime.addStranger(name);
-    world.apply("web", web);
-    await world.clock.advance(10_000);
-    expect(world.condition("web", "Ready")?.message).toContain(name);
-    expect(world.engine.container(stranger).state).toBe("running");
-    world.engine.remove(stranger);
-    await world.waitUntilReady("web", 400_000);
+  test("a container of another program is never touched, and a conflict of names is reported", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    const name = harness.listContainers("web")[0]?.name ?? "";
+    harness.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
+    await harness.clock.until(() => !harness.app("web"), 60_000, "it is gone");
+    const stranger = harness.runtime.addStranger(name);
+    harness.apply("web", web);
+    await harness.clock.advance(10_000);
+    expect(harness.condition("web", "Ready")?.message).toContain(name);
+    expect(harness.engine.container(stranger).state).toBe("running");
+    harness.engine.remove(stranger);
+    await harness.waitUntilReady("web", 400_000);
   });
 
-  test("a loopback port that somebody else has is given up for another one", async () => {
-    await using world = new ControlPlaneHarness().boot();
-    world.apply("web", web);
-    const port = world.store.ports.lease("web", 0, 80);
-    world.engine.setImage("other:1", {});
-    const taken = world.engine.create({
+  test("a loopback port that another program has taken is replaced", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", web);
+    const port = harness.store.ports.lease("web", 0, 80);
+    harness.engine.setImage("other:1", {});
+    const taken = harness.engine.create({
       name: "other",
       image: "other:1",
       labels: {},
@@ -404,9 +414,9 @@ describe("failures", () => {
       publish: [{ containerPort: 80, protocol: "tcp", hostAddress: "127.0.0.1", hostPort: port }],
       stopGraceMs: 1,
     });
-    world.engine.networks.set("bridge", {});
-    world.engine.start(taken.id);
-    await world.waitUntilReady("web");
-    expect(world.app("web")?.status?.url).not.toBe(`http://127.0.0.1:${port}`);
+    harness.engine.networks.set("bridge", {});
+    harness.engine.start(taken.id);
+    await harness.waitUntilReady("web");
+    expect(harness.app("web")?.status?.url).not.toBe(`http://127.0.0.1:${port}`);
   });
 });

@@ -14,8 +14,8 @@ const failure = {
   terminal: true,
 };
 
-function annotate(world: ControlPlaneHarness, annotations: Record<string, string | null>): void {
-  world.store.apply({
+function annotate(harness: ControlPlaneHarness, annotations: Record<string, string | null>): void {
+  harness.store.apply({
     kind: "App",
     name: "web",
     manager: "api",
@@ -26,235 +26,239 @@ function annotate(world: ControlPlaneHarness, annotations: Record<string, string
   });
 }
 
-/** The source stands for another commit now, and somebody says so. */
-function push(world: ControlPlaneHarness, head: string): void {
-  world.builds.head = head;
-  world.manager.apps.enqueue("web");
+/** Makes the source resolve to another commit, and reports the change. */
+function push(harness: ControlPlaneHarness, head: string): void {
+  harness.builds.head = head;
+  harness.manager.apps.enqueue("web");
 }
 
-async function deployed(world: ControlPlaneHarness): Promise<void> {
-  world.boot();
-  world.apply("web", app);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
+async function deployed(harness: ControlPlaneHarness): Promise<void> {
+  harness.boot();
+  harness.apply("web", app);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
 }
 
-test("a source is built, then runs; the condition tells how far it is", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.apply("web", app);
-  await world.clock.until(
-    () => world.condition("web", "Built")?.reason === "Building",
+test("a source is built, then runs; the condition shows the progress", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.apply("web", app);
+  await harness.clock.until(
+    () => harness.condition("web", "Built")?.reason === "Building",
     10_000,
     "it is being built",
   );
-  expect(world.app("web")?.status?.phase).toBe("building");
-  expect(world.condition("web", "Built")?.message).toContain("RUN make");
-  await world.waitUntilReady("web");
-  expect(world.condition("web", "Built")).toMatchObject({ status: "True", reason: "Succeeded" });
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
-  expect(world.builds.asked).toEqual(["commit1"]);
+  expect(harness.app("web")?.status?.phase).toBe("building");
+  expect(harness.condition("web", "Built")?.message).toContain("RUN make");
+  await harness.waitUntilReady("web");
+  expect(harness.condition("web", "Built")).toMatchObject({ status: "True", reason: "Succeeded" });
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
+  expect(harness.builds.asked).toEqual(["commit1"]);
 });
 
-test("the version before serves until the new commit is built and healthy", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" });
-  await deployed(world);
-  push(world, "commit2");
+test("the previous version serves until the new commit is built and healthy", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  await deployed(harness);
+  push(harness, "commit2");
   const seen = new Set<string>();
-  await world.clock.until(
+  await harness.clock.until(
     () => {
-      for (const image of world.listServedImages("web")) seen.add(image);
-      if (world.listServedImages("web").length === 0) seen.add("nobody");
-      return world.listServedImages("web")[0] === world.builds.getImage("web", "commit2");
+      for (const image of harness.listServedImages("web")) seen.add(image);
+      if (harness.listServedImages("web").length === 0) seen.add("nobody");
+      return harness.listServedImages("web")[0] === harness.builds.getImage("web", "commit2");
     },
     60_000,
     "commit2 serves",
   );
-  expect([...seen]).toEqual(["commit1", "commit2"].map((it) => world.builds.getImage("web", it)));
-  await world.waitUntilReady("web");
+  expect([...seen]).toEqual(["commit1", "commit2"].map((it) => harness.builds.getImage("web", it)));
+  await harness.waitUntilReady("web");
 });
 
-test("a build that fails leaves the version before in place, and is not tried again by itself", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" });
-  await deployed(world);
-  world.builds.scripts.set("bad", { failure });
-  push(world, "bad");
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+test("a build that fails leaves the previous version running, and is not retried by itself", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  await deployed(harness);
+  harness.builds.scripts.set("bad", { failure });
+  push(harness, "bad");
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     60_000,
     "it went back",
   );
-  expect(world.condition("web", "Built")).toMatchObject({ status: "False", reason: "BuildFailed" });
-  expect(world.condition("web", "Built")?.message).toContain("RUN make");
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
-  await world.clock.advance(30 * 60_000);
-  expect(world.builds.asked).toEqual(["commit1", "bad"]);
-  push(world, "commit3");
-  await world.waitUntilReady("web");
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit3")]);
+  expect(harness.condition("web", "Built")).toMatchObject({
+    status: "False",
+    reason: "BuildFailed",
+  });
+  expect(harness.condition("web", "Built")?.message).toContain("RUN make");
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
+  await harness.clock.advance(30 * 60_000);
+  expect(harness.builds.asked).toEqual(["commit1", "bad"]);
+  push(harness, "commit3");
+  await harness.waitUntilReady("web");
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit3")]);
 });
 
-test("without a version to go back to a failed build stalls the app, until a person retries", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.builds.scripts.set("commit1", { failure });
-  world.apply("web", app);
-  await world.waitForPhase("web", "failed");
-  expect(world.condition("web", "Stalled")).toMatchObject({ reason: "BuildFailed" });
-  await world.clock.advance(60 * 60_000);
-  expect(world.builds.asked).toEqual(["commit1"]);
-  world.builds.scripts.clear();
-  world.retry("web");
-  await world.waitUntilReady("web");
-  expect(world.builds.asked).toEqual(["commit1", "commit1"]);
+test("without a version to revert to, a failed build stalls the app until the user retries", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.builds.scripts.set("commit1", { failure });
+  harness.apply("web", app);
+  await harness.waitForPhase("web", "failed");
+  expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "BuildFailed" });
+  await harness.clock.advance(60 * 60_000);
+  expect(harness.builds.asked).toEqual(["commit1"]);
+  harness.builds.scripts.clear();
+  harness.retry("web");
+  await harness.waitUntilReady("web");
+  expect(harness.builds.asked).toEqual(["commit1", "commit1"]);
 });
 
-test("what may pass is tried again", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
+test("a failure that may pass is retried", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   const message = "no space left for the image";
-  world.builds.scripts.set("commit1", {
+  harness.builds.scripts.set("commit1", {
     failure: { reason: "DiskFull", message, terminal: false },
   });
-  world.apply("web", app);
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.message.includes("no space left") ?? false,
+  harness.apply("web", app);
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.message.includes("no space left") ?? false,
     60_000,
     "the app says why",
   );
-  await world.clock.until(() => world.builds.asked.length > 2, 60_000, "it is tried again");
-  world.builds.scripts.clear();
-  await world.waitUntilReady("web");
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
+  await harness.clock.until(() => harness.builds.asked.length > 2, 60_000, "it is tried again");
+  harness.builds.scripts.clear();
+  await harness.waitUntilReady("web");
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
 });
 
-test("while its source cannot be found the last good version is kept up", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" });
-  await deployed(world);
+test("the last good version keeps running while its source cannot be resolved", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  await deployed(harness);
   const denied = { type: "failed", reason: "GitDenied", message: "wants a token", terminal: true };
-  world.builds.head = { ...denied, type: "failed" };
-  annotate(world, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "GitDenied",
+  harness.builds.head = { ...denied, type: "failed" };
+  annotate(harness, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "GitDenied",
     60_000,
     "the app says why",
   );
-  expect(world.condition("web", "Stalled")).toMatchObject({ reason: "GitDenied" });
-  const [container] = world.listContainers("web");
-  world.engine.kill(container?.id ?? "", 1);
-  await world.clock.until(
-    () => world.listServedImages("web").length === 1,
+  expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "GitDenied" });
+  const [container] = harness.listContainers("web");
+  harness.engine.kill(container?.id ?? "", 1);
+  await harness.clock.until(
+    () => harness.listServedImages("web").length === 1,
     60_000,
     "it serves again",
   );
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
-  world.builds.head = "commit2";
-  world.retry("web");
-  await world.waitUntilReady("web");
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit2")]);
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
+  harness.builds.head = "commit2";
+  harness.retry("web");
+  await harness.waitUntilReady("web");
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit2")]);
 });
 
-test("each commit is a revision, and a person can hold an earlier one", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" });
-  await deployed(world);
-  push(world, "commit2");
-  await world.clock.advance(60_000);
-  await world.waitUntilReady("web");
-  expect(world.store.revisions.list("web").map(({ image }) => image)).toEqual(
-    ["commit2", "commit1"].map((it) => world.builds.getImage("web", it)),
+test("each commit is a revision, and the user can pin an earlier one", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  await deployed(harness);
+  push(harness, "commit2");
+  await harness.clock.advance(60_000);
+  await harness.waitUntilReady("web");
+  expect(harness.store.revisions.list("web").map(({ image }) => image)).toEqual(
+    ["commit2", "commit1"].map((it) => harness.builds.getImage("web", it)),
   );
-  annotate(world, { [SOURCE_REVISION_ANNOTATION]: "commit1" });
-  await world.clock.until(
-    () => world.listServedImages("web")[0] === world.builds.getImage("web", "commit1"),
+  annotate(harness, { [SOURCE_REVISION_ANNOTATION]: "commit1" });
+  await harness.clock.until(
+    () => harness.listServedImages("web")[0] === harness.builds.getImage("web", "commit1"),
     60_000,
     "commit1 serves",
   );
-  expect(world.app("web")?.status?.revisions.attempted).toBe(1);
-  // Nothing is built twice whose image is there.
-  expect(world.builds.asked).toEqual(["commit1", "commit2"]);
+  expect(harness.app("web")?.status?.revisions.attempted).toBe(1);
+  // An image that exists is not built again.
+  expect(harness.builds.asked).toEqual(["commit1", "commit2"]);
 });
 
-test("a commit that is built but bad is reverted, and the next one is tried", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" });
-  await deployed(world);
-  world.builds.scripts.set("commit2", { image: { exits: { afterMs: 10, code: 1 } } });
-  push(world, "commit2");
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+test("a commit that builds but fails is reverted, and the next one is deployed", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  await deployed(harness);
+  harness.builds.scripts.set("commit2", { image: { exits: { afterMs: 10, code: 1 } } });
+  push(harness, "commit2");
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     300_000,
     "it was reverted",
   );
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
-  push(world, "commit3");
-  await world.waitUntilReady("web");
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
+  push(harness, "commit3");
+  await harness.waitUntilReady("web");
 });
 
-test("Berth killed in a build builds again, and the version before serves all the while", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" });
-  await deployed(world);
-  push(world, "commit2");
-  await world.clock.until(() => world.builds.asked.length === 2, 10_000, "commit2 is built");
-  await world.kill();
-  await world.clock.advance(60_000);
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
-  world.boot();
-  await world.clock.until(
-    () => world.listServedImages("web")[0] === world.builds.getImage("web", "commit2"),
+test("a build that a kill of Berth has interrupted is repeated, while the previous version serves", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  await deployed(harness);
+  push(harness, "commit2");
+  await harness.clock.until(() => harness.builds.asked.length === 2, 10_000, "commit2 is built");
+  await harness.kill();
+  await harness.clock.advance(60_000);
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
+  harness.boot();
+  await harness.clock.until(
+    () => harness.listServedImages("web")[0] === harness.builds.getImage("web", "commit2"),
     60_000,
     "commit2 serves",
   );
-  expect(world.builds.asked).toEqual(["commit1", "commit2", "commit2"]);
+  expect(harness.builds.asked).toEqual(["commit1", "commit2", "commit2"]);
 });
 
-test("while another source is looked for the status speaks of that, not of the failure before it", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" });
-  await deployed(world);
-  world.builds.scripts.set("bad", { failure });
-  push(world, "bad");
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+test("while another source is being resolved, the status reports that and not the earlier failure", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  await deployed(harness);
+  harness.builds.scripts.set("bad", { failure });
+  push(harness, "bad");
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     60_000,
     "it went back",
   );
-  world.builds.head = { type: "resolving", message: "asking git.example.org for the branch" };
-  annotate(world, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
-  await world.clock.until(
-    () => world.app("web")?.status?.observedGeneration === world.app("web")?.metadata.generation,
+  harness.builds.head = { type: "resolving", message: "asking git.example.org for the branch" };
+  annotate(harness, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
+  await harness.clock.until(
+    () =>
+      harness.app("web")?.status?.observedGeneration === harness.app("web")?.metadata.generation,
     60_000,
     "the new generation was looked at",
   );
-  expect(world.condition("web", "Ready")).toMatchObject({
+  expect(harness.condition("web", "Ready")).toMatchObject({
     status: "False",
     reason: "ResolvingSource",
   });
 });
 
-test("a deploy after a cancelled build builds anew, as the message says", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" });
-  await deployed(world);
+test("a deploy after a cancelled build builds again, as the message says", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  await deployed(harness);
   const cancelled = { reason: "BuildCancelled", message: "deploy again", terminal: true };
-  world.builds.scripts.set("commit2", { failure: cancelled });
-  push(world, "commit2");
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+  harness.builds.scripts.set("commit2", { failure: cancelled });
+  push(harness, "commit2");
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     60_000,
     "it went back",
   );
-  world.builds.scripts.clear();
-  const { annotations } = createSameSourcePatch(world.clock.now());
-  annotate(world, annotations ?? {});
-  await world.waitUntilReady("web");
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit2")]);
+  harness.builds.scripts.clear();
+  const { annotations } = createSameSourcePatch(harness.clock.now());
+  annotate(harness, annotations ?? {});
+  await harness.waitUntilReady("web");
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit2")]);
 });
 
-test("an image that is there is built, though Berth was killed before it could write so", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.apply("web", app);
-  await world.waitUntilReady("web");
-  const build = world.store.builds.findByImage(world.builds.getImage("web", "commit1"));
-  // What the next start makes of a record that still says "running"; the image is on the engine.
-  world.store.builds.mark(build?.id ?? 0, "abandoned", { message: "Berth ended" });
-  await world.kill();
-  world.boot();
-  await world.waitUntilReady("web");
-  await world.clock.advance(120_000);
-  expect(world.condition("web", "Built")).toMatchObject({ status: "True", reason: "Succeeded" });
+test("an image counts as built even if Berth was killed before it recorded the build", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.apply("web", app);
+  await harness.waitUntilReady("web");
+  const build = harness.store.builds.findByImage(harness.builds.getImage("web", "commit1"));
+  // The next start marks a record that still says "running" as abandoned; the image is on the engine.
+  harness.store.builds.mark(build?.id ?? 0, "abandoned", { message: "Berth ended" });
+  await harness.kill();
+  harness.boot();
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(120_000);
+  expect(harness.condition("web", "Built")).toMatchObject({ status: "True", reason: "Succeeded" });
 });

@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
+import { BerthError } from "../../../../src/base/errors.ts";
 import type { PlannedResource } from "../../../../src/controller/port.ts";
+import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
-test("a dry run does not miss a Secret that the same request makes", async () => {
-  await using world = new ControlPlaneHarness().boot();
+test("a dry run finds a Secret that the same request creates", async () => {
+  await using harness = new ControlPlaneHarness().boot();
   const signal = new AbortController().signal;
   const spec = { image: "web:1", env: { TOKEN: { secret: "web-token" } } };
   const secret = {
@@ -13,28 +15,28 @@ test("a dry run does not miss a Secret that the same request makes", async () =>
     actor: { name: "user:admin" },
   } as const;
   const data = { value: "hush" };
-  const { resource } = world.store.apply({
+  const { resource } = harness.store.apply({
     ...secret,
     mode: "replace",
     spec: { data },
     dryRun: true,
   });
-  const alone = await world.controlPlane.planApp("web", spec, signal);
+  const alone = await harness.controlPlane.planApp("web", spec, signal);
   expect(alone.blockedBy).toContain("berth secrets set web-token value=VALUE");
   expect(alone.operations).toEqual([]);
 
   const alongside: PlannedResource[] = [{ resource, values: data }];
-  const together = await world.controlPlane.planApp("web", spec, signal, {}, alongside);
+  const together = await harness.controlPlane.planApp("web", spec, signal, {}, alongside);
   expect(together.blockedBy).toBeNull();
   expect(together.operations.map(({ operation }) => operation)).toContain("createContainer");
-  expect(world.store.get("Secret", "web-token")).toBeUndefined();
+  expect(harness.store.get("Secret", "web-token")).toBeUndefined();
 });
 
-test("a dry run finds a circle through an app that the same request makes", async () => {
-  await using world = new ControlPlaneHarness().boot();
+test("a dry run finds a dependency cycle through an app that the same request creates", async () => {
+  await using harness = new ControlPlaneHarness().boot();
   const signal = new AbortController().signal;
   const database = { image: "web:1", dependsOn: ["web"] };
-  const { resource } = world.store.apply({
+  const { resource } = harness.store.apply({
     kind: "App",
     name: "db",
     manager: "api",
@@ -44,6 +46,75 @@ test("a dry run finds a circle through an app that the same request makes", asyn
     dryRun: true,
   });
   const spec = { image: "web:1", dependsOn: ["db"] };
-  const report = await world.controlPlane.planApp("web", spec, signal, {}, [{ resource }]);
-  expect(report.blockedBy).toContain("circle");
+  const report = await harness.controlPlane.planApp("web", spec, signal, {}, [{ resource }]);
+  expect(report.blockedBy).toContain("dependsOn has a cycle");
+});
+
+async function planOperations(harness: ControlPlaneHarness, spec?: AppSpec): Promise<string[]> {
+  const { signal } = new AbortController();
+  const { operations } = await harness.controlPlane.planApp("web", spec, signal);
+  return operations.map(({ operation, cause }) => `${operation}: ${cause}`);
+}
+
+test("a dry run shows the restart of a container that has become unhealthy", async () => {
+  await using harness = new ControlPlaneHarness().boot({
+    beforeCall: ({ name }) => {
+      if (name === "stopContainer") throw new BerthError("engine_error", "no stop today");
+    },
+  });
+  harness.apply("web", { image: "web:1", healthCheck: { command: ["true"], interval: "1s" } });
+  await harness.waitUntilReady("web");
+  const [container] = harness.listContainers("web");
+  harness.engine.makeUnhealthy(container?.id ?? "");
+  await harness.clock.advance(60_000);
+  const cause = "unhealthy: true ended with 1";
+  expect(await planOperations(harness)).toEqual([
+    `stopContainer: ${cause}`,
+    "ensureNetwork: the app's network",
+    `startContainer: ${cause}`,
+  ]);
+});
+
+test("a dry run shows the stop of a surplus container that has drained", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  const web = { image: "web:1", port: 80, replicas: 2, rollout: { drain: "10m" } };
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  const single = { ...web, replicas: 1 };
+  harness.apply("web", single);
+  await harness.clock.advance(30_000);
+  expect(await planOperations(harness)).toEqual([]);
+  const impatient = { ...single, rollout: { drain: "10s" } };
+  expect(await planOperations(harness, impatient)).toEqual(["stopContainer: 1 wanted"]);
+});
+
+test("a dry run shows that requests are about to switch to a healthy new version", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  const web = { image: "web:1", port: 80 };
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  if (harness.routes)
+    harness.routes.faults.before = () => {
+      throw new BerthError("engine_error", "no change of routes today");
+    };
+  harness.apply("web", { ...web, image: "web:2" });
+  await harness.clock.advance(10_000);
+  const events = harness.store.events.list({ kind: "App", name: "web", limit: 100 }).length;
+  expect(await planOperations(harness)).toEqual([
+    "switchRoute: every replica of the version is healthy",
+  ]);
+  expect(harness.listServedImages("web")).toEqual(["web:1"]);
+  expect(harness.store.events.list({ kind: "App", name: "web", limit: 100 })).toHaveLength(events);
+});
+
+test("a dry run shows the pull of an image that the engine holds if the pull policy is Always", async () => {
+  await using harness = new ControlPlaneHarness().boot();
+  const operations = await planOperations(harness, { image: "web:1", pullPolicy: "Always" });
+  expect(operations[0]).toBe("pullImage: the engine does not hold the image");
+  expect(operations.map((line) => line.split(":")[0])).toEqual([
+    "pullImage",
+    "ensureNetwork",
+    "createContainer",
+    "startContainer",
+  ]);
 });

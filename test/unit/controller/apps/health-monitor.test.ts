@@ -4,55 +4,55 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web: AppSpec = { image: "web:1", port: 80 };
 
-test("an engine out of sight is no illness of a container: nothing is restarted when it is back", async () => {
-  await using world = new ControlPlaneHarness().boot();
-  world.apply("web", { ...web, healthCheck: { command: ["true"], interval: "1s" } });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  const startedMs = world.listContainers("web")[0]?.startedMs;
-  world.engine.setReachable(false);
-  await world.clock.advance(60_000);
-  world.engine.setReachable(true);
-  await world.waitUntilReady("web");
-  await world.clock.advance(60_000);
-  expect(world.listContainers("web")[0]?.startedMs).toBe(startedMs);
-  expect(world.app("web")?.status?.restarts).toBe(0);
+test("an engine that cannot be reached makes no container unhealthy, and causes no restart afterwards", async () => {
+  await using harness = new ControlPlaneHarness().boot();
+  harness.apply("web", { ...web, healthCheck: { command: ["true"], interval: "1s" } });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  const startedMs = harness.listContainers("web")[0]?.startedMs;
+  harness.engine.setReachable(false);
+  await harness.clock.advance(60_000);
+  harness.engine.setReachable(true);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(60_000);
+  expect(harness.listContainers("web")[0]?.startedMs).toBe(startedMs);
+  expect(harness.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a container that Berth finds running at its start gets the deadline before one bad answer restarts it", async () => {
-  await using world = new ControlPlaneHarness().boot();
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(10 * 60_000);
-  const [container] = world.listContainers("web");
+test("a container that runs at the start of Berth has its deadline before a failed probe restarts it", async () => {
+  await using harness = new ControlPlaneHarness().boot();
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(10 * 60_000);
+  const [container] = harness.listContainers("web");
   if (!container) throw new Error("there is no container");
-  await world.kill();
+  await harness.kill();
   container.unhealthy = true;
-  world.boot();
-  await world.clock.advance(5_000);
+  harness.boot();
+  await harness.clock.advance(5_000);
   container.unhealthy = false;
-  await world.waitUntilReady("web");
-  expect(world.app("web")?.status?.restarts).toBe(0);
+  await harness.waitUntilReady("web");
+  expect(harness.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a good version that hangs after it ended is restarted when its patience is over, then Stalled", async () => {
-  await using world = new ControlPlaneHarness().boot();
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  const [container] = world.listContainers("web");
+test("a good version that hangs after a restart is restarted at its deadline, and then Stalled", async () => {
+  await using harness = new ControlPlaneHarness().boot();
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  const [container] = harness.listContainers("web");
   if (!container) throw new Error("there is no container");
-  world.engine.kill(container.id);
-  await world.waitUntilReady("web");
-  // From now on it never answers again, whatever start it is.
+  harness.engine.kill(container.id);
+  await harness.waitUntilReady("web");
+  // From now on it never answers again, also after a restart.
   Object.defineProperty(container, "unhealthy", { get: () => true, set: () => {} });
-  world.engine.kill(container.id);
-  await world.waitForPhase("web", "failed", 15 * 60_000);
-  expect(world.condition("web", "Stalled")).toMatchObject({ reason: "Unhealthy" });
+  harness.engine.kill(container.id);
+  await harness.waitForPhase("web", "failed", 15 * 60_000);
+  expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "Unhealthy" });
 });
 
-test("the version that is come back to is not restarted for the probes of the other", async () => {
-  await using world = new ControlPlaneHarness({
+test("the version of a revert is not restarted because of probes of the failed version", async () => {
+  await using harness = new ControlPlaneHarness({
     images: {
       "old:1": { listensOn: [80] },
       "sick:1": {
@@ -62,20 +62,20 @@ test("the version that is come back to is not restarted for the probes of the ot
     },
     ingress: "fake",
   }).boot();
-  world.apply("web", { image: "old:1", port: 80 });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  const [old] = world.listContainers("web");
+  harness.apply("web", { image: "old:1", port: 80 });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  const [old] = harness.listContainers("web");
   const startedMs = old?.startedMs;
-  world.apply("web", { image: "sick:1", port: 81 });
-  await world.clock.advance(5_000);
-  await world.kill();
-  world.boot();
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+  harness.apply("web", { image: "sick:1", port: 81 });
+  await harness.clock.advance(5_000);
+  await harness.kill();
+  harness.boot();
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     300_000,
     "it was reverted",
   );
-  await world.clock.advance(30_000);
+  await harness.clock.advance(30_000);
   expect(old?.startedMs).toBe(startedMs);
 });

@@ -6,7 +6,7 @@ import { FakeEngine } from "../../../support/fake-engine.ts";
 import { FakeRuntime } from "../../../support/fake-runtime.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
-test("an answer counts for the rounds of a run, and not for long", async () => {
+test("an answer is valid for the rounds of one run only", async () => {
   const clock = new VirtualClock();
   const engine = new FakeEngine(clock, {});
   engine.setImage("web:1", {});
@@ -19,17 +19,17 @@ test("an answer counts for the rounds of a run, and not for long", async () => {
   expect(await images.check("web:1", signal)).toBe("absent");
 });
 
-test("recreate does not stop what runs for an image that was removed since it was last seen", async () => {
+test("recreate keeps the old version running if the image of the new one was removed meanwhile", async () => {
   const spec: AppSpec = { image: "web:1", port: 80, volumes: [{ name: "data", path: "/data" }] };
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   for (const image of ["web:1", "web:2", "web:1"]) {
-    world.apply("web", { ...spec, image });
-    await world.waitUntilReady("web");
-    await world.clock.advance(15_000);
+    harness.apply("web", { ...spec, image });
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(15_000);
   }
-  world.engine.localImages.delete("web:2");
-  world.engine.registry.delete("web:2");
-  world.apply("web", { ...spec, image: "web:2", rollout: { autoRevert: false } });
-  await world.clock.advance(30_000);
-  expect(world.listServedImages("web")).toEqual(["web:1"]);
+  harness.engine.localImages.delete("web:2");
+  harness.engine.registry.delete("web:2");
+  harness.apply("web", { ...spec, image: "web:2", rollout: { autoRevert: false } });
+  await harness.clock.advance(30_000);
+  expect(harness.listServedImages("web")).toEqual(["web:1"]);
 });

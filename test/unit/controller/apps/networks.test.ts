@@ -4,51 +4,51 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web: AppSpec = { image: "web:1", port: 80 };
 
-/** An App that was stopped, and then somebody removed all networks that nothing running used. */
+/** Stops an App, and then removes all networks that no running container uses. */
 async function stoppedAndPruned(): Promise<ControlPlaneHarness> {
-  const world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.apply("web", { ...web, running: false });
-  await world.waitForPhase("web", "stopped");
-  await world.clock.advance(60_000);
-  world.engine.pruneNetworks();
-  return world;
+  const harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", { ...web, running: false });
+  await harness.waitForPhase("web", "stopped");
+  await harness.clock.advance(60_000);
+  harness.engine.pruneNetworks();
+  return harness;
 }
 
-const saidOf = (world: ControlPlaneHarness) =>
-  world.store.events.list({ kind: "App", name: "web", limit: 100 }).map(({ reason }) => reason);
+const saidOf = (harness: ControlPlaneHarness) =>
+  harness.store.events.list({ kind: "App", name: "web", limit: 100 }).map(({ reason }) => reason);
 
-test("an app whose network was pruned while it was stopped starts again, in its own container", async () => {
-  await using world = await stoppedAndPruned();
-  const [before] = world.listContainers("web");
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  expect(world.listContainers("web").map(({ id }) => id)).toEqual([before?.id]);
-  expect(world.app("web")?.status?.restarts).toBe(0);
-  expect(saidOf(world)).not.toContain("Restarting");
-  expect(world.listServedImages("web")).toEqual(["web:1"]);
+test("a stopped app whose network was pruned starts again in the same container", async () => {
+  await using harness = await stoppedAndPruned();
+  const [before] = harness.listContainers("web");
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  expect(harness.listContainers("web").map(({ id }) => id)).toEqual([before?.id]);
+  expect(harness.app("web")?.status?.restarts).toBe(0);
+  expect(saidOf(harness)).not.toContain("Restarting");
+  expect(harness.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("a network that was pruned and made anew by another app is joined at the start", async () => {
-  await using world = await stoppedAndPruned();
-  world.apply("other", web);
-  await world.waitUntilReady("other");
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  expect(world.app("web")?.status?.restarts).toBe(0);
+test("a container joins the network that another app has created after a prune", async () => {
+  await using harness = await stoppedAndPruned();
+  harness.apply("other", web);
+  await harness.waitUntilReady("other");
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  expect(harness.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a container that ended while nothing else ran comes up on a network of the same name", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  const [container] = world.listContainers("web");
-  world.engine.kill(container?.id ?? "", 1);
-  world.engine.pruneNetworks();
-  await world.clock.advance(30_000);
-  expect(world.isReady("web")).toBe(true);
-  expect(world.app("web")?.status?.restarts).toBe(1);
+test("a container that ended while no other ran starts on a new network of the same name", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  const [container] = harness.listContainers("web");
+  harness.engine.kill(container?.id ?? "", 1);
+  harness.engine.pruneNetworks();
+  await harness.clock.advance(30_000);
+  expect(harness.isReady("web")).toBe(true);
+  expect(harness.app("web")?.status?.restarts).toBe(1);
 });

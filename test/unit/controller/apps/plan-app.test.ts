@@ -84,7 +84,7 @@ function observedOf(
 
 const stepsOf = (plan: Plan) => plan.operations.map((operation) => operation.type);
 
-/** What an engine makes of a plan's operations. */
+/** Applies the operations of a plan to containers, as an engine would. */
 function apply(
   desired: Desired,
   observed: ObservedApp,
@@ -140,7 +140,7 @@ function apply(
         break;
     }
   }
-  // A restart begins another life, of which nothing bad is known yet.
+  // After a restart the container counts as healthy again.
   return { ...observed, containers, image, restarts, health: new Map() };
 }
 
@@ -178,7 +178,7 @@ const states = fc.constantFrom<ObservedContainer["state"]>(
   "dead",
 );
 
-/** An App as an engine may hold it: containers of this version and of others, in any state, some meddled with. */
+/** An App with arbitrary containers: of this and of other versions, in any state, some changed by hand. */
 const situations = fc
   .record({ spec: specs, other: specs, generation: fc.integer({ min: 1, max: 9 }) })
   .chain(({ spec, other, generation }) => {
@@ -249,7 +249,7 @@ const situations = fc
   });
 
 describe("planApp, for any App in any state", () => {
-  test("carrying out a plan again and again comes to rest, with nothing left to do", () => {
+  test("executing plans repeatedly converges to a state with nothing left to do", () => {
     fc.assert(
       fc.property(situations, ({ desired, observed }) => {
         let current = observed;
@@ -292,7 +292,7 @@ describe("planApp, for any App in any state", () => {
     );
   });
 
-  test("with recreate no version starts while another one is up", () => {
+  test("with recreate no version starts while another one runs", () => {
     fc.assert(
       fc.property(situations, ({ desired, observed }) => {
         const up = new Map(
@@ -312,7 +312,7 @@ describe("planApp, for any App in any state", () => {
     );
   });
 
-  test("the old version is left up while anything but its own stopping holds the new one back", () => {
+  test("the old version keeps running while anything but its own stop blocks the new one", () => {
     fc.assert(
       fc.property(
         situations,
@@ -353,7 +353,7 @@ describe("planApp, for any App in any state", () => {
 describe("planApp", () => {
   const spec: AppSpec = { image: "web:1", port: 80 };
 
-  test("a new App: network, volumes, container, start", () => {
+  test("a new App gets a network, volumes, a container and its start", () => {
     const desired = desiredOf({ ...spec, replicas: 2, volumes: [{ name: "data", path: "/data" }] });
     expect(stepsOf(planApp(desired, observedOf([])))).toEqual([
       "ensureNetwork",
@@ -365,7 +365,7 @@ describe("planApp", () => {
     ]);
   });
 
-  test("replicas, domain, health check, rollout and budget never make another version", () => {
+  test("replicas, domain, health check, rollout and budget do not change the version", () => {
     const base = desiredOf(spec).hash;
     const others: AppSpec[] = [
       { ...spec, replicas: 3 },
@@ -385,7 +385,7 @@ describe("planApp", () => {
     }
   });
 
-  test("restarts wait for their back-off and end with their budget", () => {
+  test("restarts wait for their back-off, and stop when the budget is used up", () => {
     const desired = desiredOf({
       ...spec,
       restart: { attempts: 2, backoff: "4s", interval: "10m" },
@@ -406,7 +406,7 @@ describe("planApp", () => {
     expect(stepsOf(later)).toEqual(["ensureNetwork", "startContainer"]);
   });
 
-  test("one that the engine gave up is made anew within the budget, as it may be every time", () => {
+  test("a container that the engine gave up is replaced within the budget", () => {
     const desired = desiredOf(spec);
     const dead = containerOf(desired, 0, { state: "dead" });
     const of = `${desired.hash}/0`;
@@ -423,7 +423,7 @@ describe("planApp", () => {
     expect([stepsOf(waiting), waiting.restartAtMs]).toEqual([[], NOW + 1_000]);
   });
 
-  test("the fourth correction of one field in ten minutes is not made", () => {
+  test("the fourth correction of one field in ten minutes is not planned", () => {
     const desired = desiredOf(spec);
     const renamed = [containerOf(desired, 0, { name: "somebody-elses" })];
     const drifts = Array.from({ length: DRIFT_CORRECTIONS_MAX }, (_, i) => ({
@@ -441,7 +441,7 @@ describe("planApp", () => {
     ]);
   });
 
-  test("a container that was taken away counts as drift only where it had been Ready", () => {
+  test("a removed container counts as drift only if it had been Ready", () => {
     const desired = desiredOf({ ...spec, replicas: 2 });
     const one = [containerOf(desired, 0)];
     expect(planApp(desired, observedOf(one, { stableReplicas: 2 })).corrections).toEqual([
@@ -450,7 +450,7 @@ describe("planApp", () => {
     expect(planApp(desired, observedOf(one, { stableReplicas: 1 })).corrections).toEqual([]);
   });
 
-  test("an old version that ended is kept going while the new one cannot come", () => {
+  test("an old version that ended is restarted while the new one cannot start", () => {
     const desired = desiredOf({ ...spec, image: "web:2" }, 2);
     const old = [containerOf(desiredOf(spec), 0, { state: "exited", exitCode: 1 })];
     const plan = planApp(desired, observedOf(old, { image: "absent" }));

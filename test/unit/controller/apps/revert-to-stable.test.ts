@@ -10,20 +10,20 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const web: AppSpec = { image: "web:1", port: 80 };
 const bad = { exits: { afterMs: 10, code: 1 } } as const;
 
-function restart(world: ControlPlaneHarness): void {
-  world.store.apply({
+function restart(harness: ControlPlaneHarness): void {
+  harness.store.apply({
     kind: "App",
     name: "web",
     manager: "api",
     actor: { name: "test" },
     mode: "merge",
     spec: {},
-    annotations: { [RESTARTED_AT_ANNOTATION]: String(world.clock.now()) },
+    annotations: { [RESTARTED_AT_ANNOTATION]: String(harness.clock.now()) },
   });
 }
 
-function setSecret(world: ControlPlaneHarness, name: string, data: Record<string, string>): void {
-  world.store.apply({
+function setSecret(harness: ControlPlaneHarness, name: string, data: Record<string, string>): void {
+  harness.store.apply({
     kind: "Secret",
     name,
     manager: "api",
@@ -33,107 +33,107 @@ function setSecret(world: ControlPlaneHarness, name: string, data: Record<string
   });
 }
 
-const imagesOf = (world: ControlPlaneHarness) =>
-  world.listContainers("web").map((container) => container.spec.image);
+const imagesOf = (harness: ControlPlaneHarness) =>
+  harness.listContainers("web").map((container) => container.spec.image);
 
-/** web:1 was good, and the App is back at it after `spec` failed. */
+/** Makes web:1 good, and waits until the App is reverted to it because `spec` has failed. */
 async function reverted(
-  world: ControlPlaneHarness,
+  harness: ControlPlaneHarness,
   spec: AppSpec,
   first: AppSpec = web,
 ): Promise<void> {
-  world.apply("web", first);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.apply("web", spec);
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+  harness.apply("web", first);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", spec);
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     300_000,
     "it was reverted",
   );
-  await world.clock.advance(15_000);
-  expect(world.condition("web", "Available")?.status).toBe("True");
+  await harness.clock.advance(15_000);
+  expect(harness.condition("web", "Available")?.status).toBe("True");
 }
 
-test("a good version whose restart fails is not exchanged for an older one", async () => {
-  await using world = new ControlPlaneHarness().boot();
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.apply("web", { ...web, image: "web:2" });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.engine.setImage("web:2", bad);
-  restart(world);
-  await world.waitForPhase("web", "failed");
-  expect(imagesOf(world)).toEqual(["web:2"]);
-  expect(world.condition("web", "Stalled")).toMatchObject({ reason: "CrashLoop" });
+test("a good version whose restart fails is not replaced by an older one", async () => {
+  await using harness = new ControlPlaneHarness().boot();
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", { ...web, image: "web:2" });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.engine.setImage("web:2", bad);
+  restart(harness);
+  await harness.waitForPhase("web", "failed");
+  expect(imagesOf(harness)).toEqual(["web:2"]);
+  expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "CrashLoop" });
 });
 
-test("the last good version is the one that was last good, not the one with the highest number", async () => {
-  await using world = new ControlPlaneHarness({
+test("a revert chooses the version that was good last, not the one with the highest number", async () => {
+  await using harness = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": {}, "bad:1": bad },
   }).boot();
   for (const image of ["web:1", "web:2", "web:1"]) {
-    world.apply("web", { ...web, image });
-    await world.waitUntilReady("web");
-    await world.clock.advance(15_000);
+    harness.apply("web", { ...web, image });
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(15_000);
   }
-  expect(world.app("web")?.status?.revisions.stable).toBe(1);
-  world.apply("web", { ...web, image: "bad:1" });
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+  expect(harness.app("web")?.status?.revisions.stable).toBe(1);
+  harness.apply("web", { ...web, image: "bad:1" });
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     300_000,
     "it was reverted",
   );
-  await world.clock.advance(15_000);
-  expect(imagesOf(world)).toEqual(["web:1"]);
+  await harness.clock.advance(15_000);
+  expect(imagesOf(harness)).toEqual(["web:1"]);
 });
 
-test("a version that cannot be made any more, for want of its secret, is nothing to go back to", async () => {
-  await using world = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
-  setSecret(world, "token", { value: "one" });
-  world.apply("web", { ...web, env: { TOKEN: { secret: "token" } } });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.apply("web", { ...web, image: "bad:1" });
-  world.store.delete("Secret", "token", { actor: { name: "test" }, manager: "api" });
-  await world.waitForPhase("web", "failed");
-  world.runtime.resetCalls();
-  await world.clock.advance(60 * 60_000);
-  expect(world.runtime.calls.writes).toBe(0);
+test("a version whose secret is missing is not chosen for a revert", async () => {
+  await using harness = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
+  setSecret(harness, "token", { value: "one" });
+  harness.apply("web", { ...web, env: { TOKEN: { secret: "token" } } });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", { ...web, image: "bad:1" });
+  harness.store.delete("Secret", "token", { actor: { name: "test" }, manager: "api" });
+  await harness.waitForPhase("web", "failed");
+  harness.runtime.resetCalls();
+  await harness.clock.advance(60 * 60_000);
+  expect(harness.runtime.calls.writes).toBe(0);
 });
 
-test("a corrected health check is another try of the version that failed for it", async () => {
-  await using world = new ControlPlaneHarness({
+test("a corrected health check causes another try of the version that failed because of it", async () => {
+  await using harness = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": { listensOn: [80] } },
   }).boot();
   const wrong = { ...web, image: "web:2", healthCheck: { port: 81 } };
-  await reverted(world, { ...wrong, rollout: { progressDeadline: "10s" } });
-  world.apply("web", { ...web, image: "web:2", rollout: { progressDeadline: "10s" } });
-  await world.waitUntilReady("web");
-  expect(imagesOf(world)).toEqual(["web:2"]);
+  await reverted(harness, { ...wrong, rollout: { progressDeadline: "10s" } });
+  harness.apply("web", { ...web, image: "web:2", rollout: { progressDeadline: "10s" } });
+  await harness.waitUntilReady("web");
+  expect(imagesOf(harness)).toEqual(["web:2"]);
 });
 
-test("a restart while an older version is held restarts that one, and does not try the bad one again", async () => {
-  await using world = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
-  await reverted(world, { ...web, image: "bad:1" });
-  const [held] = world.listContainers("web");
-  restart(world);
-  await world.clock.advance(60_000);
-  expect(imagesOf(world)).toEqual(["web:1"]);
-  expect(world.listContainers("web")[0]?.id).not.toBe(held?.id);
-  const creations = world.store.events
+test("a restart after a revert restarts the earlier version, and does not retry the failed one", async () => {
+  await using harness = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
+  await reverted(harness, { ...web, image: "bad:1" });
+  const [held] = harness.listContainers("web");
+  restart(harness);
+  await harness.clock.advance(60_000);
+  expect(imagesOf(harness)).toEqual(["web:1"]);
+  expect(harness.listContainers("web")[0]?.id).not.toBe(held?.id);
+  const creations = harness.store.events
     .list({ kind: "App", name: "web", limit: 100 })
     .filter((event) => event.reason === "Reverted");
   expect(creations.map((event) => event.count)).toEqual([1]);
 });
 
-test("credentials of a registry do not bring a version back that was pulled and crashed", async () => {
-  await using world = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
-  await reverted(world, { ...web, image: "bad:1" });
-  world.runtime.resetCalls();
-  world.store.apply({
+test("new registry credentials do not retry a version that was pulled and crashed", async () => {
+  await using harness = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
+  await reverted(harness, { ...web, image: "bad:1" });
+  harness.runtime.resetCalls();
+  harness.store.apply({
     kind: "Secret",
     name: "registry",
     manager: "api",
@@ -141,47 +141,47 @@ test("credentials of a registry do not bring a version back that was pulled and 
     mode: "replace",
     spec: { type: "registry", data: { server: "r.test", username: "a", password: "b" } },
   });
-  await world.clock.advance(60_000);
-  expect(world.runtime.calls.writes).toBe(0);
+  await harness.clock.advance(60_000);
+  expect(harness.runtime.calls.writes).toBe(0);
 });
 
-test("what is held is checked the way it was last checked, not the way it was first", async () => {
-  await using world = new ControlPlaneHarness({
+test("the version of a revert is probed with its latest health check, not with its first", async () => {
+  await using harness = new ControlPlaneHarness({
     images: { "web:1": { listensOn: [80, 81] }, "bad:1": bad },
   }).boot();
-  world.apply("web", { ...web, healthCheck: { port: 81 } });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.engine.setImage("web:1", { listensOn: [80] });
-  await reverted(world, { ...web, image: "bad:1" });
-  await world.clock.advance(300_000);
-  expect(world.condition("web", "Available")?.status).toBe("True");
-  expect(world.condition("web", "Stalled")).toBeUndefined();
+  harness.apply("web", { ...web, healthCheck: { port: 81 } });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.engine.setImage("web:1", { listensOn: [80] });
+  await reverted(harness, { ...web, image: "bad:1" });
+  await harness.clock.advance(300_000);
+  expect(harness.condition("web", "Available")?.status).toBe("True");
+  expect(harness.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("an event never says that the generation that failed is running", async () => {
-  await using world = new ControlPlaneHarness({
+test("no event reports the failed generation as running", async () => {
+  await using harness = new ControlPlaneHarness({
     images: { "web:1": {}, "bad:1": { startError: "no such file" } },
   }).boot();
-  await reverted(world, { ...web, image: "bad:1" });
-  const said = world.store.events
+  await reverted(harness, { ...web, image: "bad:1" });
+  const said = harness.store.events
     .list({ kind: "App", name: "web", limit: 100 })
     .filter((event) => event.reason === "Ready")
     .map((event) => event.message);
   expect(said).toContain(
-    "revision 1, which is held since generation 2 failed, is running and healthy",
+    "revision 1, which replaces the failed generation 2, is running and healthy",
   );
   expect(said.filter((message) => message.startsWith("generation 2"))).toEqual([]);
 });
 
-test("a retry that is taken back, by a file that never had it, is no other retry", async () => {
-  await using world = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
-  await reverted(world, { ...web, image: "bad:1" });
-  world.retry("web");
-  await world.clock.advance(60_000);
-  expect(world.condition("web", "Ready")?.reason).toBe("Reverted");
-  world.runtime.resetCalls();
-  world.store.apply({
+test("the removal of the retry annotation by a spec file is no retry", async () => {
+  await using harness = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
+  await reverted(harness, { ...web, image: "bad:1" });
+  harness.retry("web");
+  await harness.clock.advance(60_000);
+  expect(harness.condition("web", "Ready")?.reason).toBe("Reverted");
+  harness.runtime.resetCalls();
+  harness.store.apply({
     kind: "App",
     name: "web",
     manager: "api",
@@ -190,49 +190,49 @@ test("a retry that is taken back, by a file that never had it, is no other retry
     spec: {},
     annotations: { [RETRIED_AT_ANNOTATION]: null },
   });
-  await world.clock.advance(60_000);
-  expect(world.runtime.calls.writes).toBe(0);
+  await harness.clock.advance(60_000);
+  expect(harness.runtime.calls.writes).toBe(0);
 });
 
-test("a version whose containers the engine refuses to make is reverted when its deadline is over", async () => {
-  await using world = new ControlPlaneHarness().boot();
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.runtime.faults = {
+test("a version whose containers the engine refuses to create is reverted at its deadline", async () => {
+  await using harness = new ControlPlaneHarness().boot();
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.runtime.faults = {
     beforeCall: ({ name, args }) => {
       const [spec] = args;
       if (name === "createContainer" && JSON.stringify(spec).includes("web:2"))
         throw new BerthError("engine_error", "invalid mount config: no such folder");
     },
   };
-  world.apply("web", { ...web, image: "web:2" });
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+  harness.apply("web", { ...web, image: "web:2" });
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     600_000,
     "it was reverted",
   );
-  await world.clock.advance(15_000);
-  expect(imagesOf(world)).toEqual(["web:1"]);
-  expect(world.condition("web", "Ready")?.message).toContain("no such folder");
+  await harness.clock.advance(15_000);
+  expect(imagesOf(harness)).toEqual(["web:1"]);
+  expect(harness.condition("web", "Ready")?.message).toContain("no such folder");
 });
 
-test("a volume that was removed by hand comes back with its labels", async () => {
-  await using world = new ControlPlaneHarness().boot();
-  world.apply("web", { ...web, volumes: [{ name: "data", path: "/data" }] });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  const [container] = world.listContainers("web");
-  world.engine.remove(container?.id ?? "");
-  world.engine.volumes.clear();
-  await world.clock.advance(5_000);
-  await world.waitUntilReady("web");
-  const labels = [...world.engine.volumes.values()];
+test("a volume that was removed by hand is created again with its labels", async () => {
+  await using harness = new ControlPlaneHarness().boot();
+  harness.apply("web", { ...web, volumes: [{ name: "data", path: "/data" }] });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  const [container] = harness.listContainers("web");
+  harness.engine.remove(container?.id ?? "");
+  harness.engine.volumes.clear();
+  await harness.clock.advance(5_000);
+  await harness.waitUntilReady("web");
+  const labels = [...harness.engine.volumes.values()];
   expect(labels).toEqual([expect.objectContaining({ "dev.berth.app": "web" })]);
 });
 
-test("a version that a person rolled back to is the one to come back to, however old it is", async () => {
-  await using world = new ControlPlaneHarness({
+test("a version that the user rolled back to becomes the one to revert to, however old it is", async () => {
+  await using harness = new ControlPlaneHarness({
     images: {
       "web:1": {},
       "sick:1": {
@@ -244,17 +244,17 @@ test("a version that a person rolled back to is the one to come back to, however
   }).boot();
   const numbered = (n: number): AppSpec => ({ ...web, env: { N: String(n) } });
   for (const n of [...Array(20).keys(), 0]) {
-    world.apply("web", numbered(n));
-    await world.waitUntilReady("web");
-    await world.clock.advance(15_000);
+    harness.apply("web", numbered(n));
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(15_000);
   }
-  world.apply("web", { ...web, image: "sick:1" });
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+  harness.apply("web", { ...web, image: "sick:1" });
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     300_000,
     "it was reverted",
   );
-  await world.clock.advance(60_000);
-  const running = world.listContainers("web").filter(({ state }) => state === "running");
+  await harness.clock.advance(60_000);
+  const running = harness.listContainers("web").filter(({ state }) => state === "running");
   expect(running.map(({ spec }) => spec.env)).toEqual([["N=0"]]);
 });

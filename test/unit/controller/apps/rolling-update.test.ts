@@ -12,151 +12,159 @@ const images = {
 const web: AppSpec = { image: "web:1", port: 80, replicas: 2 };
 
 async function serving(spec: AppSpec = web): Promise<ControlPlaneHarness> {
-  const world = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
-  world.apply("web", spec);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  return world;
+  const harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
+  harness.apply("web", spec);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  return harness;
 }
 
-const runningImages = (world: ControlPlaneHarness) =>
-  world
+const runningImages = (harness: ControlPlaneHarness) =>
+  harness
     .listContainers("web")
     .filter(({ state }) => state === "running")
     .map(({ spec }) => spec.image)
     .toSorted();
 
-test("containers behind an ingress publish nothing, and the domain leads to them", async () => {
-  await using world = await serving();
-  expect(world.listContainers("web").flatMap(({ published }) => published)).toEqual([]);
-  expect(world.app("web")?.status?.url).toBe("http://web.localhost");
-  expect(world.condition("web", "Routed")).toMatchObject({ status: "True", reason: "Routed" });
-  expect(world.condition("web", "Progressing")?.message).toContain("rolling");
+test("containers behind an ingress publish no ports, and the domain reaches them", async () => {
+  await using harness = await serving();
+  expect(harness.listContainers("web").flatMap(({ published }) => published)).toEqual([]);
+  expect(harness.app("web")?.status?.url).toBe("http://web.localhost");
+  expect(harness.condition("web", "Routed")).toMatchObject({ status: "True", reason: "Routed" });
+  expect(harness.condition("web", "Progressing")?.message).toContain("rolling");
 });
 
-test("the new version is Ready when it has the requests; the old one has its time to end", async () => {
-  await using world = await serving({ ...web, rollout: { drain: "30s" } });
-  world.apply("web", { ...web, image: "web:2", rollout: { drain: "30s" } });
-  await world.waitUntilReady("web");
-  expect(world.listServedImages("web")).toEqual(["web:2", "web:2"]);
-  expect(runningImages(world)).toEqual(["web:1", "web:1", "web:2", "web:2"]);
+test("the new version is Ready when it gets the requests, and the old one drains", async () => {
+  await using harness = await serving({ ...web, rollout: { drain: "30s" } });
+  harness.apply("web", { ...web, image: "web:2", rollout: { drain: "30s" } });
+  await harness.waitUntilReady("web");
+  expect(harness.listServedImages("web")).toEqual(["web:2", "web:2"]);
+  expect(runningImages(harness)).toEqual(["web:1", "web:1", "web:2", "web:2"]);
   expect(
-    world
+    harness
       .app("web")
       ?.status?.containers.map(({ role }) => role)
       .toSorted(),
   ).toEqual(["active", "active", "draining", "draining"]);
-  await world.clock.advance(25_000);
-  expect(runningImages(world)).toHaveLength(4);
-  await world.clock.advance(10_000);
-  expect(runningImages(world)).toEqual(["web:2", "web:2"]);
+  await harness.clock.advance(25_000);
+  expect(runningImages(harness)).toHaveLength(4);
+  await harness.clock.advance(10_000);
+  expect(runningImages(harness)).toEqual(["web:2", "web:2"]);
 });
 
-test("a version that is never healthy gets no request, and the old one never stops", async () => {
-  await using world = await serving();
-  const before = world.listContainers("web").map(({ id }) => id);
-  world.apply("web", { ...web, image: "sick:1" });
-  await world.clock.until(
+test("a version that is never healthy gets no request, and the old one keeps running", async () => {
+  await using harness = await serving();
+  const before = harness.listContainers("web").map(({ id }) => id);
+  harness.apply("web", { ...web, image: "sick:1" });
+  await harness.clock.until(
     () => {
-      expect(world.listServedImages("web")).toEqual(["web:1", "web:1"]);
-      return world.condition("web", "Ready")?.reason === "Reverted";
+      expect(harness.listServedImages("web")).toEqual(["web:1", "web:1"]);
+      return harness.condition("web", "Ready")?.reason === "Reverted";
     },
     300_000,
     "it was reverted",
   );
-  await world.clock.advance(60_000);
-  expect(world.listContainers("web").map(({ id }) => id)).toEqual(before);
+  await harness.clock.advance(60_000);
+  expect(harness.listContainers("web").map(({ id }) => id)).toEqual(before);
 });
 
-test("of several changes during one rollout only the last takes over", async () => {
-  await using world = await serving();
+test("of several changes during one rollout only the last one gets the requests", async () => {
+  await using harness = await serving();
   const seen = new Set<string>();
   for (const image of ["slow:1", "web:2", "slow:1", "sick:1", "web:3"]) {
-    world.apply("web", { ...web, image });
-    await world.clock.advance(200);
-    for (const served of world.listServedImages("web")) seen.add(served);
+    harness.apply("web", { ...web, image });
+    await harness.clock.advance(200);
+    for (const served of harness.listServedImages("web")) seen.add(served);
   }
-  await world.clock.until(
+  await harness.clock.until(
     () => {
-      for (const served of world.listServedImages("web")) seen.add(served);
-      return world.isReady("web");
+      for (const served of harness.listServedImages("web")) seen.add(served);
+      return harness.isReady("web");
     },
     60_000,
     "the last one is Ready",
   );
   expect([...seen]).toEqual(["web:1", "web:3"]);
-  await world.clock.advance(60_000);
-  expect(runningImages(world)).toEqual(["web:3", "web:3"]);
+  await harness.clock.advance(60_000);
+  expect(runningImages(harness)).toEqual(["web:3", "web:3"]);
 });
 
-test("going back while the old version still drains takes its containers up again", async () => {
-  await using world = await serving({ ...web, rollout: { drain: "1m" } });
-  const before = world.listContainers("web").map(({ id }) => id);
-  world.apply("web", { ...web, image: "web:2", rollout: { drain: "1m" } });
-  await world.waitUntilReady("web");
-  world.apply("web", { ...web, rollout: { drain: "1m" } });
-  await world.waitUntilReady("web");
-  expect(world.listServedImages("web")).toEqual(["web:1", "web:1"]);
-  await world.clock.advance(120_000);
-  expect(world.listContainers("web").map(({ id }) => id)).toEqual(before);
+test("a rollback while the old version still drains uses its containers again", async () => {
+  await using harness = await serving({ ...web, rollout: { drain: "1m" } });
+  const before = harness.listContainers("web").map(({ id }) => id);
+  harness.apply("web", { ...web, image: "web:2", rollout: { drain: "1m" } });
+  await harness.waitUntilReady("web");
+  harness.apply("web", { ...web, rollout: { drain: "1m" } });
+  await harness.waitUntilReady("web");
+  expect(harness.listServedImages("web")).toEqual(["web:1", "web:1"]);
+  await harness.clock.advance(120_000);
+  expect(harness.listContainers("web").map(({ id }) => id)).toEqual(before);
 });
 
-test("a container that dies gets no more requests, and gets them again when it is up", async () => {
-  await using world = await serving();
-  const [first] = world.listContainers("web");
-  world.engine.kill(first?.id ?? "", 1);
-  await world.clock.until(() => world.listServedImages("web").length === 1, 1_000, "one is left");
-  await world.clock.until(() => world.listServedImages("web").length === 2, 60_000, "both serve");
-  expect(world.listServedImages("web")).toEqual(["web:1", "web:1"]);
+test("a container that dies gets no requests until it runs again", async () => {
+  await using harness = await serving();
+  const [first] = harness.listContainers("web");
+  harness.engine.kill(first?.id ?? "", 1);
+  await harness.clock.until(
+    () => harness.listServedImages("web").length === 1,
+    1_000,
+    "one is left",
+  );
+  await harness.clock.until(
+    () => harness.listServedImages("web").length === 2,
+    60_000,
+    "both serve",
+  );
+  expect(harness.listServedImages("web")).toEqual(["web:1", "web:1"]);
 });
 
-test("the old version is kept up while the new one comes, also when it crashes", async () => {
-  await using world = await serving({ ...web, replicas: 1 });
-  world.apply("web", { ...web, replicas: 1, image: "slow:1" });
-  await world.clock.advance(1_000);
-  const old = world.listContainers("web").find(({ spec }) => spec.image === "web:1");
-  world.engine.kill(old?.id ?? "", 1);
-  await world.clock.until(
-    () => world.listServedImages("web")[0] === "web:1",
+test("the old version keeps running during a rollout, even if it crashes", async () => {
+  await using harness = await serving({ ...web, replicas: 1 });
+  harness.apply("web", { ...web, replicas: 1, image: "slow:1" });
+  await harness.clock.advance(1_000);
+  const old = harness.listContainers("web").find(({ spec }) => spec.image === "web:1");
+  harness.engine.kill(old?.id ?? "", 1);
+  await harness.clock.until(
+    () => harness.listServedImages("web")[0] === "web:1",
     5_000,
     "it is up again",
   );
-  await world.waitUntilReady("web");
-  expect(world.listServedImages("web")).toEqual(["slow:1"]);
+  await harness.waitUntilReady("web");
+  expect(harness.listServedImages("web")).toEqual(["slow:1"]);
 });
 
-test("stopped, nobody gets requests; started, the same containers do", async () => {
-  await using world = await serving();
-  const before = world.listContainers("web").map(({ id }) => id);
-  world.apply("web", { ...web, running: false });
-  await world.waitForPhase("web", "stopped");
-  expect(world.listServedImages("web")).toEqual([]);
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  expect(world.listContainers("web").map(({ id }) => id)).toEqual(before);
-  expect(world.listServedImages("web")).toEqual(["web:1", "web:1"]);
+test("a stopped app gets no requests; after a start the same containers get them", async () => {
+  await using harness = await serving();
+  const before = harness.listContainers("web").map(({ id }) => id);
+  harness.apply("web", { ...web, running: false });
+  await harness.waitForPhase("web", "stopped");
+  expect(harness.listServedImages("web")).toEqual([]);
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  expect(harness.listContainers("web").map(({ id }) => id)).toEqual(before);
+  expect(harness.listServedImages("web")).toEqual(["web:1", "web:1"]);
 });
 
 test("a deleted app has no route", async () => {
-  await using world = await serving();
-  world.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
-  await world.clock.until(() => !world.app("web"), 60_000, "it is gone");
-  expect(world.routes?.routes.has("web")).toBe(false);
+  await using harness = await serving();
+  harness.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
+  await harness.clock.until(() => !harness.app("web"), 60_000, "it is gone");
+  expect(harness.routes?.routes.has("web")).toBe(false);
 });
 
-test("a start of Berth leaves the route of a healthy app alone", async () => {
-  await using world = await serving();
+test("a start of Berth does not change the route of a healthy app", async () => {
+  await using harness = await serving();
   let changes = 0;
-  if (world.routes) world.routes.faults = { before: () => void (changes += 1) };
-  await world.kill();
-  await world.clock.advance(60_000);
-  world.boot();
-  await world.waitUntilReady("web");
-  await world.clock.advance(60_000);
+  if (harness.routes) harness.routes.faults = { before: () => void (changes += 1) };
+  await harness.kill();
+  await harness.clock.advance(60_000);
+  harness.boot();
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(60_000);
   expect(changes).toBe(0);
 });
 
-describe("what two versions cannot hold at once is replaced the other way round, and the plan says why", () => {
+describe("an app with a resource that two versions cannot share is recreated, and the plan says why", () => {
   test.each<[string, AppSpec, string]>([
     ["a volume", { ...web, volumes: [{ name: "data", path: "/data" }] }, 'volume "data"'],
     ["a folder", { ...web, volumes: [{ hostPath: "/srv/web", path: "/data" }] }, "/srv/web"],
@@ -164,21 +172,21 @@ describe("what two versions cannot hold at once is replaced the other way round,
     ["no port", { image: "web:1" }, "same work twice"],
     ["a wish", { ...web, rollout: { strategy: "recreate" } }, "asks for recreate"],
   ])("%s", async (_, spec, why) => {
-    await using world = await serving(spec);
-    const report = await world.controlPlane.planApp(
+    await using harness = await serving(spec);
+    const report = await harness.controlPlane.planApp(
       "web",
       { ...spec, image: "web:2" },
       AbortSignal.timeout(5_000),
     );
     expect(report.strategy).toBe("recreate");
     expect(report.strategyReason).toContain(why);
-    expect(world.condition("web", "Progressing")?.message).toContain(why);
-    world.apply("web", { ...spec, image: "web:2" });
+    expect(harness.condition("web", "Progressing")?.message).toContain(why);
+    harness.apply("web", { ...spec, image: "web:2" });
     const versions = new Set<string>();
-    await world.clock.until(
+    await harness.clock.until(
       () => {
-        versions.add([...new Set(runningImages(world))].join("+"));
-        return world.isReady("web");
+        versions.add([...new Set(runningImages(harness))].join("+"));
+        return harness.isReady("web");
       },
       60_000,
       "web:2 is Ready",
@@ -186,70 +194,70 @@ describe("what two versions cannot hold at once is replaced the other way round,
     expect(versions.has("web:1+web:2")).toBe(false);
   });
 
-  test("a volume that is only read can be held by both", async () => {
+  test("two versions can share a volume that is read-only", async () => {
     const spec = { ...web, volumes: [{ hostPath: "/srv/web", path: "/data", readOnly: true }] };
-    await using world = await serving(spec);
-    const report = await world.controlPlane.planApp("web", undefined, AbortSignal.timeout(5_000));
+    await using harness = await serving(spec);
+    const report = await harness.controlPlane.planApp("web", undefined, AbortSignal.timeout(5_000));
     expect(report.strategy).toBe("rolling");
   });
 });
 
-describe("an app is not Ready where nobody can reach it", () => {
-  test("another app has its domain", async () => {
-    await using world = await serving();
-    world.routes?.setVerdict("web", {
+describe("an app is not Ready if it cannot be reached", () => {
+  test("if another app has its domain", async () => {
+    await using harness = await serving();
+    harness.routes?.setVerdict("web", {
       served: false,
       reason: "DomainTaken",
       message: 'web.localhost belongs to app "other"',
     });
-    world.manager.apps.enqueue("web");
-    await world.waitForPhase("web", "degraded");
-    expect(world.condition("web", "Routed")).toMatchObject({
+    harness.manager.apps.enqueue("web");
+    await harness.waitForPhase("web", "degraded");
+    expect(harness.condition("web", "Routed")).toMatchObject({
       status: "False",
       reason: "DomainTaken",
     });
-    expect(world.app("web")?.status?.url).toBeNull();
+    expect(harness.app("web")?.status?.url).toBeNull();
   });
 
-  test("the ingress is away: the condition says so, and what was Ready stays so", async () => {
-    await using world = await serving();
-    if (world.routes) world.routes.current = { ready: false, message: "port 80 is taken" };
-    world.manager.apps.enqueue("web");
-    await world.clock.until(
-      () => world.condition("web", "Routed")?.reason === "IngressNotReady",
+  test("if the ingress is away: the condition says so, and an app that was Ready stays Ready", async () => {
+    await using harness = await serving();
+    if (harness.routes) harness.routes.current = { ready: false, message: "port 80 is taken" };
+    harness.manager.apps.enqueue("web");
+    await harness.clock.until(
+      () => harness.condition("web", "Routed")?.reason === "IngressNotReady",
       5_000,
       "the condition says so",
     );
-    expect(world.isReady("web")).toBe(true);
+    expect(harness.isReady("web")).toBe(true);
   });
 });
 
-test("after the machine restarted no app's requests reach the containers of another", async () => {
-  await using world = await serving();
-  world.apply("alpha", { image: "web:2", port: 80 });
-  await world.waitUntilReady("alpha");
-  // One after the other: alpha is started before anybody looks at web.
-  world.workers = 1;
-  const routes = world.routes?.routes ?? new Map();
+test("after a restart of the machine no app gets requests of another", async () => {
+  await using harness = await serving();
+  harness.apply("alpha", { image: "web:2", port: 80 });
+  await harness.waitUntilReady("alpha");
+  // Strictly in sequence: alpha is started before web is reconciled.
+  harness.workers = 1;
+  const routes = harness.routes?.routes ?? new Map();
   const wrong: string[] = [];
-  await world.kill();
-  world.engine.restart();
-  // The engine gives out the same addresses from the start, to whoever is started first.
-  world.engine.reuseAddresses();
-  world.boot({
+  await harness.kill();
+  harness.engine.restart();
+  // After the start, the engine assigns the same addresses again, in the order in which containers start.
+  harness.engine.reuseAddresses();
+  harness.boot({
     afterCall: (call) => {
       if (call.name !== "startContainer") return;
       for (const [app, route] of routes)
         for (const target of route.targets) {
           const [address] = target.split(":");
-          const owner = world.engine
+          const owner = harness.engine
             .containers()
             .find((item) => item.state === "running" && item.address === address);
           if (owner && owner.labels["dev.berth.app"] !== app) wrong.push(`${app} at ${target}`);
         }
     },
   });
-  await world.waitUntilReady("web");
-  await world.waitUntilReady("alpha");
+  await harness.waitUntilReady("web");
+  await harness.waitUntilReady("alpha");
   expect(wrong).toEqual([]);
 });

@@ -24,15 +24,15 @@ const web: AppSpec = { image: "web:1", port: 80 };
 const source: AppSpec = { source: { git: { url: "https://git.example.org/web.git" } }, port: 80 };
 
 async function serving(spec: AppSpec = web): Promise<ControlPlaneHarness> {
-  const world = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
-  world.apply("web", spec);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  return world;
+  const harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
+  harness.apply("web", spec);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  return harness;
 }
 
-function annotate(world: ControlPlaneHarness, annotations: Record<string, string | null>): void {
-  world.store.apply({
+function annotate(harness: ControlPlaneHarness, annotations: Record<string, string | null>): void {
+  harness.store.apply({
     kind: "App",
     name: "web",
     manager: "api",
@@ -43,162 +43,166 @@ function annotate(world: ControlPlaneHarness, annotations: Record<string, string
   });
 }
 
-test("an app that was given up leaves no route to an address that another app gets", async () => {
-  await using world = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
-  world.apply("web", { image: "crash:1", port: 80, restart: { attempts: 2, backoff: "1s" } });
-  await world.clock.until(
-    () => world.condition("web", "Stalled")?.status === "True",
+test("a failed app leaves no route to an address that another app gets", async () => {
+  await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
+  harness.apply("web", { image: "crash:1", port: 80, restart: { attempts: 2, backoff: "1s" } });
+  await harness.clock.until(
+    () => harness.condition("web", "Stalled")?.status === "True",
     300_000,
     "it stalls",
   );
-  expect(world.listContainers("web").map(({ state }) => state)).toEqual(["exited"]);
-  expect(world.routes?.routes.get("web")?.targets ?? []).toEqual([]);
+  expect(harness.listContainers("web").map(({ state }) => state)).toEqual(["exited"]);
+  expect(harness.routes?.routes.get("web")?.targets ?? []).toEqual([]);
 });
 
-test("a stalled app's requests never reach the container of another", async () => {
-  await using world = await serving();
-  world.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
-  await world.clock.until(
-    () => world.condition("web", "Stalled")?.status === "True",
+test("requests of a stalled app never reach a container of another app", async () => {
+  await using harness = await serving();
+  harness.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
+  await harness.clock.until(
+    () => harness.condition("web", "Stalled")?.status === "True",
     300_000,
     "it stalls",
   );
-  const old = world.listContainers("web").find(({ spec }) => spec.image === "web:1");
-  world.engine.kill(old?.id ?? "", 1);
-  await world.clock.advance(5_000);
-  world.engine.reuseAddresses();
-  world.apply("alpha", { image: "web:2", port: 80 });
-  await world.waitUntilReady("alpha");
-  expect(world.listServedImages("web")).not.toContain("web:2");
+  const old = harness.listContainers("web").find(({ spec }) => spec.image === "web:1");
+  harness.engine.kill(old?.id ?? "", 1);
+  await harness.clock.advance(5_000);
+  harness.engine.reuseAddresses();
+  harness.apply("alpha", { image: "web:2", port: 80 });
+  await harness.waitUntilReady("alpha");
+  expect(harness.listServedImages("web")).not.toContain("web:2");
 });
 
-test("a stalled app's old version, which serves, is kept up", async () => {
-  await using world = await serving();
-  world.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
-  await world.clock.until(
-    () => world.condition("web", "Stalled")?.status === "True",
+test("the old version of a stalled app keeps serving", async () => {
+  await using harness = await serving();
+  harness.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
+  await harness.clock.until(
+    () => harness.condition("web", "Stalled")?.status === "True",
     300_000,
     "it stalls",
   );
-  expect(world.listServedImages("web")).toEqual(["web:1"]);
-  const old = world.listContainers("web").find(({ spec }) => spec.image === "web:1");
-  world.engine.kill(old?.id ?? "", 1);
-  await world.clock.advance(120_000);
-  expect(world.listServedImages("web")).toEqual(["web:1"]);
+  expect(harness.listServedImages("web")).toEqual(["web:1"]);
+  const old = harness.listContainers("web").find(({ spec }) => spec.image === "web:1");
+  harness.engine.kill(old?.id ?? "", 1);
+  await harness.clock.advance(120_000);
+  expect(harness.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("a suspended app's requests never reach the container of another", async () => {
-  await using world = await serving();
-  world.apply("web", { ...web, suspend: true });
-  await world.clock.advance(1_000);
-  world.engine.kill(world.listContainers("web")[0]?.id ?? "", 1);
-  await world.clock.advance(5_000);
-  world.engine.reuseAddresses();
-  world.apply("alpha", { image: "web:2", port: 80 });
-  await world.waitUntilReady("alpha");
-  expect(world.listServedImages("web")).not.toContain("web:2");
+test("requests of a suspended app never reach a container of another app", async () => {
+  await using harness = await serving();
+  harness.apply("web", { ...web, suspend: true });
+  await harness.clock.advance(1_000);
+  harness.engine.kill(harness.listContainers("web")[0]?.id ?? "", 1);
+  await harness.clock.advance(5_000);
+  harness.engine.reuseAddresses();
+  harness.apply("alpha", { image: "web:2", port: 80 });
+  await harness.waitUntilReady("alpha");
+  expect(harness.listServedImages("web")).not.toContain("web:2");
 });
 
-test("an app that loses its port has no route any more", async () => {
-  await using world = await serving();
-  world.apply("web", { image: "web:1" });
-  await world.clock.advance(60_000);
-  expect(world.routes?.routes.get("web")?.targets ?? []).toEqual([]);
+test("an app whose port is removed has no route", async () => {
+  await using harness = await serving();
+  harness.apply("web", { image: "web:1" });
+  await harness.clock.advance(60_000);
+  expect(harness.routes?.routes.get("web")?.targets ?? []).toEqual([]);
 });
 
 const failure = { reason: "BuildFailed", message: "RUN make failed", terminal: true };
 
 test("a push after a failed first build is built", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.builds.scripts.set("commit1", { failure });
-  world.apply("web", source);
-  await world.waitForPhase("web", "failed");
-  world.builds.head = "commit2";
-  world.manager.apps.enqueue("web");
-  await world.waitUntilReady("web");
-  expect(world.isReady("web")).toBe(true);
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.builds.scripts.set("commit1", { failure });
+  harness.apply("web", source);
+  await harness.waitForPhase("web", "failed");
+  harness.builds.head = "commit2";
+  harness.manager.apps.enqueue("web");
+  await harness.waitUntilReady("web");
+  expect(harness.isReady("web")).toBe(true);
 });
 
 test("a push after a failed build without autoRevert is built", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.apply("web", { ...source, rollout: { autoRevert: false } });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.builds.scripts.set("bad", { failure });
-  world.builds.head = "bad";
-  world.manager.apps.enqueue("web");
-  await world.clock.until(
-    () => world.condition("web", "Stalled")?.status === "True",
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.apply("web", { ...source, rollout: { autoRevert: false } });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.builds.scripts.set("bad", { failure });
+  harness.builds.head = "bad";
+  harness.manager.apps.enqueue("web");
+  await harness.clock.until(
+    () => harness.condition("web", "Stalled")?.status === "True",
     60_000,
     "it stalls",
   );
-  world.builds.head = "commit3";
-  world.manager.apps.enqueue("web");
-  await world.waitUntilReady("web");
-  expect(world.isReady("web")).toBe(true);
+  harness.builds.head = "commit3";
+  harness.manager.apps.enqueue("web");
+  await harness.waitUntilReady("web");
+  expect(harness.isReady("web")).toBe(true);
 });
 
 test("a deploy after a failed first build is built", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.builds.scripts.set("commit1", { failure });
-  world.apply("web", source);
-  await world.waitForPhase("web", "failed");
-  world.builds.head = "commit2";
-  annotate(world, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
-  await world.waitUntilReady("web");
-  expect(world.isReady("web")).toBe(true);
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.builds.scripts.set("commit1", { failure });
+  harness.apply("web", source);
+  await harness.waitForPhase("web", "failed");
+  harness.builds.head = "commit2";
+  annotate(harness, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
+  await harness.waitUntilReady("web");
+  expect(harness.isReady("web")).toBe(true);
 });
 
-test("a deploy shortly after another does not go back to the version before both", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.apply("web", source);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.builds.head = "commit2";
-  world.manager.apps.enqueue("web");
-  await world.clock.until(
-    () => world.listServedImages("web")[0] === world.builds.getImage("web", "commit2"),
+test("a second deploy shortly after the first does not revert to the version before both", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.apply("web", source);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.builds.head = "commit2";
+  harness.manager.apps.enqueue("web");
+  await harness.clock.until(
+    () => harness.listServedImages("web")[0] === harness.builds.getImage("web", "commit2"),
     60_000,
     "commit2 serves",
   );
-  await world.waitUntilReady("web");
-  await world.clock.advance(3_000);
-  world.builds.head = { type: "resolving", message: "looks at main" };
-  annotate(world, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(3_000);
+  harness.builds.head = { type: "resolving", message: "looks at main" };
+  annotate(harness, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
   const seen = new Set<string>();
-  await world.clock
+  await harness.clock
     .until(
       () => {
-        for (const image of world.listServedImages("web")) seen.add(image);
+        for (const image of harness.listServedImages("web")) seen.add(image);
         return false;
       },
       10_000,
       "time passes",
     )
     .catch(() => {});
-  expect([...seen]).toEqual([world.builds.getImage("web", "commit2")]);
+  expect([...seen]).toEqual([harness.builds.getImage("web", "commit2")]);
 });
 
-test("a replica that is one too many has time to end its requests", async () => {
-  await using world = await serving({ ...web, replicas: 2, rollout: { drain: "30s" } });
-  world.apply("web", { ...web, replicas: 1, rollout: { drain: "30s" } });
-  await world.clock.until(() => world.listServedImages("web").length === 1, 5_000, "one serves");
-  await world.clock.advance(1_000);
-  expect(world.listContainers("web").filter(({ state }) => state === "running")).toHaveLength(2);
+test("a surplus replica has its drain time", async () => {
+  await using harness = await serving({ ...web, replicas: 2, rollout: { drain: "30s" } });
+  harness.apply("web", { ...web, replicas: 1, rollout: { drain: "30s" } });
+  await harness.clock.until(
+    () => harness.listServedImages("web").length === 1,
+    5_000,
+    "one serves",
+  );
+  await harness.clock.advance(1_000);
+  expect(harness.listContainers("web").filter(({ state }) => state === "running")).toHaveLength(2);
 });
 
-test("while the port changes, what serves counts as available", async () => {
-  await using world = new ControlPlaneHarness({
+test("while the port changes, the version that serves counts as available", async () => {
+  await using harness = new ControlPlaneHarness({
     images: { ...images, "old:1": { listensOn: [80] } },
     ingress: "fake",
   }).boot();
-  world.apply("web", { image: "old:1", port: 80 });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.apply("web", { image: "sick:1", port: 81 });
-  await world.clock.advance(20_000);
-  expect(world.listServedImages("web")).toEqual(["old:1"]);
-  expect(world.condition("web", "Available")?.status).toBe("True");
+  harness.apply("web", { image: "old:1", port: 80 });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", { image: "sick:1", port: 81 });
+  await harness.clock.advance(20_000);
+  expect(harness.listServedImages("web")).toEqual(["old:1"]);
+  expect(harness.condition("web", "Available")?.status).toBe("True");
 });
 
 const NOW = Date.parse("2030-01-01T00:00:00Z");
@@ -274,7 +278,7 @@ function observedOf(
 
 const ok: ContainerHealth = { healthy: true, restartDue: false, message: "200" };
 
-test("a candidate takes over also where the engine's clock is ahead", () => {
+test("a candidate gets the requests even if the engine's clock is ahead", () => {
   const v1 = desiredOf(web);
   const v2 = desiredOf({ ...web, image: "web:2" });
   const plan = planApp(
@@ -297,7 +301,7 @@ test("a candidate takes over also where the engine's clock is ahead", () => {
   expect(waitsMs).toBeLessThan(60_000);
 });
 
-test("what served drains also where the engine's clock is ahead", () => {
+test("the old version drains even if the engine's clock is ahead", () => {
   const v1 = desiredOf(web);
   const v2 = desiredOf({ ...web, image: "web:2" });
   const ahead = (ms: number) => new Date(NOW + ms).toISOString();
@@ -305,7 +309,7 @@ test("what served drains also where the engine's clock is ahead", () => {
     v2,
     observedOf(
       [
-        // Made ten minutes ago, by a clock that is an hour ahead.
+        // Created ten minutes ago, by a clock that is an hour ahead.
         containerOf(v1, "old", "10.0.0.2", { createdAt: ahead(3_000_000) }),
         containerOf(v2, "new", "10.0.0.3", { createdAt: ahead(3_600_000) }),
       ],
@@ -319,93 +323,93 @@ test("what served drains also where the engine's clock is ahead", () => {
   expect(plan.operations).toEqual([]);
 });
 
-test("process, off, process: what is published serves until the new containers are up", () => {
+test("after the ingress was off, published containers serve until the new containers are healthy", () => {
   const published = desiredOf(web, noIngress);
   const v1 = desiredOf(web);
   const container = containerOf(published, "published", "10.0.0.2");
-  // The table on the disk is what it was when the ingress was last there.
+  // The table on the disk is from the time when the ingress last ran.
   const stale = { version: v1.hash, targets: ["10.0.0.7:80"], sinceMs: NOW - 86_400_000 };
   const waiting = planApp(v1, observedOf([container], { route: stale, blockedBy: "waits for db" }));
   expect(waiting.operations.filter(({ type }) => type === "stopContainer")).toEqual([]);
 });
 
-test("a worker is kept up until the version with a port is healthy", async () => {
-  await using world = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
-  world.apply("web", { image: "web:1" });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.apply("web", { image: "sick:1", port: 80 });
-  await world.clock.advance(5_000);
+test("a worker keeps running until its version with a port is healthy", async () => {
+  await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
+  harness.apply("web", { image: "web:1" });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", { image: "sick:1", port: 80 });
+  await harness.clock.advance(5_000);
   expect(
-    world
+    harness
       .listContainers("web")
       .find(({ spec, state }) => spec.image === "web:1" && state === "running"),
   ).toBeDefined();
 });
 
-test("while an old version takes its time to end, the new one is looked after", async () => {
+test("the new version is reconciled while an old one takes long to stop", async () => {
   const spec: AppSpec = { ...web, stopGracePeriod: "1m", rollout: { drain: "1s" } };
-  await using world = await serving({ ...spec, image: "stubborn:1" });
-  world.apply("web", { ...spec, image: "web:2" });
-  await world.waitUntilReady("web");
-  await world.clock.advance(5_000);
-  const next = world.listContainers("web").find(({ spec: { image } }) => image === "web:2");
-  expect(world.listContainers("web").filter(({ state }) => state === "running")).toHaveLength(2);
-  world.engine.kill(next?.id ?? "", 1);
-  await world.clock.advance(10_000);
-  expect(world.listServedImages("web")).toEqual(["web:2"]);
+  await using harness = await serving({ ...spec, image: "stubborn:1" });
+  harness.apply("web", { ...spec, image: "web:2" });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(5_000);
+  const next = harness.listContainers("web").find(({ spec: { image } }) => image === "web:2");
+  expect(harness.listContainers("web").filter(({ state }) => state === "running")).toHaveLength(2);
+  harness.engine.kill(next?.id ?? "", 1);
+  await harness.clock.advance(10_000);
+  expect(harness.listServedImages("web")).toEqual(["web:2"]);
 });
 
-test("a bad version that follows soon after a good one leaves the good one where it is", async () => {
-  await using world = await serving();
-  world.apply("web", { ...web, image: "web:2" });
-  await world.waitUntilReady("web");
-  await world.clock.advance(5_000);
-  world.apply("web", { ...web, image: "sick:1" });
+test("a bad version soon after a good one leaves the good one running", async () => {
+  await using harness = await serving();
+  harness.apply("web", { ...web, image: "web:2" });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(5_000);
+  harness.apply("web", { ...web, image: "sick:1" });
   const seen = new Set<string>();
-  await world.clock.until(
+  await harness.clock.until(
     () => {
-      for (const image of world.listServedImages("web")) seen.add(image);
-      return world.condition("web", "Ready")?.reason === "Reverted";
+      for (const image of harness.listServedImages("web")) seen.add(image);
+      return harness.condition("web", "Ready")?.reason === "Reverted";
     },
     300_000,
     "it was reverted",
   );
-  await world.clock.advance(60_000);
-  expect(world.listServedImages("web")).toEqual(["web:2"]);
+  await harness.clock.advance(60_000);
+  expect(harness.listServedImages("web")).toEqual(["web:2"]);
 });
 
-test("a stalled app with one healthy replica sends no request to the dead one", async () => {
-  await using world = await serving({
+test("a stalled app with one healthy replica routes no request to the dead one", async () => {
+  await using harness = await serving({
     ...web,
     replicas: 2,
     restart: { attempts: 1, backoff: "1s" },
   });
-  const id = world.listContainers("web")[0]?.id ?? "";
+  const id = harness.listContainers("web")[0]?.id ?? "";
   for (let turn = 0; turn < 3; turn += 1) {
-    world.engine.kill(id, 1);
-    await world.clock.advance(5_000);
+    harness.engine.kill(id, 1);
+    await harness.clock.advance(5_000);
   }
-  expect(world.condition("web", "Stalled")?.status).toBe("True");
-  expect(world.listServedImages("web")).toEqual(["web:1"]);
+  expect(harness.condition("web", "Stalled")?.status).toBe("True");
+  expect(harness.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("a stalled app's version that was overtaken is stopped when it has drained", async () => {
+test("an old version of a stalled app is stopped when it has drained", async () => {
   const spec: AppSpec = { ...web, rollout: { drain: "30s", autoRevert: false } };
-  await using world = await serving(spec);
-  world.apply("web", { ...spec, image: "web:2", restart: { attempts: 1, backoff: "1s" } });
-  await world.waitUntilReady("web");
-  const id = world.listContainers("web").find((it) => it.spec.image === "web:2")?.id ?? "";
+  await using harness = await serving(spec);
+  harness.apply("web", { ...spec, image: "web:2", restart: { attempts: 1, backoff: "1s" } });
+  await harness.waitUntilReady("web");
+  const id = harness.listContainers("web").find((it) => it.spec.image === "web:2")?.id ?? "";
   for (let turn = 0; turn < 3; turn += 1) {
-    world.engine.kill(id, 1);
-    await world.clock.advance(4_000);
+    harness.engine.kill(id, 1);
+    await harness.clock.advance(4_000);
   }
-  expect(world.condition("web", "Stalled")?.status).toBe("True");
-  await world.clock.advance(120_000);
-  expect(world.listContainers("web").filter((it) => it.spec.image === "web:1")).toEqual([]);
+  expect(harness.condition("web", "Stalled")?.status).toBe("True");
+  await harness.clock.advance(120_000);
+  expect(harness.listContainers("web").filter((it) => it.spec.image === "web:1")).toEqual([]);
 });
 
-test("a version whose containers have no address yet does not take the requests", () => {
+test("a version whose containers have no address yet does not get the requests", () => {
   const v1 = desiredOf(web);
   const v2 = desiredOf({ ...web, image: "web:2" });
   const plan = planApp(
@@ -424,25 +428,25 @@ test("a version whose containers have no address yet does not take the requests"
   expect(plan.operations).toEqual([]);
 });
 
-test("a version of which one replica is not healthy gets no request while the old one is started again", async () => {
-  await using world = await serving({ ...web, replicas: 1 });
-  world.apply("web", { ...web, image: "web:2", replicas: 2 });
-  await world.clock.until(
-    () => world.listContainers("web").filter(({ state }) => state === "running").length === 3,
+test("a version with an unhealthy replica gets no request while the old one is restarted", async () => {
+  await using harness = await serving({ ...web, replicas: 1 });
+  harness.apply("web", { ...web, image: "web:2", replicas: 2 });
+  await harness.clock.until(
+    () => harness.listContainers("web").filter(({ state }) => state === "running").length === 3,
     10_000,
     "all run",
   );
-  const [bad] = world.listContainers("web").filter(({ spec }) => spec.image === "web:2");
-  world.engine.makeUnhealthy(bad?.id ?? "");
-  await world.clock.advance(3_000);
-  expect(world.listServedImages("web")).toEqual(["web:1"]);
-  const old = world.listContainers("web").find(({ spec }) => spec.image === "web:1");
+  const [bad] = harness.listContainers("web").filter(({ spec }) => spec.image === "web:2");
+  harness.engine.makeUnhealthy(bad?.id ?? "");
+  await harness.clock.advance(3_000);
+  expect(harness.listServedImages("web")).toEqual(["web:1"]);
+  const old = harness.listContainers("web").find(({ spec }) => spec.image === "web:1");
   const seen = new Set<string>();
-  world.engine.kill(old?.id ?? "", 1);
-  await world.clock
+  harness.engine.kill(old?.id ?? "", 1);
+  await harness.clock
     .until(
       () => {
-        for (const image of world.listServedImages("web")) seen.add(image);
+        for (const image of harness.listServedImages("web")) seen.add(image);
         return false;
       },
       20_000,
@@ -452,69 +456,69 @@ test("a version of which one replica is not healthy gets no request while the ol
   expect([...seen]).not.toContain("web:2");
 });
 
-test("a version that is healthy, and stalled app or not, is what the status says serves", async () => {
-  await using world = new ControlPlaneHarness({
+test("the status shows a healthy version as serving, also if the app is stalled", async () => {
+  await using harness = new ControlPlaneHarness({
     images: { ...images, "old:1": { listensOn: [80] } },
     ingress: "fake",
   }).boot();
-  world.apply("web", { image: "old:1", port: 80 });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.apply("web", { image: "sick:1", port: 81, rollout: { autoRevert: false } });
-  await world.clock.until(
-    () => world.condition("web", "Stalled")?.status === "True",
+  harness.apply("web", { image: "old:1", port: 80 });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", { image: "sick:1", port: 81, rollout: { autoRevert: false } });
+  await harness.clock.until(
+    () => harness.condition("web", "Stalled")?.status === "True",
     300_000,
     "it stalls",
   );
-  expect(world.listServedImages("web")).toEqual(["old:1"]);
-  expect(world.app("web")?.status?.phase).toBe("degraded");
+  expect(harness.listServedImages("web")).toEqual(["old:1"]);
+  expect(harness.app("web")?.status?.phase).toBe("degraded");
 });
 
-test("a restart of the engine brings back what served beside a version that was given up", async () => {
-  await using world = await serving();
-  world.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
-  await world.clock.until(
-    () => world.condition("web", "Stalled")?.status === "True",
+test("a restart of the engine restores the version that served next to a failed one", async () => {
+  await using harness = await serving();
+  harness.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
+  await harness.clock.until(
+    () => harness.condition("web", "Stalled")?.status === "True",
     300_000,
     "it stalls",
   );
-  await world.kill();
-  world.engine.restart();
-  world.boot();
-  await world.clock.advance(120_000);
-  expect(world.listServedImages("web")).toEqual(["web:1"]);
+  await harness.kill();
+  harness.engine.restart();
+  harness.boot();
+  await harness.clock.advance(120_000);
+  expect(harness.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("a failed build without autoRevert leaves what serves looked after", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.apply("web", { ...source, rollout: { autoRevert: false } });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.builds.scripts.set("bad", { failure });
-  world.builds.head = "bad";
-  world.manager.apps.enqueue("web");
-  await world.clock.until(
-    () => world.condition("web", "Stalled")?.status === "True",
+test("after a failed build without autoRevert the version that serves is still supervised", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.apply("web", { ...source, rollout: { autoRevert: false } });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.builds.scripts.set("bad", { failure });
+  harness.builds.head = "bad";
+  harness.manager.apps.enqueue("web");
+  await harness.clock.until(
+    () => harness.condition("web", "Stalled")?.status === "True",
     60_000,
     "it stalls",
   );
-  world.engine.kill(world.listContainers("web")[0]?.id ?? "", 1);
-  await world.clock.advance(60_000);
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
+  harness.engine.kill(harness.listContainers("web")[0]?.id ?? "", 1);
+  await harness.clock.advance(60_000);
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
 });
 
-test("a stop in the middle of a build, and a start, bring back what ran", async () => {
-  await using world = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  world.apply("web", source);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.builds.scripts.set("commit2", { afterMs: 120_000 });
-  world.builds.head = "commit2";
-  world.manager.apps.enqueue("web");
-  await world.clock.advance(2_000);
-  world.apply("web", { ...source, running: false });
-  await world.waitForPhase("web", "stopped");
-  world.apply("web", { ...source, running: true });
-  await world.clock.advance(10_000);
-  expect(world.listServedImages("web")).toEqual([world.builds.getImage("web", "commit1")]);
+test("a stop during a build, followed by a start, runs the previous version again", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
+  harness.apply("web", source);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.builds.scripts.set("commit2", { afterMs: 120_000 });
+  harness.builds.head = "commit2";
+  harness.manager.apps.enqueue("web");
+  await harness.clock.advance(2_000);
+  harness.apply("web", { ...source, running: false });
+  await harness.waitForPhase("web", "stopped");
+  harness.apply("web", { ...source, running: true });
+  await harness.clock.advance(10_000);
+  expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit1")]);
 });

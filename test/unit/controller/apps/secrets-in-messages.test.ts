@@ -4,11 +4,11 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const value = "hunter2-and-more";
 
 function withSecret(
-  world: ControlPlaneHarness,
+  harness: ControlPlaneHarness,
   image: string,
   healthCheck: { command?: string[] } = {},
 ): void {
-  world.store.apply({
+  harness.store.apply({
     kind: "Secret",
     name: "token",
     manager: "api",
@@ -16,7 +16,7 @@ function withSecret(
     mode: "replace",
     spec: { data: { value } },
   });
-  world.apply("web", {
+  harness.apply("web", {
     image,
     port: 80,
     env: { TOKEN: { secret: "token" } },
@@ -25,41 +25,41 @@ function withSecret(
   });
 }
 
-const told = (world: ControlPlaneHarness) =>
+const told = (harness: ControlPlaneHarness) =>
   JSON.stringify([
-    world.app("web")?.status,
-    world.store.events.list({ limit: 100 }),
-    world.store.revisions.list("web"),
+    harness.app("web")?.status,
+    harness.store.events.list({ limit: 100 }),
+    harness.store.revisions.list("web"),
   ]);
 
-test("a secret that an app writes into its log does not get into status and events", async () => {
-  await using world = new ControlPlaneHarness({
+test("a secret in the log of an app is masked in status and events", async () => {
+  await using harness = new ControlPlaneHarness({
     images: { "bad:1": { exits: { afterMs: 10, code: 1 }, logs: [`cannot log in with ${value}`] } },
   }).boot();
-  withSecret(world, "bad:1");
-  await world.waitForPhase("web", "failed");
-  expect(told(world)).toContain("cannot log in with");
-  expect(told(world)).not.toContain(value);
+  withSecret(harness, "bad:1");
+  await harness.waitForPhase("web", "failed");
+  expect(told(harness)).toContain("cannot log in with");
+  expect(told(harness)).not.toContain(value);
 });
 
-test("nor one that a health check prints", async () => {
-  await using world = new ControlPlaneHarness({
+test("a secret in the output of a health check is masked", async () => {
+  await using harness = new ControlPlaneHarness({
     images: { "sick:1": { exec: () => ({ exitCode: 1, output: `denied for ${value}` }) } },
   }).boot();
-  withSecret(world, "sick:1", { command: ["check"] });
-  await world.clock.advance(2_000);
-  expect(told(world)).toContain("denied for");
-  expect(told(world)).not.toContain(value);
-  await world.waitForPhase("web", "failed");
-  expect(told(world)).not.toContain(value);
+  withSecret(harness, "sick:1", { command: ["check"] });
+  await harness.clock.advance(2_000);
+  expect(told(harness)).toContain("denied for");
+  expect(told(harness)).not.toContain(value);
+  await harness.waitForPhase("web", "failed");
+  expect(told(harness)).not.toContain(value);
 });
 
-test("nor one in what the engine says of a start that failed", async () => {
-  await using world = new ControlPlaneHarness({
+test("a secret in the engine's error of a failed start is masked", async () => {
+  await using harness = new ControlPlaneHarness({
     images: { "bad:1": { startError: `exec: "${value}": no such file` } },
   }).boot();
-  withSecret(world, "bad:1");
-  await world.waitForPhase("web", "failed");
-  expect(told(world)).toContain("no such file");
-  expect(told(world)).not.toContain(value);
+  withSecret(harness, "bad:1");
+  await harness.waitForPhase("web", "failed");
+  expect(told(harness)).toContain("no such file");
+  expect(told(harness)).not.toContain(value);
 });

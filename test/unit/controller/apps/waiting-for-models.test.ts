@@ -4,51 +4,51 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const source = "org/chat";
 const signal = new AbortController().signal;
 
-let world: ControlPlaneHarness;
+let harness: ControlPlaneHarness;
 beforeEach(() => {
-  world = new ControlPlaneHarness();
-  world.models.repositories.set(source, {
+  harness = new ControlPlaneHarness();
+  harness.models.repositories.set(source, {
     commit: "c1".repeat(20),
     bytes: 1_000,
     memoryBytes: 400,
   });
-  world.boot();
-  return () => world[Symbol.asyncDispose]();
+  harness.boot();
+  return () => harness[Symbol.asyncDispose]();
 });
 
 const spec = { image: "web:1", models: ["chat"] };
-const readyOf = (app: string) => world.condition(app, "Ready");
+const readyOf = (app: string) => harness.condition(app, "Ready");
 
-describe("an App that says models", () => {
-  test("waits until they answer, says what for, and is told where they are", async () => {
-    world.apply("web", spec);
-    await world.clock.until(
+describe("an App with models", () => {
+  test("waits until they answer, reports them, and gets their URL", async () => {
+    harness.apply("web", spec);
+    await harness.clock.until(
       () => readyOf("web")?.reason === "ModelNotFound",
       10_000,
       "it says that the model is not there",
     );
-    expect(world.listContainers("web")).toEqual([]);
+    expect(harness.listContainers("web")).toEqual([]);
 
-    world.applyModel("chat", { source });
-    await world.clock.until(
+    harness.applyModel("chat", { source });
+    await harness.clock.until(
       () => /^waits for model "chat": .*\d+ %/.test(readyOf("web")?.message ?? ""),
       60_000,
       "it says how far the download is",
     );
-    await world.waitForModelPhase("chat", "ready");
-    await world.clock.until(
+    await harness.waitForModelPhase("chat", "ready");
+    await harness.clock.until(
       () => readyOf("web")?.message.includes("berth models start chat") ?? false,
       10_000,
       "it says that nobody has started the model",
     );
     expect(readyOf("web")?.reason).toBe("ModelNotReady");
-    expect(world.app("web")?.status?.phase).toBe("pending");
-    expect(world.listContainers("web")).toEqual([]);
+    expect(harness.app("web")?.status?.phase).toBe("pending");
+    expect(harness.listContainers("web")).toEqual([]);
 
-    world.applyModel("chat", { source, running: true });
-    // No look at everything comes in between: that the model answers wakes the App.
-    await world.waitUntilReady("web", 5_000);
-    expect(world.listContainers("web")[0]?.spec).toMatchObject({
+    harness.applyModel("chat", { source, running: true });
+    // No resync comes in between: the model that begins to answer queues the App.
+    await harness.waitUntilReady("web", 5_000);
+    expect(harness.listContainers("web")[0]?.spec).toMatchObject({
       env: [
         "OPENAI_BASE_URL=http://models.berth.internal:7777/v1",
         "OPENAI_API_KEY=berth",
@@ -59,39 +59,41 @@ describe("an App that says models", () => {
     });
   });
 
-  test("goes on when a model leaves, and waits with its next version", async () => {
-    world.applyModel("chat", { source, running: true });
-    world.apply("web", spec);
-    await world.waitUntilReady("web");
-    const [before] = world.listContainers("web");
-    world.applyModel("chat", { source, running: false });
-    await world.waitForModelPhase("chat", "ready");
-    await world.clock.advance(120_000);
-    expect(world.listContainers("web")).toEqual([before]);
+  test("keeps running when a model is stopped, and waits with its next version", async () => {
+    harness.applyModel("chat", { source, running: true });
+    harness.apply("web", spec);
+    await harness.waitUntilReady("web");
+    const [before] = harness.listContainers("web");
+    harness.applyModel("chat", { source, running: false });
+    await harness.waitForModelPhase("chat", "ready");
+    await harness.clock.advance(120_000);
+    expect(harness.listContainers("web")).toEqual([before]);
     expect(before?.state).toBe("running");
-    expect(world.isReady("web")).toBe(true);
+    expect(harness.isReady("web")).toBe(true);
 
-    world.apply("web", { ...spec, image: "web:2" });
-    await world.clock.until(
+    harness.apply("web", { ...spec, image: "web:2" });
+    await harness.clock.until(
       () => readyOf("web")?.reason === "ModelNotReady",
       10_000,
       "the next version waits",
     );
-    expect(world.listContainers("web").map(({ state }) => state)).toEqual(["running"]);
-    world.applyModel("chat", { source, running: true });
-    await world.waitUntilReady("web");
-    expect(world.listContainers("web").map((container) => container.spec.image)).toEqual(["web:2"]);
+    expect(harness.listContainers("web").map(({ state }) => state)).toEqual(["running"]);
+    harness.applyModel("chat", { source, running: true });
+    await harness.waitUntilReady("web");
+    expect(harness.listContainers("web").map((container) => container.spec.image)).toEqual([
+      "web:2",
+    ]);
   });
 
-  test("is planned as held up, with what it waits for", async () => {
-    const plan = await world.controlPlane.planApp("web", spec, signal);
-    expect(plan.blockedBy).toContain('wants model "chat", which is not there');
-    world.applyModel("chat", { source, running: true });
-    await world.waitForModelPhase("chat", "downloading");
-    const later = await world.controlPlane.planApp("web", spec, signal);
+  test("has a plan that is blocked, with the reason", async () => {
+    const plan = await harness.controlPlane.planApp("web", spec, signal);
+    expect(plan.blockedBy).toContain('wants model "chat", which does not exist');
+    harness.applyModel("chat", { source, running: true });
+    await harness.waitForModelPhase("chat", "downloading");
+    const later = await harness.controlPlane.planApp("web", spec, signal);
     expect(later.blockedBy).toMatch(/^waits for model "chat": /);
-    await world.waitForModelPhase("chat", "running");
-    const free = await world.controlPlane.planApp("web", spec, signal);
+    await harness.waitForModelPhase("chat", "running");
+    const free = await harness.controlPlane.planApp("web", spec, signal);
     expect(free.blockedBy).toBeNull();
     expect(free.operations.map(({ operation }) => operation)).toContain("createContainer");
   });

@@ -15,7 +15,7 @@ const { templates: catalog, models } = loadCatalog(
   join(import.meta.dirname, "../../../../templates"),
 );
 
-test("the catalog has what people look for", () => {
+test("the catalog has the common kinds of apps", () => {
   const names = catalog.map((template) => template.metadata.name);
   expect(names.length).toBeGreaterThanOrEqual(14);
   expect(names).toEqual(
@@ -34,7 +34,7 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       expect(manifests.at(-1)).toMatchObject({ kind: "App", metadata: { name: "mine" } });
     });
 
-    test("renders when every parameter is given", () => {
+    test("renders with every parameter given", () => {
       const parameters = Object.fromEntries(
         (spec.parameters ?? []).map((p) => [
           p.name,
@@ -46,7 +46,7 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       );
     });
 
-    test("no secret is in an App, and each is in a Secret", () => {
+    test("no App contains a secret, and every secret is in a Secret", () => {
       const secrets = (spec.parameters ?? []).filter((parameter) => parameter.secret);
       const marks = Object.fromEntries(
         secrets.map((p, at) => [p.name, `Mark${at}of0secret0value`]),
@@ -86,14 +86,14 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       expect(open).toEqual([]);
     });
 
-    test("images are of a fixed version, from the default registry", () => {
+    test("images have a fixed version and come from the default registry", () => {
       for (const app of listApps(template)) {
         expect(app.image).toMatch(/^([a-z0-9-]+\/)?[a-z0-9-]+:[\w.-]+$/);
         expect(app.image).not.toMatch(/:latest$/);
       }
     });
 
-    test("every app has a port to be probed on", () => {
+    test("every app has a port for its probe", () => {
       expect(listApps(template).filter((app) => app.port === undefined)).toEqual([]);
     });
 
@@ -101,13 +101,13 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       const rolling = listApps(template)
         .filter((app) => (app.volumes ?? []).some((volume) => volume.readOnly !== true))
         .filter((app) => app.rollout?.strategy !== "recreate");
-      // Two web servers can read one folder.
+      // Two web servers can read the same folder.
       expect(rolling.map((app) => app.image)).toEqual(
         template.metadata.name === "nginx" ? ["nginx:1.29"] : [],
       );
     });
 
-    test("has what a listing shows", () => {
+    test("has everything that a listing shows", () => {
       expect(spec.website).toMatch(/^https:\/\//);
       expect(spec.category).toMatch(/^[a-z]+$/);
       expect(spec.description).toMatch(/\.$/);
@@ -116,13 +116,13 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
 );
 
 describe("the catalog of models", () => {
-  test("has small and large ones to chat with, and some for embeddings", () => {
+  test("has small and large models for chat, and some for embeddings", () => {
     const names = models.map((model) => model.metadata.name);
     expect(names.length).toBeGreaterThanOrEqual(12);
     expect(names).toEqual(expect.arrayContaining(["qwen3-0-6b", "qwen3-4b", "nomic-embed-text"]));
   });
 
-  test("no two entries are of one repository", () => {
+  test("no two entries use the same repository", () => {
     const sources = models.map((model) => model.spec.source.toLowerCase());
     expect(sources.length).toBe(new Set(sources).size);
   });
@@ -130,13 +130,13 @@ describe("the catalog of models", () => {
   test.each(models.map((model) => [model.metadata.name, model] as const))("%s", (_, model) => {
     expect(validateManifest(model)).toEqual(model);
     expect(parseModelSource(model.spec.source)).toMatchObject({ source: { type: "repository" } });
-    // Which of the repository's files is meant does not change when somebody adds one.
+    // The entry names a file, so that a new file in the repository does not change the choice.
     expect(model.spec.quantization ?? model.spec.file).toBeDefined();
-    // Nothing is loaded, and nothing pinned, before somebody asks for it.
+    // The entry neither loads nor pins a model.
     expect(Object.keys(model.spec).toSorted()).toEqual(
       ["source", model.spec.file === undefined ? "quantization" : "file"].toSorted(),
     );
-    // What it is, and under which terms it comes.
+    // The entry has a description and a licence.
     const { description } = model.metadata.annotations ?? {};
     expect(description).toMatch(/^[^:]+: .+\.$/);
     expect(description).toMatch(/License|terms of use|Apache-2\.0|MIT/);
@@ -158,7 +158,7 @@ metadata: { name: one }
 spec: { title: One, description: d, category: c, app: { image: "a:1" } }
 `;
 
-  test("reads yaml files in order and nothing else", () => {
+  test("reads yaml files in order and ignores other files", () => {
     writeFileSync(join(folder, "two.yaml"), good.replace("name: one", "name: two"));
     writeFileSync(join(folder, "one.yaml"), good);
     writeFileSync(join(folder, "README.md"), "# not a template");
@@ -191,7 +191,7 @@ spec: { title: One, description: d, category: c, app: { image: "a:1" } }
       "apiVersion: berth.dev/v1\nkind: Secret\nmetadata: { name: one }\nspec: { data: { a: b } }\n",
       /one\.yaml:2:\d+: expected kind Template, found Secret/,
     ],
-  ])("%s is told with file and line", (_, text, message) => {
+  ])("%s is reported with file and line", (_, text, message) => {
     writeFileSync(join(folder, "one.yaml"), text);
     expect(() => loadCatalog(folder)).toThrow(InvalidSpecError);
     expect(() => loadCatalog(folder)).toThrow(message);
@@ -220,25 +220,25 @@ spec: { source: org/small }
       good.replace("one }", "small }"),
       /small\.yaml:2:\d+: expected kind Model, found/,
     ],
-  ])("%s in a model is told with file and line", (_, text, message) => {
+  ])("%s in a model is reported with file and line", (_, text, message) => {
     mkdirSync(join(folder, "models"));
     writeFileSync(join(folder, "models", "small.yaml"), text);
     expect(() => loadCatalog(folder)).toThrow(message);
   });
 
-  test("all bad files are told at once, without the folder's own path", () => {
+  test("all bad files are reported at once, without the path of the folder", () => {
     writeFileSync(join(folder, "a.yaml"), "x: [");
     writeFileSync(join(folder, "b.yaml"), "x: [");
     expect(() => loadCatalog(folder)).toThrow(/a\.yaml.*b\.yaml/s);
     expect(() => loadCatalog(folder)).not.toThrow(folder);
   });
 
-  test("a folder that is not there says so", () => {
+  test("a missing folder is reported", () => {
     expect(() => loadCatalog(join(folder, "gone"))).toThrow(BerthError);
   });
 });
 
-/** Values for parameters that have neither a default nor a free form. */
+/** Values for parameters with neither a default nor a free form. */
 const samples: Readonly<Record<string, string>> = {
   domain: "app.example.org",
   url: "https://app.example.org/",

@@ -7,7 +7,7 @@ import {
 
 const SHOWN = "git@example.org:app.git";
 
-// What git, ssh and large services print; checked against the real programs in test/git/ where they can be had.
+// Output of git, ssh and large services; test/git/ checks it against the real programs where they are installed.
 test.each([
   ["ERROR: Repository not found.\nfatal: Could not read from remote repository.", "git_not_found"],
   [
@@ -37,7 +37,7 @@ test.each([
   expect(error.hint).toBeTruthy();
 });
 
-test("what is not the server's or the repository's fault is known", () => {
+test("failures of this machine are told apart from those of the server and the repository", () => {
   expect(isMissingRef("fatal: couldn't find remote ref refs/heads/x")).toBe(true);
   expect(isMissingRef("fatal: remote error: upload-pack: not our ref 1111")).toBe(true);
   expect(isMissingRef("error: Server does not allow request for unadvertised object 11")).toBe(

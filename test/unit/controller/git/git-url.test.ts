@@ -19,7 +19,7 @@ describe("parseGitUrl", () => {
     expect(parseGitUrl(text)).toEqual({ transport, address, displayUrl: address });
   });
 
-  test("a login is taken out of the URL", () => {
+  test("a login is removed from the URL", () => {
     const url = parseGitUrl("https://ann:p%40ss@example.org/app.git?x=1#y");
     expect(url.login).toEqual({ username: "ann", password: "p@ss" });
     expect(JSON.stringify([url.address, url.displayUrl])).not.toMatch(/ann|p%40ss|p@ss/);
@@ -51,7 +51,7 @@ describe("parseGitUrl", () => {
     expect(error.hint).toContain("ssh://");
   });
 
-  test("no password is in the message of a refusal", () => {
+  test("the message of a refusal contains no password", () => {
     expect(
       catchBerthError(() => parseGitUrl("ftp://ann:secret@example.org/x")).message,
     ).not.toContain("secret");
@@ -61,7 +61,7 @@ describe("parseGitUrl", () => {
   });
 });
 
-describe("sameRepository", () => {
+describe("isSameRepository", () => {
   const url = "https://example.org/team/app";
   test.each([
     "https://example.org/team/app.git",
@@ -76,7 +76,7 @@ describe("sameRepository", () => {
     "git@example.org:team/app.git",
     "git@EXAMPLE.org:/team/app",
     "https://example.org//team/app",
-  ])("%s is the same", (other) => {
+  ])("%s is the same repository", (other) => {
     expect(isSameRepository(url, other)).toBe(true);
     expect(isSameRepository(other, url)).toBe(true);
   });
@@ -90,12 +90,12 @@ describe("sameRepository", () => {
     "file:///team/app",
     "not a url",
     "",
-  ])("%s is another", (other) => {
+  ])("%s is another repository", (other) => {
     expect(isSameRepository(url, other)).toBe(false);
     expect(isSameRepository(other, other === "" ? "x" : url)).toBe(false);
   });
 
-  test("two texts that are no URLs are not the same", () => {
+  test("two texts that are no URLs are not the same repository", () => {
     expect(isSameRepository("not a url", "not a url")).toBe(false);
   });
 });

@@ -4,7 +4,7 @@ import { isPackWithinLimits } from "../../../../src/controller/git/pack-scan.ts"
 
 const LIMITS = { objectBytesMax: 100_000, totalBytesMax: 250_000 };
 
-/** Type and size as a pack writes them: four bits of the size, then seven a byte. */
+/** Encodes type and size as a pack does: four bits of the size, then seven for each byte. */
 function header(type: number, size: number): Buffer {
   const bytes = [(type << 4) | (size & 15)];
   for (let rest = Math.floor(size / 16); rest > 0; rest = Math.floor(rest / 128)) {
@@ -24,7 +24,7 @@ function varint(size: number): Buffer {
 
 const blob = (bytes: number, declared = bytes) =>
   Buffer.concat([header(3, declared), deflateSync(Buffer.alloc(bytes))]);
-/** A delta against the object with that hash; what it does is not looked at, only what it says it makes. */
+/** Builds a delta against the object with that hash; only the size of its result matters here. */
 const delta = (result: number) => {
   const data = Buffer.concat([varint(10), varint(result), Buffer.from([0x90, 10])]);
   return Buffer.concat([header(7, data.length), Buffer.alloc(20, 1), deflateSync(data)]);
@@ -46,7 +46,7 @@ test.each([
   ["small deltas", pack(blob(10), delta(100), offsetDelta(5000), blob(10))],
   ["what is no pack", Buffer.from("hello, I am no pack, and long enough to be looked at")],
   ["a damaged pack", pack(Buffer.from([0x33, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]))],
-])("%s is modest", (_, bytes) => {
+])("%s is within the limits", (_, bytes) => {
   expect(isPackWithinLimits(bytes, LIMITS)).toBe(true);
 });
 
@@ -56,9 +56,9 @@ test.each([
   ["many that are large together", pack(blob(90_000), blob(90_000), blob(90_000))],
   ["a delta that makes much", pack(blob(10), delta(100_001))],
   [
-    "an offset delta that makes much, behind another",
+    "an offset delta with a large result, based on another delta",
     pack(blob(10), offsetDelta(10), offsetDelta(2 ** 40)),
   ],
-])("%s is not", (_, bytes) => {
+])("%s is over the limits", (_, bytes) => {
   expect(isPackWithinLimits(bytes, LIMITS)).toBe(false);
 });

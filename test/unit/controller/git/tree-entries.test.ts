@@ -11,7 +11,7 @@ const raw = (mode: string, name: string) =>
   Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(OID, "hex")]);
 
 describe("a tree object", () => {
-  test("its entries", () => {
+  test("is parsed into its entries", () => {
     const tree = Buffer.concat([raw("100644", "a b"), raw("40000", "dir"), raw("160000", "ü")]);
     expect([...parseTree(tree, "top")]).toEqual([
       { type: "file", path: "top/a b", oid: OID },
@@ -21,7 +21,7 @@ describe("a tree object", () => {
     expect([...parseTree(Buffer.alloc(0), "")]).toEqual([]);
   });
 
-  test.each([5, 10, 27])("cut after %d bytes is damaged", (bytes) => {
+  test.each([5, 10, 27])("that is cut after %d bytes is damaged", (bytes) => {
     const work = () => [...parseTree(raw("100644", "a").subarray(0, bytes), "")];
     expect(catchBerthError(work).code).toBe("archive_invalid");
   });
@@ -51,7 +51,7 @@ test.each(["", ".", "..", ".git", ".GIT", "a/b", "/a", "a\0b", "n".repeat(256)])
 );
 
 test.each(["...", ".gitignore", ".github", "git", "a\\b", "-rf", "a\nb"])(
-  "the name %j is taken",
+  "the name %j is accepted",
   (name) => {
     expect(joinEntryPath("dir", name)).toBe(`dir/${name}`);
   },

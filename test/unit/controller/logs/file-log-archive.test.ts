@@ -28,7 +28,7 @@ async function inFolder(work: (folder: string) => Promise<void>): Promise<void> 
   }
 }
 
-test("of a log that is too long to keep, the end is kept: it says why the container ended", () =>
+test("a log that is too long keeps its end, which says why the container ended", () =>
   inFolder(async (folder) => {
     const { archive, runtime, signal } = archiveIn(folder);
     const id = runtime.addStranger("web-0");
@@ -42,7 +42,7 @@ test("of a log that is too long to keep, the end is kept: it says why the contai
     expect(lines.length).toBeLessThan(2_000);
   }));
 
-test("what a label says is no path", () =>
+test("the name in a label is not used as a path", () =>
   inFolder(async (folder) => {
     const { archive, runtime, signal } = archiveIn(join(folder, "logs"));
     const id = runtime.addStranger("web-0");

@@ -9,9 +9,9 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const web: AppSpec = { image: "web:1", port: 80 };
 const bad = { exits: { afterMs: 10, code: 1 } } as const;
 
-/** The whole control plane on an engine in memory, and a sender whose receivers never answer. */
+/** The whole control plane on an engine in memory, with a sender whose receivers never answer. */
 class NoticeHarness {
-  readonly world = new ControlPlaneHarness({
+  readonly harness = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": {}, "bad:1": bad },
   });
   #sender: WebhookSender | undefined;
@@ -19,15 +19,15 @@ class NoticeHarness {
   constructor() {
     onTestFinished(async () => {
       await this.#sender?.[Symbol.asyncDispose]();
-      await this.world[Symbol.asyncDispose]();
+      await this.harness[Symbol.asyncDispose]();
     });
   }
 
   boot(): this {
-    this.world.boot();
+    this.harness.boot();
     this.#sender = new WebhookSender({
-      store: this.world.store,
-      clock: this.world.clock,
+      store: this.harness.store,
+      clock: this.harness.clock,
       logger: silentLogger,
       version: "1",
       random: () => 0,
@@ -38,23 +38,23 @@ class NoticeHarness {
 
   async kill(): Promise<void> {
     await this.#sender?.[Symbol.asyncDispose]();
-    await this.world.kill();
+    await this.harness.kill();
   }
 
   hook(events: readonly WebhookEvent[] = [], apps: readonly string[] = []): string {
     const url = "http://127.0.0.1:9/";
-    return this.world.store.webhooks.create({ url, events, apps, secret: "secret" }).id;
+    return this.harness.store.webhooks.create({ url, events, apps, secret: "secret" }).id;
   }
 
   payloads(hook: string): Record<string, unknown>[] {
-    const { webhooks } = this.world.store;
+    const { webhooks } = this.harness.store;
     return webhooks
       .listDeliveries(hook, 1000)
       .toReversed()
       .map(({ id }): Record<string, unknown> => JSON.parse(webhooks.getPayload(id) ?? "{}"));
   }
 
-  /** `event app generation`, oldest first. */
+  /** Lists `event app generation`, oldest first. */
   summaries(hook: string): string[] {
     return this.payloads(hook).map(
       ({ event, app, generation }) => `${String(event)} ${String(app)} ${String(generation)}`,
@@ -62,118 +62,118 @@ class NoticeHarness {
   }
 }
 
-it("tells of each version once, when it is Ready", async () => {
+it("reports each version once, when it is Ready", async () => {
   const told = new NoticeHarness().boot();
-  const { world } = told;
+  const { harness } = told;
   const hook = told.hook();
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(60_000);
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(60_000);
   expect(told.summaries(hook)).toEqual(["deployed web 1"]);
   expect(told.payloads(hook)[0]).toMatchObject({
     message: "generation 1, revision 1, is running and healthy",
     url: expect.stringMatching(/^http:/),
-    instance: world.store.instanceId,
+    instance: harness.store.instanceId,
     time: expect.stringMatching(/^2030-/),
   });
-  world.apply("web", { ...web, replicas: 2 });
-  await world.waitUntilReady("web");
-  await world.clock.advance(60_000);
-  world.apply("web", { ...web, replicas: 2, running: false });
-  await world.waitForPhase("web", "stopped");
-  world.apply("web", { ...web, replicas: 2 });
-  await world.waitUntilReady("web");
-  await world.clock.advance(60_000);
+  harness.apply("web", { ...web, replicas: 2 });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(60_000);
+  harness.apply("web", { ...web, replicas: 2, running: false });
+  await harness.waitForPhase("web", "stopped");
+  harness.apply("web", { ...web, replicas: 2 });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(60_000);
   expect(told.summaries(hook)).toEqual(["deployed web 1"]);
-  world.apply("web", { ...web, image: "web:2" });
-  await world.waitUntilReady("web");
-  await world.clock.advance(60_000);
+  harness.apply("web", { ...web, image: "web:2" });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(60_000);
   expect(told.summaries(hook)).toEqual(["deployed web 1", "deployed web 5"]);
 });
 
-it("tells of a failure once for its generation and reason", async () => {
+it("reports a failure once for each generation and reason", async () => {
   const told = new NoticeHarness().boot();
-  const { world } = told;
+  const { harness } = told;
   const hook = told.hook();
-  world.apply("web", { ...web, image: "bad:1" });
-  await world.waitForPhase("web", "failed");
-  await world.clock.advance(3_600_000);
+  harness.apply("web", { ...web, image: "bad:1" });
+  await harness.waitForPhase("web", "failed");
+  await harness.clock.advance(3_600_000);
   expect(told.summaries(hook)).toEqual(["failed web 1"]);
   expect(told.payloads(hook)[0]?.["message"]).toContain("exit code 1");
-  world.retry("web");
-  await world.clock.advance(3_600_000);
+  harness.retry("web");
+  await harness.clock.advance(3_600_000);
   expect(told.summaries(hook)).toEqual(["failed web 1", "failed web 2"]);
 });
 
-it("tells of a revert by its most specific name, to those who want failures only as failed", async () => {
+it("reports a revert as reverted, and as failed to webhooks that subscribe only to failures", async () => {
   const told = new NoticeHarness().boot();
-  const { world } = told;
+  const { harness } = told;
   const [all, failures, deploys] = [told.hook(), told.hook(["failed"]), told.hook(["deployed"])];
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.apply("web", { ...web, image: "bad:1" });
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", { ...web, image: "bad:1" });
+  await harness.clock.until(
+    () => harness.condition("web", "Ready")?.reason === "Reverted",
     300_000,
     "it was reverted",
   );
-  await world.clock.advance(60_000);
+  await harness.clock.advance(60_000);
   expect(told.summaries(all)).toEqual(["deployed web 1", "reverted web 2"]);
   expect(told.payloads(all)[1]?.["message"]).toMatch(/^generation 2 failed .*back to revision 1$/);
   expect(told.summaries(failures)).toEqual(["failed web 2"]);
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
   expect(told.summaries(all).slice(2)).toEqual(["deployed web 3"]);
   expect(told.summaries(deploys)).toEqual(["deployed web 1", "deployed web 3"]);
 });
 
-it("tells when a good app loses its health for longer than a restart takes, and when it is back", async () => {
+it("reports when a good app is unhealthy for longer than a restart, and when it has recovered", async () => {
   const told = new NoticeHarness().boot();
-  const { world } = told;
+  const { harness } = told;
   const hook = told.hook();
-  world.apply("web", { ...web, restart: { attempts: 2, backoff: "1s" } });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  const [container] = world.listContainers("web");
-  world.engine.kill(container?.id ?? "");
-  await world.clock.advance(1);
-  await world.waitUntilReady("web");
-  await world.clock.advance(60_000);
+  harness.apply("web", { ...web, restart: { attempts: 2, backoff: "1s" } });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  const [container] = harness.listContainers("web");
+  harness.engine.kill(container?.id ?? "");
+  await harness.clock.advance(1);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(60_000);
   expect(told.summaries(hook)).toEqual(["deployed web 1"]);
 
-  world.engine.setImage("web:1", { healthyAfterMs: Infinity, listensOn: [] });
-  for (const { id } of world.listContainers("web")) world.engine.remove(id);
-  await world.clock.advance(30_000);
+  harness.engine.setImage("web:1", { healthyAfterMs: Infinity, listensOn: [] });
+  for (const { id } of harness.listContainers("web")) harness.engine.remove(id);
+  await harness.clock.advance(30_000);
   expect(told.summaries(hook).slice(1, 2)).toEqual(["unhealthy web 1"]);
-  await world.clock.advance(3_600_000);
+  await harness.clock.advance(3_600_000);
   expect(told.summaries(hook).filter((text) => text.startsWith("unhealthy"))).toHaveLength(1);
   expect(
-    world.store.events.list({ name: "web", limit: 200 }).map(({ reason }) => reason),
+    harness.store.events.list({ name: "web", limit: 200 }).map(({ reason }) => reason),
   ).toContain("HealthLost");
-  world.engine.setImage("web:1", {});
-  for (const { id } of world.listContainers("web")) world.engine.remove(id);
-  world.retry("web");
-  await world.clock.advance(1_000);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
+  harness.engine.setImage("web:1", {});
+  for (const { id } of harness.listContainers("web")) harness.engine.remove(id);
+  harness.retry("web");
+  await harness.clock.advance(1_000);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
   expect(told.summaries(hook).at(-1)).toBe("recovered web 2");
   expect(told.summaries(hook).filter((text) => text.startsWith("recovered"))).toHaveLength(1);
 });
 
-it("says nothing of an app that is stopped, scaled or restarted", async () => {
+it("reports nothing for an app that is stopped, scaled or restarted", async () => {
   const told = new NoticeHarness().boot();
-  const { world } = told;
+  const { harness } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);
-  world.engine.setImage("web:1", { readyAfterMs: 20_000 });
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.apply("web", { ...web, replicas: 3 });
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
-  world.store.apply({
+  harness.engine.setImage("web:1", { readyAfterMs: 20_000 });
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", { ...web, replicas: 3 });
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.store.apply({
     kind: "App",
     name: "web",
     manager: "api",
@@ -182,26 +182,26 @@ it("says nothing of an app that is stopped, scaled or restarted", async () => {
     spec: {},
     annotations: { [RESTARTED_AT_ANNOTATION]: "now" },
   });
-  await world.waitUntilReady("web");
-  world.apply("web", { ...web, running: false });
-  await world.waitForPhase("web", "stopped");
-  await world.clock.advance(60_000);
+  await harness.waitUntilReady("web");
+  harness.apply("web", { ...web, running: false });
+  await harness.waitForPhase("web", "stopped");
+  await harness.clock.advance(60_000);
   expect(told.summaries(hook)).toEqual([]);
 });
 
-it("tells at the next start what a kill cut off, and nothing twice", async () => {
+it("reports at the next start what a kill has prevented, and nothing twice", async () => {
   const told = new NoticeHarness().boot();
-  const { world } = told;
+  const { harness } = told;
   const hook = told.hook();
-  world.apply("web", web);
-  await world.waitUntilReady("web");
-  await world.clock.advance(15_000);
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
   await told.kill();
   told.boot();
-  await world.clock.advance(60_000);
+  await harness.clock.advance(60_000);
   expect(told.summaries(hook)).toEqual(["deployed web 1"]);
-  // Committed, and killed before anybody looked.
-  world.store.events.record({
+  // Committed, and killed before the scan.
+  harness.store.events.record({
     kind: "App",
     name: "old",
     type: "Normal",
@@ -210,37 +210,37 @@ it("tells at the next start what a kill cut off, and nothing twice", async () =>
   });
   await told.kill();
   told.boot();
-  await world.clock.advance(1);
+  await harness.clock.advance(1);
   expect(told.summaries(hook)).toEqual(["deployed web 1", "pruned old undefined"]);
   await told.kill();
   told.boot();
-  await world.clock.advance(60_000);
+  await harness.clock.advance(60_000);
   expect(told.summaries(hook)).toHaveLength(2);
 });
 
-it("tells of apps that are asked for only, and of nothing from before", async () => {
+it("reports only the apps of the subscription, and nothing from before it", async () => {
   const told = new NoticeHarness().boot();
-  const { world } = told;
-  world.apply("early", web);
-  await world.waitUntilReady("early");
-  await world.clock.advance(15_000);
+  const { harness } = told;
+  harness.apply("early", web);
+  await harness.waitUntilReady("early");
+  await harness.clock.advance(15_000);
   const hook = told.hook([], ["web"]);
   const all = told.hook();
-  world.apply("web", web);
-  world.apply("other", web);
-  await world.waitUntilReady("web");
-  await world.waitUntilReady("other");
-  world.store.events.record({
+  harness.apply("web", web);
+  harness.apply("other", web);
+  await harness.waitUntilReady("web");
+  await harness.waitUntilReady("other");
+  harness.store.events.record({
     kind: "Secret",
     name: "web",
     type: "Normal",
     reason: "Pruned",
     message: "deleted: b.yaml does not declare it any more",
   });
-  await world.clock.advance(15_000);
+  await harness.clock.advance(15_000);
   await told.kill();
   told.boot();
-  await world.clock.advance(15_000);
+  await harness.clock.advance(15_000);
   expect(told.summaries(hook)).toEqual(["deployed web 1"]);
   expect(told.summaries(all).toSorted()).toEqual([
     "deployed other 1",
@@ -252,18 +252,18 @@ it("tells of apps that are asked for only, and of nothing from before", async ()
   );
 });
 
-it("forgets an app that is deleted: another one of its name is told of anew", async () => {
+it("forgets a deleted app, and reports a new one of the same name again", async () => {
   const told = new NoticeHarness().boot();
-  const { world } = told;
+  const { harness } = told;
   const hook = told.hook();
   for (const _ of [1, 2]) {
-    world.apply("web", web);
-    await world.waitUntilReady("web");
-    await world.clock.advance(15_000);
-    world.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
-    await world.clock.until(() => world.app("web") === undefined, 60_000, "it is gone");
+    harness.apply("web", web);
+    await harness.waitUntilReady("web");
+    await harness.clock.advance(15_000);
+    harness.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
+    await harness.clock.until(() => harness.app("web") === undefined, 60_000, "it is gone");
   }
-  await world.clock.advance(1);
+  await harness.clock.advance(1);
   expect(told.summaries(hook)).toEqual(["deployed web 1", "deployed web 1"]);
-  expect(world.store.webhooks.getNotice("web")).toBeUndefined();
+  expect(harness.store.webhooks.getNotice("web")).toBeUndefined();
 });

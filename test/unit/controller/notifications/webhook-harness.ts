@@ -32,12 +32,12 @@ export class WebhookHarness implements AsyncDisposable {
     return this.store.webhooks.create({ url, events: [], apps: [], secret: SECRET, ...more });
   }
 
-  /** Newest first. */
+  /** Lists the deliveries, newest first. */
   deliveries(webhook: WebhookRecord): DeliveryRecord[] {
     return this.store.webhooks.listDeliveries(webhook.id, 1000);
   }
 
-  /** Waits until so many attempts were made of the webhook's only delivery; time stands still. */
+  /** Waits until the webhook's only delivery has had this number of attempts; the virtual time does not move. */
   async attempts(webhook: WebhookRecord, count: number): Promise<DeliveryRecord> {
     return vi.waitFor(() => {
       const [delivery] = this.deliveries(webhook);
@@ -47,7 +47,7 @@ export class WebhookHarness implements AsyncDisposable {
     }, WAIT_OPTIONS);
   }
 
-  /** Ends sender and store and opens both anew. */
+  /** Disposes of sender and store, and opens both again. */
   async restart(): Promise<void> {
     await this.#sender[Symbol.asyncDispose]();
     await this.#test.reopen();

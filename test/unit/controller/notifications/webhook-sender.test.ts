@@ -4,13 +4,13 @@ import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
 import { SECRET, WebhookHarness } from "./webhook-harness.ts";
 
-it("sends JSON that is signed, and says who it is from", async () => {
-  await using world = new WebhookHarness();
+it("sends signed JSON that names its sender", async () => {
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
-  const hook = world.hook(receiver.url);
-  const queued = world.sender.test(hook.id);
+  const hook = harness.hook(receiver.url);
+  const queued = harness.sender.test(hook.id);
   expect(queued).toMatchObject({ state: "pending", attempts: 0, event: "test" });
-  const delivery = await world.attempts(hook, 1);
+  const delivery = await harness.attempts(hook, 1);
   expect(delivery).toMatchObject({ state: "delivered", status: 204, nextAtMs: null });
   const [request] = receiver.received;
   expect(request).toMatchObject({ method: "POST", path: "/hook" });
@@ -31,211 +31,214 @@ it("sends JSON that is signed, and says who it is from", async () => {
       event: "test",
       time: "2030-01-01T00:00:00.000Z",
       app: null,
-      message: "a test that somebody asked for",
-      instance: world.store.instanceId,
+      message: "a test that a user requested",
+      instance: harness.store.instanceId,
     },
   ]);
 });
 
-it("tries six times with longer and longer waits, then gives up", async () => {
-  await using world = new WebhookHarness();
+it("tries six times with longer and longer waits, then fails", async () => {
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.otherwise = { status: 500, body: "out of\norder \u0007" };
-  const hook = world.hook(receiver.url);
-  const { id } = world.sender.test(hook.id);
+  const hook = harness.hook(receiver.url);
+  const { id } = harness.sender.test(hook.id);
   const waits = [10_000, 60_000, 300_000, 1_800_000, 7_200_000];
   for (const [index, waitMs] of waits.entries()) {
-    const failed = await world.attempts(hook, index + 1);
-    expect(failed).toMatchObject({ state: "pending", nextAtMs: world.clock.now() + waitMs });
+    const failed = await harness.attempts(hook, index + 1);
+    expect(failed).toMatchObject({ state: "pending", nextAtMs: harness.clock.now() + waitMs });
     expect(failed.message).toBe("answered 500: out of order");
-    await world.clock.advance(waitMs - 1);
+    await harness.clock.advance(waitMs - 1);
     expect(receiver.received).toHaveLength(index + 1);
-    await world.clock.advance(1);
+    await harness.clock.advance(1);
   }
-  const last = await world.attempts(hook, 6);
+  const last = await harness.attempts(hook, 6);
   expect(last).toMatchObject({ id, state: "failed", nextAtMs: null, status: 500 });
-  await world.clock.advance(24 * 3_600_000);
+  await harness.clock.advance(24 * 3_600_000);
   expect(receiver.received).toHaveLength(6);
   expect(new Set(receiver.payloads.map((payload) => payload["id"]))).toEqual(new Set([id]));
 });
 
-it("waits as long as the receiver asks, up to two hours", async () => {
-  await using world = new WebhookHarness();
+it("waits as long as the receiver asks for, up to two hours", async () => {
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
-  const date = new Date(world.clock.now() + 120_000 + 300_000).toUTCString();
+  const date = new Date(harness.clock.now() + 120_000 + 300_000).toUTCString();
   receiver.script.push(
     { status: 429, headers: { "retry-after": "120" } },
     { status: 503, headers: { "retry-after": date } },
     { status: 503, headers: { "retry-after": "999999" } },
     { status: 503, headers: { "retry-after": "soon" } },
   );
-  const hook = world.hook(receiver.url);
-  world.sender.test(hook.id);
+  const hook = harness.hook(receiver.url);
+  harness.sender.test(hook.id);
   for (const [attempt, waitMs] of [120_000, 300_000, 7_200_000, 1_800_000].entries()) {
-    const { nextAtMs } = await world.attempts(hook, attempt + 1);
-    expect((nextAtMs ?? 0) - world.clock.now()).toBe(waitMs);
-    await world.clock.advance(waitMs);
+    const { nextAtMs } = await harness.attempts(hook, attempt + 1);
+    expect((nextAtMs ?? 0) - harness.clock.now()).toBe(waitMs);
+    await harness.clock.advance(waitMs);
   }
-  expect((await world.attempts(hook, 5)).state).toBe("delivered");
+  expect((await harness.attempts(hook, 5)).state).toBe("delivered");
 });
 
-it("takes 410 for the end", async () => {
-  await using world = new WebhookHarness();
+it("fails at once after status 410", async () => {
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.otherwise = 410;
-  const hook = world.hook(receiver.url);
-  world.sender.test(hook.id);
-  expect(await world.attempts(hook, 1)).toMatchObject({ state: "failed", status: 410 });
-  await world.clock.advance(24 * 3_600_000);
+  const hook = harness.hook(receiver.url);
+  harness.sender.test(hook.id);
+  expect(await harness.attempts(hook, 1)).toMatchObject({ state: "failed", status: 410 });
+  await harness.clock.advance(24 * 3_600_000);
   expect(receiver.received).toHaveLength(1);
 });
 
 it("follows no redirect", async () => {
-  await using world = new WebhookHarness();
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   await using other = await WebhookReceiver.start();
   receiver.otherwise = { status: 307, headers: { location: other.url } };
-  const hook = world.hook(receiver.url);
-  world.sender.test(hook.id);
-  const { message } = await world.attempts(hook, 1);
+  const hook = harness.hook(receiver.url);
+  harness.sender.test(hook.id);
+  const { message } = await harness.attempts(hook, 1);
   expect(message).toContain("answered 307: redirects are not followed");
   expect(other.received).toEqual([]);
 });
 
 it("gives a receiver ten seconds, and does not wait for the end of a body", async () => {
-  await using world = new WebhookHarness();
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push("hang", { status: 200, body: "x".repeat(64 * 1024), endless: true });
-  const hook = world.hook(receiver.url);
-  world.sender.test(hook.id);
+  const hook = harness.hook(receiver.url);
+  harness.sender.test(hook.id);
   await vi.waitFor(() => expect(receiver.received).toHaveLength(1), WAIT_OPTIONS);
-  await world.clock.advance(9_999);
-  expect(world.deliveries(hook)[0]?.attempts).toBe(0);
-  await world.clock.advance(1);
-  expect((await world.attempts(hook, 1)).message).toBe("no answer within 10 s");
-  await world.clock.advance(10_000);
-  expect((await world.attempts(hook, 2)).state).toBe("delivered");
+  await harness.clock.advance(9_999);
+  expect(harness.deliveries(hook)[0]?.attempts).toBe(0);
+  await harness.clock.advance(1);
+  expect((await harness.attempts(hook, 1)).message).toBe("no answer within 10 s");
+  await harness.clock.advance(10_000);
+  expect((await harness.attempts(hook, 2)).state).toBe("delivered");
 });
 
-it("says why nobody was reached", async () => {
-  await using world = new WebhookHarness();
+it("reports why the receiver was not reached", async () => {
+  await using harness = new WebhookHarness();
   const receiver = await WebhookReceiver.start();
   const { url, port } = receiver;
   receiver.otherwise = "cut";
-  const hook = world.hook(url);
-  world.sender.test(hook.id);
-  const cut = await world.attempts(hook, 1);
+  const hook = harness.hook(url);
+  harness.sender.test(hook.id);
+  const cut = await harness.attempts(hook, 1);
   expect(cut.message).toBe(`127.0.0.1:${port} cut the connection before it answered`);
   await receiver[Symbol.asyncDispose]();
-  await world.clock.advance(10_000);
-  expect((await world.attempts(hook, 2)).message).toBe(`nothing listens at 127.0.0.1:${port}`);
-  const named = world.hook("http://nowhere.invalid/");
-  world.sender.test(named.id);
-  expect((await world.attempts(named, 1)).message).toContain("nowhere.invalid");
+  await harness.clock.advance(10_000);
+  expect((await harness.attempts(hook, 2)).message).toBe(`nothing listens at 127.0.0.1:${port}`);
+  const named = harness.hook("http://nowhere.invalid/");
+  harness.sender.test(named.id);
+  expect((await harness.attempts(named, 1)).message).toContain("nowhere.invalid");
 });
 
-it("holds nobody up for a slow receiver", async () => {
-  await using world = new WebhookHarness();
+it("delivers to other webhooks while one receiver is slow", async () => {
+  await using harness = new WebhookHarness();
   await using slow = await WebhookReceiver.start();
   await using quick = await WebhookReceiver.start();
   slow.otherwise = "hang";
-  const slowHook = world.hook(slow.url);
-  const quickHook = world.hook(quick.url);
+  const slowHook = harness.hook(slow.url);
+  const quickHook = harness.hook(quick.url);
   for (let count = 0; count < 5; count += 1) {
-    world.sender.test(slowHook.id);
-    world.sender.test(quickHook.id);
+    harness.sender.test(slowHook.id);
+    harness.sender.test(quickHook.id);
   }
   await vi.waitFor(() => expect(quick.received).toHaveLength(5), WAIT_OPTIONS);
   expect(slow.received).toHaveLength(1);
 });
 
 it("keeps the order while a receiver is away for a moment", async () => {
-  await using world = new WebhookHarness();
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(503);
-  const hook = world.hook(receiver.url);
-  const sent = [world.sender.test(hook.id)];
-  await world.attempts(hook, 1);
-  sent.push(world.sender.test(hook.id), world.sender.test(hook.id));
-  await world.clock.advance(9_999);
+  const hook = harness.hook(receiver.url);
+  const sent = [harness.sender.test(hook.id)];
+  await harness.attempts(hook, 1);
+  sent.push(harness.sender.test(hook.id), harness.sender.test(hook.id));
+  await harness.clock.advance(9_999);
   expect(receiver.received).toHaveLength(1);
-  await world.clock.advance(1);
+  await harness.clock.advance(1);
   await vi.waitFor(() => expect(receiver.received).toHaveLength(4), WAIT_OPTIONS);
   const ids = receiver.payloads.slice(1).map((payload) => payload["id"]);
   expect(ids).toEqual(sent.map(({ id }) => id));
 });
 
-it("lets others pass one that a receiver cannot take", async () => {
-  await using world = new WebhookHarness();
+it("overtakes a delivery that its receiver cannot process", async () => {
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(400, 400, 400);
-  const hook = world.hook(receiver.url);
-  const bad = world.sender.test(hook.id);
+  const hook = harness.hook(receiver.url);
+  const bad = harness.sender.test(hook.id);
   for (const waitMs of [10_000, 60_000]) {
     await vi.waitFor(
-      () => expect(world.deliveries(hook)[0]?.message).toBe("answered 400"),
+      () => expect(harness.deliveries(hook)[0]?.message).toBe("answered 400"),
       WAIT_OPTIONS,
     );
     const before = receiver.received.length;
-    await world.clock.advance(waitMs);
+    await harness.clock.advance(waitMs);
     await vi.waitFor(() => expect(receiver.received).toHaveLength(before + 1), WAIT_OPTIONS);
   }
-  await world.attempts(hook, 3);
-  const good = world.sender.test(hook.id);
+  await harness.attempts(hook, 3);
+  const good = harness.sender.test(hook.id);
   await vi.waitFor(
-    () => expect(world.store.webhooks.getDelivery(good.id)?.state).toBe("delivered"),
+    () => expect(harness.store.webhooks.getDelivery(good.id)?.state).toBe("delivered"),
     WAIT_OPTIONS,
   );
-  expect(world.store.webhooks.getDelivery(bad.id)).toMatchObject({ state: "pending", attempts: 3 });
+  expect(harness.store.webhooks.getDelivery(bad.id)).toMatchObject({
+    state: "pending",
+    attempts: 3,
+  });
 });
 
-it("sends again what a person asks for, with the same id", async () => {
-  await using world = new WebhookHarness();
+it("repeats a delivery with the same id when the user requests it", async () => {
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(410);
-  const hook = world.hook(receiver.url);
-  const { id } = world.sender.test(hook.id);
-  await world.attempts(hook, 1);
-  expect(world.sender.redeliver(hook.id, id)).toMatchObject({ state: "pending", attempts: 0 });
+  const hook = harness.hook(receiver.url);
+  const { id } = harness.sender.test(hook.id);
+  await harness.attempts(hook, 1);
+  expect(harness.sender.redeliver(hook.id, id)).toMatchObject({ state: "pending", attempts: 0 });
   await vi.waitFor(() => expect(receiver.received).toHaveLength(2), WAIT_OPTIONS);
   expect(receiver.received[1]?.body).toBe(receiver.received[0]?.body);
-  expect(() => world.sender.redeliver(hook.id, "none")).toThrow(/no such delivery/);
-  expect(() => world.sender.redeliver("none", id)).toThrow(/no such webhook/);
-  const other = world.hook(receiver.url);
-  expect(() => world.sender.redeliver(other.id, id)).toThrow(/no such delivery/);
+  expect(() => harness.sender.redeliver(hook.id, "none")).toThrow(/no such delivery/);
+  expect(() => harness.sender.redeliver("none", id)).toThrow(/no such webhook/);
+  const other = harness.hook(receiver.url);
+  expect(() => harness.sender.redeliver(other.id, id)).toThrow(/no such delivery/);
 });
 
-it("goes on with what waits after a restart, at its time", async () => {
-  await using world = new WebhookHarness();
+it("continues pending deliveries after a restart, when they are due", async () => {
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(500, 500);
-  const hook = world.hook(receiver.url);
-  world.sender.test(hook.id);
-  await world.attempts(hook, 1);
-  await world.clock.advance(10_000);
-  await world.attempts(hook, 2);
-  await world.restart();
-  await world.clock.advance(59_999);
+  const hook = harness.hook(receiver.url);
+  harness.sender.test(hook.id);
+  await harness.attempts(hook, 1);
+  await harness.clock.advance(10_000);
+  await harness.attempts(hook, 2);
+  await harness.restart();
+  await harness.clock.advance(59_999);
   expect(receiver.received).toHaveLength(2);
-  await world.clock.advance(1);
-  expect((await world.attempts(hook, 3)).state).toBe("delivered");
+  await harness.clock.advance(1);
+  expect((await harness.attempts(hook, 3)).state).toBe("delivered");
 });
 
-it("ends at once while a receiver hangs, and sends it anew at the next start", async () => {
-  await using world = new WebhookHarness();
+it("ends at once while a receiver hangs, and sends again at the next start", async () => {
+  await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push("hang");
-  const hook = world.hook(receiver.url);
-  world.sender.test(hook.id);
+  const hook = harness.hook(receiver.url);
+  harness.sender.test(hook.id);
   await vi.waitFor(() => expect(receiver.received).toHaveLength(1), WAIT_OPTIONS);
-  await world.restart();
-  expect((await world.attempts(hook, 1)).state).toBe("delivered");
+  await harness.restart();
+  expect((await harness.attempts(hook, 1)).state).toBe("delivered");
   expect(receiver.received[1]?.body).toBe(receiver.received[0]?.body);
 });
 
-it("sends nothing to where clouds keep credentials, whatever the name says", async () => {
-  await using world = new WebhookHarness();
-  const hook = world.hook("http://169.254.169.254/latest/meta-data");
-  world.sender.test(hook.id);
-  expect((await world.attempts(hook, 1)).message).toContain("machine's credentials");
+it("sends nothing to the metadata addresses of clouds, by any name", async () => {
+  await using harness = new WebhookHarness();
+  const hook = harness.hook("http://169.254.169.254/latest/meta-data");
+  harness.sender.test(hook.id);
+  expect((await harness.attempts(hook, 1)).message).toContain("machine's credentials");
 });

@@ -6,37 +6,37 @@ import { SpecsHarness } from "../../../support/specs-harness.ts";
 const app = (name: string, source: string) =>
   `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: ${source} }\n`;
 
-it("a folder to build from is meant from where its file stands", async () => {
-  await using world = new SpecsHarness();
-  await world.write({
+it("the folder of a local source is relative to its file", async () => {
+  await using harness = new SpecsHarness();
+  await harness.write({
     "top.yaml": app("top", "{ local: ./src }"),
     "team/shop.yaml": app("shop", "{ local: ../../code/shop/ }"),
     "elsewhere.yaml": app("elsewhere", "{ local: /srv/app }"),
     "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }'),
   });
-  await world.scan();
-  const sourceOf = (name: string) => world.app(name).spec.source;
-  expect(sourceOf("top")).toEqual({ local: join(world.folder, "src") });
-  expect(sourceOf("shop")).toEqual({ local: join(world.root, "code/shop") });
+  await harness.scan();
+  const sourceOf = (name: string) => harness.app(name).spec.source;
+  expect(sourceOf("top")).toEqual({ local: join(harness.folder, "src") });
+  expect(sourceOf("shop")).toEqual({ local: join(harness.root, "code/shop") });
   expect(sourceOf("elsewhere")).toEqual({ local: "/srv/app" });
   expect(sourceOf("git")).toEqual({ git: { url: "https://example.org/a.git" } });
 
-  // The same again is nothing new, also for a server that has just started.
-  const before = world.store.lastSequence;
-  await world.restart();
-  await world.scan();
-  expect(world.store.lastSequence).toBe(before);
+  // The same content again is no change, also for a server that has just started.
+  const before = harness.store.lastSequence;
+  await harness.restart();
+  await harness.scan();
+  expect(harness.store.lastSequence).toBe(before);
 
-  await world.move("top.yaml", "team/top.yaml");
-  await world.scanTwice();
-  expect(sourceOf("top")).toEqual({ local: join(world.folder, "team/src") });
+  await harness.move("top.yaml", "team/top.yaml");
+  await harness.scanTwice();
+  expect(sourceOf("top")).toEqual({ local: join(harness.folder, "team/src") });
 });
 
-it("another source in a file ends what a rollback held", async () => {
-  await using world = new SpecsHarness();
-  await world.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }') });
-  await world.scan();
-  world.store.apply({
+it("another source in a file ends a pinned rollback", async () => {
+  await using harness = new SpecsHarness();
+  await harness.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }') });
+  await harness.scan();
+  harness.store.apply({
     kind: "App",
     name: "git",
     manager: "api",
@@ -45,12 +45,14 @@ it("another source in a file ends what a rollback held", async () => {
     spec: {},
     annotations: { [SOURCE_REVISION_ANNOTATION]: "c0ffee" },
   });
-  await world.write({
+  await harness.write({
     "git.yaml": `${app("git", '{ git: { url: "https://example.org/a.git" } }')}# edited\n`,
   });
-  await world.scan();
-  expect(world.app("git").metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "c0ffee" });
-  await world.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/b.git" } }') });
-  await world.scan();
-  expect(world.app("git").metadata.annotations).toEqual({});
+  await harness.scan();
+  expect(harness.app("git").metadata.annotations).toEqual({
+    [SOURCE_REVISION_ANNOTATION]: "c0ffee",
+  });
+  await harness.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/b.git" } }') });
+  await harness.scan();
+  expect(harness.app("git").metadata.annotations).toEqual({});
 });

@@ -39,7 +39,7 @@ function input(changes: Partial<PruneInput>): PruneInput {
   };
 }
 
-/** The decision of a scan, and that of the next one when the time has come. */
+/** Returns the decision of a scan, and that of the next one at the time when it is due. */
 function secondDecision(changes: Partial<PruneInput>) {
   const first = decidePrune(input(changes));
   const second = decidePrune(
@@ -58,13 +58,13 @@ const present = (declared: readonly DeclaredResource[]) =>
   new Map(declared.map(({ name, file }) => [file, lists(name)]));
 
 describe("decidePrune", () => {
-  it("leaves what its file lists", () => {
+  it("keeps what its file lists", () => {
     const { second } = secondDecision({ declared: [app("a")], files: present([app("a")]) });
     expect(second).toMatchObject({ prune: [], held: [], recheckAt: null });
     expect(second.missingSince.size).toBe(0);
   });
 
-  it("prunes in two phases what its file does not list any more", () => {
+  it("prunes in two phases what its file no longer lists", () => {
     const declared = [app("a"), app("b", "a.yaml")];
     const { first, pruned } = secondDecision({
       declared,
@@ -75,7 +75,7 @@ describe("decidePrune", () => {
     expect(pruned).toEqual(["App/b a.yaml"]);
   });
 
-  it("does not believe a second look that comes too soon", () => {
+  it("does not confirm in a second scan that comes too soon", () => {
     const changes = { declared: [app("a"), app("b")], files: present([app("b")]) };
     const first = decidePrune(input(changes));
     const soon = decidePrune(
@@ -85,7 +85,7 @@ describe("decidePrune", () => {
     expect(soon.recheckAt).toBe(START + CONFIRM_AFTER_MS);
   });
 
-  it("starts again when the file was back in between", () => {
+  it("begins again if the file was back in between", () => {
     const declared = [app("a"), app("b")];
     const gone = decidePrune(input({ declared, files: present([app("b")]) }));
     const back = decidePrune(
@@ -108,12 +108,12 @@ describe("decidePrune", () => {
     expect(goneAgain.recheckAt).toBe(START + 1100 + CONFIRM_AFTER_MS);
   });
 
-  it("lets a file that is not understood go on declaring what it declared", () => {
+  it("keeps the resources of a file that cannot be parsed", () => {
     const files = new Map([["a.yaml", broken()]]);
     expect(secondDecision({ declared: [app("a")], files }).second.prune).toEqual([]);
   });
 
-  it("counts nothing against a part of the folder that cannot be read", () => {
+  it("prunes nothing in a part of the folder that cannot be read", () => {
     const declared = [app("a", "sub/a.yaml"), app("b")];
     const { second } = secondDecision({
       declared,
@@ -123,7 +123,7 @@ describe("decidePrune", () => {
     expect(second).toMatchObject({ prune: [], held: [] });
   });
 
-  it("leaves what another file lists and waits to declare", () => {
+  it("keeps what another file lists and waits to declare", () => {
     const files = new Map([["other.yaml", lists("a")]]);
     const { first, second } = secondDecision({ declared: [app("a")], files });
     expect(second).toMatchObject({ prune: [], held: [] });
@@ -131,14 +131,14 @@ describe("decidePrune", () => {
     expect(second.missingSince.get("App/a a.yaml")).toBe(START);
   });
 
-  it("holds what a broken file mentions", () => {
+  it("holds what an invalid file mentions", () => {
     const files = new Map([
       ["moved.yaml", broken("name: a")],
       ["b.yaml", lists("b")],
     ]);
     const { held, second } = secondDecision({ declared: [app("a"), app("b")], files });
     expect(held).toEqual(["App/a a.yaml"]);
-    expect(second.held[0]?.reason).toBe("moved.yaml is not valid and mentions it");
+    expect(second.held[0]?.reason).toBe("moved.yaml is invalid and mentions it");
   });
 
   it("holds everything while the folder is empty", () => {
@@ -147,14 +147,14 @@ describe("decidePrune", () => {
     expect(second.held).toEqual([{ ...app("a"), reason: "the folder is empty" }]);
   });
 
-  it("holds what another file system has covered up", () => {
+  it("holds resources of files that another file system has hidden", () => {
     const { second } = secondDecision({
       declared: [app("a"), app("b")],
       files: present([app("b")]),
       isUnmounted: (file) => file === "a.yaml",
     });
     expect(second.prune).toEqual([]);
-    expect(second.held[0]?.reason).toBe("another file system is where its file was");
+    expect(second.held[0]?.reason).toBe("another file system now hides its file");
   });
 
   it.each([
@@ -175,7 +175,7 @@ describe("decidePrune", () => {
     );
   });
 
-  it("counts what is not confirmed yet, so that a slow removal is a removal at once", () => {
+  it("counts unconfirmed deletions too, so that a slow removal of many is still a mass deletion", () => {
     const declared = many(10);
     const early = new Map(
       declared.slice(0, 2).map((one) => [formatDeclaredId(one), START - CONFIRM_AFTER_MS]),
@@ -187,7 +187,7 @@ describe("decidePrune", () => {
     expect(decision.held).toHaveLength(2);
   });
 
-  it("lets go what a person approved, and counts it no more", () => {
+  it("prunes what the user has approved, and does not count it again", () => {
     const declared = many(10);
     const approved = new Set(declared.slice(0, 5).map(formatDeclaredId));
     const { pruned } = secondDecision({ declared, files: present(declared.slice(5)), approved });
@@ -196,7 +196,7 @@ describe("decidePrune", () => {
     expect(more.pruned).toHaveLength(7);
   });
 
-  it("never prunes on the first look, what a file lists, or more than a third unasked", () => {
+  it("never prunes in the first scan, nor what a file lists, nor more than a third without approval", () => {
     const scenario = fc.record({
       total: fc.integer({ min: 1, max: 40 }),
       there: fc.array(fc.boolean(), { minLength: 40, maxLength: 40 }),

@@ -28,7 +28,7 @@ const paths = async (path = folder) => [...(await present(path)).files.keys()];
 const stampOf = async (path: string) => (await present()).files.get(path)?.stamp;
 
 describe("the names of spec files", () => {
-  it.each(["a.yaml", "a.yml", "a.json", "A-b_c.d.yaml"])("take in %s", (name) => {
+  it.each(["include %s", "a.yml", "a.json", "A-b_c.d.yaml"])("take in %s", (name) => {
     expect(isSpecFileName(name)).toBe(true);
   });
   it.each([
@@ -43,11 +43,11 @@ describe("the names of spec files", () => {
     "yaml",
     "~a.yaml",
     "#a.yaml",
-  ])("leave out %s", (name) => {
+  ])("exclude %s", (name) => {
     expect(isSpecFileName(name)).toBe(false);
   });
   it.each(["4913", "a.yaml~", ".a.yaml.swp", "#a.yaml#", ".#a.yaml"])(
-    "know %s as noise",
+    "treat %s as a temporary file",
     (name) => {
       expect(isEditorNoise(name)).toBe(true);
     },
@@ -90,13 +90,13 @@ describe("scanFolder", () => {
     expect(await paths()).toEqual(["a.yaml"]);
   });
 
-  it("says of a linked folder where it really is", async () => {
+  it("returns the real path of a linked folder", async () => {
     await symlink(folder, join(root, "current"));
     const scan = await present(join(root, "current"));
     expect(scan.realpath).toBe((await present()).realpath);
   });
 
-  it("tells a folder from one that was made in its place", async () => {
+  it("distinguishes a folder from another one that was created in its place", async () => {
     const before = await present();
     await writeFile(join(folder, "a.yaml"), "");
     expect((await present()).identity).toBe(before.identity);
@@ -105,7 +105,7 @@ describe("scanFolder", () => {
     expect((await present()).identity).not.toBe(before.identity);
   });
 
-  it("has another stamp for a file that was written, or put in another's place", async () => {
+  it("changes the stamp of a file that was written or replaced", async () => {
     const file = join(folder, "a.yaml");
     await writeFile(file, "one");
     const first = await stampOf("a.yaml");
@@ -118,7 +118,7 @@ describe("scanFolder", () => {
     expect(await stampOf("a.yaml")).not.toBe(second);
   });
 
-  it("keeps a link to nothing as a file with a problem, and does not know a folder in a loop", async () => {
+  it("returns a link to nothing as a file with a problem, and a folder in a loop as unknown", async () => {
     await symlink(join(root, "nothing"), join(folder, "gone.yaml"));
     await symlink("loop", join(folder, "loop"));
     const scan = await present();
@@ -126,7 +126,7 @@ describe("scanFolder", () => {
     expect([...scan.unknown]).toEqual([["loop", "its links lead in a circle"]]);
   });
 
-  it("does not go down without end", async () => {
+  it("limits the depth of folders", async () => {
     const deep = Array.from({ length: 40 }, () => "d").join("/");
     await mkdir(join(folder, deep), { recursive: true });
     await writeFile(join(folder, deep, "a.yaml"), "");
@@ -135,7 +135,7 @@ describe("scanFolder", () => {
     expect([...scan.unknown.values()]).toEqual(["nested deeper than 32 folders"]);
   });
 
-  it("tells a folder that is missing from one that cannot be read", async () => {
+  it("distinguishes a missing folder from an unreadable one", async () => {
     expect(await scanFolder(join(root, "nowhere"), signal)).toEqual({
       state: "missing",
       message: "there is no such folder",

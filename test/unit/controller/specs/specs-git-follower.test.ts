@@ -13,13 +13,13 @@ import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 
 function open(config: ConstructorParameters<typeof SpecsGitHarness>[1] = {}) {
   const git = new FakeGitClient();
-  const world = new SpecsGitHarness(git, config);
-  onTestFinished(() => world[Symbol.asyncDispose]());
-  return { git, world };
+  const harness = new SpecsGitHarness(git, config);
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return { git, harness };
 }
 
-it("puts the spec files of the repository into a folder of their own, and they are applied", async () => {
-  const { git, world } = open();
+it("writes the spec files of the repository to a folder of their own, and they are applied", async () => {
+  const { git, harness } = open();
   git.files = {
     "web.yaml": appText("web"),
     "db/db.yml": appText("db"),
@@ -27,8 +27,8 @@ it("puts the spec files of the repository into a folder of their own, and they a
     ".github/ci.yaml": "on: push",
     "src/index.js": "",
   };
-  await world.write("mine.yaml", appText("mine"));
-  const report = await world.sync();
+  await harness.write("mine.yaml", appText("mine"));
+  const report = await harness.sync();
   expect(report).toEqual({
     url: "https://git.example/team/shop.git",
     ref: "main",
@@ -40,65 +40,65 @@ it("puts the spec files of the repository into a folder of their own, and they a
     checkedAt: "2030-01-01T00:00:00.000Z",
     appliedAt: "2030-01-01T00:00:00.000Z",
   });
-  expect(await world.files()).toEqual([
+  expect(await harness.files()).toEqual([
     "mine.yaml",
     "shop/.berth-git.json",
     "shop/db/db.yml",
     "shop/web.yaml",
   ]);
-  expect(await world.marker()).toEqual({
+  expect(await harness.marker()).toEqual({
     url: "https://git.example/team/shop.git",
     ref: "main",
     commit: git.commit,
     applied_at: "2030-01-01T00:00:00.000Z",
   });
-  expect(world.apps).toEqual(["db", "mine", "web"]);
-  expect(world.fileStates()).toEqual({
+  expect(harness.apps).toEqual(["db", "mine", "web"]);
+  expect(harness.fileStates()).toEqual({
     "mine.yaml": "applied",
     "shop/db/db.yml": "applied",
     "shop/web.yaml": "applied",
   });
-  expect(world.events("SpecsGitApplied")).toEqual([
-    `commit ${git.commit.slice(0, 12)} of main is in shop/: 2 files written, 0 taken away`,
+  expect(harness.events("SpecsGitApplied")).toEqual([
+    `commit ${git.commit.slice(0, 12)} of main is in shop/: 2 files written, 0 removed`,
   ]);
   expect(git.limits).toEqual({ bytesMax: 64 * 1024 * 1024, filesMax: 20_000 });
-  expect(await readdir(join(world.root, "checkouts"))).toEqual([]);
+  expect(await readdir(join(harness.root, "checkouts"))).toEqual([]);
 });
 
-it("follows each interval: changed, new, moved and deleted files", async () => {
-  const { git, world } = open();
+it("applies changed, new, moved and deleted files at each interval", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b"), "c.yaml": appText("c") };
-  world.follower.start();
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
+  harness.follower.start();
+  await vi.waitFor(() => expect(harness.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
   git.push({
     "a.yaml": appText("a", "nginx:2"),
     "moved/b.yaml": appText("b"),
     "d.yaml": appText("d"),
   });
-  await world.clock.advance(59_999);
+  await harness.clock.advance(59_999);
   expect(git.resolves).toBe(1);
-  await world.clock.advance(1);
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
-  await world.scanTwice();
-  expect(world.apps).toEqual(["a", "b", "d"]);
-  expect(world.store.get("App", "a")?.spec.image).toBe("nginx:2");
-  expect(await world.files()).toEqual([
+  await harness.clock.advance(1);
+  await vi.waitFor(() => expect(harness.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
+  await harness.scanTwice();
+  expect(harness.apps).toEqual(["a", "b", "d"]);
+  expect(harness.store.get("App", "a")?.spec.image).toBe("nginx:2");
+  expect(await harness.files()).toEqual([
     "shop/.berth-git.json",
     "shop/a.yaml",
     "shop/d.yaml",
     "shop/moved/b.yaml",
   ]);
   git.push({ "a.yaml": appText("a", "nginx:2"), "b.yaml": appText("b") });
-  await world.sync();
-  expect(existsSync(join(world.folder, "shop/moved"))).toBe(false);
+  await harness.sync();
+  expect(existsSync(join(harness.folder, "shop/moved"))).toBe(false);
 });
 
-it("asks for the commit only while nothing changes", async () => {
-  const { git, world } = open();
+it("resolves only the commit while nothing changes", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
-  await world.sync();
-  await world.clock.advance(5_000);
-  const report = await world.sync();
+  await harness.sync();
+  await harness.clock.advance(5_000);
+  const report = await harness.sync();
   expect(git).toMatchObject({ resolves: 2, checkouts: 1 });
   expect(report).toMatchObject({
     checkedAt: "2030-01-01T00:00:05.000Z",
@@ -106,71 +106,71 @@ it("asks for the commit only while nothing changes", async () => {
   });
 });
 
-it("puts back what was changed by hand, and says so", async () => {
-  const { git, world } = open();
+it("restores files that were changed by hand, and reports it", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b") };
-  await world.sync();
-  await world.write("shop/a.yaml", appText("a", "mine:1"));
-  await rm(join(world.folder, "shop/b.yaml"));
-  await world.write("shop/sub/c.yaml", appText("c"));
-  await world.write("shop/notes.txt", "kept");
-  await world.sync();
-  expect(await world.read("shop/a.yaml")).toBe(appText("a"));
-  expect(await world.files()).toEqual([
+  await harness.sync();
+  await harness.write("shop/a.yaml", appText("a", "mine:1"));
+  await rm(join(harness.folder, "shop/b.yaml"));
+  await harness.write("shop/sub/c.yaml", appText("c"));
+  await harness.write("shop/notes.txt", "kept");
+  await harness.sync();
+  expect(await harness.read("shop/a.yaml")).toBe(appText("a"));
+  expect(await harness.files()).toEqual([
     "shop/.berth-git.json",
     "shop/a.yaml",
     "shop/b.yaml",
     "shop/notes.txt",
   ]);
-  expect(world.events("SpecsGitDrift")).toEqual([
-    "changed by hand, and put back as the repository has it: shop/a.yaml, shop/b.yaml, shop/sub/c.yaml",
+  expect(harness.events("SpecsGitDrift")).toEqual([
+    "changed by hand, and restored from the repository: shop/a.yaml, shop/b.yaml, shop/sub/c.yaml",
   ]);
-  await world.restart();
-  await world.write("shop/a.yaml", appText("a", "mine:2"));
-  await world.sync();
-  expect(await world.read("shop/a.yaml")).toBe(appText("a"));
-  expect(world.events("SpecsGitDrift")).toHaveLength(2);
+  await harness.restart();
+  await harness.write("shop/a.yaml", appText("a", "mine:2"));
+  await harness.sync();
+  expect(await harness.read("shop/a.yaml")).toBe(appText("a"));
+  expect(harness.events("SpecsGitDrift")).toHaveLength(2);
 });
 
-it("leaves a folder alone that is not its own", async () => {
-  const { git, world } = open();
+it("does not touch a folder that it does not own", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
-  await world.write("shop/old.yaml", appText("old"));
-  expect(await world.sync()).toMatchObject({
+  await harness.write("shop/old.yaml", appText("old"));
+  expect(await harness.sync()).toMatchObject({
     state: "failing",
     commit: null,
     message:
-      '"shop" in the watched folder is not Berth\'s own; move it away, so that the files of the repository can stand there',
+      '"shop" in the watched folder is not Berth\'s own; move it away, so that the files of the repository can be written there',
   });
-  expect(await world.files()).toEqual(["shop/old.yaml"]);
-  await rm(join(world.folder, "shop"), { recursive: true });
-  await mkdir(join(world.root, "elsewhere"));
-  await symlink(join(world.root, "elsewhere"), join(world.folder, "shop"));
-  expect((await world.sync()).state).toBe("failing");
-  expect(await readdir(join(world.root, "elsewhere"))).toEqual([]);
-  expect(await readdir(world.folder)).toEqual(["shop"]);
+  expect(await harness.files()).toEqual(["shop/old.yaml"]);
+  await rm(join(harness.folder, "shop"), { recursive: true });
+  await mkdir(join(harness.root, "elsewhere"));
+  await symlink(join(harness.root, "elsewhere"), join(harness.folder, "shop"));
+  expect((await harness.sync()).state).toBe("failing");
+  expect(await readdir(join(harness.root, "elsewhere"))).toEqual([]);
+  expect(await readdir(harness.folder)).toEqual(["shop"]);
 });
 
-it("lets go of a folder whose marker somebody has taken away", async () => {
-  const { git, world } = open();
+it("does not touch a folder any more whose marker was removed", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
-  await world.sync();
-  await rm(join(world.folder, "shop/.berth-git.json"));
-  await world.write("shop/a.yaml", appText("a", "mine:1"));
-  expect(await world.sync()).toMatchObject({ state: "failing" });
-  expect(await world.read("shop/a.yaml")).toBe(appText("a", "mine:1"));
+  await harness.sync();
+  await rm(join(harness.folder, "shop/.berth-git.json"));
+  await harness.write("shop/a.yaml", appText("a", "mine:1"));
+  expect(await harness.sync()).toMatchObject({ state: "failing" });
+  expect(await harness.read("shop/a.yaml")).toBe(appText("a", "mine:1"));
 });
 
-it("takes an empty folder of its name", async () => {
-  const { git, world } = open();
+it("uses an empty folder of its name", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
-  await mkdir(join(world.folder, "shop"), { recursive: true });
-  expect((await world.sync()).state).toBe("following");
+  await mkdir(join(harness.folder, "shop"), { recursive: true });
+  expect((await harness.sync()).state).toBe("following");
 });
 
 it("follows no link, neither of the repository nor of the folder", async () => {
-  const { git, world } = open();
-  const outside = join(world.root, "outside");
+  const { git, harness } = open();
+  const outside = join(harness.root, "outside");
   await mkdir(outside);
   await writeFile(join(outside, "secret.yaml"), appText("secret"));
   git.files = {
@@ -179,165 +179,167 @@ it("follows no link, neither of the repository nor of the folder", async () => {
     dir: { link: outside },
     "sub/b.yaml": appText("b"),
   };
-  await world.sync();
-  expect(await world.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/sub/b.yaml"]);
-  await rm(join(world.folder, "shop/sub"), { recursive: true });
-  await symlink(outside, join(world.folder, "shop/sub"));
-  await symlink(join(outside, "secret.yaml"), join(world.folder, "shop/c.yaml"));
+  await harness.sync();
+  expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/sub/b.yaml"]);
+  await rm(join(harness.folder, "shop/sub"), { recursive: true });
+  await symlink(outside, join(harness.folder, "shop/sub"));
+  await symlink(join(outside, "secret.yaml"), join(harness.folder, "shop/c.yaml"));
   await writeFile(join(outside, "same.yaml"), appText("a"));
-  await rm(join(world.folder, "shop/a.yaml"));
-  await symlink(join(outside, "same.yaml"), join(world.folder, "shop/a.yaml"));
-  await world.sync();
+  await rm(join(harness.folder, "shop/a.yaml"));
+  await symlink(join(outside, "same.yaml"), join(harness.folder, "shop/a.yaml"));
+  await harness.sync();
   expect(await readdir(outside)).toEqual(["same.yaml", "secret.yaml"]);
-  expect(lstatSync(join(world.folder, "shop/a.yaml")).isFile()).toBe(true);
-  expect(lstatSync(join(world.folder, "shop/sub")).isDirectory()).toBe(true);
-  expect(await world.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/sub/b.yaml"]);
+  expect(lstatSync(join(harness.folder, "shop/a.yaml")).isFile()).toBe(true);
+  expect(lstatSync(join(harness.folder, "shop/sub")).isDirectory()).toBe(true);
+  expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/sub/b.yaml"]);
 });
 
 it("follows a folder of the repository", async () => {
-  const { git, world } = open({ path: "deploy/prod" });
+  const { git, harness } = open({ path: "deploy/prod" });
   git.files = { "deploy/prod/a.yaml": appText("a"), "other.yaml": appText("other") };
-  await world.sync();
-  expect(await world.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml"]);
+  await harness.sync();
+  expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml"]);
 });
 
 it.each([
   ["gone", { "other/a.yaml": appText("a") }, "no folder deploy"],
   ["a link", { deploy: { link: "other" }, "other/a.yaml": appText("a") }, "no folder deploy"],
   ["without specs", { "deploy/README.md": "" }, "holds no spec file"],
-])("takes nothing away where the path is %s", async (_, files, why) => {
-  const { git, world } = open({ path: "deploy" });
+])("removes nothing if the path is %s", async (_, files, why) => {
+  const { git, harness } = open({ path: "deploy" });
   git.files = { "deploy/a.yaml": appText("a") };
-  await world.sync();
+  await harness.sync();
   git.push(files);
-  const report = await world.sync();
+  const report = await harness.sync();
   expect(report.state).toBe("failing");
   expect(report.message).toContain(why);
-  expect(report.message).not.toContain(world.root);
-  await world.scanTwice();
-  expect(world.apps).toEqual(["a"]);
+  expect(report.message).not.toContain(harness.root);
+  await harness.scanTwice();
+  expect(harness.apps).toEqual(["a"]);
 });
 
-it("keeps to the repository whatever the path says", async () => {
-  const { git, world } = open({ path: "../../specs" });
+it("reads nothing outside the repository, whatever the path is", async () => {
+  const { git, harness } = open({ path: "../../specs" });
   git.files = { "a.yaml": appText("a") };
-  await world.write("mine.yaml", appText("mine"));
-  expect((await world.sync()).message).toContain("no folder ../../specs");
+  await harness.write("mine.yaml", appText("mine"));
+  expect((await harness.sync()).message).toContain("no folder ../../specs");
 });
 
-it("keeps the last state while the repository is away, says so once, and comes back", async () => {
-  const { git, world } = open();
+it("keeps the last state while the repository is away, reports it once, and recovers", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
-  world.follower.start();
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
+  harness.follower.start();
+  await vi.waitFor(() => expect(harness.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
   git.failure = createUnreachableError();
-  await world.clock.advance(60_000);
-  await vi.waitFor(() => expect(world.follower.report().state).toBe("failing"), WAIT_OPTIONS);
-  expect(world.follower.report()).toMatchObject({
+  await harness.clock.advance(60_000);
+  await vi.waitFor(() => expect(harness.follower.report().state).toBe("failing"), WAIT_OPTIONS);
+  expect(harness.follower.report()).toMatchObject({
     commit: git.commit,
     message: "git.example does not answer; try later",
   });
   for (const [index, waitMs] of [5_000, 10_000, 20_000, 40_000].entries()) {
     expect(git.resolves).toBe(index + 2);
-    await world.clock.advance(waitMs - 1);
+    await harness.clock.advance(waitMs - 1);
     expect(git.resolves).toBe(index + 2);
-    await world.clock.advance(1);
+    await harness.clock.advance(1);
     await vi.waitFor(() => expect(git.resolves).toBe(index + 3), WAIT_OPTIONS);
     await vi.waitFor(
       () =>
-        expect(world.follower.report().checkedAt).toBe(new Date(world.clock.now()).toISOString()),
+        expect(harness.follower.report().checkedAt).toBe(
+          new Date(harness.clock.now()).toISOString(),
+        ),
       WAIT_OPTIONS,
     );
   }
-  expect(world.events("SpecsGitFailed")).toEqual([
+  expect(harness.events("SpecsGitFailed")).toEqual([
     "git.example does not answer; try later (what was followed before stays as it is)",
   ]);
   git.failure = new BerthError("git_denied", "git.example wants a credential");
-  await world.sync();
-  expect(world.events("SpecsGitFailed")).toHaveLength(2);
+  await harness.sync();
+  expect(harness.events("SpecsGitFailed")).toHaveLength(2);
   git.failure = undefined;
-  expect(await world.sync()).toMatchObject({ state: "following", message: null });
-  expect(world.apps).toEqual(["a"]);
+  expect(await harness.sync()).toMatchObject({ state: "following", message: null });
+  expect(harness.apps).toEqual(["a"]);
 });
 
-it("holds the rules of the watched folder: what is not valid, and many that go at once", async () => {
-  const { git, world } = open();
+it("applies the rules of the watched folder: invalid files change nothing, mass deletions are held", async () => {
+  const { git, harness } = open();
   const names = ["a", "b", "c", "d"];
   git.files = Object.fromEntries(names.map((name) => [`${name}.yaml`, appText(name)]));
-  await world.sync();
+  await harness.sync();
   git.push({ ...git.files, "a.yaml": "kind: [" });
-  await world.sync();
-  await world.scanTwice();
-  expect(world.apps).toEqual(names);
-  expect(world.fileStates()["shop/a.yaml"]).toBe("invalid");
+  await harness.sync();
+  await harness.scanTwice();
+  expect(harness.apps).toEqual(names);
+  expect(harness.fileStates()["shop/a.yaml"]).toBe("invalid");
   git.push({ "d.yaml": appText("d") });
-  await world.sync();
-  await world.scanTwice();
-  expect(world.apps).toEqual(names);
-  expect(world.events("PruneHeld")).toHaveLength(1);
+  await harness.sync();
+  await harness.scanTwice();
+  expect(harness.apps).toEqual(names);
+  expect(harness.events("PruneHeld")).toHaveLength(1);
 });
 
-it("does not write into a watched folder that is not there, or not mounted", async () => {
-  const { git, world } = open();
+it("does not write to a watched folder that is missing or not mounted", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
-  await world.write("mine.yaml", appText("mine"));
-  await world.scanTwice();
-  await rm(world.folder, { recursive: true });
-  expect(await world.sync()).toMatchObject({
+  await harness.write("mine.yaml", appText("mine"));
+  await harness.scanTwice();
+  await rm(harness.folder, { recursive: true });
+  expect(await harness.sync()).toMatchObject({
     state: "failing",
     message: expect.stringContaining("not there, or empty"),
   });
-  expect(existsSync(world.folder)).toBe(false);
-  await mkdir(world.folder);
-  expect((await world.sync()).state).toBe("failing");
-  await world.write("mine.yaml", appText("mine"));
-  expect((await world.sync()).state).toBe("following");
-  expect(world.apps).toEqual(["a", "mine"]);
+  expect(existsSync(harness.folder)).toBe(false);
+  await mkdir(harness.folder);
+  expect((await harness.sync()).state).toBe("failing");
+  await harness.write("mine.yaml", appText("mine"));
+  expect((await harness.sync()).state).toBe("following");
+  expect(harness.apps).toEqual(["a", "mine"]);
 });
 
-it("converges after a stop in the middle of the files", async () => {
-  const { git, world } = open();
+it("converges after an interruption between two files", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b") };
-  await world.sync();
+  await harness.sync();
   const first = git.commit;
   git.push({ "a.yaml": appText("a", "nginx:2"), "c.yaml": appText("c") });
-  // As a kill between two files leaves it: one is new, one half written, nothing is taken away yet.
-  await world.write("shop/a.yaml", appText("a", "nginx:2"));
-  await world.write("shop/.berth-git.0123456789ab.tmp", "half");
-  await mkdir(join(world.root, "checkouts/checkout-left"), { recursive: true });
-  await world.restart();
-  expect(await world.marker()).toMatchObject({ commit: first });
-  world.follower.start();
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
-  await world.scanTwice();
-  expect(await world.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/c.yaml"]);
-  expect(world.apps).toEqual(["a", "c"]);
-  expect(await world.marker()).toMatchObject({ commit: git.commit });
-  expect(world.events("SpecsGitDrift")).toEqual([]);
-  expect(await readdir(join(world.root, "checkouts"))).toEqual([]);
+  // The state after a kill between two files: one is new, one half written, none is removed yet.
+  await harness.write("shop/a.yaml", appText("a", "nginx:2"));
+  await harness.write("shop/.berth-git.0123456789ab.tmp", "half");
+  await mkdir(join(harness.root, "checkouts/checkout-left"), { recursive: true });
+  await harness.restart();
+  expect(await harness.marker()).toMatchObject({ commit: first });
+  harness.follower.start();
+  await vi.waitFor(() => expect(harness.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
+  await harness.scanTwice();
+  expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/c.yaml"]);
+  expect(harness.apps).toEqual(["a", "c"]);
+  expect(await harness.marker()).toMatchObject({ commit: git.commit });
+  expect(harness.events("SpecsGitDrift")).toEqual([]);
+  expect(await readdir(join(harness.root, "checkouts"))).toEqual([]);
 });
 
 it("shows the commit of the last run before the repository has answered", async () => {
-  const { git, world } = open();
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
-  await world.sync();
+  await harness.sync();
   git.failure = createUnreachableError();
-  await world.restart();
-  world.follower.start();
-  await vi.waitFor(() => expect(world.follower.report().state).toBe("failing"), WAIT_OPTIONS);
-  expect(world.follower.report()).toMatchObject({
+  await harness.restart();
+  harness.follower.start();
+  await vi.waitFor(() => expect(harness.follower.report().state).toBe("failing"), WAIT_OPTIONS);
+  expect(harness.follower.report()).toMatchObject({
     commit: git.commit,
     appliedAt: "2030-01-01T00:00:00.000Z",
   });
 });
 
-it("hands the credential of the Secret over, and says which one is missing", async () => {
-  const { git, world } = open({ credential: "git-token" });
+it("uses the credential of the Secret, and names a missing one", async () => {
+  const { git, harness } = open({ credential: "git-token" });
   git.files = { "a.yaml": appText("a") };
-  expect((await world.sync()).message).toBe(
+  expect((await harness.sync()).message).toBe(
     "there is no Secret git-token; make it: berth secrets set git-token token=-",
   );
-  world.store.apply({
+  harness.store.apply({
     kind: "Secret",
     name: "git-token",
     manager: "api",
@@ -345,23 +347,23 @@ it("hands the credential of the Secret over, and says which one is missing", asy
     mode: "replace",
     spec: { data: { token: "t0ps3cret" } },
   });
-  expect((await world.sync()).state).toBe("following");
+  expect((await harness.sync()).state).toBe("following");
   expect(git.remotes.at(-1)?.credential).toMatchObject({ type: "token", token: "t0ps3cret" });
 });
 
 it("shows no user and no password of the URL", async () => {
-  const { git, world } = open({ url: "https://me:t0ps3cret@git.example/team/shop.git" });
+  const { git, harness } = open({ url: "https://me:t0ps3cret@git.example/team/shop.git" });
   git.files = { "a.yaml": appText("a") };
-  expect((await world.sync()).url).toBe("https://git.example/team/shop.git");
-  expect(JSON.stringify(await world.marker())).not.toContain("t0ps3cret");
+  expect((await harness.sync()).url).toBe("https://git.example/team/shop.git");
+  expect(JSON.stringify(await harness.marker())).not.toContain("t0ps3cret");
 });
 
-it("looks at once when it hears of a push to its repository", async () => {
-  const { git, world } = open();
+it("fetches at once after a push to its repository", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
-  await world.sync();
+  await harness.sync();
   git.push({ "b.yaml": appText("b") });
-  const { follower } = world;
+  const { follower } = harness;
   expect(follower.handlePush(["https://git.example/other.git"], "refs/heads/main")).toBe(false);
   expect(follower.handlePush(["git@git.example:team/shop.git"], "refs/heads/next")).toBe(false);
   expect(git.resolves).toBe(1);
@@ -369,8 +371,8 @@ it("looks at once when it hears of a push to its repository", async () => {
   await vi.waitFor(() => expect(follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
 });
 
-it("runs one round at a time; a sync that comes meanwhile gets one of its own", async () => {
-  const { git, world } = open();
+it("runs one round at a time; a sync during a round gets another one", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   let atOnce = 0;
   git.onCheckout = async () => {
@@ -380,21 +382,21 @@ it("runs one round at a time; a sync that comes meanwhile gets one of its own", 
     await new Promise((resolve) => setImmediate(resolve));
     atOnce -= 1;
   };
-  const first = world.sync();
+  const first = harness.sync();
   await vi.waitFor(() => expect(git.checkouts).toBe(1), WAIT_OPTIONS);
-  const others = await Promise.all([world.sync(), world.sync(), world.sync()]);
+  const others = await Promise.all([harness.sync(), harness.sync(), harness.sync()]);
   await first;
   expect(git.checkouts).toBe(2);
   for (const report of others) expect(report.commit).toBe(git.commit);
-  expect(await world.files()).toEqual(["shop/.berth-git.json", "shop/b.yaml"]);
+  expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/b.yaml"]);
 });
 
-it("gives a caller of sync that goes away no more to wait for", async () => {
-  const { git, world } = open();
+it("rejects a sync whose caller aborts", async () => {
+  const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   const gone = new AbortController();
-  const sync = world.follower.sync(gone.signal);
+  const sync = harness.follower.sync(gone.signal);
   gone.abort();
   await expect(sync).rejects.toThrow(/abort/);
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
+  await vi.waitFor(() => expect(harness.follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
 });

@@ -11,15 +11,15 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const UPSTREAM = "http://127.0.0.1:7777";
 
-/** A bus whose companion the test makes come and go. */
+/** A bus on which the test makes a companion appear and disappear. */
 class FakeCompanionBus implements CompanionBus {
   isLost = false;
   observation: CompanionObservation = { owner: undefined, isInstalled: false };
   startsAsked = 0;
   endsAtOnce = false;
-  /** Thrown by the next starts, oldest first. */
+  /** Errors of the next starts, oldest first. */
   readonly startErrors: string[] = [];
-  /** Looks that the bus does not answer. */
+  /** The number of observations that the bus does not answer. */
   silentObservations = 0;
   readonly #onChange: () => void;
 
@@ -59,7 +59,7 @@ class FakeCompanionBus implements CompanionBus {
   }
 }
 
-/** A process that the test ends, or that ends when it is told to. */
+/** A process that ends when the test or the supervisor ends it. */
 class FakeChild implements CompanionChild {
   readonly ended: Promise<string>;
   readonly pid: number;
@@ -139,14 +139,14 @@ function theChild(): FakeChild {
   return children.at(-1) ?? expect.fail("no child was started");
 }
 
-/** It has its names, and says so. */
+/** Makes the child own its names and report that it is ready. */
 async function comesUp(): Promise<void> {
   theBus().setObservation({ owner: { pid: theChild().pid, url: null } });
   theChild().ready();
   await clock.settle();
 }
 
-/** It ends, and the bus sees that. */
+/** Ends the child, and lets the bus notice it. */
 async function dies(reason = "it was ended by SIGKILL"): Promise<void> {
   theChild().dies(reason);
   await clock.settle();
@@ -154,8 +154,8 @@ async function dies(reason = "it was ended by SIGKILL"): Promise<void> {
   await clock.settle();
 }
 
-describe("where nobody has the names, and none is installed", () => {
-  test("a child is started once it is known where the assistant answers", async () => {
+describe("if no process has the names and none is installed", () => {
+  test("a child is started when the URL of the assistant is known", async () => {
     await begin(null);
     expect(supervisor.report()).toMatchObject({
       state: "starting",
@@ -177,7 +177,7 @@ describe("where nobody has the names, and none is installed", () => {
     expect(theChild().isTold).toBe(true);
   });
 
-  test("one that is killed is back after a second, and later each time", async () => {
+  test("a killed child is restarted after a second, and with longer delays after that", async () => {
     await begin();
     await comesUp();
     await dies();
@@ -204,7 +204,7 @@ describe("where nobody has the names, and none is installed", () => {
     expect(supervisor.report().message).toContain("after 1 s");
   });
 
-  test("one that cannot start is said once, and tried every five minutes in the end", async () => {
+  test("a child that cannot start is reported once, and retried every five minutes in the end", async () => {
     await begin();
     const reason = "port 7778 of 127.0.0.1 is taken by another program";
     for (let round = 0; round < 12; round++) {
@@ -222,7 +222,7 @@ describe("where nobody has the names, and none is installed", () => {
     expect(warnings).toHaveLength(3);
   });
 
-  test("it is started anew where the assistant answers elsewhere, and not where that is away", async () => {
+  test("the child is restarted when the URL of the assistant changes, and not when the assistant is away", async () => {
     await begin();
     await comesUp();
     supervisor.setUpstream(null);
@@ -239,7 +239,7 @@ describe("where nobody has the names, and none is installed", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("it makes way for one that is installed meanwhile", async () => {
+  test("the child is ended when a companion gets installed", async () => {
     await begin();
     await comesUp();
     theBus().setObservation({ isInstalled: true });
@@ -254,12 +254,12 @@ describe("where nobody has the names, and none is installed", () => {
   });
 });
 
-describe("where one is installed", () => {
+describe("if a companion is installed", () => {
   beforeEach(() => {
     prepare = (made) => made.setObservation({ isInstalled: true });
   });
 
-  test("the bus is asked to start it, once; what happens to it then is not Berth's matter", async () => {
+  test("the bus is asked to start it once, and Berth does not restart it", async () => {
     await begin(null);
     expect(theBus().startsAsked).toBe(1);
     expect(supervisor.report()).toMatchObject({ state: "activated", url: "http://127.0.0.1:7778" });
@@ -270,19 +270,19 @@ describe("where one is installed", () => {
       state: "activated",
       pid: null,
       url: null,
-      message: expect.stringContaining("whoever calls it"),
+      message: expect.stringContaining("for the first caller"),
     });
     theBus().setObservation({ owner: { pid: 100, url: null } });
     await clock.settle();
     expect(supervisor.report()).toMatchObject({ state: "activated", pid: 100 });
-    // Uninstalled, which ends it: from here on it is Berth's.
+    // Uninstalled, which ends it: from now on Berth starts a child.
     theBus().setObservation({ owner: undefined, isInstalled: false });
     supervisor.setUpstream(UPSTREAM);
     await clock.settle();
     expect(children).toHaveLength(1);
   });
 
-  test("one that the bus cannot start is said once, and tried again", async () => {
+  test("a companion that the bus cannot start is reported once, and retried", async () => {
     prepare = (made) => {
       made.setObservation({ isInstalled: true });
       made.startErrors.push("exited with status 1", "exited with status 1");
@@ -299,7 +299,7 @@ describe("where one is installed", () => {
     expect(children).toEqual([]);
   });
 
-  test("one that ends as soon as it is up is not started over and over", async () => {
+  test("a companion that ends as soon as it runs is not started again and again", async () => {
     prepare = (made) => {
       made.setObservation({ isInstalled: true });
       made.endsAtOnce = true;
@@ -310,7 +310,7 @@ describe("where one is installed", () => {
     expect(supervisor.report()).toMatchObject({ state: "activated", pid: null });
   });
 
-  test("one that runs already is left as it is", async () => {
+  test("a running companion is left alone", async () => {
     prepare = (made) => made.setObservation({ isInstalled: true, owner: { pid: 5, url: null } });
     await begin();
     expect(theBus().startsAsked).toBe(0);
@@ -318,8 +318,8 @@ describe("where one is installed", () => {
   });
 });
 
-describe("where somebody else has the names", () => {
-  test("that one is left alone; when it goes, a child is started", async () => {
+describe("if another process has the names", () => {
+  test("the other process is left alone; a child is started when it ends", async () => {
     prepare = (made) => made.setObservation({ owner: { pid: 5, url: "http://127.0.0.1:7778" } });
     await begin();
     expect(supervisor.report()).toMatchObject({
@@ -335,7 +335,7 @@ describe("where somebody else has the names", () => {
     expect(children).toHaveLength(1);
   });
 
-  test("a child that lost the race for them is no failure", async () => {
+  test("a child that lost the race for the names is no failure", async () => {
     await begin();
     theBus().setObservation({ owner: { pid: 5, url: null } });
     theChild().dies("another program has the name");
@@ -344,13 +344,13 @@ describe("where somebody else has the names", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("somebody else's comes while a child of ours is waited for", async () => {
+  test("another process gets the names while a child is starting", async () => {
     await begin();
     await dies();
     theBus().setObservation({ owner: { pid: 5, url: null } });
     await clock.settle();
     expect(supervisor.report()).toMatchObject({ state: "foreign", pid: 5 });
-    // What was waited for is over.
+    // The start of the child is no longer awaited.
     theBus().setObservation({ owner: undefined });
     await clock.settle();
     expect(children).toHaveLength(2);
@@ -358,7 +358,7 @@ describe("where somebody else has the names", () => {
 });
 
 describe("the bus", () => {
-  test("without one nothing happens and nothing is said; it may come later", async () => {
+  test("without a bus nothing is started or reported; it may appear later", async () => {
     hasBus = false;
     await begin();
     await clock.advance(60_000);
@@ -386,7 +386,7 @@ describe("the bus", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("a companion that sees its loss first has not failed either", async () => {
+  test("a companion that notices the loss first has not failed either", async () => {
     await begin();
     await comesUp();
     hasBus = false;
@@ -397,7 +397,7 @@ describe("the bus", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("one that does not answer for a while costs nothing", async () => {
+  test("a bus that does not answer for a while changes nothing", async () => {
     await begin();
     await comesUp();
     theBus().silentObservations = 3;

@@ -1,0 +1,211 @@
+import type { Resource } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import type { Reason } from "../reason.ts";
+import { type ImageOperation, isImageOperation, obtainImage } from "./obtain-image.ts";
+import { recoverFromFailure } from "./operation-recovery.ts";
+import type { Operation } from "./plan/plan-types.ts";
+import { groupConcurrentStops } from "./plan-executor.ts";
+import * as reconcileState from "./reconcile-state.ts";
+import type { ReconcilerContext } from "./reconciler-context.ts";
+import { revertOrStall } from "./revert-or-stall.ts";
+import type { ObservedRun, PlannedRun, RunState } from "./run-state.ts";
+import { findOtherServingRevision, runInputs } from "./run-steps.ts";
+import { findCreationFailure } from "./version-failure.ts";
+
+/** Receives the states of the acting step while it runs. */
+export interface RunRecorder {
+  /** Keeps the state for the status that a failure of the run writes. */
+  keep(state: RunState): void;
+  /** Keeps the state and writes its status to the store, so that a crash of Berth does not lose it. */
+  write(state: RunState, progress?: Reason): void;
+}
+
+export interface ActResult {
+  readonly state: RunState;
+  /** False if nothing is left to do now: the App is as planned, or the rest waits for something. */
+  readonly hasChanged: boolean;
+}
+
+/**
+ * Executes the operations of the plan in order. Writes what must survive a crash before the operation that it
+ * belongs to. Stops early if the App has changed meanwhile, or if the plan has to be made again. Throws what the
+ * engine throws if only a later run can do better.
+ */
+export async function actOnPlan(
+  context: ReconcilerContext,
+  planned: PlannedRun,
+  recorder: RunRecorder,
+  signal: AbortSignal,
+): Promise<ActResult> {
+  const { desired, plan, recovery } = planned;
+  const { appsEndedWithEngine } = context;
+  // Before the plan is executed, since the engine may be lost meanwhile.
+  if (recovery.hasEndedWithEngine) appsEndedWithEngine.delete(desired.name);
+  if (plan.operations.length === 0) return { state: planned, hasChanged: false };
+  try {
+    return await executeOperations(context, planned, recorder, signal);
+  } catch (error) {
+    if (recovery.hasEndedWithEngine) appsEndedWithEngine.add(desired.name);
+    throw error;
+  }
+}
+
+/** True if the App has changed since the run began: the next run is queued already. */
+export function isSuperseded(store: Store, { metadata }: Resource<"App">): boolean {
+  const { name, uid, generation, deletionTimestamp } = metadata;
+  const current = store.get("App", name)?.metadata;
+  return (
+    current?.uid !== uid ||
+    current.generation !== generation ||
+    current.deletionTimestamp !== deletionTimestamp
+  );
+}
+
+/** Reverts to an earlier version, or stalls the App, because its desired version has failed. */
+export function failVersion(
+  { store }: Pick<ReconcilerContext, "store">,
+  state: ObservedRun,
+  failure: Reason,
+): RunState {
+  const { resource, desired, memory, mask } = state;
+  const masked = { reason: failure.reason, message: mask(failure.message) };
+  const next = revertOrStall(store, resource, desired, memory, masked, {
+    serving: findOtherServingRevision(state),
+    inputs: runInputs(store, state),
+  });
+  return { ...state, memory: next, image: "unknown", plan: null };
+}
+
+async function executeOperations(
+  context: ReconcilerContext,
+  planned: PlannedRun,
+  recorder: RunRecorder,
+  signal: AbortSignal,
+): Promise<ActResult> {
+  const { desired, plan, resource } = planned;
+  const created = new Map<string, string>();
+  let state = recordCorrections(context, planned, recorder);
+  let hasChanged = false;
+  for (const operations of groupConcurrentStops(plan.operations)) {
+    const [operation] = operations;
+    if (!operation || isSuperseded(context.store, resource)) return { state, hasChanged: false };
+    if (isImageOperation(operation)) {
+      const obtained = obtainRunImage(context, state, operation, recorder);
+      if (!obtained.isWaiting) return { state: obtained.state, hasChanged: true };
+      state = obtained.state;
+      recorder.keep(state);
+      continue;
+    }
+    state = recordBefore(context, state, operation, recorder);
+    try {
+      await context.executor.executeAll(operations, desired.name, created, signal);
+      hasChanged = true;
+    } catch (error) {
+      return { state: recover(context, state, operation, error), hasChanged: true };
+    }
+    recordAfter(context, state, operation);
+  }
+  return { state, hasChanged };
+}
+
+/** The state to plan again from after a failed operation. Throws `error` if planning again cannot help now. */
+function recover(
+  context: ReconcilerContext,
+  state: PlannedRun,
+  operation: Operation,
+  error: unknown,
+): RunState {
+  const { desired, memory, resource } = state;
+  const recovery = recoverFromFailure(context, operation, desired, error);
+  if (recovery === "image-absent") return { ...state, image: "absent" };
+  if (recovery !== "wait") return state;
+  const view = { desired, memory, serving: findOtherServingRevision(state) };
+  const failure = findCreationFailure(context, resource, view, operation, error);
+  if (!failure) throw error;
+  return failVersion(context, state, failure);
+}
+
+type ObtainedImage =
+  | { readonly isWaiting: true; readonly state: PlannedRun }
+  | { readonly isWaiting: false; readonly state: RunState };
+
+/** Waits for no pull or build; `isWaiting` says that one runs. Throws what the caller has to retry later. */
+function obtainRunImage(
+  context: ReconcilerContext,
+  state: PlannedRun,
+  operation: ImageOperation,
+  recorder: RunRecorder,
+): ObtainedImage {
+  const { desired, source } = state;
+  // Waiting for a registry or a build is not the version's fault: its deadline does not run meanwhile.
+  const steps = state.memory.attempt?.steps ?? 0;
+  const nowMs = context.clock.now();
+  const memory = reconcileState.noteProgress(state.memory, nowMs, steps, true);
+  const noted = { ...state, memory };
+  recorder.keep(noted);
+  const resource = { ...state.resource, spec: state.resolved.spec };
+  const step = obtainImage(context, operation, { resource, desired, source });
+  if (step.type === "waiting")
+    return { isWaiting: true, state: { ...noted, progress: step.progress } };
+  if (step.type === "done") return { isWaiting: false, state: { ...noted, image: "present" } };
+  return { isWaiting: false, state: failVersion(context, noted, step.failure) };
+}
+
+function recordCorrections(
+  context: ReconcilerContext,
+  state: PlannedRun,
+  recorder: RunRecorder,
+): PlannedRun {
+  const { plan, desired } = state;
+  if (plan.corrections.length === 0) return state;
+  const nowMs = context.clock.now();
+  const memory = reconcileState.noteCorrections(state.memory, plan.corrections, nowMs);
+  for (const field of plan.corrections) {
+    const message = `${desired.name}: "${field}" was changed by hand; it is corrected`;
+    recordEvent(context, state, "Warning", "DriftCorrected", message);
+  }
+  const corrected = { ...state, memory };
+  recorder.write(corrected);
+  return corrected;
+}
+
+/** Writes a restart before it happens, so that it counts against the budget even if Berth crashes. */
+function recordBefore(
+  context: ReconcilerContext,
+  state: PlannedRun,
+  operation: Operation,
+  recorder: RunRecorder,
+): PlannedRun {
+  if (operation.type === "switchRoute" && operation.targets.length > 0) {
+    const memory = reconcileState.noteServed(state.memory, operation.version);
+    const served = { ...state, memory };
+    if (memory.served !== state.memory.served) recorder.write(served);
+    return served;
+  }
+  if (operation.type !== "startContainer" || operation.restart === null) return state;
+  const { restart, name, cause } = operation;
+  const nowMs = context.clock.now();
+  const memory = reconcileState.noteRestart(state.memory, state.desired, restart, nowMs);
+  const restarted = { ...state, memory };
+  recordEvent(context, state, "Warning", "Restarting", `${name}: ${cause}`);
+  recorder.write(restarted, { reason: "Restarting", message: cause });
+  return restarted;
+}
+
+function recordAfter(context: ReconcilerContext, state: PlannedRun, operation: Operation): void {
+  if (operation.type !== "switchRoute" || operation.targets.length === 0) return;
+  if (operation.version === state.route?.version) return;
+  const count = operation.targets.length;
+  const to = count === 1 ? "1 container" : `${count} containers`;
+  recordEvent(context, state, "Normal", "Switched", `requests go to ${to} of the new version`);
+}
+
+function recordEvent(
+  { store }: ReconcilerContext,
+  { desired }: PlannedRun,
+  type: "Normal" | "Warning",
+  reason: string,
+  message: string,
+): void {
+  store.events.record({ kind: "App", name: desired.name, type, reason, message });
+}

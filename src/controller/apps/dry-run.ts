@@ -1,0 +1,157 @@
+import { canonicalJson } from "../../base/canonical-json.ts";
+import { NotFoundError } from "../../base/errors.ts";
+import { resolveAppDefaults } from "../../resources/app-defaults.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import type { SourceState } from "../builds/port.ts";
+import { diffSpecs } from "../diff-specs.ts";
+import { buildDryRunResource } from "../dry-run-resource.ts";
+import type { PlannedResource, PlanReport } from "../port.ts";
+import { overlayPlannedResources } from "./dry-run-store.ts";
+import { assessEngineRecovery } from "./engine-recovery.ts";
+import { previewObservation } from "./observe-app.ts";
+import { previewImage } from "./observe-image.ts";
+import { isImageOperation } from "./obtain-image.ts";
+import type { Operation } from "./plan/plan-types.ts";
+import type { ReconcilerContext } from "./reconciler-context.ts";
+import { chooseStrategy } from "./rollout-strategy.ts";
+import { createRunState, type ObservedRun, type PlannedRun, type RunState } from "./run-state.ts";
+import { applyChanges, needsPlan, planRun, resolveRun, trackAttempt } from "./run-steps.ts";
+
+/** Stands for the loopback port that a run would lease; no operation of a report names it. */
+const UNLEASED_PORT = 0;
+
+export interface DryRunOptions {
+  readonly name: string;
+  /** The spec to plan for; without it, the stored one. */
+  readonly spec: AppSpec | undefined;
+  /** Annotations that are added to the stored ones. */
+  readonly annotations: Readonly<Record<string, string>>;
+  /** Resources that the same dry run would write: the plan is made as if they existed. */
+  readonly plannedResources: readonly PlannedResource[];
+}
+
+/**
+ * Returns what a run of the reconciler would do to an App now, from the same steps and the same observation as the
+ * run, without executing or recording anything. Throws NotFoundError and what the engine throws.
+ */
+export async function reportAppPlan(
+  context: ReconcilerContext,
+  { name, spec, annotations, plannedResources }: DryRunOptions,
+  signal: AbortSignal,
+): Promise<PlanReport> {
+  const { store, ingress, clock } = context;
+  const stored = store.get("App", name);
+  if (!stored && spec === undefined)
+    throw new NotFoundError(`there is no app "${name}"`, "berth get apps lists them");
+  const requestedSpec = spec ?? stored?.spec ?? {};
+  const resource = buildDryRunResource("App", name, stored, requestedSpec, annotations);
+  const source = assumeSource(context, stored, resource);
+  const started = applyChanges(store, { ...createRunState(resource), source }, clock.now());
+  const state = await resolveDryRun(context, started, plannedResources);
+  const { desired, refused, blocked, held } = state.resolved;
+  const common = {
+    app: name,
+    generation: resource.metadata.generation,
+    changes: diffSpecs(stored?.spec ?? {}, requestedSpec),
+  };
+  if (!desired) {
+    const strategy = chooseStrategy(resolveAppDefaults(requestedSpec), ingress.mode !== "off");
+    return {
+      ...common,
+      strategy: strategy.type,
+      strategyReason: strategy.message,
+      operations: [],
+      blockedBy: (refused ?? blocked)?.message ?? null,
+    };
+  }
+  const observation = await previewObservation(context, name, state.mask, signal);
+  const recovery = assessEngineRecovery(context, desired, observation.containers);
+  const observed: ObservedRun = { ...state, ...observation, desired, recovery };
+  const planned = await planDryRun(context, observed, signal);
+  return {
+    ...common,
+    strategy: desired.strategy.type,
+    strategyReason: desired.strategy.message,
+    operations: planned.operations.map(describeOperation),
+    blockedBy: explainHalt(planned.memory, planned.driftLoop) ?? (held ?? blocked)?.message ?? null,
+  };
+}
+
+async function resolveDryRun(
+  { store, ingress, containerListener }: ReconcilerContext,
+  state: RunState,
+  plannedResources: readonly PlannedResource[],
+) {
+  const route = await ingress.table.read(state.resource.metadata.name);
+  const overlay = overlayPlannedResources(store, plannedResources);
+  const getLoopbackPort = (app: string, replica: number, port: number) =>
+    store.ports.get(app, replica, port) ?? UNLEASED_PORT;
+  return resolveRun(
+    { store: overlay, ingress, containerListener, getLoopbackPort },
+    { ...state, route },
+  );
+}
+
+/** A pull or a build is followed by the operations that become possible after it. */
+async function planDryRun(context: ReconcilerContext, observed: ObservedRun, signal: AbortSignal) {
+  const { clock, firstSeenTimes, stops } = context;
+  const { desired } = observed;
+  const { state, isFresh } = trackAttempt(observed, clock.now());
+  if (!needsPlan(state, desired)) return { memory: state.memory, operations: [], driftLoop: null };
+  const facts = {
+    nowMs: clock.now(),
+    isFresh,
+    firstSeen: firstSeenTimes.preview(desired, state, clock.now()),
+    stopping: stops.stoppingIds,
+  };
+  const image = await previewImage(context, desired, state.containers, signal);
+  const { plan, memory } = planRun({ ...state, image }, facts);
+  const first = plan.operations.filter(isImageOperation);
+  const rest: PlannedRun | undefined =
+    image === "absent" && first.length > 0
+      ? planRun({ ...state, image: "present" }, facts)
+      : undefined;
+  return {
+    memory,
+    operations: rest ? [...first, ...rest.plan.operations] : plan.operations,
+    driftLoop: plan.driftLoop,
+  };
+}
+
+/** A dry run asks no git server: an unknown source stands for an image that has to be built. */
+function assumeSource(
+  { store, builds }: ReconcilerContext,
+  stored: Resource<"App"> | undefined,
+  requested: Resource<"App">,
+): SourceState | null {
+  if (requested.spec.source === undefined) return null;
+  if (stored !== undefined && sourceKey(stored) === sourceKey(requested))
+    return builds.source(stored);
+  const image = `berth-${store.instanceId}/${requested.metadata.name}:new`;
+  return { type: "resolved", revision: "", image };
+}
+
+function sourceKey({ spec, metadata }: Resource<"App">): string {
+  return canonicalJson([spec.source, spec.build, metadata.annotations]);
+}
+
+function explainHalt({ stalled }: RunState["memory"], driftLoop: string | null) {
+  if (stalled) return stalled.message;
+  return driftLoop === null ? undefined : `"${driftLoop}" is in a drift loop`;
+}
+
+function describeOperation(operation: Operation): PlanReport["operations"][number] {
+  const target =
+    "spec" in operation
+      ? operation.spec.name
+      : "name" in operation
+        ? operation.name
+        : "image" in operation
+          ? operation.image
+          : "network" in operation
+            ? operation.network
+            : operation.volume;
+  return { operation: operation.type, target, cause: operation.cause };
+}

@@ -1,0 +1,56 @@
+import { hashJson } from "../../base/canonical-json.ts";
+import { resolveAppDefaults } from "../../resources/app-defaults.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
+import { MODELS_PORT } from "../models/container-listener.ts";
+import { buildModelSettings } from "./model-inputs.ts";
+
+/**
+ * True for each field that makes a revision, because it reaches a container. The type makes a new field of the spec
+ * take a decision here; `models` counts by the settings that it gives a container.
+ */
+const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
+  image: true,
+  source: true,
+  build: true,
+  port: true,
+  env: true,
+  entrypoint: true,
+  command: true,
+  user: true,
+  workingDir: true,
+  resources: true,
+  volumes: true,
+  ports: true,
+  stopGracePeriod: true,
+  pullPolicy: true,
+  domain: false,
+  ingress: false,
+  running: false,
+  suspend: false,
+  replicas: false,
+  healthCheck: false,
+  rollout: false,
+  restart: false,
+  models: false,
+  dependsOn: false,
+  pullSecret: false,
+};
+
+const revisionFields: ReadonlyMap<string, boolean> = new Map(Object.entries(makesRevision));
+
+/**
+ * Identifies a revision of an App: a hash of the fields of its spec that reach a container. Secrets count as
+ * references, and the time of a restart does not count, so that rotations and restarts make no revision. `image` is
+ * the built image of a spec with a source: another commit makes another revision.
+ */
+export function revisionHash(spec: AppSpec, image: string | null): string {
+  const fields = Object.fromEntries(
+    Object.entries(spec).filter(([field]) => revisionFields.get(field) === true),
+  );
+  const built = spec.source === undefined ? {} : { image };
+  const models =
+    (spec.models ?? []).length === 0
+      ? {}
+      : { models: buildModelSettings(resolveAppDefaults(spec), MODELS_PORT) };
+  return hashJson({ ...fields, ...built, ...models }).slice(0, 16);
+}

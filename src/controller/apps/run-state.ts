@@ -1,0 +1,61 @@
+import { emptyReconcileState, type ReconcileState } from "../../resources/app-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { SourceState } from "../builds/port.ts";
+import type { Reason } from "../reason.ts";
+import type { SecretMask } from "../secrets/app-secret-mask.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import type { EngineRecovery } from "./engine-recovery.ts";
+import type { AppObservation } from "./observe-app.ts";
+import type { ObservedApp, Plan } from "./plan/plan-types.ts";
+import type { ResolveAppInput, ResolvedApp } from "./resolve-app.ts";
+
+/**
+ * The state of one run of the reconciler. Each step returns a new one, whose type says how far the run is:
+ *
+ * RunState -> resolve -> ResolvedRun -> observe -> ObservedRun -> plan -> PlannedRun -> act -> RunState
+ *
+ * Values of an earlier round stay until a step replaces them, so that a run that fails reports what it found last.
+ */
+export interface RunState extends AppObservation {
+  readonly resource: Resource<"App">;
+  readonly memory: ReconcileState;
+  /** Null if the spec names an image. */
+  readonly source: SourceState | null;
+  readonly resolved: ResolvedApp | null;
+  readonly image: ObservedApp["image"];
+  readonly plan: Plan | null;
+  /** The pull or the build that is under way. */
+  readonly progress: Reason | null;
+  readonly mask: SecretMask;
+}
+
+export interface ResolvedRun extends RunState {
+  readonly resolved: ResolvedApp;
+  readonly resolveInput: ResolveAppInput;
+}
+
+/** A run whose spec resolves to a version, and whose containers have been observed. */
+export interface ObservedRun extends ResolvedRun {
+  readonly desired: DesiredApp;
+  readonly recovery: EngineRecovery;
+}
+
+export interface PlannedRun extends ObservedRun {
+  readonly plan: Plan;
+}
+
+export function createRunState(resource: Resource<"App">): RunState {
+  return {
+    resource,
+    memory: { ...emptyReconcileState, ...resource.status?.memory },
+    source: null,
+    resolved: null,
+    containers: [],
+    health: new Map(),
+    route: null,
+    image: "unknown",
+    plan: null,
+    progress: null,
+    mask: (text) => text,
+  };
+}

@@ -1,0 +1,128 @@
+import { RETRIED_AT_ANNOTATION } from "../../resources/resource.ts";
+import type { Revision, Store } from "../../store/store.ts";
+import { createSecretMask } from "../secrets/app-secret-mask.ts";
+import { inputsDigest } from "./app-inputs.ts";
+import { servingVersion } from "./app-readiness.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import { planApp } from "./plan/plan-app.ts";
+import type { ObservedApp } from "./plan/plan-types.ts";
+import * as reconcileState from "./reconcile-state.ts";
+import { findServingRevision, type ResolveAppInput, resolveApp } from "./resolve-app.ts";
+import type { ObservedRun, PlannedRun, ResolvedRun, RunState } from "./run-state.ts";
+
+/** The steps that decide and change nothing: a run and a dry run share them. */
+
+/** Applies to the durable state what has changed since the last run: a retry, new inputs, the clock. */
+export function applyChanges(store: Store, state: RunState, nowMs: number): RunState {
+  const { annotations } = state.resource.metadata;
+  const retriedAt = annotations[RETRIED_AT_ANNOTATION] ?? null;
+  const memory = reconcileState.applyInputs(state.memory, retriedAt, runInputs(store, state));
+  return { ...state, memory: reconcileState.clampToClock(memory, nowMs) };
+}
+
+/** The digest of everything whose change ends a stall. */
+export function runInputs(store: Store, { resource, source }: RunState): string {
+  return inputsDigest(store, resource, source?.type === "resolved" ? source.revision : null);
+}
+
+/** Resolves the spec against the source and the route of `state`. */
+export function resolveRun(
+  dependencies: Pick<
+    ResolveAppInput,
+    "store" | "ingress" | "containerListener" | "getLoopbackPort"
+  >,
+  state: RunState,
+): ResolvedRun {
+  const { resource, source, memory } = state;
+  const resolveInput: ResolveAppInput = {
+    ...dependencies,
+    resource,
+    memory,
+    source,
+    serving: servingVersion(state.route, memory),
+  };
+  const resolved = resolveApp(resolveInput);
+  const { quarantine, spec } = resolved;
+  return {
+    ...state,
+    resolved,
+    resolveInput,
+    mask: createSecretMask(dependencies.store, [resource.spec, spec]),
+    memory: memory.quarantine === quarantine ? memory : { ...memory, quarantine },
+  };
+}
+
+/** False for a stalled App that is to be stopped: it stays as it is until something changes. */
+export function needsPlan({ memory }: RunState, desired: DesiredApp): boolean {
+  return memory.stalled === null || desired.app.running;
+}
+
+export interface TrackedAttempt {
+  readonly state: ObservedRun;
+  /** The version is new, or its containers have ended with the engine: earlier ends are no restarts. */
+  readonly isFresh: boolean;
+  /** The version is new, or judged by a newer spec: its revision has to be kept. */
+  readonly isRevisionDue: boolean;
+}
+
+/** Begins the attempt of a new version, or notes the progress of the current one. A stalled App makes none. */
+export function trackAttempt(state: ObservedRun, nowMs: number): TrackedAttempt {
+  const { desired, memory, containers, health, recovery } = state;
+  const isFresh = recovery.hasEndedWithEngine;
+  if (memory.stalled !== null || desired.app.suspend)
+    return { state, isFresh, isRevisionDue: false };
+  if (!desired.app.running) {
+    const withoutAttempt = { ...state, memory: { ...memory, attempt: null } };
+    return { state: withoutAttempt, isFresh, isRevisionDue: false };
+  }
+  const steps = reconcileState.countSteps(desired, containers, health);
+  if (memory.attempt?.hash !== desired.hash) {
+    const begun = reconcileState.beginAttempt(memory, desired.hash, nowMs, steps);
+    return { state: { ...state, memory: begun }, isFresh: true, isRevisionDue: true };
+  }
+  // No deadline counts the time that Berth or the engine was away, nor the time before the first probe.
+  const isWaiting =
+    recovery.isFirstObservation ||
+    recovery.hasEndedWithEngine ||
+    state.resolved.blocked !== null ||
+    reconcileState.isUnprobed(desired, containers, health);
+  return {
+    state: {
+      ...state,
+      memory: reconcileState.noteProgress(memory, nowMs, steps, isWaiting),
+    },
+    isFresh,
+    // The health check may change while a version runs; a revert restores the one that was valid last.
+    isRevisionDue: state.resource.status?.observedGeneration !== desired.generation,
+  };
+}
+
+export function planRun(
+  state: ObservedRun,
+  facts: Pick<ObservedApp, "nowMs" | "isFresh" | "firstSeen" | "stopping">,
+): PlannedRun {
+  const { desired, memory, containers, health, route, image } = state;
+  const { stable, restarts, drifts, served } = memory;
+  const plan = planApp(desired, {
+    ...facts,
+    containers,
+    health,
+    route,
+    image,
+    restarts,
+    drifts,
+    stableReplicas: stable?.hash === desired.hash ? stable.replicas : 0,
+    blockedBy: state.resolved.blocked?.message ?? null,
+    served,
+    isStalled: memory.stalled !== null,
+  });
+  return { ...state, plan };
+}
+
+/** The revision of another version than the desired one that has the App's requests. */
+export function findOtherServingRevision({
+  resolveInput,
+  desired,
+}: ObservedRun): Revision | undefined {
+  return resolveInput.serving === desired.hash ? undefined : findServingRevision(resolveInput);
+}

@@ -1,0 +1,55 @@
+import { type AddressInfo, createServer } from "node:net";
+import { BerthError } from "../base/errors.ts";
+import type { Config } from "../config/config.ts";
+
+/**
+ * Throws BerthError if nothing can listen on the address of the configuration. Called before anything is changed,
+ * because a server that cannot start must not have changed anything.
+ */
+export async function assertListenable(config: Config): Promise<void> {
+  const probe = createServer();
+  try {
+    await listen(
+      ({ host, port }) =>
+        new Promise<void>((resolve, reject) => {
+          probe.once("error", reject).listen({ host, port }, resolve);
+        }),
+      config,
+    );
+  } finally {
+    probe.close();
+  }
+}
+
+/** Binds the address of the configuration. Throws BerthError if the system refuses. */
+export async function listen(
+  bind: (address: { host: string; port: number }) => Promise<unknown>,
+  config: Config,
+): Promise<void> {
+  const { host, port } = config.listen;
+  try {
+    await bind({ host, port });
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    if (code === "EADDRINUSE") {
+      throw new BerthError("conflict", `port ${port} of ${host} is taken by another program`, {
+        hint: `choose another one with --listen ${host}:PORT, or --listen ${host}:0 for any`,
+        cause: error,
+      });
+    }
+    if (code === "EACCES" || code === "EADDRNOTAVAIL") {
+      throw new BerthError("conflict", `cannot listen on ${host}:${port} (${code})`, {
+        hint: "choose another --listen",
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+/** Returns the URL of the bound address; the system has chosen the port if the configuration says 0. */
+export function boundAddress(bound: AddressInfo | string | null, config: Config): string {
+  const address = typeof bound === "object" && bound !== null ? bound.address : config.listen.host;
+  const port = typeof bound === "object" && bound !== null ? bound.port : config.listen.port;
+  return address.includes(":") ? `http://[${address}]:${port}` : `http://${address}:${port}`;
+}

@@ -1,0 +1,38 @@
+import { EventEmitter, once } from "node:events";
+import type { Cleanup } from "../base/cleanup.ts";
+
+/** The content of `run/berth.json` and of the ready line; the password only if this start generated it. */
+export interface ReadyInfo {
+  /** The bound address, as http://host:port. */
+  readonly api: string;
+  readonly specs_dir: string;
+  readonly data_dir: string;
+  readonly instance: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly docker_host: string;
+  readonly password?: string;
+}
+
+export interface RunningServer {
+  readonly ready: ReadyInfo;
+  /** Resolves when the server has ended. */
+  readonly closed: Promise<void>;
+  /** Ends the server and leaves the apps running. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+/** The handle of a server whose parts have been started. */
+export function createRunningServer(parts: Cleanup, ready: ReadyInfo): RunningServer {
+  let closing: Promise<void> | undefined;
+  const ended = new EventEmitter();
+  const untilEnded = async () => void (await once(ended, "end"));
+  return {
+    ready,
+    closed: untilEnded(),
+    close: () => {
+      closing ??= parts[Symbol.asyncDispose]().finally(() => ended.emit("end"));
+      return closing;
+    },
+  };
+}
