@@ -2,13 +2,13 @@ import { existsSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import { join, resolve } from "node:path";
 import { parseXdgDirectory } from "../base/assistant-paths.ts";
-import { defaultPorts } from "../base/default-ports.ts";
 import type { Environment } from "../base/process-environment.ts";
 import {
   type AssistantConfig,
   type AssistantFlags,
   loadAssistantConfig,
 } from "./assistant-config.ts";
+import { assistantSettings } from "./assistant-settings.ts";
 import { type CompanionFile, readCompanionFile } from "./companion-settings-file.ts";
 import { ConfigError } from "./config-error.ts";
 import { readSignInConfig, type SignInConfig } from "./sign-in-config.ts";
@@ -31,11 +31,8 @@ export interface CompanionConfig extends AssistantConfig {
 }
 
 export interface CompanionFlags extends AssistantFlags {
-  readonly upstream?: string | undefined;
   readonly config?: string | undefined;
 }
-
-const DEFAULT_UPSTREAM = `http://127.0.0.1:${defaultPorts.system}`;
 
 /** Throws ConfigError, which names the flag, the variable or the file. */
 export function loadCompanionConfig(input: {
@@ -65,30 +62,21 @@ export function loadCompanionConfig(input: {
   });
 }
 
-/** Whoever names an engine or a model wants it here; everybody else has the system instance's. */
+/** A companion with an engine or a model of its own computes itself; any other one uses the system instance. */
 function resolveUpstream(
   flags: CompanionFlags,
   environment: Environment,
   assistant: AssistantConfig,
 ): string | undefined {
-  const given = flags.upstream ?? environment["BERTH_ASSISTANT_UPSTREAM"];
+  const { variable, flag, parse, default: defaultUrl } = assistantSettings.upstream;
+  const given = flags.upstream ?? environment[variable];
   const isOwn = assistant.engine !== "auto" || assistant.models.length > 0;
   if (given !== undefined && isOwn)
     throw new ConfigError(
       "--upstream and an engine of its own (--engine, --model) exclude each other",
       "leave --upstream out to compute here, or the others to have the system instance compute",
     );
-  if (isOwn) return undefined;
-  const text = given ?? DEFAULT_UPSTREAM;
-  const url = URL.parse(text) ?? undefined;
-  const isLocal =
-    url?.protocol === "http:" && ["127.0.0.1", "localhost", "[::1]"].includes(url.hostname);
-  if (!url || !isLocal || url.username !== "" || url.search !== "")
-    throw new ConfigError(
-      "--upstream must be the address of the system instance on this machine",
-      `such as ${DEFAULT_UPSTREAM}; models elsewhere are another matter`,
-    );
-  return url.origin;
+  return isOwn ? undefined : parse(given ?? defaultUrl, flag, "");
 }
 
 /** Sockets may only lie where nobody else can make files. */

@@ -1,25 +1,32 @@
+import assert from "node:assert";
 import { homedir } from "node:os";
 import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
 import type { LogFormat } from "../base/logger.ts";
 import type { Environment } from "../base/process-environment.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
-import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
-import {
-  createDefaultSettings,
-  getDefaultDataDir,
-  hasDefault,
-  type SettingWithDefault,
-  type SettingWithoutDefault,
-} from "./config-defaults.ts";
+import { assistantSettings } from "./assistant-settings.ts";
 import { ConfigError } from "./config-error.ts";
-import { describeExpectedValue, readConfigFile } from "./config-file.ts";
+import { type ConfigFile, readConfigFile } from "./config-file.ts";
 import {
-  type ConfigFile,
+  type ConfigContext,
   type ConfigKey,
-  configSettings,
-  otherEnvironmentVariables,
+  getDefaultDataDir,
+  type ServerSetting,
   secretSettings,
-} from "./config-schema.ts";
+  serverSettingList,
+  serverSettings,
+} from "./server-settings.ts";
+import { type Default, resolveDefault } from "./setting.ts";
+
+/** Variables that are not settings of the server: those of the command line, and of the assistant that it starts. */
+const otherEnvironmentVariables: readonly string[] = [
+  "BERTH_CONFIG",
+  // bin/berth keeps a Node.js of its own in this folder (scripts/pinned-node.cjs).
+  "BERTH_NODE_DIR",
+  "BERTH_URL",
+  "BERTH_TOKEN",
+  ...Object.values(assistantSettings).map(({ variable }) => variable),
+];
 
 /**
  * The effective configuration: flags, then the environment, then config files, then defaults.
@@ -133,9 +140,6 @@ export interface ConfigInput {
   readonly systemFile?: string;
 }
 
-const ingressModes: readonly Config["ingress"][] = ["auto", "process", "container", "off"];
-const logLevels: readonly Config["logLevel"][] = ["debug", "info", "warn", "error"];
-
 /** The one place that reads the environment of this process. */
 function getProcessEnvironment(): Environment {
   return process.env;
@@ -172,37 +176,36 @@ export function loadConfig(input: ConfigInput = {}): Config {
   };
   const found = new Map<ConfigKey, ConfigValue>();
   const setValue = (
-    key: ConfigKey,
+    { key, isPath, expects, parse }: ServerSetting<ConfigKey>,
     value: string,
     source: ConfigValue["source"],
-    origin: string | null,
+    origin: string,
     base: string,
-    isPath: boolean,
   ) => {
-    const expected = describeExpectedValue(key, value);
-    if (expected !== undefined)
-      throw new ConfigError(`${origin ?? key} must be ${expected}, not "${value}"`);
+    if (parse(value) === undefined)
+      throw new ConfigError(`${origin} must be ${expects}, not "${value}"`);
     found.set(key, {
       key,
-      value: isPath ? toAbsolutePath(value, base, home) : value,
+      value: isPath === true ? toAbsolutePath(value, base, home) : value,
       source,
       origin,
     });
   };
   const setValuesOfFile = (file: string, content: ConfigFile) => {
-    for (const { key, isPath } of configSettings) {
-      const value = content[key];
-      if (value !== undefined) setValue(key, value, "file", file, dirname(file), isPath);
+    for (const setting of serverSettingList) {
+      const value = content[setting.key];
+      if (value !== undefined) setValue(setting, value, "file", file, dirname(file));
     }
   };
   const setValuesOfEnvironmentAndFlags = () => {
-    for (const { key, variable, isPath } of configSettings) {
+    for (const setting of serverSettingList) {
+      const { variable } = setting;
       const value = environment[variable];
-      if (value) setValue(key, value, "environment", variable, workingDirectory, isPath);
+      if (value) setValue(setting, value, "environment", variable, workingDirectory);
     }
-    for (const { key, flag, isPath } of configSettings) {
-      const value = input.flags?.[key];
-      if (value !== undefined) setValue(key, value, "flag", flag, workingDirectory, isPath);
+    for (const setting of serverSettingList) {
+      const value = input.flags?.[setting.key];
+      if (value !== undefined) setValue(setting, value, "flag", setting.flag, workingDirectory);
     }
   };
 
@@ -243,76 +246,83 @@ export function loadConfig(input: ConfigInput = {}): Config {
     }
   }
 
-  const defaults = createDefaultSettings(dataDir, surroundings);
-  const text = (key: SettingWithDefault) => found.get(key)?.value ?? defaults[key];
-  const optional = (key: SettingWithoutDefault) => found.get(key)?.value ?? undefined;
+  const context: ConfigContext = { dataDir, ...surroundings };
+  const getText = ({ key, default: value }: ServerSetting<ConfigKey>): string | null =>
+    found.get(key)?.value ?? (value === undefined ? null : resolveDefault(value, context));
+  const readOptional = <Value>(setting: ServerSetting<ConfigKey, Value>): Value | undefined => {
+    const text = getText(setting);
+    return text === null ? undefined : setting.parse(text);
+  };
+  const read = <Value>(setting: ServerSetting<ConfigKey, Value, Default<ConfigContext>>): Value => {
+    const value = readOptional(setting);
+    assert(value !== undefined, `the default of ${setting.key} is valid`);
+    return value;
+  };
   const secret = (variable: (typeof secretSettings)[number]["variable"]) =>
     environment[variable] || undefined;
 
+  const settings = serverSettings;
+  const specsGitUrl = readOptional(settings.specsGitUrl);
+  const hasAssistant = read(settings.assistant) === "on";
   const config: Config = {
     dataDir,
-    specsDir: text("specs_dir"),
-    templatesDir: optional("templates_dir"),
-    listen: parseListen(text("listen"), found.get("listen")?.origin ?? "listen"),
-    dockerHost: text("docker_host"),
-    ingress: ingressModes.find((mode) => mode === text("ingress")) ?? "auto",
-    ingressImage: text("ingress_image"),
-    httpPort: Number(text("http_port")) || undefined,
-    httpsPort: Number(text("https_port")) || undefined,
-    acmeEmail: optional("acme_email"),
+    specsDir: read(settings.specsDir),
+    templatesDir: readOptional(settings.templatesDir),
+    listen: parseListen(read(settings.listen), found.get("listen")?.origin ?? "listen"),
+    dockerHost: read(settings.dockerHost),
+    ingress: read(settings.ingress),
+    ingressImage: read(settings.ingressImage),
+    httpPort: read(settings.httpPort) || undefined,
+    httpsPort: read(settings.httpsPort) || undefined,
+    acmeEmail: readOptional(settings.acmeEmail),
     build: Object.freeze({
-      concurrency: Number(text("build_concurrency")),
-      memoryBytes: mapDefined(optional("build_memory"), parseBytes),
-      nanoCpus: mapDefined(optional("build_cpu"), parseCpu),
-      timeoutMs: parseDuration(text("build_timeout")),
-      keep: Number(text("build_keep")),
-      diskBytesMax: parseBytes(text("build_disk")),
+      concurrency: read(settings.buildConcurrency),
+      memoryBytes: readOptional(settings.buildMemory),
+      nanoCpus: readOptional(settings.buildCpu),
+      timeoutMs: read(settings.buildTimeout),
+      keep: read(settings.buildKeep),
+      diskBytesMax: read(settings.buildDisk),
     }),
-    uploadBytesMax: parseBytes(text("upload_limit")),
-    specsGit: mapDefined(optional("specs_git_url"), (url) =>
-      Object.freeze({
-        url,
-        ref: optional("specs_git_ref"),
-        path: text("specs_git_path"),
-        intervalMs: parseDuration(text("specs_git_interval")),
-        credential: optional("specs_git_credential"),
-      }),
-    ),
-    assistant:
-      text("assistant") === "on"
-        ? Object.freeze({
-            port: Number(text("assistant_port")),
-            dataDir: text("assistant_data_dir"),
-            memoryBytesMax: mapDefined(optional("assistant_memory"), parseBytes),
-          })
-        : undefined,
-    // Without the assistant there is nobody to compute for it.
+    uploadBytesMax: read(settings.uploadLimit),
+    specsGit:
+      specsGitUrl === undefined
+        ? undefined
+        : Object.freeze({
+            url: specsGitUrl,
+            ref: readOptional(settings.specsGitRef),
+            path: read(settings.specsGitPath),
+            intervalMs: read(settings.specsGitInterval),
+            credential: readOptional(settings.specsGitCredential),
+          }),
+    assistant: hasAssistant
+      ? Object.freeze({
+          port: read(settings.assistantPort),
+          dataDir: read(settings.assistantDataDir),
+          memoryBytesMax: readOptional(settings.assistantMemory),
+        })
+      : undefined,
+    // A companion needs an assistant that computes for it.
     companion:
-      text("companion") === "auto" && text("assistant") === "on"
-        ? Object.freeze({ port: Number(text("companion_port")) })
+      read(settings.companion) === "auto" && hasAssistant
+        ? Object.freeze({ port: read(settings.companionPort) })
         : undefined,
     models: Object.freeze({
-      diskBytesMax: parseBytes(text("models_disk")),
-      bandwidthBytesMax: mapDefined(optional("models_bandwidth"), parsePositiveBytes),
-      hubUrl: text("hf_endpoint").replace(/\/+$/, ""),
+      diskBytesMax: read(settings.modelsDisk),
+      bandwidthBytesMax: readOptional(settings.modelsBandwidth),
+      hubUrl: read(settings.hfEndpoint).replace(/\/+$/, ""),
       hubToken: secret("HF_TOKEN"),
     }),
-    baseDomain: text("base_domain"),
-    logFormat: text("log_format") === "pretty" ? "pretty" : "json",
-    logLevel: logLevels.find((level) => level === text("log_level")) ?? "info",
+    baseDomain: read(settings.baseDomain),
+    logFormat: read(settings.logFormat),
+    logLevel: read(settings.logLevel),
     password: secret("BERTH_PASSWORD"),
     files: Object.freeze(files),
     warnings: Object.freeze(warnOfMisspelledVariables(environment)),
     values: Object.freeze([
-      ...configSettings.map(
-        ({ key }): ConfigValue =>
-          found.get(key) ?? {
-            key,
-            value: hasDefault(key) ? defaults[key] : null,
-            source: "default",
-            origin: null,
-          },
-      ),
+      ...serverSettingList.map((setting): ConfigValue => {
+        const { key } = setting;
+        return found.get(key) ?? { key, value: getText(setting), source: "default", origin: null };
+      }),
       ...secretSettings.map(
         ({ key, variable }): ConfigValue =>
           secret(variable) === undefined
@@ -343,15 +353,6 @@ function toAbsolutePath(path: string, base: string, home: string): string {
   return isAbsolute(path) ? resolve(path) : resolve(base, path);
 }
 
-function mapDefined<T>(text: string | undefined, map: (text: string) => T): T | undefined {
-  return text === undefined ? undefined : map(text);
-}
-
-/** Of an amount that is more than nothing, though it may be less than a byte. */
-function parsePositiveBytes(text: string): number {
-  return Math.max(1, parseBytes(text));
-}
-
 function getUserId(): number {
   return process.getuid?.() ?? 1;
 }
@@ -359,7 +360,7 @@ function getUserId(): number {
 /** Only names near to a known one: a variable of another program is nobody's mistake. */
 function warnOfMisspelledVariables(environment: Environment): string[] {
   const known: readonly string[] = [
-    ...configSettings.map((setting) => setting.variable),
+    ...serverSettingList.map((setting) => setting.variable),
     ...secretSettings.map((secret) => secret.variable),
     ...otherEnvironmentVariables,
   ];
