@@ -6,7 +6,7 @@ import type { Resource } from "../resources/resource.ts";
 import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
 import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
 import type { ApiContext } from "./api-context.ts";
-import { assertDomainsFree, mayChangeDomains } from "./domain-conflicts.ts";
+import { createDomainAdmission } from "./domain-conflicts.ts";
 import { createRequestSignal, parseWaitTimeoutMs } from "./request-parameters.ts";
 import { appDetails } from "./views/app.ts";
 import { fieldChangeView, planView } from "./views/plans.ts";
@@ -55,7 +55,8 @@ export interface AppWriteRequest {
 
 /**
  * The one way in which a route writes an app: dry run, write, wait, answer. Throws what
- * `Store.apply` throws, and ConflictError `wrong_state` for a wait that ends with a failure.
+ * `Store.apply` throws, ConflictError `conflict` if another App has a domain, and ConflictError `wrong_state` for a
+ * wait that ends with a failure.
  */
 export async function writeApp(
   context: ApiContext,
@@ -66,9 +67,9 @@ export async function writeApp(
 ): Promise<AppDetails | DryRunReport> {
   const timeoutMs = parseWaitTimeoutMs(query.timeout);
   const { name } = write.intent;
-  assertAppDomainsFree(context, write.intent);
+  const admit = createDomainAdmission(context);
   if (query.dry_run === true) {
-    const result = context.store.apply({ ...write.intent, dryRun: true });
+    const result = context.store.apply({ ...write.intent, dryRun: true }, admit);
     const signal = createRequestSignal(reply, context.closing);
     const plan = await context.control.planApp(
       name,
@@ -87,49 +88,11 @@ export async function writeApp(
       plan: planView(plan),
     };
   }
-  const result = context.store.apply(write.intent);
+  const result = context.store.apply(write.intent, admit);
   const isChanged = setChangedHeader(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
   const app = context.store.get("App", name) ?? result.resource;
   return respondToWrite(context, reply, app, write.status, query.wait ? timeoutMs : null);
-}
-
-/** Throws what `Store.apply` throws, and ConflictError `conflict` where another App has a domain. */
-export function assertAppDomainsFree(context: ApiContext, intent: ApplyIntent<"App">): void {
-  if (!mayChangeDomains({ ...intent.spec })) return;
-  const { store, config } = context;
-  const { resource } = store.apply({ ...intent, dryRun: true });
-  const stored = store.get("App", intent.name);
-  assertDomainsFree(
-    { name: intent.name, spec: resource.spec },
-    store.list("App"),
-    stored,
-    config.baseDomain,
-  );
-}
-
-/** As `checkDomains`, for all Apps of a write of several at once, each as it would be afterwards. */
-export function assertAllDomainsFree(
-  context: ApiContext,
-  planned: readonly PlannedResource[],
-): void {
-  const { store, config } = context;
-  const written = planned.map(({ resource }) => resource).filter(isApp);
-  const names = new Set(written.map(({ metadata }) => metadata.name));
-  const apps = store.list("App").filter(({ metadata }) => !names.has(metadata.name));
-  for (const { metadata, spec } of written) {
-    const { name } = metadata;
-    assertDomainsFree(
-      { name, spec },
-      [...apps, ...written],
-      store.get("App", name),
-      config.baseDomain,
-    );
-  }
-}
-
-function isApp(resource: Resource): resource is Resource<"App"> {
-  return resource.kind === "App";
 }
 
 /** Answers a write that has been made, at once or when it has come to its end. */

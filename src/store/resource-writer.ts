@@ -17,7 +17,7 @@ import type { SqlitePortLeases } from "./port-leases.ts";
 import { type ResourceTable, type StoredResource, toResource } from "./resource-table.ts";
 import type { SqliteRevisionLog } from "./revisions.ts";
 import type { SqliteSecretValues } from "./secret-values.ts";
-import type { ApplyIntent, ApplyResult, DeleteIntent, FieldChange, StoreChange } from "./store.ts";
+import type { Admission, ApplyIntent, ApplyResult, DeleteIntent, FieldChange, StoreChange } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
 export interface ResourceWriterDependencies {
@@ -40,7 +40,7 @@ export class ResourceWriter {
     this.#dependencies = parts;
   }
 
-  apply<K extends Kind>(intent: ApplyIntent<K>): ApplyResult<K> {
+  apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K> {
     const { resources, transactions, secrets: vault } = this.#dependencies;
     const plan = transactions.read(() =>
       planApply(resources.read(intent.kind, intent.name), intent as ApplyIntent, {
@@ -50,6 +50,7 @@ export class ResourceWriter {
       }),
     );
     const { created, changes, yielded } = plan;
+    if (plan.changed) admit?.(toResource(plan.next, intent.kind));
     if (intent.dryRun)
       return { resource: toResource(plan.next, intent.kind), created, changes, yielded };
     if (plan.changed) {

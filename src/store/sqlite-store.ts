@@ -30,6 +30,7 @@ import { generateSecretKey, readSecretKey, writeSecretKey } from "./secret-key.t
 import { createKeyCheck, SqliteSecretValues } from "./secret-values.ts";
 import { SqliteSourcePins } from "./source-pins.ts";
 import type {
+  Admission,
   ApplyIntent,
   ApplyResult,
   DeleteIntent,
@@ -179,8 +180,8 @@ class SqliteStore implements Store {
     );
   }
 
-  apply<K extends Kind>(intent: ApplyIntent<K>): ApplyResult<K> {
-    return this.#writer.apply(intent);
+  apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K> {
+    return this.#writer.apply(intent, admit);
   }
 
   delete(kind: Kind, name: string, intent: DeleteIntent): Resource {

@@ -30,9 +30,9 @@ export interface Store extends AsyncDisposable {
    *
    * Throws InvalidSpecError (the merged result is not valid), ConflictError `name_taken` (with
    * `createOnly`), `field_owned` (a field of another file, unless forced), `conflict` (another file declares it, or
-   * the resource is being deleted), NotFoundError (with `updateOnly`).
+   * the resource is being deleted), NotFoundError (with `updateOnly`), and whatever `admit` throws.
    */
-  apply<K extends Kind>(intent: ApplyIntent<K>): ApplyResult<K>;
+  apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K>;
 
   /**
    * Asks for a deletion: sets deletionTimestamp, or removes the resource at once where no finalizer
@@ -121,6 +121,12 @@ export interface ApplyIntent<K extends Kind = Kind> {
   /** Works everything out, validates it, and writes nothing. */
   readonly dryRun?: boolean;
 }
+
+/**
+ * Checks a change against the rest of the store before it is written, also in a dry run. `candidate` is the resource
+ * as the change would leave it. The check refuses the change by throwing.
+ */
+export type Admission<K extends Kind> = (candidate: Resource<K>) => void;
 
 export interface FieldChange {
   /** JSON Pointer below the resource, such as /spec/image. */

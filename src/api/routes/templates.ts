@@ -7,11 +7,11 @@ import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import {
-  assertAllDomainsFree,
   respondToWrite,
   toPlannedResource,
   writeApp,
 } from "../app-writes.ts";
+import { assertAllDomainsFree } from "../domain-conflicts.ts";
 import { getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
 import { assertNoNewServerFolder } from "../server-paths.ts";
