@@ -1,4 +1,4 @@
-/** Which methods each path takes, for a request that used another one. */
+/** Knows the methods of each path, to list them in the response to a request with another method. */
 export class AllowedMethods {
   readonly #routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
 
@@ -19,7 +19,7 @@ export class AllowedMethods {
   }
 }
 
-/** HEAD goes with GET, so nobody needs to be told of it. */
+/** Returns the methods of a path without HEAD, which GET implies. */
 export function getAllowedMethods(routes: AllowedMethods, path: string): string[] {
   return routes.find(path).filter((method) => method !== "HEAD");
 }

@@ -1,8 +1,8 @@
 import type { Clock } from "./clock.ts";
 
 /**
- * `first`, as soon as there is an event behind it or `withinMs` are over, and then the events. `leaving` is
- * aborted when nobody wants more of them, and has to make what is awaited settle.
+ * Yields `first` as soon as the first event is there or `withinMs` have passed, and then yields the events.
+ * `leaving` is aborted when the consumer stops early; the pending read of `events` must settle then.
  */
 export async function* withAcceptedFirst<T>(
   accepted: T,

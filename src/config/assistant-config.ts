@@ -21,7 +21,7 @@ export interface AssistantConfig {
   /** The port on 127.0.0.1. With 0 the system picks a free one. */
   readonly port: number;
   readonly engine: "auto" | "llama" | "stub";
-  /** Loaded at start and kept. */
+  /** Models that are loaded at start and stay in memory. */
   readonly models: readonly ConfiguredModel[];
   /** Ids of models by their aliases. */
   readonly aliases: ReadonlyMap<string, string>;

@@ -13,19 +13,19 @@ import { type CompanionFile, readCompanionFile } from "./companion-settings-file
 import { ConfigError } from "./config-error.ts";
 import { readSignInConfig, type SignInConfig } from "./sign-in-config.ts";
 
-/** What `berth assistant --user` runs with: as an assistant, and what a person's session gives it. */
+/** The settings of `berth assistant --user`: those of an assistant, and those of the user's session. */
 export interface CompanionConfig extends AssistantConfig {
-  /** The system instance that computes; undefined: this daemon does it itself. */
+  /** URL of the system instance that runs the models; undefined if this daemon runs them itself. */
   readonly upstream: string | undefined;
-  /** $XDG_RUNTIME_DIR/assistant: sockets of apps, and pipes. Absolute. */
+  /** $XDG_RUNTIME_DIR/assistant, for the sockets of apps and for pipes. Absolute. */
   readonly runtimeDir: string;
-  /** companion.yaml; it need not be there. Absolute. */
+  /** Absolute path of companion.yaml, which need not exist. */
   readonly settingsFile: string;
-  /** As the settings file was at the start. */
+  /** Content of the settings file at the start. */
   readonly settings: CompanionFile;
-  /** Where the built-in providers sign people in. */
+  /** Addresses for signing in at the built-in providers. */
   readonly signIn: SignInConfig;
-  /** Where manifests, the bus and apps are looked for. */
+  /** Determines the places to search for manifests, the bus and apps. */
   readonly environment: Environment;
   readonly homeDirectory: string;
 }
@@ -79,7 +79,7 @@ function resolveUpstream(
   return isOwn ? undefined : parse(given ?? defaultUrl, flag, "");
 }
 
-/** Sockets may only lie where nobody else can make files. */
+/** Returns a directory in which no other user can create files, for the sockets of apps. */
 function findRuntimeDirectory(environment: Environment): string {
   const given = parseXdgDirectory(environment["XDG_RUNTIME_DIR"]);
   if (given) return given;

@@ -22,7 +22,7 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     text = readFileSync(file, "utf8");
   } catch (error) {
     if (getErrorCode(error) === "ENOENT" || getErrorCode(error) === "ENOTDIR") return undefined;
-    // Berth cannot see then if the file exists.
+    // In this case Berth cannot see if the file exists.
     const folder = path.dirname(file);
     if (getErrorCode(error) === "EACCES" && !canEnter(folder)) {
       throw new ConfigError(
@@ -76,7 +76,7 @@ function canEnter(folder: string): boolean {
 function explainUnknownKey(key: string, at: (key: string) => string): string {
   const secret = secretSettings.find((one) => one.key === key);
   if (secret)
-    return `${at(key)}: ${secret.what} never stands in a config file; set ${secret.variable} instead`;
+    return `${at(key)}: ${secret.what} is not allowed in a config file; set ${secret.variable} instead`;
   const known = serverSettingList.map((setting) => setting.key);
   const meant = findNearest(key, known);
   return `${at(key)}: unknown key "${key}"${meant ? `; did you mean "${meant}"?` : ""}`;

@@ -29,59 +29,59 @@ const otherEnvironmentVariables: readonly string[] = [
 ];
 
 /**
- * The effective configuration: flags, then the environment, then config files, then defaults.
- * Every path is absolute. The object is frozen.
+ * The effective configuration. Flags override the environment, which overrides config files, which override
+ * defaults. Every path is absolute. The object is frozen.
  */
 export interface Config {
   readonly dataDir: string;
   readonly specsDir: string;
-  /** Further templates beside the built-in ones; undefined where none were asked for. */
+  /** Folder of templates in addition to the built-in ones; undefined if none is configured. */
   readonly templatesDir: string | undefined;
-  /** Port 0: the system picks one. An IPv6 address stands without brackets. */
+  /** With port 0 the system picks a free one. An IPv6 address has no brackets. */
   readonly listen: { readonly host: string; readonly port: number };
-  /** As in DOCKER_HOST: `unix:///var/run/docker.sock`, `tcp://10.0.0.2:2375`. */
+  /** In the form of DOCKER_HOST: `unix:///var/run/docker.sock`, `tcp://10.0.0.2:2375`. */
   readonly dockerHost: string;
-  /** auto: Caddy on this machine, otherwise in a container; off where neither can be had. */
+  /** auto: a Caddy process on this machine, else a Caddy container, else off. */
   readonly ingress: "auto" | "process" | "container" | "off";
-  /** The image of a Caddy in a container. */
+  /** Image for running Caddy in a container. */
   readonly ingressImage: string;
-  /** Where the ingress listens; undefined: it does not. */
+  /** Port of the ingress for HTTP; undefined if it does not serve HTTP. */
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
-  /** Told to the certificate authority, which warns of certificates that run out. */
+  /** Address to which the certificate authority sends warnings about expiring certificates. */
   readonly acmeEmail: string | undefined;
   readonly build: BuildLimits;
   readonly uploadBytesMax: number;
-  /** A repository whose files are kept in the watched folder; undefined: none. */
+  /** The repository that is synchronised into the watched folder; undefined if none is configured. */
   readonly specsGit: SpecsGitSettings | undefined;
-  /** The assistant that is started, and looked after; undefined: none. */
+  /** The assistant that the server supervises; undefined if it is off. */
   readonly assistant: AssistantSettings | undefined;
-  /** The companion of the person, where there is a session bus; undefined: none is started. */
+  /** The companion that is started if there is a session bus; undefined if it is off. */
   readonly companion: CompanionSettings | undefined;
   readonly models: ModelSettings;
   readonly baseDomain: string;
   readonly logFormat: LogFormat;
   readonly logLevel: "debug" | "info" | "warn" | "error";
-  /** From BERTH_PASSWORD only. A secret: in no log, no answer and no listing. */
+  /** Comes from BERTH_PASSWORD only. This secret is in no log, no response and no listing. */
   readonly password: string | undefined;
-  /** Config files that were read, the one that wins last. */
+  /** Config files that were read; later ones override earlier ones. */
   readonly files: readonly string[];
-  /** What is odd but not wrong, such as BERTH_DATADIR in the environment. */
+  /** Warnings about probable mistakes, such as BERTH_DATADIR in the environment. */
   readonly warnings: readonly string[];
-  /** Each setting as it counts, and where it came from; secrets as "(secret)". */
+  /** Every setting with its effective value and its source. The value of a secret is "(secret)". */
   readonly values: readonly ConfigValue[];
 }
 
 export interface BuildLimits {
-  /** Builds at once. */
+  /** Number of concurrent builds. */
   readonly concurrency: number;
-  /** Of one build; undefined: as much as the engine gives. */
+  /** Memory of one build; undefined: no limit. */
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
   readonly timeoutMs: number;
-  /** Images and archives kept of each app, beside those in use. */
+  /** Number of images and archives to keep of each app, in addition to those in use. */
   readonly keep: number;
-  /** Images and archives of all apps together; above it the oldest go, never one in use. */
+  /** Limit of the images and archives of all apps. Above it the oldest unused ones are removed. */
   readonly diskBytesMax: number;
 }
 
@@ -90,38 +90,38 @@ export interface SpecsGitSettings {
   readonly ref: string | undefined;
   readonly path: string;
   readonly intervalMs: number;
-  /** Name of a Secret. */
+  /** Name of the Secret with the credentials. */
   readonly credential: string | undefined;
 }
 
 export interface AssistantSettings {
-  /** On 127.0.0.1; 0: the system picks one. */
+  /** Port on 127.0.0.1. With 0 the system picks a free one. */
   readonly port: number;
-  /** Models, ledger and sockets of the assistant. */
+  /** Folder of the models, the ledger and the sockets of the assistant. */
   readonly dataDir: string;
-  /** What all models together may take; undefined: as the assistant sees fit. */
+  /** Memory budget of all models together; undefined: the default of the assistant. */
   readonly memoryBytesMax: number | undefined;
 }
 
 export interface CompanionSettings {
-  /** On 127.0.0.1; 0: the system picks one. */
+  /** Port on 127.0.0.1. With 0 the system picks a free one. */
   readonly port: number;
 }
 
 export interface ModelSettings {
-  /** Of model files that no Model names; above it the longest unused go. */
+  /** Disk budget of model files without a Model. Above it the least recently used ones are removed. */
   readonly diskBytesMax: number;
-  /** Of all downloads together, in bytes per second; undefined: as fast as it goes. */
+  /** Bandwidth of all downloads together, in bytes per second; undefined: no limit. */
   readonly bandwidthBytesMax: number | undefined;
-  /** Where repository ids are looked up, without a slash at its end. */
+  /** Base URL of the model hub, without a trailing slash. */
   readonly hubUrl: string;
-  /** From HF_TOKEN only. A secret, as the password is. */
+  /** Comes from HF_TOKEN only. It is kept secret like the password. */
   readonly hubToken: string | undefined;
 }
 
 export interface ConfigValue {
   readonly key: ConfigKey | (typeof secretSettings)[number]["key"];
-  /** As it would stand in a config file; null where it is not set. */
+  /** The text that a config file would contain; null if the setting is not set. */
   readonly value: string | null;
   readonly source: "flag" | "environment" | "file" | "default";
   /** The flag, the variable or the file; null for a default. */
@@ -129,29 +129,29 @@ export interface ConfigValue {
 }
 
 export interface ConfigInput {
-  /** Flags as given, by config key; `config` is the file that --config names. */
+  /** Values of flags by config key; `config` is the file of --config. */
   readonly flags?: Readonly<Partial<Record<ConfigKey | "config", string | undefined>>>;
   readonly environment?: Environment;
   readonly workingDirectory?: string;
   readonly userId?: number;
   readonly homeDirectory?: string;
   readonly isTerminal?: boolean;
-  /** Config file of the machine; another path only in tests. */
+  /** System-wide config file; only tests set another path. */
   readonly systemFile?: string;
 }
 
-/** The one place that reads the environment of this process. */
+/** The only place that reads the environment of this process. */
 function getProcessEnvironment(): Environment {
   return process.env;
 }
 
-/** Where programs of this machine are looked for: PATH, and the folders that a service's PATH may lack. */
+/** Returns the search path for programs: PATH, and folders that the PATH of a service may lack. */
 export function getProgramSearchPath(environment: Environment = getProcessEnvironment()): string {
   const usual = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
   return [environment["PATH"] ?? "", ...usual].join(delimiter);
 }
 
-/** What a program that Berth starts may know: everything but the secrets, which are none of its business. */
+/** Returns the environment for programs that Berth starts, which is its own without the secrets. */
 export function createChildEnvironment(
   environment: Environment = getProcessEnvironment(),
 ): Environment {
@@ -162,7 +162,7 @@ export function createChildEnvironment(
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !ours.includes(name)));
 }
 
-/** Throws ConfigError, which says which value is wrong, where it came from and what it may be. */
+/** Throws ConfigError, which names the wrong value, its source and the allowed values. */
 export function loadConfig(input: ConfigInput = {}): Config {
   const environment = input.environment ?? getProcessEnvironment();
   const workingDirectory = input.workingDirectory ?? process.cwd();
@@ -236,7 +236,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
       toAbsolutePath(content.data_dir, dataDir, home) !== dataDir
     )
       throw new ConfigError(
-        `${file} sets data_dir to another folder than the one it lies in`,
+        `${file} sets data_dir to a folder other than the one that contains the file`,
         "set data_dir in /etc/berth/config.yaml, BERTH_DATA_DIR or --data-dir",
       );
     if (content) {
@@ -336,7 +336,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
   return Object.freeze(config);
 }
 
-/** `127.0.0.1:7776`, `localhost:0`, `[::1]:7776`. Throws ConfigError with `origin` in its message. */
+/** Parses `127.0.0.1:7776`, `localhost:0` and `[::1]:7776`. Throws ConfigError with `origin` in its message. */
 export function parseListen(text: string, origin = "listen"): Config["listen"] {
   const match = /^(?:\[([^\]]+)\]|([^:\s[\]]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3]);
@@ -357,7 +357,7 @@ function getUserId(): number {
   return process.getuid?.() ?? 1;
 }
 
-/** Only names near to a known one: a variable of another program is nobody's mistake. */
+/** Warns only of names that are near a known one, because other programs may have variables of that prefix. */
 function warnOfMisspelledVariables(environment: Environment): string[] {
   const known: readonly string[] = [
     ...serverSettingList.map((setting) => setting.variable),
@@ -365,7 +365,7 @@ function warnOfMisspelledVariables(environment: Environment): string[] {
     ...otherEnvironmentVariables,
   ];
   const prefix = "BERTH_";
-  // What all of them begin with would make any two of them near.
+  // The common prefix would make any two names look near each other.
   const endings = known.flatMap((name) =>
     name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
   );

@@ -11,7 +11,7 @@ import {
 export interface ValueType<Value> {
   /** Completes "KEY must be ...". */
   readonly expects: string;
-  /** Returns undefined for a text that is no such value. */
+  /** Returns undefined for an invalid text. */
   readonly parse: (text: string) => Value | undefined;
 }
 

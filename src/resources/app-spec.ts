@@ -3,14 +3,14 @@ import { Bytes, ContainerPath, Cpu, Domain, Duration, Name, Port } from "./field
 
 const closed = { additionalProperties: false } as const;
 
-/** A value that stays in a Secret: `key` may be left out where the Secret has one key only. */
+/** A reference to a value in a Secret. `key` is optional if the Secret has only one key. */
 export const SecretReference = Type.Object(
   { secret: Name, key: Type.Optional(Type.String({ minLength: 1, maxLength: 253 })) },
   { ...closed, description: "a value from a Secret" },
 );
 export type SecretReference = Static<typeof SecretReference>;
 
-/** Numbers and booleans are what YAML makes of `PORT: 80` and `DEBUG: true`; the container gets their text. */
+/** YAML parses `PORT: 80` as a number and `DEBUG: true` as a boolean; the container gets their text. */
 export const EnvValue = Type.Union(
   [Type.String({ maxLength: 131_072 }), Type.Number(), Type.Boolean(), SecretReference],
   {
@@ -79,7 +79,7 @@ export const AppSource = Type.Union(
 );
 export type AppSource = Static<typeof AppSource>;
 
-/** How a source becomes an image; every field may be left out. */
+/** Options for building an image from a source. All are optional. */
 export const BuildOptions = Type.Object(
   {
     dockerfile: Type.Optional(
@@ -133,7 +133,7 @@ export const Redirect = Type.Object(
   closed,
 );
 
-/** What the ingress does with an App's requests beside leading them to it. */
+/** Options of the ingress for the requests of an App. */
 export const IngressOptions = Type.Object(
   {
     domains: Type.Optional(
@@ -252,7 +252,7 @@ export const RestartBudget = Type.Object(
   { ...closed, description: "at most `attempts` restarts in any `interval`" },
 );
 
-/** What a person writes under `spec` of an App. Defaults are in `app-defaults.ts`. */
+/** The `spec` of an App as users write it. `app-defaults.ts` has the defaults. */
 export const AppSpec = Type.Object(
   {
     image: Type.Optional(

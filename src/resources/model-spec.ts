@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { Name } from "./field-schemas.ts";
 
-/** What a person writes under `spec` of a Model. */
+/** The `spec` of a Model as users write it. */
 export const ModelSpec = Type.Object(
   {
     source: Type.String({

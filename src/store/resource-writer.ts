@@ -32,7 +32,7 @@ export interface ResourceWriterDependencies {
   readonly validate: (document: unknown) => unknown;
 }
 
-/** Every write to a resource: the row, its secrets, the audit entry and the change are one transaction. */
+/** Writes resources. The row, its secrets, the audit entry and the change are committed in one transaction. */
 export class ResourceWriter {
   readonly #dependencies: ResourceWriterDependencies;
 
@@ -131,7 +131,7 @@ export class ResourceWriter {
     this.#dependencies.resources.write({ ...stored, resourceVersion });
   }
 
-  /** What hangs on the resource goes with it; its events and audit stay, for whoever asks why it went. */
+  /** Removes the resource with its revisions and ports. Its events and audit entries stay, to explain the removal later. */
   #remove(stored: StoredResource): number {
     const { kind, name, generation } = stored;
     this.#dependencies.resources.remove(kind, name);
@@ -183,7 +183,7 @@ function assertNotDeclared(existing: StoredResource, intent: DeleteIntent): void
   );
 }
 
-/** The resource on its way out. Asking again changes nothing, except that volumes or files may now go too. */
+/** Marks the resource for deletion. Repeating it changes nothing, except that it may add the deletion of volumes or files. */
 function withDeletion(
   existing: StoredResource,
   intent: DeleteIntent,
@@ -203,7 +203,7 @@ function withDeletion(
   };
 }
 
-/** The annotation by which the reconciler learns what is to go with the resource. */
+/** Returns the annotation that tells the reconciler to delete volumes or files along with the resource. */
 function getDeletionPolicyAnnotation(kind: Kind, intent: DeleteIntent): string | undefined {
   if (kind === "App" && intent.deleteVolumes) return VOLUME_POLICY_ANNOTATION;
   return kind === "Model" && intent.deleteFiles ? FILE_POLICY_ANNOTATION : undefined;

@@ -16,19 +16,19 @@ import { archiveTooLargeError, limitBody } from "../limited-body.ts";
 import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
 
-/** What a form has around its parts. */
+/** Allowance for the parts of the form other than the archive. */
 const FORM_BYTES_MAX = 1024 * 1024;
-/** Stands for the archive while it is still on its way. */
+/** Placeholder for the digest until the archive has been uploaded. */
 const UNKNOWN_DIGEST = "0".repeat(64);
 
-/** Source archives: with what is to become of them, or alone. Each in a scope of its own, for their bodies. */
+/** Routes for source archives, with or without a deploy. Each has a scope of its own, because they parse bodies differently. */
 export async function deployRoutes(api: Api, context: ApiContext): Promise<void> {
   const { uploadBytesMax } = context.config;
 
   await api.register(async (plugin: FastifyInstance) => {
     const scope: Api = plugin.withTypeProvider();
     await scope.register(multipart, {
-      // The limit of the archive is ours: it knows what to say.
+      // `limitBody` enforces the limit of the archive with a better message.
       limits: {
         fileSize: uploadBytesMax + FORM_BYTES_MAX,
         files: 2,
@@ -66,7 +66,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
         for await (const part of readDeployForm(request)) {
           if (part.type === "config") {
             config = part.config;
-            // Nobody should wait for an upload to hear that it was for nothing.
+            // Invalid requests are refused before the upload.
             await withFlatIssuePaths(() => validateIntent(intentOf(part.config, UNKNOWN_DIGEST)));
           } else {
             archive = await context.builds.upload(limitBody(part.stream, uploadBytesMax), signal);
@@ -87,7 +87,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
   await api.register(async (plugin: FastifyInstance) => {
     const scope: Api = plugin.withTypeProvider();
     scope.removeAllContentTypeParsers();
-    // The type is whatever a client makes of .tar.gz; the content decides.
+    // Clients send various types for .tar.gz, so the content decides.
     scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
 
     scope.put(
@@ -96,9 +96,9 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
         config: { access: "write" },
         bodyLimit: uploadBytesMax,
         schema: {
-          summary: "Upload a source archive (gzipped tar), to be named by source.archive",
+          summary: "Upload a source archive (gzipped tar) for use in source.archive",
           description:
-            "The body is the archive. One that no app names is removed after a while; the same content has the same digest.",
+            "The body is the archive. Unused archives are removed after a while. Equal content has an equal digest.",
           tags: ["apps"],
           consumes: ["application/gzip"],
           querystring: NoQuery,

@@ -66,7 +66,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Create an app from a template",
         description:
-          "Makes the app, its companions and the Secrets of its parameters, all or none. The answer lists them under created.",
+          "Creates the app, its companions and the Secrets of its parameters, all or none. The response lists them under created.",
         tags: ["templates"],
         body: FromTemplateBody,
         querystring: WriteQueryParams,
@@ -92,7 +92,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       for (const { kind, spec } of intents) {
         if (kind === "App") assertNoNewServerFolder({ ...spec }, undefined);
       }
-      // The last one may fail, a name being taken, and then nothing must have been made.
+      // All are tried first, because the last one may fail when others have been written.
       const alongside = intents.map((intent) =>
         toPlannedResource(intent, store.apply({ ...intent, dryRun: true })),
       );
@@ -121,7 +121,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       }
       for (const intent of intents) store.apply(intent);
       const app = store.get("App", name);
-      if (!app) throw new NotFoundError(`the template ${template_id} makes no app "${name}"`);
+      if (!app) throw new NotFoundError(`the template ${template_id} contains no app "${name}"`);
       const waitMs = request.query.wait === true ? timeoutMs : null;
       const details = await respondToWrite(context, reply, app, 201, waitMs);
       return {

@@ -124,7 +124,7 @@ export const PlanView = Type.Object(
 );
 export type PlanView = Static<typeof PlanView>;
 
-/** The answer of a write with `dry_run=true`: nothing has changed. */
+/** The response to a write with `dry_run=true`, which changes nothing. */
 export const DryRunReport = Type.Object(dryRunFields(PlanView), closed);
 export type DryRunReport = Static<typeof DryRunReport>;
 
@@ -157,14 +157,14 @@ export const RevisionList = Type.Object(
 );
 export type RevisionList = Static<typeof RevisionList>;
 
-/** The contract's five fields, and any other field of an App's spec by its name in the manifest. */
+/** The five fields of the contract, and any other field of an App's spec by its name in the manifest. */
 export const CreateAppBody = Type.Object(
   { name: Name, labels: Type.Optional(Metadata.properties.labels), ...AppSpec.properties },
   closed,
 );
 export type CreateAppBody = { name: string; labels?: Record<string, string> } & AppSpec;
 
-/** A merge patch (RFC 7396) of the spec: null takes a field away. */
+/** A merge patch (RFC 7396) of the spec, in which null removes a field. */
 export const PatchAppBody = Component<Record<string, unknown>>(
   "AppSpecPatch",
   "fields of an App's spec; null takes a field away",
@@ -187,7 +187,7 @@ export const DeployBody = NullableOf(
 export type DeployBody = { image?: string; git?: GitDeploy };
 export type GitDeploy = Static<typeof GitDeploy>;
 
-/** The part named `config` of POST /api/deploy: name and port, and what else an App's spec may hold. */
+/** The part `config` of POST /api/deploy: name, port, and other fields of an App's spec. */
 const { image: _image, source: _source, ...deployedFields } = AppSpec.properties;
 export const SourceDeployConfig = Type.Object(
   { ...deployedFields, name: Name, port: Port },

@@ -32,7 +32,7 @@ export const BuildLogView = Type.Object(
 );
 export type BuildLogView = Static<typeof BuildLogView>;
 
-/** An archive that was uploaded: `digest` is what `source.archive` names. */
+/** An uploaded archive. Use `digest` as `source.archive`. */
 export const UploadedArchiveView = Type.Object(
   { digest: Type.String({ description: "sha256, in hexadecimal" }), bytes: Type.Integer() },
   closed,

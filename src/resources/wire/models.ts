@@ -28,7 +28,7 @@ const integerOrNull = (description: string) =>
 
 const modelOrigins = ["resource", "catalog", "assistant"] as const;
 
-/** How far a model is. Bytes are whole numbers, never text. */
+/** Progress of a model. Bytes are integers. */
 const progressFields = {
   status: OneOf(modelPhases),
   step: NullableStep,
@@ -128,7 +128,7 @@ export const ModelDetails = Type.Object(
 );
 export type ModelDetails = Static<typeof ModelDetails>;
 
-/** The data of one `progress` event of a model. */
+/** The data of a `progress` event of a model. */
 export const ModelProgressView = Type.Object(
   { name: Type.String(), ...progressFields, error: NullableString },
   closed,
@@ -138,11 +138,11 @@ export type ModelProgressView = Static<typeof ModelProgressView>;
 export const ModelPlanView = Type.Object({ model: Type.String(), ...planFields }, closed);
 export type ModelPlanView = Static<typeof ModelPlanView>;
 
-/** The answer of a write of one model with `dry_run=true`: nothing has changed. */
+/** The response to a write of a model with `dry_run=true`, which changes nothing. */
 export const ModelDryRunReport = Type.Object(dryRunFields(ModelPlanView), closed);
 export type ModelDryRunReport = Static<typeof ModelDryRunReport>;
 
-/** The answer of a stop with `dry_run=true`: one report for each model that would be stopped. */
+/** The response to a stop with `dry_run=true`: one report for each model that would be stopped. */
 export const ModelStopDryRun = Type.Object(
   { dry_run: Type.Literal(true), reports: Type.Array(ModelDryRunReport) },
   closed,

@@ -1,7 +1,7 @@
 import { type TSchema, Type } from "typebox";
 import { closed, FieldChangeView, NullableOf, NullableString } from "./wire-schema.ts";
 
-/** What every plan tells, whatever it is for. */
+/** The fields of every plan. */
 export const planFields = {
   generation: Type.Integer(),
   operations: Type.Array(
@@ -12,7 +12,7 @@ export const planFields = {
   blocked_by: NullableString,
 };
 
-/** The fields of the answer of a write with `dry_run=true`: nothing has changed. */
+/** Returns the fields of the response to a write with `dry_run=true`, which changes nothing. */
 export function dryRunFields<Plan extends TSchema>(plan: Plan) {
   return {
     dry_run: Type.Literal(true),

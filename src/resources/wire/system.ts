@@ -126,7 +126,7 @@ export const ConfigEntry = Type.Object(
 );
 export type ConfigEntry = Static<typeof ConfigEntry>;
 
-/** The effective configuration: what a person may see of it, and where each value came from. */
+/** The effective configuration without secrets, with the source of each value. */
 export const SystemConfig = Type.Object({ config: Type.Array(ConfigEntry) }, closed);
 export type SystemConfig = Static<typeof SystemConfig>;
 

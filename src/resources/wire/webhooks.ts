@@ -38,7 +38,7 @@ export const CreateWebhookBody = Type.Object(
 );
 export type CreateWebhookBody = Static<typeof CreateWebhookBody>;
 
-/** The only answer that ever holds a secret, and only one that Berth has made. */
+/** The only response that contains a secret, and only if Berth generated it. */
 export const CreatedWebhook = Type.Object(
   { ...webhookFields, secret: Type.Optional(Type.String()) },
   closed,

@@ -129,7 +129,7 @@ index:
     ["disabled_tools: [x]\n", "disabled_tools must be a list of APP_ID/TOOL"],
     ["- 1\n", 'it holds "key: value" lines'],
     ["a: [\n", "companion.yaml:2:1"],
-    ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" stands twice'],
+    ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" is used twice'],
     ["index: [{name: 'A b', path: x}]\n", "index must be a list"],
     ["models: { a: x, b: [y, a] }\n", 'models: "b" stands for "a", which is one of these names'],
     ["models: { a: [a] }\n", 'models: "a" stands for "a", which is one of these names'],

@@ -176,7 +176,7 @@ describe("the password", () => {
   it("is refused in a file, without being repeated", () => {
     writeFileSync(join(root, "c.yaml"), "log_level: info\npassword: hunter2\n");
     const error = failure(() => load({ flags: { config: "c.yaml" } }));
-    expect(error.message).toContain("c.yaml:2:1: a password never stands in a config file");
+    expect(error.message).toContain("c.yaml:2:1: a password is not allowed in a config file");
     expect(error.message).not.toContain("hunter2");
   });
 });
@@ -234,7 +234,7 @@ describe("what is wrong", () => {
     mkdirSync(join(root, "d"));
     writeFileSync(join(root, "d/config.yaml"), "data_dir: /elsewhere\n");
     expect(failure(() => load({ flags: { data_dir: "d" } })).message).toContain(
-      "sets data_dir to another folder",
+      "sets data_dir to a folder other than",
     );
   });
 
@@ -372,7 +372,7 @@ it("keeps secrets to itself", () => {
   expect(createChildEnvironment(environment)).toEqual({ LANG: "C" });
   writeFileSync(join(root, "c.yaml"), "hf_token: hf_abc\n");
   expect(failure(() => load({ flags: { config: "c.yaml" } })).message).toContain(
-    "a token never stands in a config file; set HF_TOKEN instead",
+    "a token is not allowed in a config file; set HF_TOKEN instead",
   );
 });
 

@@ -78,7 +78,7 @@ describe("an App", () => {
     [
       "a password in a URL",
       { source: { git: { url: "https://me:hunter2@x/y" } } },
-      "spec.source.git.url: holds a user or a password, which everybody could read: put them into a Secret and name that with credential",
+      "spec.source.git.url: contains a user or a password, which would be readable: put them into a Secret and name it in credential",
     ],
     [
       "an option in place of a branch",
@@ -88,7 +88,7 @@ describe("an App", () => {
     [
       "build without source",
       { image: "a", build: { target: "x" } },
-      "spec.build: says how source is built, and there is no source: set source, or leave build out",
+      "spec.build: configures the build of source, but there is no source: set source, or remove build",
     ],
     [
       "a Dockerfile outside the source",
@@ -155,12 +155,12 @@ describe("an App", () => {
         port: 80,
         ingress: { redirects: [{ from: "*.b.org", to: "https://www.b.org/x" }] },
       },
-      'spec.ingress.redirects[0].to: leads back to "*.b.org": requests would go in a circle',
+      'spec.ingress.redirects[0].to: redirects back to "*.b.org", which makes a loop',
     ],
     [
       "a path that climbs",
       { image: "a", port: 80, ingress: { pathPrefix: "/a/../b" } },
-      "spec.ingress.pathPrefix: holds an empty segment, . or ..: no request has such a path",
+      "spec.ingress.pathPrefix: contains an empty segment, . or .., which no request path has",
     ],
     [
       "an encoded path",

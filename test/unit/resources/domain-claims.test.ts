@@ -71,7 +71,7 @@ describe("a domain of two Apps", () => {
     const redirecting = { ingress: { redirects: [{ from: domain }] } };
     const below = { domain, ingress: { pathPrefix: "/api" } };
     expect(messageForB(app("a", 1, redirecting), app("b", 2, below))).toBe(
-      "x.test/api belongs to the app a, which is older and redirects all of x.test: choose another domain, or take the redirect out of a",
+      "x.test/api belongs to the app a, which is older and redirects all of x.test: choose another domain, or remove the redirect from a",
     );
     expect(messageForB(app("a", 1, below), app("b", 2, redirecting))).toBe(
       "x.test cannot be redirected: x.test/api belongs to the app a, which is older. Redirect another domain, or take it from a",

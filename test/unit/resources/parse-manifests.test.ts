@@ -143,11 +143,11 @@ describe("parseDocuments", () => {
       '1:1 apiVersion: expected "berth.dev/v1", found "berth.dev/v2"',
     ],
     ["plain text", "hello", "1:1 expected a mapping with apiVersion, kind, metadata and spec"],
-    ["a key twice", `${app()}  image: b\n`, '6:3 the key "image" is there twice'],
+    ["a key twice", `${app()}  image: b\n`, '6:3 the key "image" occurs twice'],
     [
       "a key twice in flow style",
       `${head()}spec: { image: a, "image": b }\n`,
-      '4:19 the key "image" is there twice',
+      '4:19 the key "image" occurs twice',
     ],
     ["__proto__", `${app()}  env: { __proto__: x }\n`, '6:10 the key "__proto__" is not allowed'],
     [
@@ -263,7 +263,7 @@ describe("parseDocuments", () => {
       [
         "keys that are all alike",
         `${app()}${"  image: a\n".repeat(20_000)}`,
-        /the key "image" is there twice$/,
+        /the key "image" occurs twice$/,
       ],
     ])("gives up on %s, soon and with few words", (_what, text, expected) => {
       const started = performance.now();

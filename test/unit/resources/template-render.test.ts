@@ -227,7 +227,7 @@ describe("secrets", () => {
 
   test("outside env a secret parameter is refused", () => {
     const error = problem(() => render(template({ command: ["-p", "${password}"] }, [password])));
-    expect(error.message).toContain('the secret parameter "password" can stand in env only');
+    expect(error.message).toContain('the secret parameter "password" is only allowed in env');
     expect(error.issues[0]?.path).toBe("/app/command/1");
   });
 

@@ -33,7 +33,7 @@ function writeOf(manager: string, spec: Spec, more: Partial<FieldWrite> = {}): F
 
 const specOf = (ownership: Ownership) => unflattenLeaves(ownership.leaves).spec;
 
-/** A base, then one write; what is expected of it. */
+/** An initial state, a write, and the expected result. */
 interface Case {
   readonly name: string;
   readonly before: readonly FieldWrite[];
@@ -238,7 +238,7 @@ describe("applyFields", () => {
       yielded: outcome.yielded,
       managers: Object.keys(outcome.managers).toSorted(),
     };
-    // What an example does not mention may be anything.
+    // Fields that an example does not mention are not checked.
     const { spec = seen.spec, owners = seen.owners } = example;
     const { yielded = seen.yielded, managers = seen.managers } = example;
     expect(seen).toEqual({ spec, owners, yielded, managers });
@@ -250,7 +250,7 @@ describe("applyFields", () => {
     expect(patched.managers["cli"]?.contentHash).toBe(hashJson({ image: "a" }));
   });
 
-  it("never changes what it is given", () => {
+  it("never changes its arguments", () => {
     const before = succeed(NOTHING, file({ image: "a", env: { A: "1" } }));
     const text = canonicalJson([[...before.leaves], before.owners, before.managers]);
     applyFields(before, api({ image: "b", env: null }, { force: true }));
@@ -266,7 +266,7 @@ describe("applyFields", () => {
   });
 });
 
-describe("applyFields, whatever is written in whatever order", () => {
+describe("applyFields, for any writes in any order", () => {
   const value = fc.oneof(
     fc.constantFrom<unknown>("x", "y", 1, 2, true, {}),
     fc.array(fc.constantFrom("p", "q"), { maxLength: 2 }),
@@ -314,7 +314,7 @@ describe("applyFields, whatever is written in whatever order", () => {
     );
   });
 
-  it("a file that is applied with force, or has changed, gets everything that it asks for", () => {
+  it("a file that is applied with force, or has changed, owns all of its fields", () => {
     fc.assert(
       fc.property(history, document, (writes, spec) => {
         const write = writeOf("file:1", spec, { force: true });
@@ -330,7 +330,7 @@ describe("applyFields, whatever is written in whatever order", () => {
     );
   });
 
-  it("nobody touches a file's field without force", () => {
+  it("no other manager changes a file's field without force", () => {
     fc.assert(
       fc.property(history, step, (writes, write) => {
         const before = run(writes);
@@ -348,7 +348,7 @@ describe("applyFields, whatever is written in whatever order", () => {
   });
 });
 
-/** Where a history of writes ends, the refused ones left out. */
+/** Returns the result of a history of writes without the refused ones. */
 function run(writes: readonly FieldWrite[]): Ownership {
   return writes.reduce<Ownership>((before, write) => {
     const outcome = applyFields(before, write);
@@ -364,7 +364,7 @@ function succeed(before: Ownership, write: FieldWrite): Ownership {
 
 function expectSound(ownership: Ownership): void {
   expect(Object.keys(ownership.owners).toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
-  // No leaf stands on the way to another one.
+  // No leaf is an ancestor of another one.
   const paths = [...flattenFields(unflattenLeaves(ownership.leaves)).keys()];
   expect(paths.toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
   for (const owner of Object.values(ownership.owners)) {
