@@ -17,7 +17,7 @@ describe("a source", () => {
     expect(parseModelSource(text)).toMatchObject({ source });
   });
 
-  it("that is a URL loses what is never sent", () => {
+  it("that is a URL loses its fragment, which is never sent", () => {
     const parsed = parseModelSource("https://example.org/m.gguf?x=1#y");
     expect("source" in parsed && parsed.source.type === "url" && parsed.source.url.href).toBe(
       "https://example.org/m.gguf?x=1",
@@ -51,7 +51,7 @@ describe("a source", () => {
     ["file://server/m.gguf", "is not a URL of a file of this machine"],
     ["file:m.gguf", "is not a URL of a file of this machine"],
     ["file:///a%2Fb.gguf", "is not a URL of a file of this machine"],
-  ])("%j is none", (text, problem) => {
+  ])("%j is refused", (text, problem) => {
     const parsed = parseModelSource(text);
     expect(parsed).toEqual({ problem: expect.stringContaining(problem) });
     expect(JSON.stringify(parsed)).not.toContain("secret");

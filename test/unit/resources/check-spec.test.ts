@@ -419,13 +419,13 @@ describe("an App", () => {
       { source: { local: "app" }, build: { dockerfile: "a/D", target: "t", args: { A: "" } } },
     ],
     ["a check on a port of its own", { image: "a", healthCheck: { path: "/healthz", port: 9000 } }],
-  ])("takes %s", (_what, spec) => {
+  ])("accepts %s", (_what, spec) => {
     expect(issuesOf("App", spec)).toEqual([]);
   });
 });
 
 describe("a Secret", () => {
-  it("for a registry needs all of server, username and password", () => {
+  it("for a registry requires server, username and password", () => {
     expect(issuesOf("Secret", { type: "registry", data: { server: "x", username: "y" } })).toEqual([
       'spec.data: missing key "password": a registry Secret holds server, username and password',
     ]);
@@ -447,7 +447,7 @@ describe("a Model", () => {
 describe("a Template", () => {
   const entry = { title: "T", description: "D", category: "web", app: { image: "${image}" } };
 
-  it("has parameters that are told apart and can be filled", () => {
+  it("has unique parameters that can be set", () => {
     const parameters = [
       { name: "a" },
       { name: "a" },
@@ -463,7 +463,7 @@ describe("a Template", () => {
     ]);
   });
 
-  it("has apps whose keys are known", () => {
+  it("has apps with known keys", () => {
     const companions = [
       { suffix: "db", app: { image: "a" } },
       { suffix: "db", app: {} },
