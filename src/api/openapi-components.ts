@@ -84,7 +84,8 @@ const composedSchemas: Readonly<Record<string, JsonObject>> = {
   Spec: { anyOf: kinds.map((kind) => createReference(`${kind}Spec`)) },
   AppSpecPatch: {
     type: "object",
-    description: "Fields of AppSpec, and labels. null removes a field; fields that are not given stay.",
+    description:
+      "Fields of AppSpec, and labels. null removes a field; fields that are not given stay.",
     additionalProperties: true,
   },
   AppWriteAnswer: { oneOf: [createReference("AppDetails"), createReference("DryRunReport")] },

@@ -70,7 +70,8 @@ function parseRepositorySource(text: string): ReturnType<typeof parseModelSource
         ? `is not a repository id: ${form}, without the hub's address`
         : `is not a repository id: ${form}, and what comes after it as file`,
     };
-  if (text.includes("..")) return { problem: "contains .., which is not allowed in repository ids" };
+  if (text.includes(".."))
+    return { problem: "contains .., which is not allowed in repository ids" };
   if (org.length > PART_LENGTH_MAX || name.length > PART_LENGTH_MAX)
     return { problem: `has a part longer than ${PART_LENGTH_MAX} characters` };
   if (!PART_PATTERN.test(org) || !PART_PATTERN.test(name))

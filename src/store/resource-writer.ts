@@ -17,7 +17,14 @@ import type { SqlitePortLeases } from "./port-leases.ts";
 import { type ResourceTable, type StoredResource, toResource } from "./resource-table.ts";
 import type { SqliteRevisionLog } from "./revisions.ts";
 import type { SqliteSecretValues } from "./secret-values.ts";
-import type { Admission, ApplyIntent, ApplyResult, DeleteIntent, FieldChange, StoreChange } from "./store.ts";
+import type {
+  Admission,
+  ApplyIntent,
+  ApplyResult,
+  DeleteIntent,
+  FieldChange,
+  StoreChange,
+} from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
 export interface ResourceWriterDependencies {

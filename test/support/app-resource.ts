@@ -6,7 +6,7 @@ import {
   type ResourceMetadata,
 } from "../../src/resources/resource.ts";
 
-/** An App as the store would give it. */
+/** Returns an App like one from the store. */
 export function appResource(
   name: string,
   spec: AppSpec,

@@ -1,6 +1,6 @@
 import { BerthError } from "../../src/base/errors.ts";
 
-/** The BerthError that `work` throws; fails where it throws nothing, or something else. */
+/** Returns the BerthError that `work` throws. Fails if it throws nothing or another error. */
 export function catchBerthError(work: () => unknown): BerthError {
   try {
     work();

@@ -7,7 +7,7 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** Time that stands still until a test moves it. Timers run in order, each in its own turn. */
+/** A clock that a test advances. Timers run in order, each in its own turn of the event loop. */
 export class VirtualClock implements Clock {
   #now: number;
   #order = 0;
@@ -21,7 +21,7 @@ export class VirtualClock implements Clock {
     return this.#now;
   }
 
-  /** Timers that are set. */
+  /** Number of pending timers. */
   get timerCount(): number {
     return this.#timers.size;
   }
@@ -33,12 +33,12 @@ export class VirtualClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Lets everything run that waits for no time at all. */
+  /** Runs everything that does not wait for time. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 3; turn += 1) await nextTurn();
   }
 
-  /** Moves on by `ms`, running each timer that comes due at its own time. */
+  /** Advances by `ms`, and runs each due timer at its own time. */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;
     await this.settle();
@@ -51,7 +51,7 @@ export class VirtualClock implements Clock {
     this.#now = end;
   }
 
-  /** Moves on until `condition` holds; throws after `limitMs` of this clock's time. */
+  /** Advances until `condition` is true; throws after `limitMs` of this clock's time. */
   async until(
     condition: () => boolean,
     limitMs: number,
@@ -81,7 +81,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** The same time for one process that may be killed: after `kill`, none of its timers fire any more. */
+/** A view of the clock for one process that may be killed. After `kill` none of its timers fire. */
 export class ProcessClock implements Clock {
   readonly #clock: Clock;
   #alive = true;

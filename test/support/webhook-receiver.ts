@@ -13,7 +13,7 @@ export interface ReceivedWebhook {
   readonly body: string;
 }
 
-/** What a receiver does with a request; `hang`: nothing, `cut`: ends the connection. */
+/** The behaviour for a request. `hang`: no response. `cut`: closes the connection. */
 export type ReceiverResponse =
   | "hang"
   | "cut"
@@ -22,14 +22,14 @@ export type ReceiverResponse =
       readonly status: number;
       readonly headers?: Readonly<Record<string, string>>;
       readonly body?: string;
-      /** The body begins and never ends. */
+      /** The body of the response never ends. */
       readonly endless?: boolean;
     };
 
-/** A real HTTP server that takes webhooks down, and answers as the test says. */
+/** An HTTP server that records webhooks, and responds as the test configures. */
 export class WebhookReceiver implements AsyncDisposable {
   readonly received: ReceivedWebhook[] = [];
-  /** Answers of the next requests, in order; then `otherwise`. */
+  /** Responses to the next requests, in order; afterwards `otherwise` applies. */
   readonly script: ReceiverResponse[] = [];
   otherwise: ReceiverResponse = 204;
   readonly #server: Server;
@@ -64,7 +64,7 @@ export class WebhookReceiver implements AsyncDisposable {
     return `http://127.0.0.1:${this.port}/hook`;
   }
 
-  /** The bodies so far, parsed. */
+  /** Parsed bodies of all requests so far. */
   get payloads(): Record<string, unknown>[] {
     return this.received.map(({ body }): Record<string, unknown> => JSON.parse(body));
   }

@@ -133,10 +133,7 @@ export function createModelManifest(
 }
 
 function noModelFileError(id: string): ConflictError {
-  return new ConflictError(
-    "wrong_state",
-    `model "${id}" has no file: it is part of the assistant`,
-  );
+  return new ConflictError("wrong_state", `model "${id}" has no file: it is part of the assistant`);
 }
 
 /** Returns true if a Model, a catalog entry (which would be hidden) or a file of the assistant has the name. */

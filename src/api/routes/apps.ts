@@ -97,7 +97,8 @@ export function appRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Create an app",
-        description: "Accepts every field of an App's spec in addition to name, image, port, domain and env.",
+        description:
+          "Accepts every field of an App's spec in addition to name, image, port, domain and env.",
         tags: ["apps"],
         body: CreateAppBody,
         querystring: WriteQueryParams,

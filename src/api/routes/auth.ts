@@ -109,7 +109,8 @@ export function authRoutes(api: Api, context: ApiContext): void {
     },
     async (request) => {
       const record = store.tokens.list().find((token) => token.id === request.caller?.tokenId);
-      if (!record) throw new BerthError("unauthorized", "the token has just expired or been revoked");
+      if (!record)
+        throw new BerthError("unauthorized", "the token has just expired or been revoked");
       return tokenView(record);
     },
   );
@@ -137,7 +138,8 @@ export function authRoutes(api: Api, context: ApiContext): void {
       config: { access: "admin" },
       schema: {
         summary: "Create a named token",
-        description: "Only this response contains the token. Without expires_in it is valid until it is revoked.",
+        description:
+          "Only this response contains the token. Without expires_in it is valid until it is revoked.",
         tags: ["auth"],
         body: CreateTokenBody,
         querystring: NoQuery,

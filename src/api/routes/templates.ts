@@ -6,11 +6,7 @@ import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { Api, ApiContext } from "../api-context.ts";
-import {
-  respondToWrite,
-  toPlannedResource,
-  writeApp,
-} from "../app-writes.ts";
+import { respondToWrite, toPlannedResource, writeApp } from "../app-writes.ts";
 import { assertAllDomainsFree } from "../domain-conflicts.ts";
 import { getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";

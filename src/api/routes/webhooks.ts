@@ -138,7 +138,8 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
       config: { access: "admin" },
       schema: {
         summary: "Send a test event to a receiver",
-        description: "The response is the queued delivery; the list of deliveries shows its result.",
+        description:
+          "The response is the queued delivery; the list of deliveries shows its result.",
         tags,
         params: IdParams,
         body: EmptyBody,

@@ -83,12 +83,12 @@ describe("a Model", () => {
     [{ source: url, revision: "main" }, "/spec/revision", "source is a URL"],
     [{ source: "/m.gguf", revision: "main" }, "/spec/revision", "source is a file of this machine"],
     [{ source: "/m.gguf", credential: "x" }, "/spec/credential", "is for downloads"],
-    [{ source: "http://nas.lan/m.gguf" }, "/spec/source", "could be changed on its way"],
+    [{ source: "http://nas.lan/m.gguf" }, "/spec/source", "could be changed in transit"],
     [{ source: "http://127.0.0.1.evil.example/m.gguf" }, "/spec/source", "could be changed"],
     [
       { source: "http://nas.lan/m.gguf", sha256, credential: "x" },
       "/spec/source",
-      "would carry the token of credential unencrypted",
+      "would send the token of credential unencrypted",
     ],
     [
       { source: repository, file: "m.gguf", quantization: "Q8_0" },

@@ -21,24 +21,27 @@ describe("the schema files for editors", () => {
     }
   });
 
-  it.each(kinds)("validate a %s by its own schema, and by the schema of all kinds", async (kind) => {
-    const document = {
-      apiVersion: "berth.dev/v1",
-      kind,
-      metadata: { name: "x" },
-      spec: {
-        App: { image: "nginx" },
-        Model: { source: "org/name" },
-        Template: { title: "t", description: "d", category: "c", app: {} },
-        Secret: { data: { a: "b" } },
-      }[kind],
-    };
-    for (const file of [`${kind}.json`, "berth.json"]) {
-      const schema: object = JSON.parse(await readFile(join(folder, file), "utf8"));
-      const validate = new Ajv({ strict: false }).compile(schema);
-      expect(validate(document)).toBe(true);
-      expect(validate({ ...document, spec: { ...document.spec, nonsense: 1 } })).toBe(false);
-      expect(validate({ ...document, kind: "Nonsense" })).toBe(false);
-    }
-  });
+  it.each(kinds)(
+    "validate a %s by its own schema, and by the schema of all kinds",
+    async (kind) => {
+      const document = {
+        apiVersion: "berth.dev/v1",
+        kind,
+        metadata: { name: "x" },
+        spec: {
+          App: { image: "nginx" },
+          Model: { source: "org/name" },
+          Template: { title: "t", description: "d", category: "c", app: {} },
+          Secret: { data: { a: "b" } },
+        }[kind],
+      };
+      for (const file of [`${kind}.json`, "berth.json"]) {
+        const schema: object = JSON.parse(await readFile(join(folder, file), "utf8"));
+        const validate = new Ajv({ strict: false }).compile(schema);
+        expect(validate(document)).toBe(true);
+        expect(validate({ ...document, spec: { ...document.spec, nonsense: 1 } })).toBe(false);
+        expect(validate({ ...document, kind: "Nonsense" })).toBe(false);
+      }
+    },
+  );
 });
