@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "../base/logger.ts";
-import { AllowedMethods, getAllowedMethods } from "./allowed-methods.ts";
 import { toErrorResponse } from "./error-response.ts";
 
 /** Up to this length the rest of a refused body is read and discarded. */
@@ -68,4 +67,30 @@ function shouldDrainBody(request: FastifyRequest): boolean {
   // An upload that is compressed on the fly has no known length. Its sender is authenticated, and the time limit of
   // requests applies.
   return encoding !== undefined && request.caller !== null;
+}
+
+/** Knows the methods of each path, to list them in the response to a request with another method. */
+class AllowedMethods {
+  readonly #routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
+
+  add(method: string | readonly string[], path: string): void {
+    const methods = typeof method === "string" ? [method] : method;
+    const source = path
+      .split("/")
+      .map((part) =>
+        part.startsWith(":") ? "[^/]+" : part === "*" ? ".*" : part.replaceAll(".", "\\."),
+      )
+      .join("/");
+    this.#routes.push({ pattern: new RegExp(`^${source}$`), methods });
+  }
+
+  find(path: string): string[] {
+    const found = this.#routes.filter(({ pattern }) => pattern.test(path));
+    return [...new Set(found.flatMap(({ methods }) => methods))].toSorted();
+  }
+}
+
+/** Returns the methods of a path without HEAD, which GET implies. */
+function getAllowedMethods(routes: AllowedMethods, path: string): string[] {
+  return routes.find(path).filter((method) => method !== "HEAD");
 }

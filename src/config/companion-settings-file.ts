@@ -159,7 +159,7 @@ function createConfigError(
   errors: readonly ErrorObject[],
   at: (key: string) => string,
 ): ConfigError {
-  const told = errors.map((error) => {
+  const problems = errors.map((error) => {
     const key = error.instancePath.split("/")[1] ?? "";
     if (error.keyword === "additionalProperties" && key === "") {
       const unknown = String(error.params["additionalProperty"]);
@@ -171,7 +171,7 @@ function createConfigError(
       : `${at(key)}: ${key} must be ${expectations[key] ?? "something else"}`;
   });
   return new ConfigError(
-    [...new Set(told)].join("\n"),
+    [...new Set(problems)].join("\n"),
     `known keys: ${Object.keys(expectations).join(", ")}`,
   );
 }

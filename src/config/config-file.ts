@@ -26,7 +26,7 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     const folder = path.dirname(file);
     if (getErrorCode(error) === "EACCES" && !canEnter(folder)) {
       throw new ConfigError(
-        `this user may not look into ${folder}, where the config file would be`,
+        `this user may not read ${folder}, which may contain the config file`,
         "run this as the user who runs Berth there, or name another folder with --data-dir",
       );
     }

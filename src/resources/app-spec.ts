@@ -307,7 +307,7 @@ export const AppSpec = Type.Object(
       Type.Array(Name, {
         maxItems: 32,
         uniqueItems: true,
-        description: "Models that have to run first; the app is told how to reach them",
+        description: "Models that have to run first; the app gets their addresses in its environment",
       }),
     ),
     dependsOn: Type.Optional(Type.Array(Name, { maxItems: 100 })),

@@ -26,14 +26,14 @@ type AddIssue = IssueList["add"];
 /** The engine passes arguments and variables as C strings. An empty first argument is not a program. */
 function checkProcess(spec: AppSpec, add: AddIssue): void {
   for (const key of ["entrypoint", "command"] as const) {
-    const words = spec[key] ?? [];
+    const args = spec[key] ?? [];
     // With an entrypoint the command contains only arguments, which may be empty.
     const namesProgram = key === "entrypoint" || !spec.entrypoint?.length;
-    if (namesProgram && words[0] === "") {
+    if (namesProgram && args[0] === "") {
       add(["spec", key, "0"], "names no program: the first entry is empty");
     }
-    for (const [index, word] of words.entries()) {
-      if (word.includes("\0")) add(["spec", key, String(index)], "holds a NUL character");
+    for (const [index, argument] of args.entries()) {
+      if (argument.includes("\0")) add(["spec", key, String(index)], "holds a NUL character");
     }
   }
   for (const [variable, value] of Object.entries(spec.env ?? {})) {
@@ -60,7 +60,7 @@ function checkHealth(spec: AppSpec, add: AddIssue): void {
       if (health[key] !== undefined) add([...at, "command"], `set ${key} or command, not both`);
     }
     if (health.command[0] === "") add([...at, "command", "0"], "names no program: it is empty");
-    if (health.command.some((word) => word.includes("\0"))) {
+    if (health.command.some((word) => argument.includes("\0"))) {
       add([...at, "command"], "holds a NUL character");
     }
   }

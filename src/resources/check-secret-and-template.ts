@@ -29,7 +29,7 @@ export function checkTemplateSpec(spec: TemplateSpec): SpecIssue[] {
     if (parameter.name === "name") {
       add(
         [...at, "name"],
-        '"name" always stands for the new app\'s name and cannot be a parameter',
+        '"name" is reserved for the new app\'s name and cannot be a parameter',
       );
     }
     if (names.has(parameter.name)) {

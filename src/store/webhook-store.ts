@@ -39,8 +39,8 @@ export interface WebhookStore {
 
   /** Returns the state of an App that receivers were last notified of, as `setNotice` stored it. */
   getNotice(app: string): string | undefined;
-  /** Removes the state if `told` is undefined. */
-  setNotice(app: string, told: string | undefined): void;
+  /** Stores the state; undefined removes it. */
+  setNotice(app: string, state: string | undefined): void;
 }
 
 export interface WebhookRecord {

@@ -150,10 +150,10 @@ export class SqliteWebhookStore implements WebhookStore {
     return this.#transactions.read(() => this.#selectNotice.get(app));
   }
 
-  setNotice(app: string, told: string | undefined): void {
+  setNotice(app: string, state: string | undefined): void {
     this.#transactions.writeLazily(() => {
-      if (told === undefined) this.#deleteNotice.run(app);
-      else this.#upsertNotice.run(app, told);
+      if (state === undefined) this.#deleteNotice.run(app);
+      else this.#upsertNotice.run(app, state);
     });
   }
 }

@@ -26,7 +26,7 @@ const itemFields = {
   image: Type.String({ description: "empty while an image is still to be built" }),
   source: Type.Unsafe<string | null>({
     ...NullableString,
-    description: "what the image is built from, in a few words; null for an app of an image",
+    description: "short description of the source; null for an app with an image",
   }),
   domains: Type.Array(Type.String(), { description: "every host name of the app, its own first" }),
   created_at: Timestamp,
@@ -180,7 +180,7 @@ export const DeployBody = NullableOf(
     },
     {
       ...closed,
-      description: "one of image and git; neither looks at the app's source anew",
+      description: "one of image and git; without either, the source of the app is resolved again",
     },
   ),
 );

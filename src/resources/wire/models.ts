@@ -32,7 +32,7 @@ const modelOrigins = ["resource", "catalog", "assistant"] as const;
 const progressFields = {
   status: OneOf(modelPhases),
   step: NullableStep,
-  size_bytes: integerOrNull("of all files; null while nobody has told"),
+  size_bytes: integerOrNull("of all files; null until it is known"),
   downloaded_bytes: Type.Integer({ description: "on disk, whole files and parts" }),
   progress: Type.Number({ description: "0 to 1, of the step under way; 1 once all is on disk" }),
   bytes_per_second: integerOrNull("of the step under way, over the last seconds"),

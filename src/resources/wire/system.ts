@@ -59,7 +59,7 @@ export const SystemInfo = Type.Object(
           type: "string",
           enum: ["off", "starting", "up", "waiting", "foreign"],
           description:
-            "waiting: it ended, and is started again after a pause; foreign: somebody else started it",
+            "waiting: it exited, and is restarted after a pause; foreign: another program started it",
         }),
         url: NullableString,
         pid: NullableInteger,
@@ -80,14 +80,14 @@ export const SystemInfo = Type.Object(
           type: "string",
           enum: ["off", "no_bus", "starting", "up", "activated", "foreign", "waiting"],
           description:
-            "no_bus: there is no session bus; activated: it is installed, and the bus and systemd look after it; foreign: somebody else started it; waiting: it ended, and is started again after a pause",
+            "no_bus: there is no session bus; activated: it is installed, and the bus and systemd manage it; foreign: somebody else started it; waiting: it ended, and is started again after a pause",
         }),
         url: NullableString,
         pid: NullableInteger,
         starts: Type.Integer({ description: "by this Berth, since it came up" }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
-          description: "why there is none, or who looks after it",
+          description: "why there is none, or which program manages it",
         }),
       },
       { ...closed, description: "of the person who runs Berth" },
@@ -114,7 +114,7 @@ export const ConfigEntry = Type.Object(
     key: Type.String(),
     value: Type.Unsafe<string | null>({
       ...NullableString,
-      description: 'as it would stand in a config file; a secret as "(secret)"',
+      description: 'as in a config file; a secret as "(secret)"',
     }),
     source: OneOf(["flag", "environment", "file", "default"]),
     origin: Type.Unsafe<string | null>({

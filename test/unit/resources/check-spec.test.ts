@@ -457,7 +457,7 @@ describe("a Template", () => {
     ];
     expect(issuesOf("Template", { ...entry, parameters })).toEqual([
       'spec.parameters[1].name: there are two parameters named "a"',
-      'spec.parameters[2].name: "name" always stands for the new app\'s name and cannot be a parameter',
+      'spec.parameters[2].name: "name" is reserved for the new app\'s name and cannot be a parameter',
       "spec.parameters[3].default: a parameter has a default or a generated value, not both",
       "spec.parameters[4].pattern: is not a regular expression",
     ]);
