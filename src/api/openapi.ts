@@ -19,8 +19,8 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
       },
       tags: [
         { name: "apps", description: "Apps: containers of one image, kept running" },
-        { name: "builds", description: "Images made of sources, and their logs" },
-        { name: "templates", description: "The catalog that apps are made from" },
+        { name: "builds", description: "Builds of images from sources, and their logs" },
+        { name: "templates", description: "The catalog from which apps are created" },
         { name: "secrets", description: "Values for apps, which are never shown again" },
         { name: "resources", description: "Every kind, in the form of its manifest" },
         { name: "specs", description: "The watched folder" },

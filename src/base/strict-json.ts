@@ -53,7 +53,7 @@ export function describeJsonError(error: unknown): string {
   const message = error instanceof Error ? error.message : "";
   const place = /\(line (\d+) column (\d+)\)/.exec(message);
   if (place) return `line ${place[1]}, column ${place[2]}`;
-  return "it ends too early or holds something else";
+  return "it is incomplete or has invalid syntax";
 }
 
 /** Scans a text that JSON.parse has accepted, so that only strings and brackets matter. */

@@ -63,7 +63,7 @@ export const assistantSettings = {
   model: list({
     name: "MODEL",
     argument: "<[id=]file>",
-    help: "load this GGUF file, or this model of DATA_DIR/models, and keep it; can be given again",
+    help: "load this GGUF file, or this model of DATA_DIR/models, and keep it; can be given again (BERTH_ASSISTANT_MODEL)",
     default: undefined,
     parse: (text, _origin, workingDirectory): ConfiguredModel =>
       parseConfiguredModel(text, workingDirectory),
@@ -71,7 +71,7 @@ export const assistantSettings = {
   alias: list({
     name: "ALIAS",
     argument: "<name=model>",
-    help: "another name for a model; can be given again",
+    help: "another name for a model; can be given again (BERTH_ASSISTANT_ALIAS)",
     default: undefined,
     parse: parseAlias,
   }),

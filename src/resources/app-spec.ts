@@ -102,7 +102,7 @@ export const BuildOptions = Type.Object(
     language: Type.Optional(
       Type.Union(
         [Type.Literal("node"), Type.Literal("python"), Type.Literal("go"), Type.Literal("static")],
-        { description: "for a generated Dockerfile; default: found out from the files" },
+        { description: "for a generated Dockerfile; default: detected from the files" },
       ),
     ),
     baseImage: Type.Optional(
@@ -137,7 +137,7 @@ export const Redirect = Type.Object(
 export const IngressOptions = Type.Object(
   {
     domains: Type.Optional(
-      Type.Array(Domain, { maxItems: 100, description: "further domains beside domain" }),
+      Type.Array(Domain, { maxItems: 100, description: "domains in addition to domain" }),
     ),
     redirects: Type.Optional(Type.Array(Redirect, { maxItems: 100 })),
     pathPrefix: Type.Optional(
@@ -220,7 +220,7 @@ export const HealthCheck = Type.Object(
     ),
     port: Type.Optional(Port),
     command: Type.Optional(
-      Type.Array(Type.String(), { minItems: 1, description: "healthy when it ends with 0" }),
+      Type.Array(Type.String(), { minItems: 1, description: "healthy when it exits with 0" }),
     ),
     interval: Type.Optional(Duration),
     timeout: Type.Optional(Duration),
@@ -281,7 +281,7 @@ export const AppSpec = Type.Object(
     user: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     workingDir: Type.Optional(ContainerPath),
     running: Type.Optional(Type.Boolean({ description: "false keeps the app stopped" })),
-    suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not touch the app" })),
+    suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not change the app" })),
     replicas: Type.Optional(Type.Integer({ minimum: 1, maximum: 50 })),
     resources: Type.Optional(
       Type.Object(
@@ -296,7 +296,7 @@ export const AppSpec = Type.Object(
     ports: Type.Optional(
       Type.Array(PublishedPort, {
         maxItems: 100,
-        description: "ports of the machine, beside the app's own",
+        description: "ports of the machine, in addition to the app's own port",
       }),
     ),
     healthCheck: Type.Optional(HealthCheck),

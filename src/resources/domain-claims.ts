@@ -14,7 +14,7 @@ export interface ConflictingClaim extends DomainClaim {
   /** Name of the App that owns the domain. */
   readonly owner: string;
   /** The claim of the owner if it differs, which is possible because a redirect occupies the whole host. */
-  readonly beside?: DomainClaim;
+  readonly ownerClaim?: DomainClaim;
 }
 
 /** The fields of an App that decide about domains. */
@@ -102,21 +102,21 @@ function findFirstConflict(
   for (const claim of claims) {
     const found = owners.get(claim.domain)?.find((other) => areClaimsInConflict(claim, other));
     if (!found) continue;
-    const { owner, ...beside } = found;
-    return formatClaim(claim) === formatClaim(beside)
+    const { owner, ...ownerClaim } = found;
+    return formatClaim(claim) === formatClaim(ownerClaim)
       ? { ...claim, owner }
-      : { ...claim, owner, beside };
+      : { ...claim, owner, ownerClaim };
   }
   return undefined;
 }
 
 /** Describes the conflict for users: the domain, its owner and the remedy. */
-export function describeLostClaim({ owner, beside, ...claim }: ConflictingClaim): string {
+export function describeLostClaim({ owner, ownerClaim, ...claim }: ConflictingClaim): string {
   const text = formatClaim(claim);
-  if (beside?.redirects)
-    return `${text} belongs to the app ${owner}, which is older and redirects all of ${beside.domain}: choose another domain, or remove the redirect from ${owner}`;
-  if (beside)
-    return `${text} cannot be redirected: ${formatClaim(beside)} belongs to the app ${owner}, which is older. Redirect another domain, or take it from ${owner}`;
+  if (ownerClaim?.redirects)
+    return `${text} belongs to the app ${owner}, which is older and redirects all of ${ownerClaim.domain}: choose another domain, or remove the redirect from ${owner}`;
+  if (ownerClaim)
+    return `${text} cannot be redirected: ${formatClaim(ownerClaim)} belongs to the app ${owner}, which is older. Redirect another domain, or take it from ${owner}`;
   return `${text} belongs to the app ${owner}, which is older: choose another domain or pathPrefix, or delete ${owner}`;
 }
 

@@ -22,7 +22,7 @@ export const ModelSpec = Type.Object(
         minLength: 1,
         maxLength: 64,
         description:
-          "such as Q4_K_M; picks the file of the repository by its name. Without it and without file: Q4_K_M where there is one, else what comes nearest",
+          "such as Q4_K_M; picks the file of the repository by its name. Without it and without file: Q4_K_M if there is one, else the nearest one",
       }),
     ),
     revision: Type.Optional(

@@ -20,7 +20,7 @@ export const SecretSpec = Type.Object(
   },
   {
     additionalProperties: false,
-    description: "Values that Berth hands to apps and never shows again.",
+    description: "Values that Berth gives to apps and never shows again.",
   },
 );
 export type SecretSpec = Static<typeof SecretSpec>;

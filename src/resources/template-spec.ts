@@ -14,7 +14,7 @@ export const TemplateParameter = Type.Object(
       Type.Integer({
         minimum: 8,
         maximum: 256,
-        description: "characters of a random value made where none is given",
+        description: "characters of a random value that is generated if none is given",
       }),
     ),
     secret: Type.Optional(
@@ -48,6 +48,6 @@ export const TemplateSpec = Type.Object(
       ),
     ),
   },
-  { ...closed, description: "A catalog entry that apps are made from." },
+  { ...closed, description: "A catalog entry from which apps are created." },
 );
 export type TemplateSpec = Static<typeof TemplateSpec>;

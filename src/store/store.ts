@@ -10,12 +10,12 @@ export type {
 } from "./webhook-store.ts";
 
 /**
- * Everything that Berth must remember. Calls are synchronous: SQLite answers in microseconds, and a
- * write of desired state that has returned is durable. Reconcilers write status and events; the API, the command
- * line (through the API) and the watched folder write desired state.
+ * The durable state of Berth. Calls are synchronous, because SQLite takes microseconds. A write of desired state is
+ * durable when it returns. Reconcilers write status and events; the API, the command line (through the API) and the
+ * watched folder write desired state.
  */
 export interface Store extends AsyncDisposable {
-  /** Eight hexadecimal characters, made with the data directory; labels everything this instance owns. */
+  /** Eight hexadecimal characters, generated with the data directory. They label everything that this instance owns. */
   readonly instanceId: string;
 
   get<K extends Kind>(kind: K, name: string): Resource<K> | undefined;
@@ -29,8 +29,8 @@ export interface Store extends AsyncDisposable {
    * Writes desired state under a field manager.
    *
    * Throws InvalidSpecError (the merged result is not valid), ConflictError `name_taken` (with
-   * `createOnly`), `field_owned` (a field of another file, unless forced), `conflict` (another file declares it, or
-   * the resource is being deleted), NotFoundError (with `updateOnly`), and whatever `admit` throws.
+   * `createOnly`), `field_owned` (a field of a file, unless forced), `conflict` (another file declares the resource, or
+   * it is being deleted), NotFoundError (with `updateOnly`), and whatever `admit` throws.
    */
   apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K>;
 

@@ -118,7 +118,7 @@ function createDeployPatch(app: Resource<"App">, { image, git }: DeployBody, now
   if (git !== undefined) return { change: createGitPatch(git, nowMs), what: git.url };
   if (app.spec.source === undefined) {
     throw new BerthError("invalid_request", "give one of image and git: the app has no source", {
-      hint: `app "${app.metadata.name}" is made of an image`,
+      hint: `app "${app.metadata.name}" runs an image`,
     });
   }
   return { change: createSameSourcePatch(nowMs), what: "the newest of its source" };

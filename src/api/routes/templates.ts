@@ -22,7 +22,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "public" },
       schema: {
-        summary: "The catalog that apps are made from",
+        summary: "List the catalog from which apps are created",
         description: "Needs no token.",
         tags: ["templates"],
         querystring: NoQuery,

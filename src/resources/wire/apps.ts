@@ -28,14 +28,14 @@ const itemFields = {
     ...NullableString,
     description: "short description of the source; null for an app with an image",
   }),
-  domains: Type.Array(Type.String(), { description: "every host name of the app, its own first" }),
+  domains: Type.Array(Type.String(), { description: "every host name of the app, its main domain first" }),
   created_at: Timestamp,
   port: NullableInteger,
   url: NullableString,
-  ready: Type.Boolean({ description: "serves as wanted by the newest generation" }),
+  ready: Type.Boolean({ description: "serves as the newest generation desires" }),
   generation: Type.Integer(),
   observed_generation: Type.Integer(),
-  message: Type.String({ description: "why the status is what it is" }),
+  message: Type.String({ description: "explanation of the status" }),
   managed_by: Type.String({ description: "file:<path> of the spec file that declares it, or api" }),
 };
 
@@ -45,7 +45,7 @@ export type AppItem = Static<typeof AppItem>;
 export const AppList = Type.Object(
   {
     apps: Type.Array(AppItem),
-    total: Type.Integer({ description: "all that match, whatever limit and offset say" }),
+    total: Type.Integer({ description: "number of matches, independent of limit and offset" }),
   },
   closed,
 );
@@ -102,11 +102,11 @@ export const AppDetails = Type.Object(
     restarts: Type.Integer(),
     next_retry_at: NullableString,
     owners: StringMap({
-      description: "which manager owns which field, by JSON Pointer",
+      description: "managers of fields, by JSON Pointer",
     }),
     events: Type.Array(EventView, { description: "the last 20, newest first" }),
     created: Type.Optional(
-      Type.Array(CreatedResource, { description: "from-template: everything that was made" }),
+      Type.Array(CreatedResource, { description: "from-template: everything that was created" }),
     ),
   },
   closed,
@@ -144,7 +144,7 @@ export const RevisionView = Type.Object(
     message: NullableString,
     created_at: Timestamp,
     actor: Type.String(),
-    current: Type.Boolean({ description: "the revision that was last tried" }),
+    current: Type.Boolean({ description: "the last attempted revision" }),
     spec: Component<AppSpec>("AppSpec"),
   },
   closed,
@@ -167,7 +167,7 @@ export type CreateAppBody = { name: string; labels?: Record<string, string> } & 
 /** A merge patch (RFC 7396) of the spec, in which null removes a field. */
 export const PatchAppBody = Component<Record<string, unknown>>(
   "AppSpecPatch",
-  "fields of an App's spec; null takes a field away",
+  "fields of an App's spec; null removes a field",
 );
 export type PatchAppBody = { readonly [K in keyof AppSpec]?: AppSpec[K] | null };
 

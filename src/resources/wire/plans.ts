@@ -6,7 +6,7 @@ export const planFields = {
   generation: Type.Integer(),
   operations: Type.Array(
     Type.Object({ operation: Type.String(), target: Type.String(), cause: Type.String() }, closed),
-    { description: "in the order in which they would run" },
+    { description: "in the order of execution" },
   ),
   changes: Type.Array(FieldChangeView),
   blocked_by: NullableString,
@@ -18,7 +18,7 @@ export function dryRunFields<Plan extends TSchema>(plan: Plan) {
     dry_run: Type.Literal(true),
     kind: Type.String(),
     name: Type.String(),
-    message: Type.String({ description: "what the write would do, in a sentence" }),
+    message: Type.String({ description: "description of the write in a sentence" }),
     changes: Type.Array(FieldChangeView),
     plan: NullableOf(plan),
   };

@@ -45,9 +45,9 @@ export const SystemInfo = Type.Object(
     ingress: Type.Object(
       {
         mode: OneOf(["off", "process", "container"]),
-        ready: Type.Boolean({ description: "it leads requests to apps" }),
+        ready: Type.Boolean({ description: "it routes requests to apps" }),
         version: NullableString,
-        message: Type.String({ description: "what it is, or what is wrong and what to do" }),
+        message: Type.String({ description: "description of the ingress, or its problem and the remedy" }),
         http_port: NullableInteger,
         https_port: NullableInteger,
       },
@@ -63,11 +63,11 @@ export const SystemInfo = Type.Object(
         }),
         url: NullableString,
         pid: NullableInteger,
-        starts: Type.Integer({ description: "since Berth came up; 1 where it never ended" }),
+        starts: Type.Integer({ description: "starts since the start of Berth; 1 if it never exited" }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
           description:
-            "why it is not up, and what to do; while it is up, what its users have to know",
+            "while it is not up, the reason and the remedy; otherwise notices for its users",
         }),
       },
       closed,
@@ -84,20 +84,20 @@ export const SystemInfo = Type.Object(
         }),
         url: NullableString,
         pid: NullableInteger,
-        starts: Type.Integer({ description: "by this Berth, since it came up" }),
+        starts: Type.Integer({ description: "starts by this Berth since its own start" }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
           description: "why there is none, or which program manages it",
         }),
       },
-      { ...closed, description: "of the person who runs Berth" },
+      { ...closed, description: "the companion of the user who runs Berth" },
     ),
     counts: Type.Object(
       {
         apps: Type.Integer(),
         apps_ready: Type.Integer(),
         models: Type.Integer(),
-        models_ready: Type.Integer({ description: "as their specs want them" }),
+        models_ready: Type.Integer({ description: "models in the state that their specs desire" }),
         models_running: Type.Integer(),
         secrets: Type.Integer(),
         templates: Type.Integer(),

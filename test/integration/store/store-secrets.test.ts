@@ -71,14 +71,14 @@ describe("secrets", () => {
     });
     expect(() => put(test.store, { password: VALUE, "bad key": VALUE })).toThrow(InvalidSpecError);
     await test.store.backup(join(test.dataDir, "copy.backup"));
-    const look = () => [VALUE, OTHER].flatMap((text) => filesHolding(test.dataDir, text));
+    const findPlaintext = () => [VALUE, OTHER].flatMap((text) => filesHolding(test.dataDir, text));
     expect(filesHolding(test.dataDir, "from-file").length).toBeGreaterThan(0);
-    expect(look()).toEqual([]);
+    expect(findPlaintext()).toEqual([]);
     await test.reopen();
-    expect(look()).toEqual([]);
+    expect(findPlaintext()).toEqual([]);
     test.store.delete("Secret", "db", { actor: { name: "user:admin" }, manager: "api" });
     await test.store[Symbol.asyncDispose]();
-    expect(look()).toEqual([]);
+    expect(findPlaintext()).toEqual([]);
   });
 
   it("increment the generation for a new value, but not for the same one", () => {

@@ -137,7 +137,7 @@ describe("POST /api/deploy", () => {
 
   it.each<[string, object, string, number]>([
     ["a domain of another app", { domain: "taken.example.org" }, 'app "other" already', 409],
-    ["an env that is none", { env: { "1": "x" } }, "env", 400],
+    ["an invalid env", { env: { "1": "x" } }, "env", 400],
     ["ingress that makes no sense", { ingress: { stripPrefix: true } }, "stripPrefix", 400],
   ])("refuses %s before the archive is read", async (_what, fields, message, status) => {
     putApp(api.store, "other", { image: "bb:1", port: 80, domain: "taken.example.org" });
@@ -226,7 +226,7 @@ describe("POST /api/deploy", () => {
       "too many",
     ],
     [
-      "a source that is no file",
+      "a source that is not a file",
       [
         ["config", config],
         ["source", "x"],

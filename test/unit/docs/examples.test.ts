@@ -22,22 +22,22 @@ describe.each(files)("examples/specs/%s", (file) => {
     const manifests = read(file);
     const apps = manifests.filter((manifest) => isOfKind(manifest, "App"));
     const images = Object.fromEntries(apps.map((app) => [app.spec.image ?? "", {}]));
-    await using world = new ControlPlaneHarness({ images });
+    await using harness = new ControlPlaneHarness({ images });
     for (const { spec } of manifests.filter((manifest) => isOfKind(manifest, "Model")))
-      world.models.repositories.set(spec.source, aModel);
-    world.boot();
-    for (const manifest of manifests) applyTo(world, manifest);
+      harness.models.repositories.set(spec.source, aModel);
+    harness.boot();
+    for (const manifest of manifests) applyTo(harness, manifest);
     // Apps with a source are skipped, because there is no repository here.
     for (const { metadata, spec } of apps.filter((app) => app.spec.source === undefined)) {
-      await world.waitForPhase(metadata.name, spec.running === false ? "stopped" : "running");
+      await harness.waitForPhase(metadata.name, spec.running === false ? "stopped" : "running");
     }
     expect(
-      manifests.map(({ kind, metadata }) => world.store.get(kind, metadata.name)),
+      manifests.map(({ kind, metadata }) => harness.store.get(kind, metadata.name)),
     ).not.toContain(undefined);
     // Applying again changes nothing.
-    const calls = world.store.lastSequence;
-    for (const manifest of manifests) expect(applyTo(world, manifest).changes).toEqual([]);
-    expect(world.store.lastSequence).toBe(calls);
+    const calls = harness.store.lastSequence;
+    for (const manifest of manifests) expect(applyTo(harness, manifest).changes).toEqual([]);
+    expect(harness.store.lastSequence).toBe(calls);
   });
 });
 
@@ -58,8 +58,8 @@ function read(file: string): Manifest[] {
   return documents.map((document) => document.manifest);
 }
 
-function applyTo(world: ControlPlaneHarness, { kind, metadata, spec }: Manifest) {
-  return world.store.apply({
+function applyTo(harness: ControlPlaneHarness, { kind, metadata, spec }: Manifest) {
+  return harness.store.apply({
     kind,
     name: metadata.name,
     manager: "file:example.yaml",

@@ -101,7 +101,7 @@ describe("an App", () => {
       "spec.build.dockerfile: set build.dockerfile or source.git.dockerfile, not both",
     ],
     [
-      "a base image beside a Dockerfile",
+      "a base image in addition to a Dockerfile",
       { source: { local: "." }, build: { dockerfile: "A", baseImage: "node:22" } },
       "spec.build.baseImage: is for a generated Dockerfile, and dockerfile names one: set one of them",
     ],
@@ -149,7 +149,7 @@ describe("an App", () => {
       'spec.ingress.redirects[1].from: "b.org" is redirected already by redirects[0]',
     ],
     [
-      "a redirect to where it comes from",
+      "a redirect to its own source",
       {
         image: "a",
         port: 80,
@@ -312,7 +312,7 @@ describe("an App", () => {
       "spec.ports[1].host: 1 is published already by ports[0]",
     ],
     [
-      "an address that is none",
+      "an invalid address",
       { image: "a", ports: [{ host: 1, container: 1, address: "1.2.3" }] },
       'spec.ports[0].address: "1.2.3" is not an IP address',
     ],
@@ -348,7 +348,7 @@ describe("an App", () => {
     ["an image by its id", { image: `sha256:${"0".repeat(64)}` }],
     ["an image of an IPv6 registry", { image: "[::1]:5000/a" }],
     [
-      "zero where it means something",
+      "zero in fields that allow it",
       {
         image: "a",
         stopGracePeriod: "0s",
@@ -393,7 +393,7 @@ describe("an App", () => {
       },
     ],
     [
-      "a wildcard beside the app's own domain",
+      "a wildcard in addition to the app's own domain",
       { image: "a", port: 80, ingress: { domains: ["*.example.org"] } },
     ],
     [

@@ -71,7 +71,7 @@ describe("validateManifest", () => {
       'kind: unknown kind "Deployment"; known kinds: App, Model, Template, Secret',
     ],
     [
-      "a kind that is no text",
+      "a kind that is not text",
       { apiVersion: "berth.dev/v1", kind: 5 },
       "kind: unknown kind 5; known kinds: App, Model, Template, Secret",
     ],
@@ -165,7 +165,7 @@ describe("validateManifest", () => {
       "spec.resources.cpu: expected a number above 0, found the number -1",
     ],
     [
-      "a union that is of no type of it",
+      "a value that matches no branch of a union",
       { image: "a", env: { A: [] } },
       "spec.env.A: expected text, a number, true or false, or { secret: NAME, key: KEY }, found a list",
     ],
@@ -200,7 +200,7 @@ describe("validateManifest", () => {
       "spec.volumes[0]: set name or hostPath, not both",
     ],
     [
-      "a volume of no sort",
+      "a volume of unknown type",
       { image: "a", volumes: [{ path: "/c" }] },
       "spec.volumes[0]: expected a named volume (name) or a folder of the machine (hostPath), mounted at path, found a mapping with path",
     ],

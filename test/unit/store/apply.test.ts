@@ -280,7 +280,7 @@ describe("apply: invalid input", () => {
     ["a forbidden key", app("web", "api", JSON.parse('{"env":{"__proto__":"x"}}')), /__proto__/],
     ["a list for a spec", app("web", "api", JSON.parse("[1]")), /mapping/],
     ["a bottomless value", app("web", "api", { env: nested(100) }), /deeper than/],
-    ["a null that is no removal", app("web", "cli", { image: null }, { mode: "replace" }), /image/],
+    ["null in a replace", app("web", "cli", { image: null }, { mode: "replace" }), /image/],
   ];
 
   it.each(bad)("%s is refused, and nothing is written", (_, intent, message) => {

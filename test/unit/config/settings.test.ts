@@ -1,0 +1,22 @@
+import { describe, expect, it } from "vitest";
+import { assistantSettings } from "../../../src/config/assistant-settings.ts";
+import { serverSettings } from "../../../src/config/server-settings.ts";
+
+describe.each([
+  ["server", serverSettings],
+  ["assistant", assistantSettings],
+])("the settings of the %s", (_, settings) => {
+  const rows = Object.entries(settings);
+
+  it("have the name of their flag in camel case", () => {
+    for (const [name, { flag }] of rows)
+      expect(flag.slice(2).replace(/-(.)/g, (_dash, letter: string) => letter.toUpperCase())).toBe(
+        name,
+      );
+  });
+
+  it("have a help text that names the variable", () => {
+    const withoutVariable = rows.filter(([, { help, variable }]) => !help.includes(variable));
+    expect(withoutVariable).toEqual([]);
+  });
+});
