@@ -1,8 +1,8 @@
 import type { Clock } from "./clock.ts";
 
 /**
- * Yields `first` as soon as the first event is there or `withinMs` have passed, and then yields the events.
- * `leaving` is aborted when the consumer stops early; the pending read of `events` must settle then.
+ * Yields `accepted` as soon as the first event is there or `withinMs` have passed, and then yields the events. At the
+ * end, also when the consumer stops early, it aborts `controller`, which must make a pending read of `events` settle.
  */
 export async function* withAcceptedFirst<T>(
   accepted: T,

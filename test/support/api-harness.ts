@@ -47,7 +47,7 @@ export interface TestApi extends AsyncDisposable {
   readonly store: Store;
   readonly control: FakeControlPlane;
   readonly builds: FakeBuildControl;
-  /** The values that the API reports. */
+  /** The state of the ingress that the API reports. */
   readonly ingress: FakeIngressState;
   readonly clock: VirtualClock;
   readonly entries: LogEntry[];

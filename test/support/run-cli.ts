@@ -12,14 +12,14 @@ export interface CliResult {
 export interface CliOptions {
   readonly environment?: Environment;
   readonly workingDirectory?: string;
-  /** Content of standard input; default: a terminal without input.  */
+  /** Content of standard input; default: empty. */
   readonly input?: string | Uint8Array;
   /** Width of the terminal; undefined: the output is a pipe. */
   readonly columns?: number;
   /** True if standard error is a terminal, which shows progress. */
   readonly errorIsTerminal?: boolean;
   readonly nowMs?: number;
-  /** Serves HTTP requests; by default no address responds. */
+  /** Connects to a session bus; by default there is none. */
   readonly openSessionBus?: CliIo["openSessionBus"];
   /** Called with a function that simulates Ctrl-C, when the program listens for it. */
   readonly onInterruptible?: (interrupt: () => void) => void;

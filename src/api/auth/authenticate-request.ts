@@ -53,7 +53,7 @@ function unauthorizedError(message: string): BerthError {
   });
 }
 
-/** Returns false for requests that a reverse proxy on this machine forwards, which it marks with a header. */
+/** Returns true for requests from this machine, unless a reverse proxy forwarded them, which its headers show. */
 function isLocal(request: FastifyRequest): boolean {
   const { headers, ip } = request;
   if (headers.forwarded !== undefined || headers["x-forwarded-for"] !== undefined) return false;
