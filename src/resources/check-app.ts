@@ -60,7 +60,7 @@ function checkHealth(spec: AppSpec, add: AddIssue): void {
       if (health[key] !== undefined) add([...at, "command"], `set ${key} or command, not both`);
     }
     if (health.command[0] === "") add([...at, "command", "0"], "names no program: it is empty");
-    if (health.command.some((word) => argument.includes("\0"))) {
+    if (health.command.some((argument) => argument.includes("\0"))) {
       add([...at, "command"], "holds a NUL character");
     }
   }

@@ -9,10 +9,9 @@ describe.each([
   const rows = Object.entries(settings);
 
   it("have the name of their flag in camel case", () => {
-    for (const [name, { flag }] of rows)
-      expect(flag.slice(2).replace(/-(.)/g, (_dash, letter: string) => letter.toUpperCase())).toBe(
-        name,
-      );
+    const toFlag = (name: string) =>
+      `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    for (const [name, { flag }] of rows) expect(flag).toBe(toFlag(name));
   });
 
   it("have a help text that names the variable", () => {
