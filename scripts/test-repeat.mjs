@@ -24,7 +24,9 @@ while (green < runs) {
   console.log(`run ${green + 1} of ${runs} on ${commit.slice(0, 10)}`);
   const run = await runOnce();
   if (git("rev-parse", "HEAD") !== commit || git("status", "--porcelain") !== "") {
-    console.error("error: the working tree changed during the run, so it is not valid for a commit");
+    console.error(
+      "error: the working tree changed during the run, so it is not valid for a commit",
+    );
     process.exit(2);
   }
   appendFileSync(record, `${JSON.stringify(run)}\n`);

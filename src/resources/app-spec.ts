@@ -307,7 +307,8 @@ export const AppSpec = Type.Object(
       Type.Array(Name, {
         maxItems: 32,
         uniqueItems: true,
-        description: "Models that have to run first; the app gets their addresses in its environment",
+        description:
+          "Models that have to run first; the app gets their addresses in its environment",
       }),
     ),
     dependsOn: Type.Optional(Type.Array(Name, { maxItems: 100 })),

@@ -27,10 +27,7 @@ export function checkTemplateSpec(spec: TemplateSpec): SpecIssue[] {
   for (const [index, parameter] of (spec.parameters ?? []).entries()) {
     const at = ["spec", "parameters", String(index)];
     if (parameter.name === "name") {
-      add(
-        [...at, "name"],
-        '"name" is reserved for the new app\'s name and cannot be a parameter',
-      );
+      add([...at, "name"], '"name" is reserved for the new app\'s name and cannot be a parameter');
     }
     if (names.has(parameter.name)) {
       add([...at, "name"], `there are two parameters named "${parameter.name}"`);

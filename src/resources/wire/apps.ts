@@ -28,7 +28,9 @@ const itemFields = {
     ...NullableString,
     description: "short description of the source; null for an app with an image",
   }),
-  domains: Type.Array(Type.String(), { description: "every host name of the app, its main domain first" }),
+  domains: Type.Array(Type.String(), {
+    description: "every host name of the app, its main domain first",
+  }),
   created_at: Timestamp,
   port: NullableInteger,
   url: NullableString,

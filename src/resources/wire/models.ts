@@ -34,15 +34,16 @@ const progressFields = {
   step: NullableStep,
   size_bytes: integerOrNull("of all files; null until it is known"),
   downloaded_bytes: Type.Integer({ description: "on disk, complete and partial files" }),
-  progress: Type.Number({ description: "0 to 1 in the current step; 1 when everything is on disk" }),
+  progress: Type.Number({
+    description: "0 to 1 in the current step; 1 when everything is on disk",
+  }),
   bytes_per_second: integerOrNull("in the current step, over the last seconds"),
   message: Type.String({ description: "explanation for users, with what to do" }),
 };
 
 const itemFields = {
   id: Type.String({
-    description:
-      "repository id, such as org/name (org%2Fname in a path); the name if it has none",
+    description: "repository id, such as org/name (org%2Fname in a path); the name if it has none",
   }),
   name: Type.String({
     description: "name of the Model, also in requests to the assistant",
@@ -95,7 +96,9 @@ export const ModelFileView = Type.Object(
   {
     name: Type.String(),
     size_bytes: NullableInteger,
-    sha256: textOrNull("hexadecimal; null if the source does not give it and the file is not downloaded yet"),
+    sha256: textOrNull(
+      "hexadecimal; null if the source does not give it and the file is not downloaded yet",
+    ),
   },
   closed,
 );

@@ -167,7 +167,9 @@ export const TemplateView = Type.Object(
     port: NullableInteger,
     parameters: Type.Array(TemplateParameterView),
     website: NullableString,
-    companions: Type.Array(Type.String(), { description: "suffixes of the further apps that it creates" }),
+    companions: Type.Array(Type.String(), {
+      description: "suffixes of the further apps that it creates",
+    }),
     built_in: Type.Boolean(),
   },
   closed,

@@ -47,7 +47,9 @@ export const SystemInfo = Type.Object(
         mode: OneOf(["off", "process", "container"]),
         ready: Type.Boolean({ description: "it routes requests to apps" }),
         version: NullableString,
-        message: Type.String({ description: "description of the ingress, or its problem and the remedy" }),
+        message: Type.String({
+          description: "description of the ingress, or its problem and the remedy",
+        }),
         http_port: NullableInteger,
         https_port: NullableInteger,
       },
@@ -63,7 +65,9 @@ export const SystemInfo = Type.Object(
         }),
         url: NullableString,
         pid: NullableInteger,
-        starts: Type.Integer({ description: "starts since the start of Berth; 1 if it never exited" }),
+        starts: Type.Integer({
+          description: "starts since the start of Berth; 1 if it never exited",
+        }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
           description:

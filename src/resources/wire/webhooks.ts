@@ -8,7 +8,9 @@ const webhookFields = {
   id: Type.String(),
   url: Type.String(),
   events: Type.Array(OneOf(webhookEvents), { description: "empty: all" }),
-  apps: Type.Array(Type.String(), { description: "empty: all apps, and events that concern no app" }),
+  apps: Type.Array(Type.String(), {
+    description: "empty: all apps, and events that concern no app",
+  }),
   created_at: Timestamp,
 };
 
