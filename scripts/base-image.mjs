@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// Makes container images from this machine's own files, so that nothing has to be pulled.
+// Creates container images from files of this machine, so that no image has to be pulled.
 //
-//   node scripts/base-image.mjs [DOCKER_HOST]      makes berth.local/hello:1 where it is missing
+//   node scripts/base-image.mjs [DOCKER_HOST]      creates berth.local/hello:1 if it is missing
 //
 // Plain Node without dependencies: it runs before anything is installed.
 import { spawnSync } from "node:child_process";
@@ -14,7 +14,7 @@ const root = path.resolve(import.meta.dirname, "..");
 export const HELLO_IMAGE = "berth.local/hello:1";
 export const HELLO_PORT = 8080;
 
-/** A folder of an image: paths without a leading slash to files, links and folders. */
+/** The file system of an image: files, links and folders by path without a leading slash. */
 export class RootFs {
   #entries = new Map();
 
@@ -37,7 +37,7 @@ export class RootFs {
     return this;
   }
 
-  /** A program of this machine with the libraries that it loads, under its own name in bin/. */
+  /** Adds a program of this machine to bin/, with its libraries. */
   program(file, name) {
     this.file(name, readFileSync(file), 0o755);
     for (const library of librariesOf(file))
@@ -45,7 +45,7 @@ export class RootFs {
     return this;
   }
 
-  /** A folder of this machine with all that is in it; links are left out. */
+  /** Adds a folder of this machine with its content, except links. */
   tree(folder, name) {
     for (const entry of readdirSync(folder).toSorted()) {
       const from = path.join(folder, entry);
@@ -56,7 +56,7 @@ export class RootFs {
     return this;
   }
 
-  /** A tar archive. The same content gives the same bytes. */
+  /** Returns a tar archive, which is reproducible. */
   tar() {
     const blocks = [];
     for (const [name, entry] of this.#entries) {
@@ -77,10 +77,10 @@ export class RootFs {
   }
 }
 
-/** A ustar header: https://www.gnu.org/software/tar/manual/html_node/Standard.html */
+/** Returns a ustar header: https://www.gnu.org/software/tar/manual/html_node/Standard.html */
 function header(name, { type, mode, content, target = "" }) {
   const full = type === "5" ? `${name}/` : name;
-  if (Buffer.byteLength(full) > 100) throw new Error(`${full} is too long a name for an image`);
+  if (Buffer.byteLength(full) > 100) throw new Error(`${full} is too long for a name in an image`);
   const block = Buffer.alloc(512);
   block.write(full, 0);
   block.write(`${mode.toString(8).padStart(7, "0")}\0`, 100);
@@ -98,20 +98,20 @@ function header(name, { type, mode, content, target = "" }) {
   return block;
 }
 
-/** Absolute paths of a dynamic program's libraries and loader; none for a static one. */
+/** Returns the absolute paths of the libraries and the loader of a program; none for a static one. */
 function librariesOf(file) {
   const listed = spawnSync("ldd", [file], { encoding: "utf8" });
   if (listed.status !== 0) return [];
   return [...listed.stdout.matchAll(/(?:=> )?(\/[^\s:]+) \(0x/g)].map((match) => match[1]);
 }
 
-/** The programs of busybox that images of tests and examples use. */
+/** Programs of busybox for the images of tests and examples. */
 const APPLETS =
   "awk cat cp date echo env false grep head hostname httpd ip kill ls mkdir mv nc nslookup printf ps pwd rm sed seq sh sleep sort stat tail tee test touch tr true uname vi wc wget which whoami yes".split(
     " ",
   );
 
-/** A root with busybox under its usual names; undefined where the machine has no busybox. */
+/** Returns a file system with busybox under its usual names; undefined if the machine has no busybox. */
 export function busyboxRoot() {
   const busybox = which("busybox");
   if (!busybox) return undefined;
@@ -124,7 +124,7 @@ export function busyboxRoot() {
     .folder("var");
 }
 
-/** A root with this Node and its libraries. */
+/** Returns a file system with this Node and its libraries. */
 export function nodeRoot() {
   return new RootFs().program(realpathSync(process.execPath), "bin/node").folder("tmp", 0o1777);
 }
@@ -134,7 +134,7 @@ export async function hasImage(host, reference) {
   return status === 200;
 }
 
-/** Imports a root as an image; `changes` are Dockerfile lines such as CMD and EXPOSE. */
+/** Imports a file system as an image; `changes` are Dockerfile lines such as CMD and EXPOSE. */
 export async function importImage(host, reference, fs, changes) {
   const colon = reference.lastIndexOf(":");
   const query = new URLSearchParams({
@@ -150,22 +150,22 @@ export async function importImage(host, reference, fs, changes) {
       body: fs.tar(),
       limitMs: 300_000,
     });
-  // An engine may stop reading at the archive's end mark and hang up on the padding after it: the
-  // answer is lost then, so the image is made once more, which gives the same one.
+  // An engine may stop reading at the end mark of the archive and close the connection during the padding. The
+  // response is lost then, so the image is uploaded again, which gives the same one.
   const { status, text } = await upload().catch((error) => {
     if (error.code !== "EPIPE" && error.code !== "ECONNRESET") throw error;
     return upload();
   });
   const failed = /"error":"([^"]*)"/.exec(text)?.[1];
   if (status !== 200 || failed)
-    throw new Error(`cannot make ${reference}: ${failed ?? text.trim()}`);
+    throw new Error(`cannot create ${reference}: ${failed ?? text.trim()}`);
 }
 
-/** Makes the example's image where the engine does not hold it. Returns whether it did. */
+/** Creates the image of the example unless the engine has it. Returns true if it was created. */
 export async function ensureHelloImage(host) {
   if (await hasImage(host, HELLO_IMAGE)) return false;
   if (!which("busybox") && isDebianLike() && isRoot())
-    // Node and its libraries do as well, at a hundred times the size.
+    // Node with its libraries is the alternative, at a hundred times the size.
     await aptInstall(["busybox-static"], "the example needs a web server").catch((error) =>
       console.error(`berth: ${error.message}; Node serves the example instead`),
     );

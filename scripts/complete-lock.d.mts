@@ -1,4 +1,4 @@
-/** As far as it is looked at here: the entries of a package-lock.json of version 3 by their location. */
+/** The part of a package-lock.json of version 3 that is used here: its entries by location. */
 export interface Lock {
   readonly packages: Readonly<Record<string, LockEntry>>;
 }
@@ -14,5 +14,5 @@ export interface LockEntry {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-/** The same lock with an entry for each optional dependency; what is complete comes back equal. */
+/** Returns the lock with an entry for each optional dependency. A complete lock is returned unchanged. */
 export function completeLock<T extends Lock>(lock: T): T;

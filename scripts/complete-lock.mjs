@@ -1,22 +1,21 @@
 #!/usr/bin/env node
 // Completes package-lock.json after npm has written it: `npm run lock` does both.
 //
-// A registry that offers not all platform packages of a version makes npm leave these out of the lock, and
-// `npm ci` refuses such a lock on every machine. And npm cannot be told to leave out an optional package
-// that Berth has no use for, except by a platform that no machine has.
+// If a registry lacks platform packages of a version, npm omits them from the lock, and `npm ci` refuses such a lock on
+// every machine. The only way to make npm skip an unused optional package is a platform that no machine has.
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 const lockFile = path.resolve(import.meta.dirname, "..", "package-lock.json");
 
-/** Never downloaded, and why. Their entries have the `os` "none", which npm skips as it skips those of other systems. */
+/** Packages that are never downloaded. Their entries have the `os` "none", so that npm skips them like those of other systems. */
 const unused = [
   // 610 MB of llama.cpp for graphics cards: the engine computes on the processor (src/assistant/inference/llama).
   /^@node-llama-cpp\/.*-(cuda|cuda-ext|vulkan)$/,
-  // Compiled at installation; Berth has a connection of its own to D-Bus (src/base/session-bus).
+  // It would be compiled at installation; Berth has its own implementation of D-Bus (src/dbus).
   /^usocket$/,
-  // ssh2 compiles faster ciphers with these; Berth opens no ssh connection through it (it comes with dockerode).
+  // ssh2, a dependency of dockerode, compiles faster ciphers with these; Berth does not use its connections.
   /^(cpu-features|nan)$/,
 ];
 
@@ -43,7 +42,7 @@ const processors = {
   x64: "x64",
 };
 
-/** The same lock with an entry for each optional dependency; what is complete comes back equal. */
+/** Returns the lock with an entry for each optional dependency. A complete lock is returned unchanged. */
 export function completeLock(lock) {
   const packages = structuredClone(lock.packages);
   for (const [location, entry] of Object.entries(lock.packages))
@@ -53,21 +52,21 @@ export function completeLock(lock) {
   for (const [location, entry] of Object.entries(packages)) {
     const name = nameAt(location);
     if (unused.some((pattern) => pattern.test(name))) packages[location] = unusedEntry(entry);
-    // That of linux-arm64 names x64 as well, for those who build for another machine.
+    // The package for linux-arm64 also lists x64, for cross builds.
     else if (name.startsWith("@node-llama-cpp/"))
       packages[location] = { ...entry, ...platformOf(name) };
   }
   return { ...lock, packages: sorted(reachable(packages)) };
 }
 
-/** `os`, `cpu` and `libc` by the name of a platform's package. Throws where the name does not tell them. */
+/** Returns `os`, `cpu` and `libc` from the name of a platform package. Throws if the name does not contain them. */
 function platformOf(name) {
   const words = name.split("/").at(-1).split("-");
   const os = words.map((word) => systems[word]).find((it) => it !== undefined);
   const cpu = words.map((word) => processors[word]).find((it) => it !== undefined);
   if (os === undefined || cpu === undefined)
     throw new Error(
-      `package-lock.json has no entry for ${name}, and its name does not tell its platform`,
+      `package-lock.json has no entry for ${name}, and its name does not contain its platform`,
     );
   const isMusl = words.some((word) => word.startsWith("musl"));
   const isGlibc =
@@ -76,7 +75,7 @@ function platformOf(name) {
   return { os: [os], cpu: [cpu], ...(os === "linux" && libc && { libc: [libc] }) };
 }
 
-/** Without a digest and an address: the registry that npm asked had neither. */
+/** Creates an entry without digest and address, which the registry lacks. */
 function missingEntry(name, version, parent) {
   if (!/^\d+\.\d+\.\d+/.test(version))
     throw new Error(`package-lock.json has no entry for ${name}, and "${version}" is a range`);
@@ -87,7 +86,7 @@ function unusedEntry({ dependencies, optionalDependencies, hasInstallScript, ...
   return { ...entry, os: ["none"] };
 }
 
-/** Without what only unused packages have asked for. */
+/** Returns the packages without those that only unused packages require. */
 function reachable(packages) {
   const seen = new Set([""]);
   for (const location of seen) {
@@ -106,7 +105,7 @@ function reachable(packages) {
   return Object.fromEntries(Object.entries(packages).filter(([location]) => seen.has(location)));
 }
 
-/** Where Node finds a package that is asked for at a location; undefined where it finds none. */
+/** Returns the location at which Node finds a package from another location; undefined if it finds none. */
 function locationOf(packages, location, name) {
   const folders = [location];
   for (let folder = location; folder !== ""; folders.push(folder))
@@ -120,7 +119,7 @@ function nameAt(location) {
   return location.slice(location.lastIndexOf("node_modules/") + "node_modules/".length);
 }
 
-/** In the order in which npm writes them. */
+/** Sorts the packages like npm. */
 function sorted(packages) {
   return Object.fromEntries(
     Object.entries(packages).toSorted(([one], [other]) => one.localeCompare(other, "en")),

@@ -16,18 +16,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 export const DEFAULT_SOCKET = "/var/run/docker.sock";
-/** A dockerd with an empty data root is up within a few seconds; a slow disk takes longer. */
+/** A dockerd with an empty data root starts within a few seconds, or longer on a slow disk. */
 const START_LIMIT_MS = 90_000;
 const STOP_LIMIT_MS = 40_000;
 
 /**
- * An engine beside the machine's own one: a bridge and a range of addresses for itself, and no say
- * in the firewall. A second dockerd that manages the firewall would flush the rules of the first, and
- * one without a bridge would delete docker0.
+ * Settings of an engine in addition to the machine's own one: its own bridge and address range, and no control of the
+ * firewall. A second dockerd that manages the firewall would flush the rules of the first, and one without its own
+ * bridge would delete docker0.
  * @typedef {{ bridge: string, bridgeAddress: string, range: string, pool: string, outbound: boolean }} Isolation
  */
 
-/** For tests: 128 small networks, where an engine's default pools have room for 30; no way out. */
+/** For tests: 128 small networks (the default pools have 30), without access to other networks. */
 const TEST_ISOLATION = {
   bridge: "berth-test0",
   bridgeAddress: "10.213.128.1/24",
@@ -45,7 +45,7 @@ export const OWN_ISOLATION = {
   outbound: true,
 };
 
-/** Where the private engine of this user lives: one for all runs, so that images are made once. */
+/** Returns the folder of the private engine of this user. All runs share it, so that images are created once. */
 export function privateEngineDir() {
   const uid = typeof process.getuid === "function" ? process.getuid() : "user";
   return path.join(os.tmpdir(), `berth-test-engine-${uid}`);
@@ -55,7 +55,7 @@ export function privateEngineHost() {
   return `unix://${path.join(privateEngineDir(), "docker.sock")}`;
 }
 
-/** One request to an engine. Resolves with status and text; rejects when there is no answer. */
+/** Sends a request to an engine. Resolves with status and text; rejects if there is no response. */
 export function engineRequest(host, { method = "GET", path: target, body, limitMs = 30_000 } = {}) {
   return new Promise((resolve, reject) => {
     const unix = host.startsWith("/") ? host : /^unix:\/\/(.*)$/.exec(host)?.[1];
@@ -92,7 +92,7 @@ export function engineRequest(host, { method = "GET", path: target, body, limitM
   });
 }
 
-/** True when an engine answers there. */
+/** Returns true if an engine responds at the address. */
 export async function answers(host, limitMs = 5_000) {
   try {
     const { status } = await engineRequest(host, { path: "/_ping", limitMs });
@@ -168,7 +168,7 @@ export async function aptInstall(packages, why, { optional = [] } = {}) {
 }
 
 /**
- * Starts dockerd, detached, and waits until it answers.
+ * Starts dockerd as a detached process, and waits until it responds.
  * @param {{ socket: string, dataRoot: string, execRoot: string, pidFile: string, logFile: string, isolation?: Isolation }} options
  */
 export async function startDockerd({ socket, dataRoot, execRoot, pidFile, logFile, isolation }) {
@@ -227,7 +227,7 @@ export async function startDockerd({ socket, dataRoot, execRoot, pidFile, logFil
   }
 }
 
-/** Makes sure that the private engine of the tests runs. Returns its host and whether this call started it. */
+/** Ensures that the private engine of the tests runs. Returns its host, and if this call started it. */
 export async function startPrivateEngine() {
   const dir = privateEngineDir();
   const host = privateEngineHost();
@@ -257,14 +257,14 @@ export async function startPrivateEngine() {
   }
 }
 
-/** Stops the private engine where it runs. Its images stay for the next time. */
+/** Stops the private engine if it runs. Its images stay for the next start. */
 export async function stopPrivateEngine() {
   const pidFile = path.join(privateEngineDir(), "docker.pid");
   await stopDockerd({ pidFile, isolation: TEST_ISOLATION });
 }
 
 /**
- * Stops the dockerd of this pid file, where it runs, and takes away what its isolation made.
+ * Stops the dockerd of this pid file if it runs, and removes its bridge and firewall rules.
  * @param {{ pidFile: string, isolation?: Isolation }} options
  */
 export async function stopDockerd({ pidFile, isolation }) {
@@ -281,7 +281,7 @@ export async function stopDockerd({ pidFile, isolation }) {
   if (ip) spawnSync(ip, ["link", "delete", isolation.bridge], { stdio: "ignore" });
 }
 
-/** True while test runs that still live have noted themselves as users of the private engine. */
+/** Returns true while running test runs are registered as users of the private engine. */
 export function privateEngineInUse() {
   try {
     return readdirSync(path.join(privateEngineDir(), "runs")).some((name) => alive(Number(name)));
@@ -307,7 +307,7 @@ function addBridge({ bridge, bridgeAddress }) {
   const ip = which("ip");
   if (!ip)
     throw new Error(
-      "a container engine beside another one needs a network bridge of its own: apt-get install iproute2",
+      "a second container engine needs its own network bridge: apt-get install iproute2",
     );
   for (const args of [
     ["link", "add", bridge, "type", "bridge"],
@@ -321,8 +321,8 @@ function addBridge({ bridge, bridgeAddress }) {
 }
 
 /**
- * Another dockerd sets the policy of FORWARD to DROP, for bridges as well; containers of one network
- * have to reach each other all the same, and, where wanted, the world.
+ * Adds firewall rules. Another dockerd sets the policy of FORWARD to DROP, which also applies to bridges, but containers
+ * of a network have to reach each other, and optionally other networks.
  */
 function firewall(action, { range, outbound }) {
   const iptables = which("iptables");
@@ -344,7 +344,7 @@ function firewall(action, { range, outbound }) {
   }
 }
 
-/** The process of a pid file when it is a dockerd that uses this very file. */
+/** Returns the process of a pid file if it is a dockerd with this pid file. */
 async function pidOf(pidFile) {
   try {
     const pid = Number((await readFile(pidFile, "utf8")).trim());
@@ -365,7 +365,7 @@ function alive(pid) {
   }
 }
 
-/** A lock between processes; one whose owner is gone is taken over. */
+/** Acquires a lock between processes, and takes it over if its owner has exited. */
 async function lockFile(file) {
   const deadline = Date.now() + START_LIMIT_MS + 30_000;
   for (;;) {
@@ -382,7 +382,7 @@ async function lockFile(file) {
         (it) => it.mtimeMs,
         () => Date.now(),
       ));
-    // An empty file is one that is being written.
+    // An empty file is being written.
     if ((owner > 1 && !alive(owner)) || (!owner && age > 5_000)) await unlink(file).catch(() => {});
     else if (Date.now() > deadline) throw new Error(`${file} is held by process ${owner}`);
     else await sleep(100);

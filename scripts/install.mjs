@@ -1,4 +1,4 @@
-// Brings a checkout to the point where it can run: packages installed, sources built.
+// Prepares a checkout for running: installs packages and builds sources.
 // Plain Node without dependencies: it runs before anything is installed.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -11,7 +11,7 @@ const modules = path.join(root, "node_modules");
 const installStamp = path.join(modules, ".berth-installed");
 const buildStamp = path.join(root, "dist", ".built");
 
-/** Installs what the lock file says when node_modules is missing or of another lock file. Throws with what to do. */
+/** Installs the packages of the lock file if node_modules is missing or outdated. Throws an error with a remedy. */
 export function ensureInstalled() {
   const wanted = lockDigest();
   if (readText(installStamp) === wanted) return;
@@ -23,8 +23,8 @@ export function ensureInstalled() {
 }
 
 function install() {
-  // Whatever the environment says: the build needs the development packages. Nothing is compiled, so no script of
-  // a package has to run; npm before version 11 would run all of them.
+  // The build needs the development packages, whatever the environment sets. Nothing is compiled, so no scripts of
+  // packages have to run; npm before version 11 would run all of them.
   const result = npm(
     ["ci", "--include=dev", "--include=optional", "--ignore-scripts", "--no-audit", "--no-fund"],
     { quiet: true },
@@ -33,10 +33,10 @@ function install() {
     throw new Error(`npm could not install the packages:\n${lastLines(result)}`);
 }
 
-/** Builds when dist is missing or older than any source. Throws when the build fails. */
+/** Builds if dist is missing or older than any source. Throws if the build fails. */
 export function ensureBuilt() {
   const sources = ["src", "tsconfig.json", "package.json", "scripts/post-build.mjs"];
-  // What changes while the build runs is newer than this, and built the next time.
+  // Changes during the build are newer than this time, and are built the next time.
   const newest = Math.max(...sources.map((name) => newestTime(path.join(root, name))));
   const built = Number(readText(buildStamp) ?? 0);
   if (built >= newest && existsSync(path.join(root, "dist", "cli", "main.js"))) return;
@@ -52,7 +52,7 @@ function npm(args, { quiet = false } = {}) {
   return spawnSync(npm.command, [...npm.args, ...args], {
     cwd: root,
     env: npm.env,
-    // Standard output belongs to whoever called us.
+    // Standard output belongs to the caller.
     stdio: quiet ? ["ignore", "pipe", "pipe"] : ["ignore", 2, 2],
     encoding: "utf8",
     maxBuffer: 64 * 1024 * 1024,
@@ -68,7 +68,7 @@ function lastLines({ error, stdout, stderr }) {
     .join("\n");
 }
 
-/** What decides what node_modules must hold: the lock file, and the machine. Compiled code fits every Node.js (Node-API). */
+/** Returns a digest of what determines node_modules: the lock file and the machine. Compiled code works with every Node.js (Node-API). */
 function lockDigest() {
   return createHash("sha256")
     .update(readText(path.join(root, "package-lock.json")) ?? "")
@@ -76,7 +76,7 @@ function lockDigest() {
     .digest("hex");
 }
 
-/** Somebody ran npm by hand: npm's own record is newer than the lock file then. */
+/** Returns true if the user ran npm by hand, which makes npm's own record newer than the lock file. */
 function upToDateWithoutStamp() {
   const record = path.join(modules, ".package-lock.json");
   return (
@@ -90,7 +90,7 @@ function readText(file) {
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 
-/** The newest change of a file or of anything in a folder; a deletion changes its folder. */
+/** Returns the time of the newest change of a file or in a folder. A deletion changes the folder. */
 function newestTime(file) {
   const state = statSync(file);
   if (!state.isDirectory()) return state.mtimeMs;

@@ -1,7 +1,7 @@
-// The Node.js that Berth runs on: the one that started it where that fits, else the pinned one of
-// pinned-node.json, which is downloaded once with the machine's npm into a folder of its own.
+// Chooses the Node.js for Berth: the one that started it if its version is supported, else the pinned one of
+// pinned-node.json, which is downloaded once with the machine's npm into a separate folder.
 //
-//   node scripts/pinned-node.cjs SCRIPT [ARGUMENT...]      runs a script on a Node.js that fits
+//   node scripts/pinned-node.cjs SCRIPT [ARGUMENT...]      runs a script on a supported Node.js
 //
 // CommonJS without dependencies, in syntax that Node.js 12 parses: Ubuntu 22.04 has that.
 "use strict";
@@ -14,12 +14,12 @@ const NEEDED = "Node.js 22.14 or a newer 22, 24, or 26 or newer";
 const ELSEWHERE = "install one: https://nodejs.org/en/download";
 const NETWORK = "check the network, and npm's settings for registry and proxy; or ";
 const FOLDER = "set BERTH_NODE_DIR to a folder that this user may write to; or ";
-/** npm's own pauses between tries, 10 s and 60 s, are long where a person waits. */
+/** npm's default pauses between retries, 10 s and 60 s, are long while a user waits. */
 const RETRY_FLAGS = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
 const FORWARDED_SIGNALS = ["SIGTERM", "SIGHUP", "SIGINT"];
 const LEFTOVER = /^\.fetch-(\d+)-/;
 
-/** An error with what to do about it. */
+/** An error with a remedy. */
 class NodeError extends Error {
   constructor(message, hint) {
     super(message);
@@ -28,8 +28,8 @@ class NodeError extends Error {
 }
 
 /**
- * As `engines` of package.json has it; a test compares the two. better-sqlite3 needs version 10 of Node-API, and
- * with 22.13, which lacks it, ends with a segmentation fault.
+ * Returns true for versions in `engines` of package.json; a test compares the two. better-sqlite3 needs version 10 of
+ * Node-API, and crashes with 22.13, which lacks it.
  */
 function isFit(version) {
   const parts = (version || process.versions.node).split(".").map(Number);
@@ -37,8 +37,8 @@ function isFit(version) {
 }
 
 /**
- * Resolves at once where this Node.js fits. Otherwise the script runs again on the pinned one, this process
- * passes signals on and exits as that does, and the promise stays pending.
+ * Resolves immediately if this Node.js is supported. Otherwise the script runs again on the pinned one, this process
+ * forwards signals and exits with the same status, and the promise stays pending.
  */
 function ensure() {
   if (isFit()) return Promise.resolve();
@@ -46,7 +46,7 @@ function ensure() {
   return new Promise(function () {});
 }
 
-/** Runs a script on the pinned Node.js, which is downloaded where it is missing, and exits as that does. */
+/** Runs a script on the pinned Node.js, which is downloaded if it is missing, and exits with the same status. */
 function continueOnPinnedNode(args) {
   let node;
   try {
@@ -64,12 +64,12 @@ function continueOnPinnedNode(args) {
   exitAs(child);
 }
 
-/** Passes signals on to a child, and exits as it does. */
+/** Forwards signals to a child, and exits with its status. */
 function exitAs(child) {
   FORWARDED_SIGNALS.forEach(function (signal) {
     process.on(signal, function () {
-      // Ctrl-C reaches the whole foreground group of a terminal: the child has it already, and a second
-      // one means to Berth that it is to exit at once.
+      // A terminal sends Ctrl-C to its whole foreground group, including the child. A second one would make Berth
+      // exit immediately.
       if (signal !== "SIGINT" || !isInForeground()) child.kill(signal);
     });
   });
@@ -83,10 +83,10 @@ function exitAs(child) {
   });
 }
 
-/** True when this process belongs to the foreground process group of its terminal. */
+/** Returns true if this process belongs to the foreground process group of its terminal. */
 function isInForeground() {
   try {
-    // proc_pid_stat(5); the name in brackets may hold spaces.
+    // See proc_pid_stat(5); the name in brackets may contain spaces.
     const fields = fs
       .readFileSync("/proc/self/stat", "utf8")
       .replace(/^.*\) /s, "")
@@ -97,11 +97,11 @@ function isInForeground() {
   }
 }
 
-/** The environment for children: `node` is this one for them too, whoever finds it by PATH. */
+/** Returns the environment for children, in which PATH leads to this `node`. */
 function environmentOf(node) {
   const env = Object.assign({}, process.env);
   env.PATH = path.dirname(node) + path.delimiter + (env.PATH || "/usr/local/bin:/usr/bin:/bin");
-  // Set by npm, for the scripts that it runs.
+  // npm sets these for its scripts.
   ["NODE", "npm_node_execpath"].forEach(function (name) {
     if (env[name]) env[name] = node;
   });
@@ -109,8 +109,8 @@ function environmentOf(node) {
 }
 
 /**
- * How to run npm on this Node.js: the machine's, found through the npm that started us, or by PATH.
- * Undefined where there is none.
+ * Returns the command for the machine's npm on this Node.js. It is found through the npm that started this process, or in
+ * PATH. Undefined if there is none.
  */
 function npmCommand() {
   const started = process.env.npm_execpath;
@@ -128,7 +128,7 @@ function npmCommand() {
   return { command: process.execPath, args: [cli], env: withDebianModules(cli) };
 }
 
-/** Debian's npm keeps its modules where only Debian's own Node.js looks for them. */
+/** Only Debian's own Node.js finds the modules of Debian's npm without this path. */
 function withDebianModules(cli) {
   const folder = "/usr/share/nodejs";
   if (!cli.startsWith(folder + "/")) return process.env;
@@ -137,15 +137,15 @@ function withDebianModules(cli) {
 }
 
 /**
- * Where pinned ones are kept: data, not a cache, since the units of `berth assistant install` name the program.
- * By the rules of Berth's other folders (src/base/assistant-paths.ts); BERTH_NODE_DIR is another place.
+ * Returns the folder for pinned versions. It is data and not a cache, since the units of `berth assistant install` refer
+ * to the program. It follows the rules of Berth's other folders (src/base/assistant-paths.ts); BERTH_NODE_DIR overrides it.
  */
 function nodeDir() {
   if (process.env.BERTH_NODE_DIR) return path.resolve(process.env.BERTH_NODE_DIR);
   if (process.getuid && process.getuid() === 0) return "/var/lib/berth/node";
   const data = process.env.XDG_DATA_HOME || "";
   if (path.isAbsolute(data)) return path.join(data, "berth/node");
-  // npm 7 and 8 run scripts as the owner of the folder and keep HOME, which may be root's.
+  // npm 7 and 8 run scripts as the owner of the folder, but keep HOME, which may be that of root.
   const home = isOwn(os.homedir()) ? os.homedir() : os.userInfo().homedir;
   return path.join(home, ".local/share/berth/node");
 }
@@ -158,7 +158,7 @@ function isOwn(folder) {
   }
 }
 
-/** The program of the pinned Node.js. Downloads it where it is missing; throws a NodeError where that fails. */
+/** Returns the program of the pinned Node.js. Downloads it if it is missing; throws a NodeError if that fails. */
 function pinnedNode() {
   const pinned = JSON.parse(fs.readFileSync(path.join(__dirname, "pinned-node.json"), "utf8"));
   const needed = "Berth needs " + NEEDED + "; this is " + process.versions.node;
@@ -203,7 +203,7 @@ function pinnedNode() {
   return node;
 }
 
-/** The node-linux packages hold programs for glibc. */
+/** The node-linux packages contain programs for glibc only. */
 function isMusl() {
   if (!process.report || !process.report.getReport) return false;
   const report = process.report.getReport();
@@ -212,8 +212,8 @@ function isMusl() {
 }
 
 /**
- * Downloads, checks and unpacks into a folder of this process beside the target, which then gets its name in
- * one step. What a killed process has left is removed; several at once do not meet, and the first one wins.
+ * Downloads, checks and unpacks into a temporary folder next to the target, and renames it. Removes folders that killed
+ * processes left. Concurrent processes use different folders, and the first one to finish wins.
  */
 function fetchNode(wanted) {
   const parent = path.dirname(wanted.folder);
@@ -246,7 +246,7 @@ function fetchNode(wanted) {
   }
 }
 
-/** The archive's path, once its digest is the pinned one. */
+/** Downloads the archive, checks its digest, and returns its path. */
 function download(npm, wanted, scratch) {
   const spec = wanted.source.name + "@" + wanted.version;
   const flags = ["pack", spec, "--pack-destination=.", "--loglevel=error"].concat(RETRY_FLAGS);
@@ -265,7 +265,7 @@ function download(npm, wanted, scratch) {
   return archive;
 }
 
-/** Standard output of a program. Throws with the end of what it said where it fails. */
+/** Returns the standard output of a program. If it fails, throws an error with the end of its output. */
 function run(command, args, options) {
   const result = childProcess.spawnSync(
     command,
@@ -279,7 +279,7 @@ function run(command, args, options) {
   );
 }
 
-/** The line that says why: npm prints the codes before it, and advice and a stack after it. */
+/** Returns the line with the reason: npm prints codes before it, and advice and a stack after it. */
 function reasonOf(result) {
   return (result.stderr || result.stdout || "")
     .split("\n")
@@ -291,7 +291,7 @@ function reasonOf(result) {
     });
 }
 
-/** Onto the disk before the rename, which may outlive a power failure that the content does not. */
+/** Flushes the content to the disk before the rename, or else a power failure could leave the name without the content. */
 function flush(file) {
   const descriptor = fs.openSync(file, "r");
   fs.fsyncSync(descriptor);

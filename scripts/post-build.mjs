@@ -1,4 +1,4 @@
-// Runs after tsc: writes what is generated from the compiled code. Running it again changes nothing.
+// Runs after tsc, and writes the files that are generated from the compiled code. It is idempotent.
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 

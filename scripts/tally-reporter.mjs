@@ -1,5 +1,5 @@
-// A vitest reporter that counts: tests that passed, and everything that went wrong, which is more than
-// tests: files that could not be loaded, and errors outside of any test.
+// A vitest reporter that counts passed tests and failures. Failures include files that could not be loaded, and errors
+// outside of tests.
 import { writeFileSync } from "node:fs";
 
 export default class TallyReporter {

@@ -32,7 +32,7 @@ for (const version of VERSIONS) {
 }
 console.log(`${total.passed} passed, ${total.failed} failed`);
 
-/** The path of this version's program, which is fetched where the cache has none. */
+/** Returns the path of the program of this version, and downloads it if it is not cached. */
 function program(version) {
   const folder = path.join(cache, `${version}-${process.arch}`);
   const node = path.join(folder, "bin", "node");

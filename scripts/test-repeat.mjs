@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // npm run test:repeat -- [RUNS] [VITEST ARGUMENT...]: runs the whole suite until RUNS runs in a row (5) were green
-// on this commit, each beside two processes that keep a core busy. Every run is a line of .berth/test-runs.jsonl,
-// so that a call that was ended goes on where it was: runs of the same clean commit count, a red one ends the row.
+// on this commit, each concurrently with two processes that keep a core busy. Every run is a line of .berth/test-runs.jsonl,
+// so that an interrupted call can be resumed: runs of the same clean commit count, and a failure resets the count.
 import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
@@ -15,7 +15,7 @@ const args = runs === Number(first) ? rest : process.argv.slice(2);
 
 const commit = git("rev-parse", "HEAD");
 if (git("status", "--porcelain") !== "") {
-  console.error("error: the working tree has changes, so a run would say nothing of a commit");
+  console.error("error: the working tree has changes, so a run would not be valid for a commit");
   process.exit(2);
 }
 mkdirSync(path.dirname(record), { recursive: true });
@@ -24,7 +24,9 @@ while (green < runs) {
   console.log(`run ${green + 1} of ${runs} on ${commit.slice(0, 10)}`);
   const run = await runOnce();
   if (git("rev-parse", "HEAD") !== commit || git("status", "--porcelain") !== "") {
-    console.error("error: the working tree changed during the run, so it says nothing of a commit");
+    console.error(
+      "error: the working tree changed during the run, so it is not valid for a commit",
+    );
     process.exit(2);
   }
   appendFileSync(record, `${JSON.stringify(run)}\n`);
@@ -40,7 +42,7 @@ function git(...words) {
   return stdout.trim();
 }
 
-/** The green runs at the end of the record that were made with this commit and these arguments. */
+/** Returns the number of successful runs at the end of the record with this commit and these arguments. */
 function greenInARow() {
   if (!existsSync(record)) return 0;
   const lines = readFileSync(record, "utf8").trim().split("\n").filter(Boolean);
@@ -53,7 +55,7 @@ function greenInARow() {
 
 async function runOnce() {
   const busy = Array.from({ length: BUSY_PROCESSES }, () =>
-    // Until this process ends, however it does.
+    // These processes exit when this one exits for any reason.
     spawn(process.execPath, ["-e", "const of = process.ppid; while (process.ppid === of);"], {
       stdio: "ignore",
     }),
@@ -77,7 +79,7 @@ async function runOnce() {
   }
 }
 
-/** One run; what it prints is kept beside the record, the newest one only. */
+/** Runs the tests once. Only the output of the newest run is kept, next to the record. */
 function test() {
   const child = spawn(process.execPath, [path.join(root, "scripts", "test.mjs"), ...args], {
     cwd: root,

@@ -49,7 +49,7 @@ rmSync(scratch, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = code;
 
-/** Programs that tests start: an engine, a registry, git and sshd, strace, a session bus, and busybox for images. */
+/** Installs programs for tests: an engine, a registry, git and sshd, strace, a session bus, and busybox for images. */
 async function ensureSystemPackages() {
   const needed = [
     ["docker-registry", "docker-registry"],
@@ -83,7 +83,7 @@ async function ownHost() {
   return host;
 }
 
-/** The arguments for vitest: every project but `peers` unless projects are named, and the sampled files. */
+/** Returns the arguments for vitest: all projects but `peers` unless projects are named, and the sampled files. */
 function vitestArguments(given, seed) {
   const { values, tokens } = parseArgs({
     args: given,
@@ -114,14 +114,14 @@ function vitestArguments(given, seed) {
   const count = Number(values.sample);
   if (!Number.isInteger(count) || count < 1 || files.length === 0)
     throw new Error("--sample takes a number of test files, of the projects that --project names");
-  // The order of digests is a shuffle that the seed decides.
+  // Sorting by digest shuffles the files by the seed.
   const digest = (file) => createHash("sha256").update(`${seed} ${file}`).digest("hex");
   const shuffled = files.toSorted((a, b) => (digest(a) < digest(b) ? -1 : 1));
   return [...args, ...shuffled.slice(0, count)];
 }
 
 function vitest(host) {
-  // Nothing that steers a Berth of this user may reach the ones under test; what steers the tests may.
+  // Variables that configure a Berth of this user must not affect the tests; variables of the tests are kept.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(
       ([name]) =>
@@ -151,7 +151,7 @@ function vitest(host) {
   });
 }
 
-/** Without a tally nothing was run, which is a failure and is counted as one. */
+/** Reads the tally. Without one nothing was run, which counts as a failure. */
 function tally() {
   try {
     return JSON.parse(readFileSync(tallyFile, "utf8"));

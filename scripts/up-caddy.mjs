@@ -7,14 +7,14 @@ import { flag } from "./up-flags.mjs";
 const WITHOUT = "without Caddy apps get loopback ports, and a new version may drop requests";
 
 /**
- * Installs the packages of an engine, and Caddy where there is none and the arguments do not turn it off, in one
- * run of apt-get. Throws where the engine cannot be installed; Berth does without Caddy, and this says so.
+ * Installs the packages of an engine, and Caddy unless it is installed or the arguments turn it off, in one run of
+ * apt-get. Throws if the engine cannot be installed. Without Caddy, Berth works with restrictions, and this prints them.
  */
 export async function installWithCaddy(enginePackages, args) {
   const caddy = lacksCaddy(args) ? ["caddy"] : [];
   if (enginePackages.length > 0) {
     const why = `Berth needs a container engine${caddy.length > 0 ? ", and Caddy in front of the apps" : ""}`;
-    // Of the example's image: see base-image.mjs.
+    // For the image of the example: see base-image.mjs.
     const busybox = which("busybox") ? [] : ["busybox-static"];
     await aptInstall(enginePackages, why, { optional: [...caddy, ...busybox] });
   } else if (caddy.length > 0 && isDebianLike() && isRoot()) {
@@ -35,7 +35,7 @@ function lacksCaddy(args) {
   return (ingress === "auto" || ingress === "process") && !which("caddy");
 }
 
-/** The package starts a service, which would keep the port that Berth's own Caddy listens on. */
+/** Stops the service that the package starts, because it occupies the ports of Berth's own Caddy. */
 function stopService() {
   if (!existsSync("/run/systemd/system")) return;
   console.error(
@@ -44,7 +44,7 @@ function stopService() {
   spawnSync("systemctl", ["disable", "--now", "caddy"], { stdio: ["ignore", "ignore", 2] });
 }
 
-/** As root apt-get has been asked already: the release has no such package, as Ubuntu 22.04 has none. */
+/** As root, apt-get has failed already because releases such as Ubuntu 22.04 lack the package. */
 function installHint() {
   return isDebianLike() && !isRoot()
     ? "sudo apt-get install caddy, and start Berth again"

@@ -1,5 +1,5 @@
-// The container engine of `npm run up`: the one that answers, or one that is installed and started. Caddy comes
-// with it in the same run of apt-get.
+// Finds a running container engine for `npm run up`, or installs and starts one. Caddy is installed in the same run of
+// apt-get.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import os from "node:os";
@@ -18,10 +18,10 @@ import {
 import { installWithCaddy } from "./up-caddy.mjs";
 import { flag } from "./up-flags.mjs";
 
-/** A service that was started just now may take its time. */
+/** Limit for a service that has just been started. */
 const SERVICE_LIMIT_MS = 60_000;
 
-/** The address of an engine that answers. Throws with what to install, start or set. */
+/** Returns the address of an engine that responds. Throws an error that says what to install, start or set. */
 export async function ensureEngine(args) {
   const answering = await findEngine(args);
   if (answering === undefined) return start(process.env.BERTH_ENGINE_SOCKET, args);
@@ -91,7 +91,7 @@ function usualSockets() {
   ];
 }
 
-/** A socket that is there but closed to this user is a matter of groups, not of another engine. */
+/** If the socket exists but is not accessible, the user lacks a group, and another engine would not help. */
 async function refuseForbidden(socket) {
   try {
     await engineRequest(`unix://${socket}`, { path: "/_ping", limitMs: 5_000 });
@@ -111,7 +111,7 @@ function installHint() {
   return "Install Docker (https://docs.docker.com/engine/install/), or Podman with its docker socket";
 }
 
-/** Where Berth keeps its data, as src/config/config.ts has it: the engine's log goes there. */
+/** Returns the data directory of Berth, by the same rules as src/config/server-settings.ts; the log of the engine is in it. */
 function dataDir(args) {
   return path.resolve(
     flag(args, "--data-dir") ??

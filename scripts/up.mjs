@@ -1,10 +1,10 @@
 #!/usr/bin/env node
-// npm run up: installs, builds, finds or starts a container engine, makes the example's image, and
-// runs Berth in the foreground with the specs of this folder. Arguments go on to `berth up`:
+// npm run up: installs, builds, finds or starts a container engine, creates the image of the
+// example, and runs Berth in the foreground with the specs of this folder. Arguments are passed to `berth up`:
 //
 //   npm run up -- --listen 127.0.0.1:8080 --data-dir /tmp/berth
 //
-// BERTH_ENGINE_SOCKET and BERTH_ENGINE_DATA_ROOT: an engine of its own there, started when needed.
+// BERTH_ENGINE_SOCKET and BERTH_ENGINE_DATA_ROOT: a separate engine at these paths, started if necessary.
 // Plain Node without dependencies: it runs before anything is installed.
 import { spawn } from "node:child_process";
 import path from "node:path";

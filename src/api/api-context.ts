@@ -27,42 +27,42 @@ export interface ApiDependencies {
   readonly webhooks: Webhooks;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Where HTTP metrics are registered, and what /metrics shows. */
+  /** The registry of the HTTP metrics, which /metrics shows. */
   readonly metrics: Registry;
   readonly version: string;
   readonly config: {
     readonly baseDomain: string;
     readonly dataDir: string;
-    /** Secrets redacted, as `Config.values` has them. */
+    /** The `Config.values`, in which secrets are redacted. */
     readonly values: readonly ConfigValue[];
-    /** Of the ingress; undefined where it has none. */
+    /** Port of the ingress; undefined if it does not serve HTTP. */
     readonly httpPort: number | undefined;
     readonly httpsPort: number | undefined;
-    /** Largest source archive that is taken. */
+    /** Largest accepted source archive. */
     readonly uploadBytesMax: number;
   };
-  /** The built-in catalog; Template resources of the store come on top of it. */
+  /** The built-in catalog, which Template resources of the store extend. */
   readonly templates: readonly Manifest<"Template">[];
-  /** The catalog of models; of two with one name the later one counts. */
+  /** The catalog of models. Of two entries with the same name the later one counts. */
   readonly models: readonly Manifest<"Model">[];
 }
 
-/** What every route gets. */
+/** The dependencies of every route. */
 export interface ApiContext extends ApiDependencies {
   readonly hub: ChangeHub;
-  /** Aborts when the server starts to close: waits and streams end then. */
+  /** Is aborted when the server starts to close, which ends waits and streams. */
   readonly closing: AbortSignal;
   readonly startedAtMs: number;
 }
 
-/** Whom a request comes from. `name` is the actor in the audit list. */
+/** The authenticated caller of a request. `name` is the actor in the audit log. */
 export interface ApiCaller {
   readonly name: string;
   readonly scope: TokenScope;
   readonly tokenId: string;
 }
 
-/** What a route asks of its caller. `loopback`: no token from this machine, `read` from elsewhere. */
+/** The access that a route requires. `loopback`: no token from this machine, scope `read` from other machines. */
 export type Access = "public" | "loopback" | TokenScope;
 
 declare module "fastify" {
@@ -71,12 +71,12 @@ declare module "fastify" {
   }
   interface FastifyContextConfig {
     access?: Access;
-    /** The answer lasts as long as its reader does, so its duration says nothing. */
+    /** The response lasts until its reader disconnects, so its duration is not measured. */
     isStream?: boolean;
   }
 }
 
-/** Makes types of the TypeBox schemas that stand on a route. */
+/** Derives types from the TypeBox schemas of a route. */
 interface TypeBoxTypes extends FastifyTypeProvider {
   readonly validator: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
   readonly serializer: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;

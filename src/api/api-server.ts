@@ -36,17 +36,17 @@ import { webhookRoutes } from "./routes/webhooks.ts";
 import { compileValidator, type HttpPart } from "./schema-validation.ts";
 
 const JSON_BYTES_MAX = 1024 * 1024;
-/** Longer than any name, so that a name that is a little too long gets a proper answer. */
+/** Longer than any valid name, so that a slightly too long name gets a specific error. */
 const PARAM_LENGTH_MAX = 2048;
-/** A request has to be in by then; a 512 MiB archive takes that long at some 2 MB/s. */
+/** Time limit for receiving a request: a 512 MiB archive at about 2 MB/s. */
 const REQUEST_MS_MAX = 300_000;
 
-/** What requests that run get to finish in; the whole server has five seconds to end in. */
+/** Running requests may finish within this time. The whole server has five seconds to exit. */
 const CLOSE_GRACE_MS = 2_000;
 
 /**
- * The REST API on the parts it is given; listening is up to the caller. `close()` ends streams and
- * waits, lets running requests finish, and leaves the store open.
+ * Creates the REST API; the caller makes it listen. `close()` ends streams and waits, lets running requests finish,
+ * and leaves the store open.
  */
 export function createApiServer(options: ApiDependencies): FastifyInstance {
   const closing = new AbortController();
@@ -116,7 +116,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     context.hub[Symbol.dispose]();
   });
 
-  // Inside a plugin, so that the OpenAPI plugin, which has to see every route, is loaded first.
+  // The routes are in a plugin, so that the OpenAPI plugin, which has to see every route, is loaded first.
   void server.register(async (scope: FastifyInstance) => {
     const api: Api = scope.withTypeProvider();
     await registerOpenApi(api, context);
@@ -148,7 +148,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
   return server;
 }
 
-/** A caller may bring its own id, as long as it is fit for a log. */
+/** Returns the request id of the caller if it is safe for the log, else a new one. */
 function chooseRequestId(header: string | string[] | undefined): string {
   return typeof header === "string" && /^[A-Za-z0-9._:-]{1,128}$/.test(header)
     ? header

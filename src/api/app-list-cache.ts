@@ -8,12 +8,12 @@ export interface AppListQuery {
   readonly status?: AppItem["status"];
 }
 
-/** Different queries that are kept for one state of the store; dashboards ask the same few. */
+/** Number of cached queries for one state of the store. Dashboards repeat a few queries. */
 const CACHED_RESPONSES_MAX = 64;
 
 /**
- * The app list as bytes, made once for each state of the store: whoever polls gets it for the price
- * of a look at a number. Every field of an item comes from the store, so its sequence tells all.
+ * Caches the serialized app list for each state of the store, so that polling only compares a number. Every field of
+ * an item comes from the store, so the sequence of the store identifies the state.
  */
 export class AppListCache {
   readonly #store: Pick<Store, "list" | "lastSequence">;

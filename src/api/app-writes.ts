@@ -6,7 +6,7 @@ import type { Resource } from "../resources/resource.ts";
 import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
 import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
 import type { ApiContext } from "./api-context.ts";
-import { assertDomainsFree, mayChangeDomains } from "./domain-conflicts.ts";
+import { createDomainAdmission } from "./domain-conflicts.ts";
 import { createRequestSignal, parseWaitTimeoutMs } from "./request-parameters.ts";
 import { appDetails } from "./views/app.ts";
 import { fieldChangeView, planView } from "./views/plans.ts";
@@ -14,7 +14,7 @@ import { waitForApp } from "./wait-for-app.ts";
 
 const EVENTS_SHOWN = 20;
 
-/** Throws NotFoundError with the nearest thing to do. */
+/** Throws NotFoundError if there is no such app. */
 export function requireApp(context: ApiContext, name: string): Resource<"App"> {
   const app = context.store.get("App", name);
   if (!app) throw appNotFoundError(name);
@@ -40,22 +40,23 @@ export interface WriteQuery {
   readonly force?: boolean;
 }
 
-/** A write of one app's desired state, worded for dry runs. */
+/** A write of one app's desired state, with its description for dry runs. */
 export interface AppWriteRequest {
   readonly intent: ApplyIntent<"App">;
-  /** "would deploy image x": what a dry run says. */
+  /** Completes the message "would ..." of a dry run, such as "deploy image x". */
   readonly wouldDo: string;
   /** 201 for a new app, else 202. */
   readonly status: 201 | 202;
-  /** What the same request would write besides, for a dry run. */
+  /** Other resources that the same request would write, for a dry run. */
   readonly alongside?: readonly PlannedResource[];
-  /** Looks at the app ahead of everything else, because a person asked. */
+  /** Reconciles the app before all others, because a user waits for it. */
   readonly wake?: boolean;
 }
 
 /**
- * The one way in which a route writes an app: dry run, write, wait, answer. Throws what
- * `Store.apply` throws, and ConflictError `wrong_state` for a wait that ends with a failure.
+ * Writes an app for a route: dry run or write, optional wait, response. Throws what
+ * `Store.apply` throws, ConflictError `conflict` if another App has a domain, and ConflictError `wrong_state` for a
+ * wait that ends with a failure.
  */
 export async function writeApp(
   context: ApiContext,
@@ -66,9 +67,9 @@ export async function writeApp(
 ): Promise<AppDetails | DryRunReport> {
   const timeoutMs = parseWaitTimeoutMs(query.timeout);
   const { name } = write.intent;
-  assertAppDomainsFree(context, write.intent);
+  const admit = createDomainAdmission(context);
   if (query.dry_run === true) {
-    const result = context.store.apply({ ...write.intent, dryRun: true });
+    const result = context.store.apply({ ...write.intent, dryRun: true }, admit);
     const signal = createRequestSignal(reply, context.closing);
     const plan = await context.control.planApp(
       name,
@@ -87,52 +88,14 @@ export async function writeApp(
       plan: planView(plan),
     };
   }
-  const result = context.store.apply(write.intent);
+  const result = context.store.apply(write.intent, admit);
   const isChanged = setChangedHeader(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
   const app = context.store.get("App", name) ?? result.resource;
   return respondToWrite(context, reply, app, write.status, query.wait ? timeoutMs : null);
 }
 
-/** Throws what `Store.apply` throws, and ConflictError `conflict` where another App has a domain. */
-export function assertAppDomainsFree(context: ApiContext, intent: ApplyIntent<"App">): void {
-  if (!mayChangeDomains({ ...intent.spec })) return;
-  const { store, config } = context;
-  const { resource } = store.apply({ ...intent, dryRun: true });
-  const stored = store.get("App", intent.name);
-  assertDomainsFree(
-    { name: intent.name, spec: resource.spec },
-    store.list("App"),
-    stored,
-    config.baseDomain,
-  );
-}
-
-/** As `checkDomains`, for all Apps of a write of several at once, each as it would be afterwards. */
-export function assertAllDomainsFree(
-  context: ApiContext,
-  planned: readonly PlannedResource[],
-): void {
-  const { store, config } = context;
-  const written = planned.map(({ resource }) => resource).filter(isApp);
-  const names = new Set(written.map(({ metadata }) => metadata.name));
-  const apps = store.list("App").filter(({ metadata }) => !names.has(metadata.name));
-  for (const { metadata, spec } of written) {
-    const { name } = metadata;
-    assertDomainsFree(
-      { name, spec },
-      [...apps, ...written],
-      store.get("App", name),
-      config.baseDomain,
-    );
-  }
-}
-
-function isApp(resource: Resource): resource is Resource<"App"> {
-  return resource.kind === "App";
-}
-
-/** Answers a write that has been made, at once or when it has come to its end. */
+/** Responds to a completed write, immediately or when the app is Ready or has failed. */
 export async function respondToWrite(
   context: ApiContext,
   reply: FastifyReply,
@@ -149,7 +112,7 @@ export async function respondToWrite(
   return getAppDetails(context, context.store.get("App", name) ?? written);
 }
 
-/** Sets the status of the answer: `done` (or 200 for an action) when Ready, 202 when the time was over. */
+/** Sets the status of the response: 201 or 200 when the app is Ready, 202 after the timeout. Throws if the app failed. */
 export async function waitUntilReady(
   context: ApiContext,
   reply: FastifyReply,
@@ -178,7 +141,7 @@ export async function waitUntilReady(
   }
 }
 
-/** What a dry run of `intent` found, for the plans of the Apps in the same request. */
+/** Returns the result of the dry run of `intent`, for the plans of Apps in the same request. */
 export function toPlannedResource(
   intent: Pick<Manifest, "kind" | "spec">,
   { resource }: ApplyResult,
@@ -192,7 +155,7 @@ function isSecret(
   return intent.kind === "Secret";
 }
 
-/** A write that found everything as asked says so in a header, as the body has no room for it. */
+/** Marks a write that changed nothing with a header, since the body has no field for it. Returns true for a change. */
 export function setChangedHeader(
   reply: FastifyReply,
   result: Pick<ApplyResult, "created" | "changes">,

@@ -4,8 +4,8 @@ import type { Store, StoreChange } from "../store/store.ts";
 export type ChangeListener = (change: StoreChange) => void;
 
 /**
- * One watch of the store, shared by every stream and every waiting request. Listeners of one
- * resource are found by key, so that a thousand waits cost a change nothing.
+ * Shares one watch of the store among all streams and waiting requests. Listeners are indexed by resource, so that a
+ * thousand waits do not slow down a change.
  */
 export class ChangeHub implements Disposable {
   readonly #listeners = new Set<ChangeListener>();
@@ -21,7 +21,7 @@ export class ChangeHub implements Disposable {
     });
   }
 
-  /** Returns the way to stop. */
+  /** Returns a function that removes the listener. */
   onChange(listener: ChangeListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -2,9 +2,9 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 
 /**
- * Knows which connections of a server have a request under way, so that closing waits for those and
- * for no others. Node's own closeIdleConnections leaves connections open that have not sent a
- * request yet, as browsers and fetch make ahead, and those that become idle after it was called.
+ * Closes the connections of a server, and waits only for those with a running request. Node's closeIdleConnections
+ * leaves connections open that have not sent a request yet, which browsers and fetch open in advance, and those that
+ * become idle later.
  */
 export class ConnectionDrainer {
   readonly #requestCounts = new Map<Socket, number>();
@@ -25,7 +25,7 @@ export class ConnectionDrainer {
     });
   }
 
-  /** Ends each connection as soon as nothing is under way on it. */
+  /** Closes each connection as soon as it has no running request. */
   close(): void {
     this.#isClosing = true;
     for (const [socket, requests] of this.#requestCounts) {
@@ -33,7 +33,7 @@ export class ConnectionDrainer {
     }
   }
 
-  /** Ends those that are still there, whatever is under way. */
+  /** Closes all remaining connections, also those with running requests. */
   destroyAll(): void {
     for (const socket of this.#requestCounts.keys()) socket.destroy();
   }

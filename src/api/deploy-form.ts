@@ -9,10 +9,10 @@ export const CONFIG_BYTES_MAX = 64 * 1024;
 
 const checkConfig = compileValidator(SourceDeployConfig, "body");
 
-/** The two parts of a source deploy, in the order in which they come. */
+/** A part of a source deploy. The two parts are in the order of the request. */
 export type DeployFormPart =
   | { readonly type: "config"; readonly config: SourceDeployConfig }
-  /** To be read to its end before the next part is asked for. */
+  /** The caller reads the stream to its end before it requests the next part. */
   | { readonly type: "source"; readonly stream: AsyncIterable<Uint8Array> };
 
 /** Throws BerthError `invalid_request`, `payload_too_large` and `unsupported_media_type`. */
@@ -26,7 +26,7 @@ export async function* readDeployForm(request: FastifyRequest): AsyncGenerator<D
   for await (const part of request.parts()) {
     const name = part.fieldname;
     if (seen.has(name)) {
-      throw new BerthError("invalid_request", `the part "${name}" stands twice`);
+      throw new BerthError("invalid_request", `the part "${name}" occurs twice`);
     }
     if (name === "source" && part.type === "file") {
       seen.add(name);
@@ -50,7 +50,7 @@ export async function* readDeployForm(request: FastifyRequest): AsyncGenerator<D
   }
 }
 
-/** Some clients send it as a file; it is no larger for that. */
+/** Some clients send the config as a file; the same limit applies. */
 async function readConfigPart(part: MultipartFile | MultipartValue): Promise<Buffer> {
   if (part.type === "file") return readConfigFile(part.file);
   if (part.valueTruncated) throw configTooLargeError();

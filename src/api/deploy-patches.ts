@@ -10,8 +10,8 @@ import type { ApplyIntent } from "../store/store.ts";
 type DeployPatch = Pick<ApplyIntent<"App">, "spec" | "annotations">;
 
 /**
- * What each kind of deploy writes. An App is made of an image or of a source, never of both, so each
- * takes the other away; and a deploy ends what a rollback holds.
+ * Creates the patch of an image deploy. An App has either an image or a source, so a deploy of one removes the other.
+ * Every deploy also releases the revision that a rollback holds.
  */
 export function createImagePatch(image: string): DeployPatch {
   return {
@@ -20,7 +20,7 @@ export function createImagePatch(image: string): DeployPatch {
   };
 }
 
-/** What is not given is at its default, whatever was there before; how the App follows its repository stays. */
+/** Fields that are not given get their defaults, except those that tell how the App follows its repository. */
 export function createGitPatch(git: GitDeploy, nowMs: number): DeployPatch {
   const { url, ref, path, dockerfile, credential } = git;
   return {
@@ -53,12 +53,12 @@ export function createArchivePatch(
   };
 }
 
-/** The source as it is in the spec, looked at anew. */
+/** Creates a patch that resolves the unchanged source again. */
 export function createSameSourcePatch(nowMs: number): DeployPatch {
   return { spec: {}, annotations: createRedeployAnnotations(nowMs) };
 }
 
-/** A person asks for it, so a revision that was given up, or whose build did not succeed, is tried again too. */
+/** Retries also a quarantined revision or a failed build, because the user asks for it. */
 function createRedeployAnnotations(nowMs: number): Record<string, string | null> {
   const now = timestamp(nowMs);
   return {

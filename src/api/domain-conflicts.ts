@@ -1,5 +1,5 @@
 import { ConflictError } from "../base/errors.ts";
-import type { AppSpec } from "../resources/app-spec.ts";
+import type { PlannedResource } from "../controller/port.ts";
 import {
   areClaimsInConflict,
   type DomainClaim,
@@ -8,25 +8,48 @@ import {
   listClaims,
 } from "../resources/domain-claims.ts";
 import type { Resource } from "../resources/resource.ts";
+import type { Admission } from "../store/store.ts";
+import type { ApiContext } from "./api-context.ts";
 
 /**
- * Refuses a write that would give an App a domain that another one has. What the App had before may
- * stay, so that a conflict made by files holds up no other change. `apps` are those of the store, or
- * as a larger write would leave them. Throws ConflictError `conflict`.
+ * Creates an admission check for the store that refuses a write which would give an App a domain of another
+ * App. It throws ConflictError `conflict`.
  */
-export function assertDomainsFree(
-  wanted: { readonly name: string; readonly spec: AppSpec },
-  apps: readonly Resource<"App">[],
-  stored: Resource<"App"> | undefined,
-  baseDomain: string,
+export function createDomainAdmission(context: ApiContext): Admission<"App"> {
+  const { store } = context;
+  return (app) => assertDomainsFree(context, app, () => store.list("App"));
+}
+
+/** Checks all Apps of a request that writes several at once, each as it would be afterwards. */
+export function assertAllDomainsFree(
+  context: ApiContext,
+  planned: readonly PlannedResource[],
 ): void {
-  const { name } = wanted;
+  const written = planned.map(({ resource }) => resource).filter(isApp);
+  const names = new Set(written.map(({ metadata }) => metadata.name));
+  const others = context.store.list("App").filter(({ metadata }) => !names.has(metadata.name));
+  for (const app of written) assertDomainsFree(context, app, () => [...others, ...written]);
+}
+
+function isApp(resource: Resource): resource is Resource<"App"> {
+  return resource.kind === "App";
+}
+
+/** Domains that the App already had may stay, so that a conflict made by files does not block other changes. */
+function assertDomainsFree(
+  { store, config }: ApiContext,
+  wanted: Resource<"App">,
+  listApps: () => readonly Resource<"App">[],
+): void {
+  const { baseDomain } = config;
+  const { name } = wanted.metadata;
+  const stored = store.get("App", name);
   const before = stored ? listClaims(name, stored.spec, baseDomain) : [];
   const added = listClaims(name, wanted.spec, baseDomain).filter(
     (claim) => !before.some((earlier) => isSameClaim(earlier, claim)),
   );
   if (added.length === 0) return;
-  const others = apps.filter(
+  const others = listApps().filter(
     ({ metadata }) => metadata.name !== name && metadata.deletionTimestamp === null,
   );
   const lost = findLostClaims(others, baseDomain);
@@ -45,11 +68,6 @@ export function assertDomainsFree(
       details: { app: owner, domain: claim.domain },
     });
   }
-}
-
-/** Whether a write of these fields can give an App another domain. */
-export function mayChangeDomains(fields: Readonly<Record<string, unknown>>): boolean {
-  return ["domain", "ingress", "port"].some((key) => fields[key] !== undefined);
 }
 
 function isSameClaim(a: DomainClaim, b: DomainClaim): boolean {

@@ -1,14 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "../base/logger.ts";
-import { AllowedMethods, getAllowedMethods } from "./allowed-methods.ts";
 import { toErrorResponse } from "./error-response.ts";
 
-/** Of a body that is refused, this much is still read, and thrown away. */
+/** Up to this length the rest of a refused body is read and discarded. */
 const DRAINED_BODY_BYTES_MAX = 64 * 2 ** 20;
 
 type SendError = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
-/** Gives every failure of a request its one form, unknown paths and methods included. */
+/** Makes all failed requests, also those with unknown paths or methods, return the same error format. */
 export function installErrorHandlers(
   server: FastifyInstance,
   logger: Logger,
@@ -59,13 +58,39 @@ export function installErrorHandlers(
 }
 
 /**
- * A connection that is cut while the body is still coming costs the sender the answer: it sees an
- * error of the network. A body of bearable length is rather read to its end.
+ * If the connection were closed during the body, the sender would see a network error instead of the response. So
+ * the server reads a body of acceptable length to its end.
  */
 function shouldDrainBody(request: FastifyRequest): boolean {
   const { "content-length": length, "transfer-encoding": encoding } = request.headers;
   if (length !== undefined) return Number(length) <= DRAINED_BODY_BYTES_MAX;
-  // An upload that is packed on the way has no known length; its sender is one of ours, and has
-  // no more time than any request.
+  // An upload that is compressed on the fly has no known length. Its sender is authenticated, and the time limit of
+  // requests applies.
   return encoding !== undefined && request.caller !== null;
+}
+
+/** Knows the methods of each path, to list them in the response to a request with another method. */
+class AllowedMethods {
+  readonly #routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
+
+  add(method: string | readonly string[], path: string): void {
+    const methods = typeof method === "string" ? [method] : method;
+    const source = path
+      .split("/")
+      .map((part) =>
+        part.startsWith(":") ? "[^/]+" : part === "*" ? ".*" : part.replaceAll(".", "\\."),
+      )
+      .join("/");
+    this.#routes.push({ pattern: new RegExp(`^${source}$`), methods });
+  }
+
+  find(path: string): string[] {
+    const found = this.#routes.filter(({ pattern }) => pattern.test(path));
+    return [...new Set(found.flatMap(({ methods }) => methods))].toSorted();
+  }
+}
+
+/** Returns the methods of a path without HEAD, which GET implies. */
+function getAllowedMethods(routes: AllowedMethods, path: string): string[] {
+  return routes.find(path).filter((method) => method !== "HEAD");
 }

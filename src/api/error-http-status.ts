@@ -1,8 +1,8 @@
 import type { ErrorCode } from "../base/errors.ts";
 
 /**
- * The HTTP status of every code. 403 is for a good token with too small a scope; 503 for what
- * another process, or the disk, has to put right before the same call can work.
+ * The HTTP status of every error code. 403 means a valid token with an insufficient scope; 503 means that another
+ * process or the disk has to recover before the same call can succeed.
  */
 export const httpStatusByErrorCode: Readonly<Record<ErrorCode, number>> = {
   invalid_spec: 400,

@@ -6,13 +6,13 @@ export interface ErrorResponse {
   readonly status: number;
   readonly message: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** True for what we did not expect: it belongs in the log, with its stack, and not in the answer. */
+  /** True for a programming error, which is logged with its stack and not shown to the caller. */
   readonly unexpected: boolean;
 }
 
 const ISSUES_SHOWN_MAX = 20;
 
-/** What a caller gets to see of anything thrown. */
+/** Maps any thrown value to the response for the caller. */
 export function toErrorResponse(error: unknown, requestId: string): ErrorResponse {
   if (error instanceof BerthError) {
     const retryAfter = getRetryAfterSeconds(error);
@@ -36,7 +36,7 @@ export function toErrorResponse(error: unknown, requestId: string): ErrorRespons
   };
 }
 
-/** Every issue, because the message is all that an answer holds. */
+/** Joins all issues, because the response contains only the message. */
 function formatIssues(error: BerthError): string {
   if (!(error instanceof InvalidSpecError) || error.issues.length < 2) return error.message;
   const head = error.message.split(": ", 1)[0] ?? error.message;
@@ -45,7 +45,7 @@ function formatIssues(error: BerthError): string {
   return `${head}: ${shown.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
 }
 
-/** The hint as a sentence behind the message. */
+/** Appends the hint to the message as a sentence. */
 function withHint(message: string, hint: string | undefined): string {
   if (hint === undefined || hint === "") return message;
   const stop = /[.!?]$/.test(message) ? "" : ".";
@@ -64,7 +64,7 @@ function getRetryAfterSeconds(error: BerthError): number | undefined {
 const frameworkErrors: Readonly<Record<string, { status: number; message: string }>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: {
     status: 413,
-    message: "the request body is too large: at most 1 MiB of JSON is taken",
+    message: "the request body is too large: at most 1 MiB of JSON is accepted",
   },
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     status: 415,
@@ -74,7 +74,7 @@ const frameworkErrors: Readonly<Record<string, { status: number; message: string
     status: 400,
     message: "the request body is not as long as its Content-Length says",
   },
-  FST_ERR_BAD_URL: { status: 400, message: "the path holds a % that encodes nothing valid" },
+  FST_ERR_BAD_URL: { status: 400, message: "the path contains an invalid % encoding" },
   FST_ERR_MAX_PARAM_LENGTH: {
     status: 404,
     message: "the name in the path is longer than any name can be",
@@ -99,7 +99,7 @@ function getFrameworkError(error: unknown): { status: number; message: string } 
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   const known = frameworkErrors[code];
   if (known !== undefined) return known;
-  // The rest of what the HTTP framework refuses is worded for people, and holds nothing of ours.
+  // Other errors of the HTTP framework have readable messages without internal details.
   const status = "statusCode" in error ? Number(error.statusCode) : 500;
   if (code.startsWith("FST_") && status >= 400 && status < 500) {
     return { status: status === 414 ? 400 : status, message: error.message };

@@ -3,9 +3,9 @@ import type { FastifyReply } from "fastify";
 import type { Clock } from "../base/clock.ts";
 import { BerthError } from "../base/errors.ts";
 
-/** What a reader may be behind before its connection is dropped: some twenty thousand changes. */
+/** Limit of the unread data of a reader, about twenty thousand changes. Beyond it the connection is closed. */
 const BUFFER_BYTES_MAX = 4 * 1024 * 1024;
-/** Proxies close a connection on which nothing comes for a minute or so; SSE advises 15 s. */
+/** Proxies close connections that are silent for about a minute; the SSE specification recommends 15 s. */
 const HEARTBEAT_MS = 15_000;
 /** Each open stream costs a socket and its buffer. */
 const STREAMS_MAX = 512;
@@ -13,11 +13,11 @@ const STREAMS_MAX = 512;
 export interface ServerSentEvent {
   readonly id?: number;
   readonly event?: string;
-  /** One line: JSON. */
+  /** JSON in one line. */
   readonly data: string;
 }
 
-/** Counts the streams of one server, and refuses one too many. */
+/** Limits the number of open streams of a server. */
 export class StreamSlots {
   #open = 0;
 
@@ -25,7 +25,7 @@ export class StreamSlots {
     return this.#open;
   }
 
-  /** Throws BerthError `too_many_requests`. */
+  /** Returns a function that releases the slot. Throws BerthError `too_many_requests`. */
   acquire(): () => void {
     if (this.#open >= STREAMS_MAX) {
       throw new BerthError("too_many_requests", `there are ${STREAMS_MAX} open streams already`, {
@@ -43,8 +43,8 @@ export class StreamSlots {
 }
 
 /**
- * One answer of server-sent events, with heartbeats. A reader that stays away too long is cut off
- * rather than buffered for without end; it comes back with Last-Event-ID.
+ * A response with server-sent events and heartbeats. A reader that falls too far behind is disconnected, so that the
+ * buffer stays bounded; it can resume with Last-Event-ID.
  */
 export class EventStream {
   readonly #readable: Readable;
@@ -70,11 +70,11 @@ export class EventStream {
     this.#stopHeartbeat = repeat(clock, HEARTBEAT_MS, () => this.#push(":\n\n"));
     closing.addEventListener("abort", onClosing, { once: true });
     if (closing.aborted) this.end();
-    // Sent at once, so that the reader knows that it is connected.
+    // Data is sent immediately, so that the reader knows that it is connected.
     else this.#push("retry: 2000\n\n");
   }
 
-  /** Aborts when the reader has gone or was cut off, or the server closes. */
+  /** Is aborted when the reader disconnects or is disconnected, or when the server closes. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -83,7 +83,7 @@ export class EventStream {
     this.#push(formatEvent(event));
   }
 
-  /** As `send`, and resolves when the reader is ready for more. */
+  /** Sends an event, and resolves when the reader can receive more. */
   async sendWithBackpressure(event: ServerSentEvent): Promise<void> {
     if (this.#push(formatEvent(event)) || this.#readable.destroyed) return;
     await new Promise<void>((resolve) => {
@@ -96,7 +96,7 @@ export class EventStream {
     this.#abort.abort();
   }
 
-  /** Answers with this stream. */
+  /** Sends this stream as the response. */
   open(reply: FastifyReply): FastifyReply {
     reply.raw.once("close", () => this.#readable.destroy());
     return reply

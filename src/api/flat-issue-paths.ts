@@ -1,7 +1,7 @@
 import { InvalidSpecError } from "../base/errors.ts";
 import { formatIssue } from "../resources/validate-manifest.ts";
 
-/** Bodies of apps hold the fields of the spec without a `spec` around them, and messages follow. */
+/** Removes `spec` from the paths in error messages, because request bodies contain the fields of the spec directly. */
 export async function withFlatIssuePaths<T>(action: () => T | Promise<T>): Promise<T> {
   try {
     return await action();

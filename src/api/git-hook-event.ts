@@ -2,19 +2,19 @@ import type { IncomingHttpHeaders } from "node:http";
 import { BerthError } from "../base/errors.ts";
 import { parseRequestJson } from "./request-json.ts";
 
-/** What a server of repositories tells of. */
+/** An event from a git server. */
 export type GitHookEvent =
   | { readonly type: "ping" }
   | {
       readonly type: "push";
       readonly urls: readonly string[];
-      /** Full name, such as refs/heads/main; undefined where the call does not say. */
+      /** Full name, such as refs/heads/main; undefined if the event lacks it. */
       readonly ref: string | undefined;
     }
-  /** Anything else, and pushes that leave nothing to build. */
+  /** Any other event, and pushes that delete a branch. */
   | { readonly type: "other" };
 
-/** The names that GitHub, Gitea, Forgejo and GitLab have for where a repository is. */
+/** The fields in which GitHub, Gitea, Forgejo and GitLab send the URLs of a repository. */
 const repositoryUrlKeys = [
   "clone_url",
   "ssh_url",
@@ -26,7 +26,7 @@ const repositoryUrlKeys = [
 const projectUrlKeys = ["git_http_url", "git_ssh_url", "http_url", "ssh_url", "web_url", "url"];
 const URLS_MAX = 20;
 
-/** Throws BerthError `invalid_request` for a body that is none of theirs. */
+/** Throws BerthError `invalid_request` for a body that has none of the known formats. */
 export function parseGitHook(headers: IncomingHttpHeaders, body: Buffer): GitHookEvent {
   const event = String(
     headers["x-github-event"] ??
@@ -41,7 +41,7 @@ export function parseGitHook(headers: IncomingHttpHeaders, body: Buffer): GitHoo
   if (payload === undefined) {
     throw new BerthError("invalid_request", "the body is not that of a push");
   }
-  // A branch that was taken away leaves nothing to fetch.
+  // A deleted branch cannot be fetched.
   if (payload["deleted"] === true || payload["after"] === "0".repeat(40)) {
     return { type: "other" };
   }
@@ -59,7 +59,7 @@ export function parseGitHook(headers: IncomingHttpHeaders, body: Buffer): GitHoo
   };
 }
 
-/** JSON, or a form with the JSON in a field, as GitHub sends where it was not told otherwise. */
+/** Parses JSON, or a form with the JSON in a field, which is the default of GitHub. */
 function parsePayload(headers: IncomingHttpHeaders, body: Buffer): unknown {
   if (!String(headers["content-type"]).startsWith("application/x-www-form-urlencoded")) {
     return parseRequestJson(body);

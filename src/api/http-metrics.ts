@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { Gauge, Histogram, type Registry } from "prom-client";
 import type { StreamSlots } from "./event-stream.ts";
 
-/** How long requests take, by route pattern: a name in a path never becomes a label. */
+/** Measures durations of requests by route pattern, so that names in paths do not become labels. */
 export function measureRequests(
   server: FastifyInstance,
   registry: Registry,
@@ -10,14 +10,14 @@ export function measureRequests(
 ): void {
   const duration = new Histogram({
     name: "berth_http_request_duration_seconds",
-    help: "How long requests took, but for streams, which last as long as their readers do.",
+    help: "Duration of requests, except streams, which last until their readers disconnect.",
     labelNames: ["method", "route", "status"],
     buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60],
     registers: [registry],
   });
   const streams: Gauge = new Gauge({
     name: "berth_http_streams_open",
-    help: "Server-sent event streams that are open now.",
+    help: "Number of open server-sent event streams.",
     registers: [registry],
     collect: (): void => streams.set(slots.open),
   });

@@ -1,7 +1,7 @@
 import { BerthError } from "../base/errors.ts";
 import { formatBytes } from "../base/units.ts";
 
-/** A body of unknown length, up to a limit. Ends with BerthError `payload_too_large` above it. */
+/** Yields a body of unknown length. Throws BerthError `payload_too_large` if it exceeds the limit. */
 export async function* limitBody(
   body: AsyncIterable<Uint8Array>,
   bytesMax: number,
@@ -17,7 +17,7 @@ export async function* limitBody(
 export function archiveTooLargeError(bytesMax: number): BerthError {
   return new BerthError(
     "payload_too_large",
-    `the archive is too large: at most ${formatBytes(bytesMax)} are taken`,
-    { hint: "leave out with .dockerignore what the build does not need, or raise upload_limit" },
+    `the archive is too large: at most ${formatBytes(bytesMax)} are accepted`,
+    { hint: "exclude what the build does not need with .dockerignore, or raise upload_limit" },
   );
 }

@@ -1,10 +1,10 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 
-/** Ten thousand lines are a few MB; lines of the largest size would be hundreds. */
+/** Ten thousand lines are usually a few MB, but lines of the maximum size would be hundreds. */
 const RESPONSE_CHARACTERS_MAX = 32 * 1024 * 1024;
 
-/** Answers raw text. The first line is waited for, so that a failure still answers with a status. */
+/** Responds with raw text. Waits for the first line, so that an earlier failure gets an error status. */
 export async function sendText(
   reply: FastifyReply,
   lines: AsyncIterable<string>,
@@ -23,7 +23,7 @@ export async function sendText(
   return reply.type("text/plain; charset=utf-8").send(Readable.from(text()));
 }
 
-/** All lines, or the newest of them where they are too long to hold. */
+/** Returns all lines, or only the newest ones if they exceed the limit. */
 export async function collectLines<T>(
   lines: AsyncIterable<T>,
   getText: (line: T) => string,

@@ -9,7 +9,7 @@ const responseByErrorCode: Readonly<Record<string, readonly [number, string, str
   ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout", "the request took too long to arrive"],
 };
 
-/** What is not even HTTP never reaches a route, and still gets an answer in the usual form. */
+/** Responds in the usual format to a request that is not valid HTTP, and therefore reaches no route. */
 export function respondToMalformedRequest(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
   const [status, title, message] = responseByErrorCode[error.code ?? ""] ?? [

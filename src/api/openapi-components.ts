@@ -13,7 +13,7 @@ import { ErrorBody, FieldChangeView } from "../resources/wire/wire-schema.ts";
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type JsonObject = { [key: string]: Json };
 
-/** Everything with a name in the document, in the order in which a reader wants it. */
+/** All named schemas of the document, in reading order. */
 const namedSchemas: Readonly<Record<string, TSchema>> = {
   App: createManifestSchema("App"),
   Model: createManifestSchema("Model"),
@@ -78,13 +78,14 @@ const namedSchemas: Readonly<Record<string, TSchema>> = {
   PruneAnswer: system.PruneResponse,
 };
 
-/** What stands for a value that routes pass on as it is (`x-component`). */
+/** Schemas of values that routes forward without validation (`x-component`). */
 const composedSchemas: Readonly<Record<string, JsonObject>> = {
   Manifest: { oneOf: kinds.map((kind) => createReference(kind)) },
   Spec: { anyOf: kinds.map((kind) => createReference(`${kind}Spec`)) },
   AppSpecPatch: {
     type: "object",
-    description: "Fields of AppSpec, and labels. null takes a field away; what is not given stays.",
+    description:
+      "Fields of AppSpec, and labels. null removes a field; fields that are not given stay.",
     additionalProperties: true,
   },
   AppWriteAnswer: { oneOf: [createReference("AppDetails"), createReference("DryRunReport")] },
@@ -99,8 +100,8 @@ const composedSchemas: Readonly<Record<string, JsonObject>> = {
 };
 
 /**
- * Puts every named schema under components, and a reference wherever one of them stands: the
- * serializers get whole schemas, and readers of the document get names.
+ * Moves every named schema to the components, and replaces its uses by references. The serializers need whole schemas,
+ * and readers of the document need names.
  */
 export function withComponents(document: Readonly<Record<string, unknown>>): JsonObject {
   const plain = toPlainObject(document);
@@ -143,8 +144,8 @@ function mapChildren(value: Json, change: (child: Json) => Json): Json {
 }
 
 /**
- * The OpenAPI plugin turns patternProperties into additionalProperties, so two forms of one schema
- * are compared without that difference.
+ * Returns a schema in a form for comparison. The OpenAPI plugin turns patternProperties into additionalProperties, so
+ * this difference is removed.
  */
 function getSchemaIdentity(schema: Json): string {
   return canonicalJson(withoutPatterns(schema));

@@ -5,7 +5,7 @@ import type { Api, ApiContext } from "./api-context.ts";
 import { withComponents } from "./openapi-components.ts";
 import { NoQuery, responses, unserialized } from "./route-schemas.ts";
 
-/** The document is made of the schemas that validate and serialize, so it cannot say anything else. */
+/** Generates the document from the schemas that validate and serialize, so that they cannot differ. */
 export async function registerOpenApi(api: Api, context: ApiContext): Promise<void> {
   await api.register(swagger, {
     convertConstToEnum: false,
@@ -19,9 +19,9 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
       },
       tags: [
         { name: "apps", description: "Apps: containers of one image, kept running" },
-        { name: "builds", description: "Images made of sources, and their logs" },
-        { name: "templates", description: "The catalog that apps are made from" },
-        { name: "secrets", description: "Values that apps get and nobody sees again" },
+        { name: "builds", description: "Builds of images from sources, and their logs" },
+        { name: "templates", description: "The catalog from which apps are created" },
+        { name: "secrets", description: "Values for apps, which are never shown again" },
         { name: "resources", description: "Every kind, in the form of its manifest" },
         { name: "specs", description: "The watched folder" },
         { name: "events", description: "What happens, and who did it" },
@@ -43,7 +43,7 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
   });
   await api.register(swaggerUi, {
     routePrefix: "/api/docs",
-    // The page loads nothing from elsewhere, and has to work over plain HTTP on a machine's address.
+    // The page loads nothing from other hosts, and has to work over plain HTTP on the address of a machine.
     staticCSP:
       "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; frame-ancestors 'none'; base-uri 'self'",
     uiConfig: { persistAuthorization: false, displayRequestDuration: true },

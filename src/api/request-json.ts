@@ -3,8 +3,8 @@ import { InvalidJsonError, parseStrictJson as parse } from "../base/strict-json.
 import { forbiddenKeys, VALUE_DEPTH_MAX } from "../resources/plain-value.ts";
 
 /**
- * JSON of a request body, by the rules of resources. Returns undefined for an empty body; throws
- * BerthError `invalid_request`.
+ * Parses a request body as JSON with the limits for resources. Returns undefined for an empty body. Throws BerthError
+ * `invalid_request`.
  */
 export function parseRequestJson(body: Buffer): unknown {
   try {

@@ -3,29 +3,29 @@ import { BerthError } from "../base/errors.ts";
 import { parseDuration } from "../base/units.ts";
 import type { Actor } from "../store/store.ts";
 
-/** Aborts when the caller has gone away, or the server closes. */
+/** Returns a signal that is aborted when the caller disconnects or the server closes. */
 export function createRequestSignal(reply: FastifyReply, closing: AbortSignal): AbortSignal {
   const gone = new AbortController();
   reply.raw.once("close", () => gone.abort());
   return AbortSignal.any([gone.signal, closing]);
 }
 
-/** Who goes into the audit list. */
+/** Returns the actor for the audit log. */
 export function getActor(request: FastifyRequest): Actor {
   return { name: request.caller?.name ?? "anonymous", requestId: request.id };
 }
 
 const WAIT_DEFAULT_MS = 60_000;
-/** HTTP clients give up on an answer after five minutes. */
+/** HTTP clients time out after five minutes. */
 const WAIT_MAX_MS = 240_000;
 
-/** Milliseconds of `?timeout=`. Throws BerthError `invalid_request`. */
+/** Returns the milliseconds of `?timeout=`. Throws BerthError `invalid_request`. */
 export function parseWaitTimeoutMs(text: string | undefined): number {
   if (text === undefined) return WAIT_DEFAULT_MS;
   const timeoutMs = parseDuration(text);
   if (timeoutMs > WAIT_MAX_MS) {
     throw new BerthError("invalid_request", `timeout: ${text} is longer than 4m`, {
-      hint: "ask again with a GET of it and wait=true to wait longer",
+      hint: "to wait longer, repeat GET with wait=true",
     });
   }
   return timeoutMs;

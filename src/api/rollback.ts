@@ -4,13 +4,12 @@ import type { AppSpec, GitSource } from "../resources/app-spec.ts";
 import { type Resource, SOURCE_REVISION_ANNOTATION } from "../resources/resource.ts";
 import type { Revision, Store } from "../store/store.ts";
 
-/** Not part of a version: whether an app runs, and how often, is a decision of today. */
+/** Fields that are not part of a version: an operator sets them for the present. */
 const FIELDS_NOT_ROLLED_BACK: ReadonlySet<string> = new Set(["running", "suspend", "replicas"]);
 
 /**
- * The revision that was asked for, or else the newest stable one that is not what the app is to be
- * now: of another spec, or of another commit of its source. `revisions` are newest first. Undefined
- * where there is none.
+ * Returns the requested revision, or else the newest stable one that differs from the current one in its spec or in
+ * the commit of its source. `revisions` are newest first. Returns undefined if there is none.
  */
 export function findRollbackTarget(
   app: Resource<"App">,
@@ -23,7 +22,7 @@ export function findRollbackTarget(
   return listOtherRevisions(app, revisions, store).find(({ state }) => state === "stable");
 }
 
-/** What to do where `rollbackTarget` finds nothing: another revision may be there, but for too short a time. */
+/** Returns a hint if `findRollbackTarget` finds nothing. There may be another revision that was never stable. */
 export function explainMissingTarget(
   app: Resource<"App">,
   revisions: readonly Revision[],
@@ -35,10 +34,10 @@ export function explainMissingTarget(
   const other = young ?? others[0];
   if (other === undefined) return `see GET /api/apps/${name}/revisions`;
   const why = young ? "was not Ready for long enough to count as stable" : "was given up";
-  return `revision ${other.number} ${why}; to go there all the same: berth rollback ${name} --to ${other.number}`;
+  return `revision ${other.number} ${why}; to use it anyway: berth rollback ${name} --to ${other.number}`;
 }
 
-/** Newest first: those of another spec, or of another commit of the source, than is wanted now. */
+/** Returns, newest first, the revisions that differ from the current one in spec or commit. */
 function listOtherRevisions(
   app: Resource<"App">,
   revisions: readonly Revision[],
@@ -46,7 +45,7 @@ function listOtherRevisions(
 ): readonly Revision[] {
   const { name, annotations } = app.metadata;
   const attempted = app.status?.revisions.attempted ?? revisions[0]?.number ?? 0;
-  // The commit that is wanted may have failed to build: then what was last tried is one to go back to.
+  // If the build of the current commit failed, the last attempted revision is a target too.
   const commit = annotations[SOURCE_REVISION_ANNOTATION] ?? store.sourcePins.get(name)?.revision;
   return revisions.filter((revision) => {
     if (Object.keys(createRollbackPatch(app.spec, revision.spec)).length > 0) return true;
@@ -58,9 +57,9 @@ function listOtherRevisions(
 }
 
 /**
- * The annotations that make an App with a source stay at the commit that the revision was built
- * from, or that end such a hold. An archive is named by the spec already. Throws ConflictError
- * `wrong_state` where neither image nor source of the revision is to be had any more.
+ * Returns the annotations that hold an App with a source at the commit of the revision, or that release such a hold.
+ * An archive is named by the spec already. Throws ConflictError `wrong_state` if neither the image nor the source of the
+ * revision is available.
  */
 export function createSourceHold(
   app: Resource<"App">,
@@ -70,15 +69,15 @@ export function createSourceHold(
   const { source } = target.spec;
   const isHeld = app.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
   const release = isHeld ? { [SOURCE_REVISION_ANNOTATION]: null } : {};
-  // Archives that a kept revision names are kept too.
+  // Archives of kept revisions are kept too.
   if (source === undefined || "archive" in source) return release;
   const build = target.image === null ? undefined : store.builds.findByImage(target.image);
   const revisionGoneError = (why: string) =>
-    new ConflictError("wrong_state", `revision ${target.number} cannot be had any more: ${why}`, {
-      hint: `deploy that version anew; see GET /api/apps/${app.metadata.name}/revisions`,
+    new ConflictError("wrong_state", `revision ${target.number} is no longer available: ${why}`, {
+      hint: `deploy that version again; see GET /api/apps/${app.metadata.name}/revisions`,
     });
-  if (build === undefined) throw revisionGoneError("it is not known what its image was built from");
-  // A commit can be fetched and built again; a folder is not any more what it was.
+  if (build === undefined) throw revisionGoneError("Berth does not know the source of its image");
+  // A commit can be fetched and built again; the content of a folder has changed since.
   if ("local" in source && !store.ownedImages.list(app.metadata.name).includes(build.image)) {
     throw revisionGoneError(
       "its image has been removed, and the folder that it was built from has changed",
@@ -88,8 +87,8 @@ export function createSourceHold(
 }
 
 /**
- * The merge patch that makes the one spec of the other. It holds what differs and nothing else, so
- * that fields of files which stay as they are cause no conflict. Pure.
+ * Returns the merge patch that turns one spec into the other. It contains only differences, so that unchanged fields of
+ * files cause no conflict. Pure.
  */
 export function createRollbackPatch(current: AppSpec, target: AppSpec): Record<string, unknown> {
   const patch: Record<string, unknown> = {};
@@ -111,7 +110,7 @@ export function createRollbackPatch(current: AppSpec, target: AppSpec): Record<s
   return patch;
 }
 
-/** How an App follows its repository is a decision of today too, and so is what it is fetched with. */
+/** Returns the git source, whose settings for following and fetching the repository are not rolled back. */
 function getGitSource({ source }: AppSpec): GitSource | undefined {
   return source && "git" in source ? source.git : undefined;
 }

@@ -2,12 +2,12 @@ import { type TSchema, Type } from "typebox";
 import { type AppDetails, DryRunReport } from "../resources/wire/apps.ts";
 import { Component, closed, ErrorBody } from "../resources/wire/wire-schema.ts";
 
-/** The answers of a route in its schema: its own, and the error body for everything else. */
+/** Returns the response schemas of a route: its own, and the error body for all other statuses. */
 export function responses<const T extends Readonly<Record<number, TSchema>>>(own: T) {
   return { ...own, "4xx": ErrorBody, "5xx": ErrorBody } as const;
 }
 
-/** As `schema`, for an answer that is not made by the serializer: a stream, or text made before. */
+/** Returns the schema of a response that bypasses the serializer: a stream, or text that is serialized already. */
 export function unserialized(schema: TSchema) {
   return Type.Unsafe<unknown>(schema);
 }
@@ -15,12 +15,12 @@ export function unserialized(schema: TSchema) {
 /** The details of the app, or the report of a dry run. */
 export const AppWriteResponse = Component<AppDetails | DryRunReport>("AppWriteAnswer");
 
-/** The answers of a write of one app. */
+/** The responses to a write of one app. */
 export const appWriteResponses = responses({ 200: AppWriteResponse, 202: AppWriteResponse });
 
 export const NameParams = Type.Object({ name: Type.String() }, closed);
 
-/** A POST without anything in its body: none at all, or an empty object. */
+/** The body of a POST without content: none, or an empty object. */
 export const EmptyBody = Type.Unsafe<Record<string, never> | null>({
   type: ["object", "null"],
   additionalProperties: false,
@@ -32,7 +32,7 @@ export const ForceQuery = Type.Object({ force: Type.Optional(Type.Boolean()) }, 
 
 export const writeQueryFields = {
   wait: Type.Optional(
-    Type.Boolean({ description: "answer when it is as asked, or has failed (409)" }),
+    Type.Boolean({ description: "answer when it is as requested, or has failed (409)" }),
   ),
   timeout: Type.Optional(
     Type.String({

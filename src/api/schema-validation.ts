@@ -6,7 +6,7 @@ import { formatIssue } from "../resources/validate-manifest.ts";
 
 const common = { allErrors: true, strict: false, verbose: true, useDefaults: false } as const;
 const bodyAjv = new Ajv2020({ ...common, coerceTypes: false });
-/** Everything in a URL is text, so numbers and booleans have to be made of it. */
+/** Values in a URL are text, so numbers and booleans are converted. */
 const parameterAjv = new Ajv2020({ ...common, coerceTypes: true });
 
 export type HttpPart = "body" | "querystring" | "params" | "headers";
@@ -18,7 +18,7 @@ interface Validation {
   readonly error?: Error;
 }
 
-/** A validator of one part of one route's requests, whose errors name the field and what it takes. */
+/** Compiles a validator for one part of the requests of a route. Its errors name the field and the accepted values. */
 export function compileValidator(schema: unknown, part: HttpPart): Validator {
   if (typeof schema !== "object" || schema === null) throw new TypeError("not a schema");
   const known = compiled.get(schema)?.get(part);
@@ -31,13 +31,13 @@ export function compileValidator(schema: unknown, part: HttpPart): Validator {
   return validator;
 }
 
-/** Many routes share a schema, as do the servers of tests. */
+/** Compiled validators, because many routes and the servers of tests share schemas. */
 const compiled = new WeakMap<object, Map<HttpPart, Validator>>();
 
 function compile(schema: object, part: HttpPart): Validator {
-  // Through JSON: TypeBox keeps marks of its own on schemas.
+  // A copy through JSON drops the markers that TypeBox keeps on schemas.
   const plain: Record<string, unknown> = JSON.parse(JSON.stringify(schema));
-  // With the first request: compiling them all took a tenth of a server's start.
+  // Compiled with the first request, since compiling all of them took a tenth of a server's start.
   let validate: ValidateFunction | undefined;
   return (value) => {
     if (part === "body") {
@@ -60,10 +60,10 @@ function compile(schema: object, part: HttpPart): Validator {
   };
 }
 
-/** The unknown key of an unknown-key message is in the message; it need not stand before it too. */
+/** Formats an issue. The message about an unknown key contains the key, so the path is omitted. */
 function formatRequestIssue(issue: SpecIssue): string {
   if (!issue.message.startsWith("unknown key ")) return formatIssue(issue);
-  const message = issue.message.replace(/; known keys: $/, "; nothing is taken here");
+  const message = issue.message.replace(/; known keys: $/, "; no keys are allowed here");
   return formatIssue({ path: issue.path.replace(/\/[^/]*$/, ""), message });
 }
 

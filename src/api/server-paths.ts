@@ -5,8 +5,8 @@ import type { Resource } from "../resources/resource.ts";
 import type { TokenScope } from "../store/store.ts";
 
 /**
- * A caller of the API must not make Berth read folders of the server: only who can write a file
- * there may name one. What a file has named may be repeated. Throws BerthError `invalid_request`.
+ * Refuses a new folder of the server in `source.local`: only spec files may name one, because their authors can write
+ * files on the server anyway. An unchanged value is allowed. Throws BerthError `invalid_request`.
  */
 export function assertNoNewServerFolder(
   fields: Readonly<Record<string, unknown>>,
@@ -28,8 +28,8 @@ function getLocalFolder(source: unknown): unknown {
 }
 
 /**
- * The same for a Model's file of the server: who may take a backup of everything may name one, and nobody
- * else. What is there already may be repeated. Throws BerthError `forbidden`.
+ * Refuses a new file of the server as the source of a Model, unless the caller has the scope admin, which may also
+ * create backups of everything. An unchanged value is allowed. Throws BerthError `forbidden`.
  */
 export function assertServerFileAllowed(
   spec: ModelSpec,

@@ -11,7 +11,7 @@ interface CatalogDependencies {
   readonly templates: readonly Manifest<"Template">[];
 }
 
-/** By id. A Template resource stands in for the built-in template of the same name. */
+/** Returns the templates sorted by id. A Template resource replaces the built-in template of the same name. */
 export function listTemplates({ store, templates }: CatalogDependencies): CatalogEntry[] {
   const byId = new Map<string, CatalogEntry>(
     templates.map((template) => [template.metadata.name, { template, isBuiltIn: true }]),

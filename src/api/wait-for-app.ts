@@ -14,12 +14,12 @@ export type AppWaitOutcome =
 export interface AppWaitTarget {
   readonly name: string;
   readonly uid: string;
-  /** The outcome has to be that of this generation or of a newer one. */
+  /** The outcome must concern this generation or a newer one. */
   readonly generation: number;
   readonly until: "ready" | "deleted";
 }
 
-/** Waits for an app without polling: every look follows a change of that app in the store. */
+/** Waits for an app without polling: it checks after each change of that app in the store. */
 export function waitForApp(
   { store, hub, clock }: { store: Pick<Store, "get">; hub: ChangeHub; clock: Clock },
   target: AppWaitTarget,
@@ -29,13 +29,13 @@ export function waitForApp(
   const observe = () => assessApp(store.get("App", target.name), target);
   return waitForChange(
     { hub, clock },
-    { kind: "App", name: target.name, look: observe },
+    { kind: "App", name: target.name, observe },
     timeoutMs,
     signal,
   );
 }
 
-/** What has become of a write, or undefined while that is open. Pure. */
+/** Returns the outcome of a write, or undefined while it is pending. Pure. */
 export function assessApp(
   app: Resource<"App"> | undefined,
   target: AppWaitTarget,
@@ -55,7 +55,7 @@ export function assessApp(
   if (ready?.reason === "Reverted" || status.phase === "failed") {
     return { type: "failed", message: ready?.message ?? "the app has failed" };
   }
-  // Neither of these will ever be Ready, and both are as they were asked to be.
+  // A suspended or stopped app never becomes Ready, but has reached its desired state.
   if (app.spec.suspend === true) return { type: "ready" };
   if (app.spec.running === false && status.phase === "stopped") return { type: "ready" };
   return undefined;

@@ -2,16 +2,16 @@ import type { Clock } from "../base/clock.ts";
 import type { Kind } from "../resources/kinds.ts";
 import type { ChangeHub } from "./change-hub.ts";
 
-/** The time was over, the caller left or the server closes. */
+/** The timeout passed, the caller disconnected, or the server is closing. */
 export type TimedOut = { readonly type: "timed-out" };
 
 /**
- * Waits without polling until `look` finds an outcome: every look follows a change of that resource in
- * the store, and the first one comes at once.
+ * Waits without polling until `observe` returns an outcome. It is called immediately, and after each change of the
+ * resource in the store.
  */
 export function waitForChange<T>(
   { hub, clock }: { readonly hub: ChangeHub; readonly clock: Clock },
-  subject: { readonly kind: Kind; readonly name: string; readonly look: () => T | undefined },
+  subject: { readonly kind: Kind; readonly name: string; readonly observe: () => T | undefined },
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<T | TimedOut> {
@@ -23,7 +23,7 @@ export function waitForChange<T>(
       resolve(outcome);
     };
     const observeOnChange = () => {
-      const outcome = subject.look();
+      const outcome = subject.observe();
       if (outcome !== undefined) end(outcome);
     };
     const onAbort = () => end({ type: "timed-out" });

@@ -5,9 +5,9 @@ import type { Environment } from "./process-environment.ts";
 export const ASSISTANT_DATA_DIR_VARIABLE = "BERTH_ASSISTANT_DATA_DIR";
 
 /**
- * The state directory of an assistant, absolute: the flag, then BERTH_ASSISTANT_DATA_DIR, then
- * /var/lib/berth/assistant for root and the data directory of the user for everybody else. That is data,
- * not state as XDG has it: models, memory and the ledger are worth a backup.
+ * Returns the absolute data directory of an assistant: the flag, else BERTH_ASSISTANT_DATA_DIR, else
+ * /var/lib/berth/assistant for root and a folder below $XDG_DATA_HOME for other users. It is data and not state
+ * in terms of XDG, because models, memory and the ledger are worth a backup.
  */
 export function resolveAssistantDataDir(
   input: StateDirectoryOptions & { readonly userId?: number | undefined },
@@ -17,7 +17,7 @@ export function resolveAssistantDataDir(
   return resolveStateDirectory(input, "assistant");
 }
 
-/** The state directory of a person's companion: as that of an assistant, but always in the person's home. */
+/** Returns the absolute data directory of a companion. Its default is always in the home of the user. */
 export function resolveCompanionDataDir(input: StateDirectoryOptions): string {
   return resolveStateDirectory(input, "companion");
 }
@@ -53,7 +53,7 @@ export function parseXdgDirectory(value: string | undefined): string | undefined
   return value && isAbsolute(value) ? value : undefined;
 }
 
-/** Where an assistant with this data directory listens for whoever drives it. */
+/** Returns the path of the socket on which an assistant with this data directory accepts control requests. */
 export function getAssistantControlSocket(dataDir: string): string {
   return join(dataDir, "run/control.sock");
 }

@@ -1,7 +1,7 @@
 import { open, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Written whole or not at all, for this user only. */
+/** Writes the file whole or not at all, with mode 0600. */
 export async function writeAtomically(file: string, text: string): Promise<void> {
   const made = `${file}.new`;
   const handle = await open(made, "w", 0o600);
@@ -14,13 +14,13 @@ export async function writeAtomically(file: string, text: string): Promise<void>
   await rename(made, file);
 }
 
-/** The same, and on the disk under its name when it has returned. */
+/** Writes like `writeAtomically`; when it returns, content and name have been flushed to the disk. */
 export async function writeDurably(file: string, text: string): Promise<void> {
   await writeAtomically(file, text);
   await fsyncDirectory(dirname(file));
 }
 
-/** Makes names that were added to, or taken out of, a folder outlive a power cut. */
+/** Flushes a folder, so that added and removed names survive a power cut. */
 export async function fsyncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
   try {

@@ -1,7 +1,7 @@
 /**
- * Berth itself as an app on the agent bus: what an assistant may do with the apps of a server. The companion
- * takes the manifest from here, and the server of the tools its definitions, so that the two cannot differ.
- * A test holds the manifest to the rules that those of other apps are held to.
+ * The manifest by which Berth offers itself as an app on the agent bus, with tools for the apps of a server. The
+ * companion reads the manifest here, and the tool server reads its definitions here, so that they cannot differ.
+ * A test validates it with the rules for manifests of other apps.
  */
 export const BERTH_APPS_ID = "dev.berth.apps";
 
@@ -40,7 +40,7 @@ export interface BerthToolDeclaration {
 export const LOG_LINES_DEFAULT = 100;
 export const LOG_LINES_MAX = 500;
 
-/** As the name of an App in a spec file: DNS-1123. */
+/** A DNS-1123 label, like the name of an App in a spec file. */
 const name = {
   title: "App",
   type: "string",
@@ -64,7 +64,7 @@ const nameOnlySchema = {
   additionalProperties: false,
 } as const;
 
-/** The state that the call found is kept by the server of the tools, and named by its result. */
+/** The tool server keeps the state from before the call; the result of the call holds its id. */
 const undoByRestoring = {
   tool: "restore_app",
   map: { name: "$input.name", undo_id: "$result.undo_id" },
@@ -273,7 +273,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
   },
 };
 
-/** What stands in `<app id>.json` for other apps. */
+/** The content that other apps have in `<app id>.json`. */
 export const berthAppsManifest = {
   svc_manifest: 1,
   app_id: BERTH_APPS_ID,

@@ -9,8 +9,8 @@ export type Json =
   | { readonly [key: string]: Json };
 
 /**
- * JSON with sorted keys and no white space, so that equal values have equal texts (the form of
- * RFC 8785 for the values that specs can hold). Keys whose value is undefined are left out.
+ * Returns JSON with sorted keys and no white space, so that equal values have equal texts (the form of
+ * RFC 8785 for the values that specs can hold). Keys with the value undefined are omitted.
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value))
@@ -25,7 +25,7 @@ export function canonicalJson(value: unknown): string {
   return JSON.stringify(value) ?? "null";
 }
 
-/** sha256 of the canonical JSON, in hexadecimal (64 characters). */
+/** Returns the sha256 of the canonical JSON as 64 hexadecimal characters. */
 export function hashJson(value: unknown): string {
   return createHash("sha256").update(canonicalJson(value)).digest("hex");
 }

@@ -1,11 +1,11 @@
 /**
- * Parts that were started, ended in reverse order. (AsyncDisposableStack, which does the same, is
- * not in Node 22.) A part that fails to end does not keep the others from ending.
+ * Disposes of the resources that were added to it, in reverse order. (Node 22 lacks AsyncDisposableStack, which does
+ * the same.) If disposing of one fails, the others are disposed of all the same.
  */
 export class Cleanup implements AsyncDisposable {
   #steps: (() => unknown)[] = [];
 
-  /** Takes a part over and gives it back. */
+  /** Takes ownership of a resource, and returns it. */
   use<T extends AsyncDisposable>(part: T): T {
     this.#steps.push(() => part[Symbol.asyncDispose]());
     return part;
@@ -15,7 +15,7 @@ export class Cleanup implements AsyncDisposable {
     this.#steps.push(step);
   }
 
-  /** Everything was started: the caller ends it from now on. */
+  /** Moves all resources to a new Cleanup, whose owner disposes of them from now on. */
   move(): Cleanup {
     const moved = new Cleanup();
     moved.#steps = this.#steps;

@@ -1,18 +1,18 @@
 /**
- * The only source of time. Everything that waits or stamps takes a Clock, so that the simulation
- * can run hours of back-off in milliseconds.
+ * The only source of time. Code that waits or makes timestamps uses a Clock, so that the simulation
+ * runs hours of back-off in milliseconds.
  */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
   now(): number;
   /**
-   * Runs `callback` once after `delayMs` (0 or more). Returns a function that takes it back;
-   * calling that after the callback ran does nothing.
+   * Runs `callback` once after `delayMs` (0 or more). Returns a function that cancels the timer, and that does
+   * nothing after the callback ran.
    */
   setTimer(delayMs: number, callback: () => void): () => void;
 }
 
-/** setTimeout holds its delay in 31 bits; a longer one would fire at once. */
+/** setTimeout stores its delay in 31 bits; a longer timer would fire immediately. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
@@ -24,7 +24,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after `delayMs`; rejects with the signal's reason as soon as it aborts. */
+/** Resolves after `delayMs`. Rejects with the reason of the signal as soon as it is aborted. */
 export function delay(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
@@ -43,7 +43,7 @@ export function delay(clock: Clock, delayMs: number, signal: AbortSignal): Promi
   });
 }
 
-/** An RFC 3339 timestamp in UTC with milliseconds, as every resource and event carries it. */
+/** Returns an RFC 3339 timestamp in UTC with milliseconds, the format of all resources and events. */
 export function timestamp(epochMs: number): string {
   return new Date(epochMs).toISOString();
 }

@@ -1,6 +1,6 @@
 /**
- * The names of the companion on the session bus, in the order in which it takes them: whoever waits for the
- * last one finds them all.
+ * The names of the companion on the session bus, in the order in which it claims them. When the last one has an
+ * owner, all of them have.
  */
 export const companionBusNames = [
   "dev.assistant.Agent1",
@@ -10,5 +10,5 @@ export const companionBusNames = [
   "dev.assistant.Overlay1",
 ] as const;
 
-/** The systemd user unit that runs it. */
+/** Name of the systemd user unit that runs the companion. */
 export const COMPANION_UNIT = "berth-companion.service";

@@ -1,13 +1,13 @@
 import type { Clock } from "./clock.ts";
 
-/** Long enough for an editor to finish a save, short enough that nobody notices. */
+/** Long enough for an editor to finish saving, and too short for a user to notice. */
 const QUIET_MS = 50;
-/** A folder that never gets quiet is looked at all the same. */
+/** Upper limit of the delay while hints keep arriving. */
 const QUIET_MAX_MS = 500;
 
 /**
- * Turns a stream of hints into few calls: one when it has been quiet for QUIET_MS, and at the
- * latest QUIET_MAX_MS after the first hint.
+ * Turns many hints into few calls: one after QUIET_MS without a further hint, and at the latest QUIET_MAX_MS after
+ * the first one.
  */
 export class Debouncer {
   readonly #clock: Clock;

@@ -1,7 +1,7 @@
 /**
- * The one root of every error that Berth throws on purpose. `code` is stable and documented in
+ * The base class of every error that Berth throws on purpose. `code` is stable and documented in
  * docs/errors.md; `message` says what happened and to what; `hint` is the next thing to try.
- * Neither may hold a secret, a stack or a path of this machine: both travel to callers.
+ * Message and hint are sent to callers, so they hold no secret, no stack and no path of this machine.
  */
 export class BerthError extends Error {
   readonly code: ErrorCode;
@@ -22,7 +22,7 @@ export class BerthError extends Error {
 }
 
 /**
- * Every code that a caller can meet. The API maps each to a status in `src/api/error-http-status.ts`,
+ * Every code that a caller can receive. The API maps each to a status in `src/api/error-http-status.ts`,
  * the command line to an exit code; `docs/errors.md` explains each one.
  */
 export const errorCodes = [
@@ -77,7 +77,7 @@ export class NotFoundError extends BerthError {
   }
 }
 
-/** The write cannot be made as things stand; trying the same again does not help. */
+/** The write conflicts with the current state; to repeat it unchanged does not help. */
 export class ConflictError extends BerthError {
   constructor(
     code: "conflict" | "name_taken" | "field_owned" | "wrong_state",
@@ -88,11 +88,11 @@ export class ConflictError extends BerthError {
   }
 }
 
-/** One thing wrong with a document. `path` is a JSON Pointer into the document. */
+/** One problem of a document. `path` is a JSON Pointer into the document. */
 export interface SpecIssue {
   readonly path: string;
   readonly message: string;
-  /** Where in the source text, both counted from 1; absent where there is no text. */
+  /** Line and column in the source text, counted from 1; absent if the document did not come from a text. */
   readonly line?: number;
   readonly column?: number;
 }
@@ -105,13 +105,13 @@ export class InvalidSpecError extends BerthError {
   }
 }
 
-/** The message of anything thrown, without its stack. */
+/** Returns the message of any thrown value, without a stack. */
 export function getErrorMessage(error: unknown): string {
   if (error instanceof Error) return error.message;
   return typeof error === "string" ? error : "unknown error";
 }
 
-/** True for the rejection that an aborted signal causes, which is never a failure. */
+/** Returns true for the rejection that an aborted signal causes, which is never a failure. */
 export function isAbortError(error: unknown): boolean {
   return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
 }

@@ -1,9 +1,9 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 
 /**
- * What a value has to look like, by a schema of Berth's own (JSON Schema, draft 07). It is compiled with the first
- * value, since a process meets few of the shapes that it knows, and not held against the schema of schemas, which
- * takes longer to compile than any of them.
+ * Validates values by one of Berth's own schemas (JSON Schema, draft 07). The schema is compiled with the first
+ * value, because a process uses few of its schemas. It is not validated by the meta-schema, which takes longer to
+ * compile than any of them.
  */
 export class LazyValidator<Value> {
   readonly #schema: object;
@@ -20,14 +20,14 @@ export class LazyValidator<Value> {
     return this.#validate(value);
   }
 
-  /** What was wrong with the last value; the first fault only, unless all are asked for. */
+  /** The errors of the last value; only the first one, unless the option `allErrors` is set. */
   get errors(): readonly ErrorObject[] {
     return this.#validate?.errors ?? [];
   }
 
   #compile(): ValidateFunction<Value> {
     const ajv = new Ajv({ allErrors: this.#allErrors, meta: false, validateSchema: false });
-    // Through JSON: TypeBox keeps marks of its own on schemas.
+    // A copy through JSON drops the markers that TypeBox keeps on schemas.
     const plain: object = JSON.parse(JSON.stringify(this.#schema));
     return ajv.compile<Value>(plain);
   }

@@ -2,7 +2,7 @@ import { type Logger as PinoLogger, pino } from "pino";
 
 export type LogFields = Record<string, unknown>;
 
-/** Constant message plus fields. Secrets and prompts never go in either. */
+/** Logs a constant message with fields. Neither may contain secrets or prompts. */
 export interface Logger {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;
@@ -13,7 +13,7 @@ export interface Logger {
 
 export type LogFormat = "json" | "pretty";
 
-/** Logs go to standard error: standard output belongs to the ready line and to answers. */
+/** Writes to standard error, because standard output is for the ready line and for results. */
 export function createLogger(options: { format: LogFormat; level?: string }): Logger {
   const level = options.level ?? "info";
   if (options.format === "json") {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** From package.json, which lies two folders up both in the source tree and in the built one. */
+/** Reads package.json, which is two folders up both in the source tree and in the built one. */
 export function readPackageVersion(): string {
   const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
   const value: unknown = JSON.parse(text);

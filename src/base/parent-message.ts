@@ -1,11 +1,11 @@
 import { type Static, Type } from "typebox";
 import { LazyValidator } from "./json-validator.ts";
 
-/** What a daemon tells the program that started it and looks after it. */
+/** Messages of a daemon to the supervisor that started it. */
 const ParentMessage = Type.Union([
-  /** It answers there from now on. */
+  /** The daemon accepts requests at this URL. */
   Type.Object({ type: Type.Literal("ready"), url: Type.String() }),
-  /** It ends, for a reason that a person can do something about. */
+  /** The daemon exits for a reason that the user can fix. */
   Type.Object({
     type: Type.Literal("failed"),
     message: Type.String(),
@@ -16,7 +16,7 @@ export type ParentMessage = Static<typeof ParentMessage>;
 
 export const parentMessageValidator = new LazyValidator<ParentMessage>(ParentMessage);
 
-/** Resolves when it is on its way; where the parent has gone, nobody has to know. */
+/** Resolves when the message has been sent, or when the parent has exited and no one can receive it. */
 export function sendToParent(message: ParentMessage): Promise<void> {
   return new Promise((resolve) => {
     if (!process.send || !process.connected) {

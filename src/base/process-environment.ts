@@ -1,2 +1,2 @@
-/** The environment of a process, as it was when somebody looked. */
+/** A snapshot of the environment variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;

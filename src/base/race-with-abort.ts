@@ -1,6 +1,6 @@
 /**
- * What `waited` comes to, or the reason of the signal that aborts first; what is waited for goes on
- * then, and its failure is nobody's any more.
+ * Settles like `waited`, or rejects with the reason of the signal if that is aborted first. The awaited work
+ * continues then, and a failure of it is ignored.
  */
 export function raceWithAbort<T>(
   promise: Promise<T>,

@@ -1,4 +1,4 @@
-/** Milliseconds that a Retry-After header asks for: seconds or a date. Undefined where it says neither. */
+/** Returns the milliseconds of a Retry-After header in seconds or as a date; undefined for any other text. */
 export function parseRetryAfter(text: string | undefined, nowMs: number): number | undefined {
   if (text === undefined) return undefined;
   if (/^\d{1,9}$/.test(text.trim())) return Number(text) * 1000;

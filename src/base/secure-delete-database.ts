@@ -7,9 +7,9 @@ import {
 } from "./sqlite.ts";
 
 /**
- * A database of which nothing is left of what is deleted: pages are overwritten with zeros, and nothing goes to files
- * beside it. It does not wait for other programs (`SQLITE_BUSY`): whoever waits does so outside, where the daemon goes
- * on. Throws what SQLite says.
+ * Opens a database that erases deleted content: SQLite overwrites its pages with zeros and keeps no temporary files.
+ * Calls do not wait for locks of other programs, but throw `SQLITE_BUSY`, so that the caller can wait without blocking
+ * the daemon. Errors of SQLite are thrown unchanged.
  */
 export function openSecureDeleteDatabase(
   options: { readonly file: string; readonly durability: Durability },

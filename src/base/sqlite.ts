@@ -7,19 +7,19 @@ import { BerthError } from "./errors.ts";
 export type SqliteDatabase = Database.Database;
 
 /**
- * full: a write that has returned is on the disk. off: nothing is flushed; for simulations that open
- * thousands of databases and never lose power.
+ * full: a write has been flushed to the disk when it returns. off: writes are never flushed, for simulations that
+ * open thousands of databases and never lose power.
  */
 export type Durability = "full" | "off";
 
-/** How long a call waits for another reader or writer, such as a person's `sqlite3`, in milliseconds. */
+/** Milliseconds that a call waits for the lock of another process, such as the `sqlite3` of a user. */
 const BUSY_TIMEOUT_MS = 5_000;
-/** A write-ahead log that a burst has made larger than this is cut back at the next checkpoint. */
+/** The next checkpoint truncates a larger write-ahead log to this size. */
 const JOURNAL_SIZE_LIMIT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Opens (or makes, mode 0600) a database in WAL mode. Throws BerthErrors as `sqliteFailure` has them.
- * NORMAL, the usual setting with WAL, may lose the last commits in a power cut: hence FULL, asserted.
+ * Opens a database in WAL mode, or creates it with mode 0600. Throws the BerthErrors of `mapSqliteError`.
+ * It asserts `synchronous = FULL`, because NORMAL, which is usual with WAL, may lose the last commits in a power cut.
  */
 export function openDatabase(options: {
   readonly file: string;
@@ -34,7 +34,7 @@ export function openDatabase(options: {
       if (options.durability === "full") fsyncDirectorySync(dirname(options.file));
     }
     db = new Database(options.file, { timeout: BUSY_TIMEOUT_MS });
-    // Before the first write, which is that the file becomes one with a write-ahead log.
+    // This precedes the first write, which is the switch to a write-ahead log.
     db.pragma(`synchronous = ${options.durability === "full" ? "FULL" : "OFF"}`);
     assert.equal(db.pragma("journal_mode = WAL", { simple: true }), "wal");
     assert.equal(
@@ -58,8 +58,8 @@ export function openDatabase(options: {
 }
 
 /**
- * A BerthError for what SQLite threw: `disk_full`, `store_corrupt`, or `internal` with SQLite's code.
- * Anything else comes back as it is. SQLite's own text may name a path, so it stays in the cause.
+ * Maps an error of SQLite to a BerthError: `disk_full`, `store_corrupt`, or `internal` with SQLite's code. Returns
+ * other errors unchanged. SQLite's own text may contain a path, so it is only in the cause.
  */
 export function mapSqliteError(error: unknown): unknown {
   if (error instanceof TypeError && error.message.includes("connection is not open")) {
@@ -70,7 +70,7 @@ export function mapSqliteError(error: unknown): unknown {
   if (code === "SQLITE_FULL" || code === "SQLITE_IOERR_SHMSIZE") return diskFullError(error);
   if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB") {
     return new BerthError("store_corrupt", "the store is damaged and cannot be read", {
-      hint: "bring back the last good copy with: berth restore FILE",
+      hint: "restore the last good backup with: berth restore FILE",
       cause: error,
     });
   }
@@ -80,7 +80,7 @@ export function mapSqliteError(error: unknown): unknown {
   });
 }
 
-/** What the system said of a file beside a database; its text names paths, so it stays in the cause. */
+/** Maps a system error about a file of the database. Its text contains paths, so it is only in the cause. */
 function mapSystemError(error: unknown): unknown {
   if (!(error instanceof Error) || !("syscall" in error) || !("code" in error)) return error;
   if (error.code === "ENOSPC" || error.code === "EDQUOT") return diskFullError(error);
@@ -97,12 +97,12 @@ function diskFullError(cause: Error): BerthError {
   });
 }
 
-/** One step of the schema. Steps are numbered from 1 by their place and are never edited once released. */
+/** The SQL of one schema migration. Migrations are numbered from 1 by position, and never edited after a release. */
 export type Migration = string;
 
 /**
- * Brings the schema up to the last migration, each step in one transaction. Throws `wrong_state`
- * where a newer program has written the database: there is no way back.
+ * Applies the missing migrations, each in its own transaction. Throws `wrong_state` if a newer program has written
+ * the database, because migrations cannot be reverted.
  */
 export function migrate(db: SqliteDatabase, migrations: readonly Migration[]): void {
   const current = readSchemaVersion(db);
@@ -134,7 +134,7 @@ export function readSchemaVersion(db: SqliteDatabase): number {
   }
 }
 
-/** Makes the names in a directory as durable as the files that they name. */
+/** Flushes a directory, so that the names in it survive a power cut. */
 export function fsyncDirectorySync(directory: string): void {
   const handle = openSync(directory, "r");
   try {

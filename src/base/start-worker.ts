@@ -1,9 +1,9 @@
 import { Worker, type WorkerOptions } from "node:worker_threads";
 
 /**
- * Starts the thread whose module `name` (without its ending) stands beside the module `from`, an
- * `import.meta.url`. From dist/ it is JavaScript; under the tests and tsx it is TypeScript, which a thread has to be
- * taught.
+ * Starts a worker thread with the module `name` (without extension) from the folder of the module `from`, which is an
+ * `import.meta.url`. In dist/ the module is JavaScript; in tests and under tsx it is TypeScript, for which the thread
+ * has to register a loader first.
  */
 export function startWorker(name: string, from: string, options: WorkerOptions = {}): Worker {
   if (!from.endsWith(".ts")) return new Worker(new URL(`./${name}.js`, from), options);

@@ -1,6 +1,6 @@
 /**
- * What is wrong with a text that should be JSON. The message says it without quoting the text, which
- * may hold a secret or a prompt.
+ * A text is not the JSON that was expected. The message explains why without quoting the text, which may hold a
+ * secret or a prompt.
  */
 export class InvalidJsonError extends Error {
   constructor(message: string) {
@@ -10,18 +10,18 @@ export class InvalidJsonError extends Error {
 }
 
 export interface StrictJsonOptions {
-  /** How deep objects and arrays may be nested. */
+  /** The greatest allowed nesting of objects and arrays. */
   readonly depthMax: number;
-  /** Keys that no object may have. */
+  /** Keys that are refused in every object. */
   readonly forbiddenKeys: ReadonlySet<string>;
-  /** What messages call the text: "the file"; undefined: "the body". */
+  /** The name of the text in messages, such as "the file"; default: "the body". */
   readonly subject?: string;
 }
 
 /**
- * JSON from outside. Beyond what JSON.parse refuses, it refuses bytes that are not UTF-8, a key that
- * stands twice in one object (of which JSON.parse would silently take the last), forbidden keys, and
- * deep nesting. Returns undefined for an empty body; throws JsonFault.
+ * Parses untrusted JSON. In addition to what JSON.parse refuses, it refuses bytes that are not UTF-8, duplicate keys
+ * in one object (of which JSON.parse would silently keep the last), forbidden keys and deep nesting. Returns undefined
+ * for an empty body. Throws InvalidJsonError.
  */
 export function parseStrictJson(body: Uint8Array, rules: StrictJsonOptions): unknown {
   if (body.length === 0) return undefined;
@@ -53,10 +53,10 @@ export function describeJsonError(error: unknown): string {
   const message = error instanceof Error ? error.message : "";
   const place = /\(line (\d+) column (\d+)\)/.exec(message);
   if (place) return `line ${place[1]}, column ${place[2]}`;
-  return "it ends too early or holds something else";
+  return "it is incomplete or has invalid syntax";
 }
 
-/** Walks over text that JSON.parse has accepted, so that only strings and brackets matter. */
+/** Scans a text that JSON.parse has accepted, so that only strings and brackets matter. */
 function checkKeys(text: string, rules: StrictJsonOptions): void {
   /** One set of keys for each open object, null for each open array. */
   const open: (Set<string> | null)[] = [];
@@ -97,7 +97,7 @@ function checkKeys(text: string, rules: StrictJsonOptions): void {
 
 function checkKey(keys: Set<string>, key: string, rules: StrictJsonOptions): void {
   if (keys.has(key))
-    throw new InvalidJsonError(`the key ${quoteKey(key)} stands twice in one object`);
+    throw new InvalidJsonError(`the key ${quoteKey(key)} occurs twice in one object`);
   if (rules.forbiddenKeys.has(key))
     throw new InvalidJsonError(`the key ${quoteKey(key)} is not allowed`);
   keys.add(key);
@@ -115,7 +115,7 @@ function checkDepth(depth: number, rules: StrictJsonOptions): void {
   }
 }
 
-/** The index of the closing quotation mark. Most of a large body is strings, so this skips. */
+/** Returns the index of the closing quotation mark. Searching is fast, and large bodies are mostly strings. */
 function findStringEnd(text: string, start: number): number {
   let index = text.indexOf('"', start + 1);
   while (index !== -1) {

@@ -2,8 +2,8 @@ import { setMaxListeners } from "node:events";
 import { isAbortError } from "./errors.ts";
 
 /**
- * Background work that shutdown waits for. A task gets a signal that aborts when the group is
- * disposed; a task that rejects is reported once through `onError`, unless it was aborted.
+ * Runs background tasks that shutdown waits for. A task gets a signal that is aborted when the group is
+ * disposed. The rejection of a task is reported once through `onError`, unless it was caused by the abort.
  */
 export class TaskGroup implements AsyncDisposable {
   readonly #controller = new AbortController();
@@ -12,7 +12,7 @@ export class TaskGroup implements AsyncDisposable {
 
   constructor(onError: (error: unknown, name: string) => void) {
     this.#onError = onError;
-    // Every task under way listens: hundreds of them are no leak.
+    // Every running task listens to the signal, so hundreds of listeners are not a leak.
     setMaxListeners(0, this.#controller.signal);
   }
 
@@ -33,7 +33,7 @@ export class TaskGroup implements AsyncDisposable {
     this.#running.add(running);
   }
 
-  /** Resolves when every task that is running now, or started meanwhile, has ended. */
+  /** Resolves when all running tasks have ended, including those started in the meantime. */
   async waitUntilIdle(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }

@@ -1,14 +1,14 @@
-/** A bound on how long something may take; `signal` follows the parent too. To be disposed when it is over. */
+/** Its `signal` is aborted when the time is over or the parent is aborted. The owner disposes of it when the work is done. */
 export interface TimeLimit extends Disposable {
   readonly signal: AbortSignal;
 }
 
-/** setTimeout holds its delay in 31 bits, 24 days; a longer one would fire at once. */
+/** setTimeout stores its delay in 31 bits (24 days); a longer timer would fire immediately. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
 /**
- * AbortSignal.any over an AbortSignal.timeout that nobody else holds may be collected as garbage by
- * Node 22.14 while it is waited for, and then never aborts. This one has a timer of its own.
+ * Creates a time limit with a timer of its own. Node 22.14 may collect an AbortSignal.any over an otherwise
+ * unreferenced AbortSignal.timeout as garbage, and then it is never aborted.
  */
 export function createTimeLimit(parent: AbortSignal, limitMs: number): TimeLimit {
   const bound = new AbortController();

@@ -1,12 +1,12 @@
 import type { Clock } from "./clock.ts";
 
-/** So many at once, and so many a second in the long run. */
+/** A burst size, and a sustained rate per second. */
 export interface RateLimit {
   readonly burst: number;
   readonly perSecond: number;
 }
 
-/** Counts what somebody does against a rate. */
+/** Limits how often a caller may do something, by the token bucket algorithm. */
 export class TokenBucket {
   readonly #rate: RateLimit;
   readonly #clock: Clock;
@@ -20,10 +20,10 @@ export class TokenBucket {
     this.#countedAtMs = clock.now();
   }
 
-  /** False: too fast. What is refused costs nothing, so that whoever slows down is served again at once. */
+  /** Returns false above the rate. A refusal consumes no token, so that a caller who slows down succeeds again. */
   tryConsume(): boolean {
     const now = this.#clock.now();
-    // A clock that was set back gives nothing, and takes nothing away.
+    // A clock that was set back neither adds nor removes tokens.
     const gained = (Math.max(0, now - this.#countedAtMs) / 1_000) * this.#rate.perSecond;
     this.#tokens = Math.min(this.#rate.burst, this.#tokens + gained);
     this.#countedAtMs = now;

@@ -8,10 +8,10 @@ const DURATION_UNITS_MS: Record<string, number> = {
   d: 86_400_000,
 };
 
-/** The pattern of a duration in a spec: one or more numbers with a unit, as in Go and Compose (`1m30s`). */
+/** The pattern of a duration in a spec, one or more numbers with a unit, as in Go and Compose (`1m30s`). */
 export const durationPattern = "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d))+$";
 
-/** Milliseconds of a duration such as `250ms`, `10s`, `1m30s`. Throws `invalid_request` for anything else. */
+/** Returns the milliseconds of a duration such as `250ms`, `10s`, `1m30s`. Throws `invalid_request` for anything else. */
 export function parseDuration(text: string): number {
   if (!new RegExp(durationPattern).test(text)) {
     throw new BerthError("invalid_request", `"${text}" is not a duration`, {
@@ -52,7 +52,7 @@ export function parseBytes(text: string): number {
 /** The pattern of a CPU quantity, as in Kubernetes: `2`, `0.5`, `500m`. */
 export const cpuPattern = "^([0-9]+(\\.[0-9]+)?|[0-9]+m)$";
 
-/** Billionths of a CPU, the unit that the engine takes. */
+/** Returns billionths of a CPU, the unit of the engine. */
 export function parseCpu(text: string): number {
   if (!new RegExp(cpuPattern).test(text)) {
     throw new BerthError("invalid_request", `"${text}" is not an amount of CPU`, {
@@ -62,7 +62,7 @@ export function parseCpu(text: string): number {
   return Math.round(text.endsWith("m") ? Number(text.slice(0, -1)) * 1e6 : Number(text) * 1e9);
 }
 
-/** 1536 -> "1.5 KiB". */
+/** Formats 1536 as "1.5 KiB". */
 export function formatBytes(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let value = bytes;
@@ -74,7 +74,7 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? value : value.toFixed(1).replace(/\.0$/, "")} ${units[unit]}`;
 }
 
-/** The way back: "1.5 KiB" -> 1536. Undefined for anything that formatBytes does not write. */
+/** Parses "1.5 KiB" as 1536. Returns undefined for texts that formatBytes does not write. */
 export function parseFormattedBytes(text: string): number | undefined {
   const match = /^(\d+(?:\.\d)?) (B|KiB|MiB|GiB|TiB)$/.exec(text);
   const power = ["B", "KiB", "MiB", "GiB", "TiB"].indexOf(match?.[2] ?? "");

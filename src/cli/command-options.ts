@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { BerthError } from "../base/errors.ts";
 import { parseDuration } from "../base/units.ts";
+import type { Setting } from "../config/setting.ts";
 
 const outputFormats = ["json", "yaml", "wide", "name"] as const;
 export type OutputFormat = (typeof outputFormats)[number];
@@ -38,6 +39,20 @@ export function integerBetween(min: number, max: number): (text: string) => numb
 /** For options that can be given several times. */
 export function collectValues(value: string, previous: readonly string[] | undefined): string[] {
   return [...(previous ?? []), value];
+}
+
+/** Adds a flag for each row of a table of settings, in the order of the table. */
+export function addSettingOptions(
+  command: Command,
+  settings: Readonly<Record<string, Setting<unknown>>>,
+): Command {
+  for (const { flag, argument, help, isList, choices } of Object.values(settings)) {
+    const option = new Option(`${flag} ${argument}`, help);
+    if (isList === true) option.argParser(collectValues);
+    if (choices) option.choices([...choices]);
+    command.addOption(option);
+  }
+  return command;
 }
 
 /** What --wait and --timeout of the verbs that change an app come to. */

@@ -2,40 +2,37 @@ import { existsSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import { join, resolve } from "node:path";
 import { parseXdgDirectory } from "../base/assistant-paths.ts";
-import { defaultPorts } from "../base/default-ports.ts";
 import type { Environment } from "../base/process-environment.ts";
 import {
   type AssistantConfig,
   type AssistantFlags,
   loadAssistantConfig,
 } from "./assistant-config.ts";
+import { assistantSettings } from "./assistant-settings.ts";
 import { type CompanionFile, readCompanionFile } from "./companion-settings-file.ts";
 import { ConfigError } from "./config-error.ts";
 import { readSignInConfig, type SignInConfig } from "./sign-in-config.ts";
 
-/** What `berth assistant --user` runs with: as an assistant, and what a person's session gives it. */
+/** The settings of `berth assistant --user`: those of an assistant, and those of the user's session. */
 export interface CompanionConfig extends AssistantConfig {
-  /** The system instance that computes; undefined: this daemon does it itself. */
+  /** URL of the system instance that runs the models; undefined if this daemon runs them itself. */
   readonly upstream: string | undefined;
-  /** $XDG_RUNTIME_DIR/assistant: sockets of apps, and pipes. Absolute. */
+  /** $XDG_RUNTIME_DIR/assistant, for the sockets of apps and for pipes. Absolute. */
   readonly runtimeDir: string;
-  /** companion.yaml; it need not be there. Absolute. */
+  /** Absolute path of companion.yaml, which need not exist. */
   readonly settingsFile: string;
-  /** As the settings file was at the start. */
+  /** Content of the settings file at the start. */
   readonly settings: CompanionFile;
-  /** Where the built-in providers sign people in. */
+  /** Addresses for signing in at the built-in providers. */
   readonly signIn: SignInConfig;
-  /** Where manifests, the bus and apps are looked for. */
+  /** Determines the places to search for manifests, the bus and apps. */
   readonly environment: Environment;
   readonly homeDirectory: string;
 }
 
 export interface CompanionFlags extends AssistantFlags {
-  readonly upstream?: string | undefined;
   readonly config?: string | undefined;
 }
-
-const DEFAULT_UPSTREAM = `http://127.0.0.1:${defaultPorts.system}`;
 
 /** Throws ConfigError, which names the flag, the variable or the file. */
 export function loadCompanionConfig(input: {
@@ -65,33 +62,24 @@ export function loadCompanionConfig(input: {
   });
 }
 
-/** Whoever names an engine or a model wants it here; everybody else has the system instance's. */
+/** A companion with an engine or a model of its own computes itself; any other one uses the system instance. */
 function resolveUpstream(
   flags: CompanionFlags,
   environment: Environment,
   assistant: AssistantConfig,
 ): string | undefined {
-  const given = flags.upstream ?? environment["BERTH_ASSISTANT_UPSTREAM"];
+  const { variable, flag, parse, default: defaultUrl } = assistantSettings.upstream;
+  const given = flags.upstream ?? environment[variable];
   const isOwn = assistant.engine !== "auto" || assistant.models.length > 0;
   if (given !== undefined && isOwn)
     throw new ConfigError(
       "--upstream and an engine of its own (--engine, --model) exclude each other",
       "leave --upstream out to compute here, or the others to have the system instance compute",
     );
-  if (isOwn) return undefined;
-  const text = given ?? DEFAULT_UPSTREAM;
-  const url = URL.parse(text) ?? undefined;
-  const isLocal =
-    url?.protocol === "http:" && ["127.0.0.1", "localhost", "[::1]"].includes(url.hostname);
-  if (!url || !isLocal || url.username !== "" || url.search !== "")
-    throw new ConfigError(
-      "--upstream must be the address of the system instance on this machine",
-      `such as ${DEFAULT_UPSTREAM}; models elsewhere are another matter`,
-    );
-  return url.origin;
+  return isOwn ? undefined : parse(given ?? defaultUrl, flag, "");
 }
 
-/** Sockets may only lie where nobody else can make files. */
+/** Returns a directory in which no other user can create files, for the sockets of apps. */
 function findRuntimeDirectory(environment: Environment): string {
   const given = parseXdgDirectory(environment["XDG_RUNTIME_DIR"]);
   if (given) return given;

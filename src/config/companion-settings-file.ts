@@ -8,20 +8,20 @@ import { findNearest } from "../base/spelling-suggestions.ts";
 import { ConfigError } from "./config-error.ts";
 import { readConfigYaml } from "./config-yaml.ts";
 
-/** A name that can stand in a label of provenance: `file:notes`. */
+/** A name that is allowed in a provenance label such as `file:notes`. */
 const FOLDER_NAME_PATTERN = "^[a-z0-9][a-z0-9_.-]{0,63}$";
 const FILE_BYTES_MAX = 1_048_576;
 /** A local model by id or alias, or `remote:<provider>:<model>`. */
 const MODEL_PATTERN = "^(?!remote:)\\S{1,256}$|^remote:[a-z0-9][a-z0-9_-]{0,31}:\\S{1,216}$";
-/** As long as the names of models are; what begins with `remote:` always means a provider. */
+/** Names are as long as those of models. The prefix `remote:` is reserved for providers. */
 const ALIAS_PATTERN = "^(?!remote:)\\S{1,256}$";
-/** Each is a request of its own that somebody waits for. */
+/** Each model of a chain may cost a request while the user waits. */
 const CHAIN_MAX = 8;
 
 const strict = { additionalProperties: false };
 
-/** What a person sets for the companion in `companion.yaml`. What is indexed, and with what, counts from the next
- * start; the rest at once when it changes. */
+/** The user's settings of the companion in `companion.yaml`. Changes of `index` and `embedding_model` take effect at
+ * the next start, all others immediately. */
 const CompanionDocument = Type.Object(
   {
     paused: Type.Optional(Type.Boolean()),
@@ -63,7 +63,7 @@ const validator = new LazyValidator<Static<typeof CompanionDocument>>(CompanionD
   allErrors: true,
 });
 
-/** What each key takes, for whoever wrote something else. */
+/** Completes "KEY must be ..." in messages. */
 const expectations: { readonly [key: string]: string } = {
   paused: "true or false",
   disabled_apps: "a list of app ids",
@@ -75,26 +75,26 @@ const expectations: { readonly [key: string]: string } = {
 };
 
 export interface CompanionFile {
-  /** No tool is called while it is true. */
+  /** While it is true, no tool is called. */
   readonly isPaused: boolean;
   readonly disabledApps: ReadonlySet<string>;
   /** `app_id/tool`. */
   readonly disabledTools: ReadonlySet<string>;
-  /** strict: whoever asked for a call may not confirm it. */
+  /** With strict, the program that requested a call may not confirm it. */
   readonly confirm: "any" | "strict";
-  /** What searches by meaning are ranked with; undefined: what the indexed texts themselves teach. */
+  /** Id of the embedding model that ranks searches by meaning; undefined if none is configured. */
   readonly embeddingModel: string | undefined;
-  /** Names of a person's own for models, and the models that are tried for each, in their order: 1 to 8. */
+  /** The user's own names for models, each with the 1 to 8 models to try, in order. */
   readonly models: ReadonlyMap<string, readonly string[]>;
   readonly index: readonly IndexedFolder[];
 }
 
-/** A folder whose texts are searched. */
+/** A folder whose texts are indexed for search. */
 export interface IndexedFolder {
   readonly name: string;
   /** Absolute. */
   readonly path: string;
-  /** What a search names to be confined to it; the name where none is given. */
+  /** The scope that confines a search to this folder; default: the name. */
   readonly scope: string;
 }
 
@@ -109,8 +109,8 @@ const emptyCompanionFile: CompanionFile = Object.freeze({
 });
 
 /**
- * The settings of this file; the defaults where there is no such file. Throws ConfigError, which names the
- * file and what is wrong in it.
+ * Returns the settings of this file, or the defaults if there is no such file. Throws ConfigError, which names the
+ * file and the problem.
  */
 export function readCompanionFile(file: string, homeDirectory = homedir()): CompanionFile {
   let text: string;
@@ -133,7 +133,7 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
   const twice = index.find(
     (one, place) => index.findIndex(({ name }) => name === one.name) < place,
   );
-  if (twice) throw new ConfigError(`${file}: index: the name "${twice.name}" stands twice`);
+  if (twice) throw new ConfigError(`${file}: index: the name "${twice.name}" is used twice`);
   const models = new Map(
     Object.entries(value.models ?? {}).map(([name, to]) => [name, [to].flat()]),
   );
@@ -159,7 +159,7 @@ function createConfigError(
   errors: readonly ErrorObject[],
   at: (key: string) => string,
 ): ConfigError {
-  const told = errors.map((error) => {
+  const problems = errors.map((error) => {
     const key = error.instancePath.split("/")[1] ?? "";
     if (error.keyword === "additionalProperties" && key === "") {
       const unknown = String(error.params["additionalProperty"]);
@@ -171,12 +171,12 @@ function createConfigError(
       : `${at(key)}: ${key} must be ${expectations[key] ?? "something else"}`;
   });
   return new ConfigError(
-    [...new Set(told)].join("\n"),
+    [...new Set(problems)].join("\n"),
     `known keys: ${Object.keys(expectations).join(", ")}`,
   );
 }
 
-/** `~` is the person's home; what is relative counts from the file's folder. */
+/** Resolves `~` to the home of the user, and relative paths against the folder of the settings file. */
 function resolveConfiguredPath(text: string, file: string, home: string): string {
   if (text === "~" || text.startsWith("~/")) return join(home, text.slice(1));
   return isAbsolute(text) ? resolve(text) : resolve(dirname(file), text);

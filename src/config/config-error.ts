@@ -1,6 +1,6 @@
 import { BerthError } from "../base/errors.ts";
 
-/** A setting that is wrong, or a config file that cannot be read: a usage error for the command line. */
+/** A setting is wrong, or a config file cannot be read. The command line treats it as a usage error. */
 export class ConfigError extends BerthError {
   constructor(message: string, hint?: string) {
     super("invalid_request", message, { hint });

@@ -1,21 +1,20 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import path from "node:path";
-import type { ErrorObject } from "ajv";
 import { getErrorMessage } from "../base/errors.ts";
-import { LazyValidator } from "../base/json-validator.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
 import { ConfigError } from "./config-error.ts";
-import { ConfigFile, type ConfigKey, configSettings, secretSettings } from "./config-schema.ts";
 import { readConfigYaml } from "./config-yaml.ts";
+import { type ConfigKey, secretSettings, serverSettingList } from "./server-settings.ts";
 
-/** No config file of a person is near this; a larger file is another file named by mistake. */
+/** The settings of one file as written. */
+export type ConfigFile = { readonly [Key in ConfigKey]?: string };
+
+/** No config file is near this size; a larger file was named by mistake. */
 const FILE_BYTES_MAX = 1_048_576;
 
-const validator = new LazyValidator<ConfigFile>(ConfigFile, { allErrors: true });
-
 /**
- * The settings of one file as written. Undefined where there is no such file; an empty file holds
- * no settings. Throws ConfigError naming file, line and column for anything that is wrong in it.
+ * Returns the settings of one file as written, or undefined if there is no such file; an empty file holds
+ * no settings. Throws ConfigError, which names file, line and column of everything that is wrong in it.
  */
 export function readConfigFile(file: string): ConfigFile | undefined {
   let text: string;
@@ -23,11 +22,11 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     text = readFileSync(file, "utf8");
   } catch (error) {
     if (getErrorCode(error) === "ENOENT" || getErrorCode(error) === "ENOTDIR") return undefined;
-    // Whether the file is there at all is not known then.
+    // In this case Berth cannot see if the file exists.
     const folder = path.dirname(file);
     if (getErrorCode(error) === "EACCES" && !canEnter(folder)) {
       throw new ConfigError(
-        `this user may not look into ${folder}, where the config file would be`,
+        `this user may not read ${folder}, which may contain the config file`,
         "run this as the user who runs Berth there, or name another folder with --data-dir",
       );
     }
@@ -40,14 +39,29 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     throw new ConfigError(`the config file ${file} is larger than 1 MiB`);
 
   const { value, at } = readConfigYaml(text, file);
-  if (!validator.isValid(value)) {
-    const problems = validator.errors.map((error) => explainError(error, value, at));
-    throw new ConfigError(
-      problems.length === 0 ? `${file} is not valid` : problems.join("\n"),
-      `known keys: ${configSettings.map((setting) => setting.key).join(", ")}`,
-    );
+  if (!isMapping(value))
+    throw createConfigError([`${at("")}: a config file holds "key: value" lines`]);
+  const settings: { [Key in ConfigKey]?: string } = {};
+  const problems = Object.keys(value)
+    .filter((key) => serverSettingList.every((setting) => setting.key !== key))
+    .map((key) => explainUnknownKey(key, at));
+  for (const { key, expects, parse } of serverSettingList) {
+    const found = value[key];
+    if (found === undefined) continue;
+    if (typeof found === "string" && parse(found) !== undefined) settings[key] = found;
+    else problems.push(`${at(key)}: ${key} must be ${expects}, not ${JSON.stringify(found)}`);
   }
-  return value;
+  if (problems.length > 0) throw createConfigError(problems);
+  return settings;
+}
+
+function createConfigError(problems: readonly string[]): ConfigError {
+  const keys = serverSettingList.map(({ key }) => key);
+  return new ConfigError(problems.join("\n"), `known keys: ${keys.join(", ")}`);
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function canEnter(folder: string): boolean {
@@ -59,29 +73,13 @@ function canEnter(folder: string): boolean {
   }
 }
 
-/** Undefined when the value may stand; otherwise what the key must be. */
-export function describeExpectedValue(key: ConfigKey, value: string): string | undefined {
-  if (validator.isValid({ [key]: value })) return undefined;
-  return configSettings.find((setting) => setting.key === key)?.expects ?? "text";
-}
-
-function explainError(error: ErrorObject, value: unknown, at: (key: string) => string): string {
-  if (error.keyword === "additionalProperties") {
-    const key = String(error.params["additionalProperty"]);
-    const secret = secretSettings.find((one) => one.key === key);
-    if (secret)
-      return `${at(key)}: ${secret.what} never stands in a config file; set ${secret.variable} instead`;
-    const meant = findNearest(
-      key,
-      configSettings.map((setting) => setting.key),
-    );
-    return `${at(key)}: unknown key "${key}"${meant ? `; did you mean "${meant}"?` : ""}`;
-  }
-  const key = error.instancePath.slice(1);
-  if (key === "") return `${at("")}: a config file holds "key: value" lines`;
-  const found: unknown = Object.entries(value ?? {}).find(([name]) => name === key)?.[1];
-  const expected = configSettings.find((setting) => setting.key === key)?.expects ?? "text";
-  return `${at(key)}: ${key} must be ${expected}, not ${JSON.stringify(found)}`;
+function explainUnknownKey(key: string, at: (key: string) => string): string {
+  const secret = secretSettings.find((one) => one.key === key);
+  if (secret)
+    return `${at(key)}: ${secret.what} is not allowed in a config file; set ${secret.variable} instead`;
+  const known = serverSettingList.map((setting) => setting.key);
+  const meant = findNearest(key, known);
+  return `${at(key)}: unknown key "${key}"${meant ? `; did you mean "${meant}"?` : ""}`;
 }
 
 function getErrorCode(error: unknown): string {

@@ -1,21 +1,21 @@
 import { isMap, isScalar, LineCounter, parseDocument } from "yaml";
 import { ConfigError } from "./config-error.ts";
 
-/** A settings file as YAML, and where its keys stand. */
+/** A parsed YAML settings file with the positions of its keys. */
 export interface ConfigYaml {
-  /** An empty file has no settings. */
+  /** An empty file has an empty mapping. */
   readonly value: unknown;
-  /** `file:line:column` of a key at the top; the file where it has none. */
+  /** Returns `file:line:column` of a top-level key, or the file alone if it lacks the key. */
   readonly at: (key: string) => string;
 }
 
-/** Throws ConfigError, which names the file and the place, for what is no YAML or has a key twice. */
+/** Throws ConfigError, which names the file and the position, for invalid YAML and for duplicate keys. */
 export function readConfigYaml(text: string, file: string): ConfigYaml {
   const lines = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: lines,
     uniqueKeys: true,
-    // Without these, messages end with a place of their own.
+    // With pretty errors, messages end with a position of their own.
     prettyErrors: false,
   });
   const broken = document.errors[0];
@@ -27,7 +27,7 @@ export function readConfigYaml(text: string, file: string): ConfigYaml {
   try {
     value = document.toJS({ maxAliasCount: 0 }) ?? {};
   } catch {
-    throw new ConfigError(`${file}: anchors and aliases have no place in a config file`);
+    throw new ConfigError(`${file}: anchors and aliases are not allowed in a config file`);
   }
   const at = (key: string) => {
     const pair = isMap(document.contents)

@@ -1,80 +1,87 @@
+import assert from "node:assert";
 import { homedir } from "node:os";
 import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
 import type { LogFormat } from "../base/logger.ts";
 import type { Environment } from "../base/process-environment.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
-import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
-import {
-  createDefaultSettings,
-  getDefaultDataDir,
-  hasDefault,
-  type SettingWithDefault,
-  type SettingWithoutDefault,
-} from "./config-defaults.ts";
+import { assistantSettings } from "./assistant-settings.ts";
 import { ConfigError } from "./config-error.ts";
-import { describeExpectedValue, readConfigFile } from "./config-file.ts";
+import { type ConfigFile, readConfigFile } from "./config-file.ts";
 import {
-  type ConfigFile,
+  type ConfigContext,
   type ConfigKey,
-  configSettings,
-  otherEnvironmentVariables,
+  getDefaultDataDir,
+  type ServerSetting,
   secretSettings,
-} from "./config-schema.ts";
+  serverSettingList,
+  serverSettings,
+} from "./server-settings.ts";
+import { type Default, resolveDefault } from "./setting.ts";
+
+/** Variables that are not settings of the server: those of the command line, and of the assistant that it starts. */
+const otherEnvironmentVariables: readonly string[] = [
+  "BERTH_CONFIG",
+  // bin/berth keeps a Node.js of its own in this folder (scripts/pinned-node.cjs).
+  "BERTH_NODE_DIR",
+  "BERTH_URL",
+  "BERTH_TOKEN",
+  ...Object.values(assistantSettings).map(({ variable }) => variable),
+];
 
 /**
- * The effective configuration: flags, then the environment, then config files, then defaults.
- * Every path is absolute. The object is frozen.
+ * The effective configuration. Flags override the environment, which overrides config files, which override
+ * defaults. Every path is absolute. The object is frozen.
  */
 export interface Config {
   readonly dataDir: string;
   readonly specsDir: string;
-  /** Further templates beside the built-in ones; undefined where none were asked for. */
+  /** Folder of templates in addition to the built-in ones; undefined if none is configured. */
   readonly templatesDir: string | undefined;
-  /** Port 0: the system picks one. An IPv6 address stands without brackets. */
+  /** With port 0 the system picks a free one. An IPv6 address has no brackets. */
   readonly listen: { readonly host: string; readonly port: number };
-  /** As in DOCKER_HOST: `unix:///var/run/docker.sock`, `tcp://10.0.0.2:2375`. */
+  /** In the form of DOCKER_HOST: `unix:///var/run/docker.sock`, `tcp://10.0.0.2:2375`. */
   readonly dockerHost: string;
-  /** auto: Caddy on this machine, otherwise in a container; off where neither can be had. */
+  /** auto: a Caddy process on this machine, else a Caddy container, else off. */
   readonly ingress: "auto" | "process" | "container" | "off";
-  /** The image of a Caddy in a container. */
+  /** Image for running Caddy in a container. */
   readonly ingressImage: string;
-  /** Where the ingress listens; undefined: it does not. */
+  /** Port of the ingress for HTTP; undefined if it does not serve HTTP. */
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
-  /** Told to the certificate authority, which warns of certificates that run out. */
+  /** Address to which the certificate authority sends warnings about expiring certificates. */
   readonly acmeEmail: string | undefined;
   readonly build: BuildLimits;
   readonly uploadBytesMax: number;
-  /** A repository whose files are kept in the watched folder; undefined: none. */
+  /** The repository that is synchronised into the watched folder; undefined if none is configured. */
   readonly specsGit: SpecsGitSettings | undefined;
-  /** The assistant that is started, and looked after; undefined: none. */
+  /** The assistant that the server supervises; undefined if it is off. */
   readonly assistant: AssistantSettings | undefined;
-  /** The companion of the person, where there is a session bus; undefined: none is started. */
+  /** The companion that is started if there is a session bus; undefined if it is off. */
   readonly companion: CompanionSettings | undefined;
   readonly models: ModelSettings;
   readonly baseDomain: string;
   readonly logFormat: LogFormat;
   readonly logLevel: "debug" | "info" | "warn" | "error";
-  /** From BERTH_PASSWORD only. A secret: in no log, no answer and no listing. */
+  /** Comes from BERTH_PASSWORD only. This secret is in no log, no response and no listing. */
   readonly password: string | undefined;
-  /** Config files that were read, the one that wins last. */
+  /** Config files that were read; later ones override earlier ones. */
   readonly files: readonly string[];
-  /** What is odd but not wrong, such as BERTH_DATADIR in the environment. */
+  /** Warnings about probable mistakes, such as BERTH_DATADIR in the environment. */
   readonly warnings: readonly string[];
-  /** Each setting as it counts, and where it came from; secrets as "(secret)". */
+  /** Every setting with its effective value and its source. The value of a secret is "(secret)". */
   readonly values: readonly ConfigValue[];
 }
 
 export interface BuildLimits {
-  /** Builds at once. */
+  /** Number of concurrent builds. */
   readonly concurrency: number;
-  /** Of one build; undefined: as much as the engine gives. */
+  /** Memory of one build; undefined: no limit. */
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
   readonly timeoutMs: number;
-  /** Images and archives kept of each app, beside those in use. */
+  /** Number of images and archives to keep of each app, in addition to those in use. */
   readonly keep: number;
-  /** Images and archives of all apps together; above it the oldest go, never one in use. */
+  /** Limit of the images and archives of all apps. Above it the oldest unused ones are removed. */
   readonly diskBytesMax: number;
 }
 
@@ -83,38 +90,38 @@ export interface SpecsGitSettings {
   readonly ref: string | undefined;
   readonly path: string;
   readonly intervalMs: number;
-  /** Name of a Secret. */
+  /** Name of the Secret with the credentials. */
   readonly credential: string | undefined;
 }
 
 export interface AssistantSettings {
-  /** On 127.0.0.1; 0: the system picks one. */
+  /** Port on 127.0.0.1. With 0 the system picks a free one. */
   readonly port: number;
-  /** Models, ledger and sockets of the assistant. */
+  /** Folder of the models, the ledger and the sockets of the assistant. */
   readonly dataDir: string;
-  /** What all models together may take; undefined: as the assistant sees fit. */
+  /** Memory budget of all models together; undefined: the default of the assistant. */
   readonly memoryBytesMax: number | undefined;
 }
 
 export interface CompanionSettings {
-  /** On 127.0.0.1; 0: the system picks one. */
+  /** Port on 127.0.0.1. With 0 the system picks a free one. */
   readonly port: number;
 }
 
 export interface ModelSettings {
-  /** Of model files that no Model names; above it the longest unused go. */
+  /** Disk budget of model files without a Model. Above it the least recently used ones are removed. */
   readonly diskBytesMax: number;
-  /** Of all downloads together, in bytes per second; undefined: as fast as it goes. */
+  /** Bandwidth of all downloads together, in bytes per second; undefined: no limit. */
   readonly bandwidthBytesMax: number | undefined;
-  /** Where repository ids are looked up, without a slash at its end. */
+  /** Base URL of the model hub, without a trailing slash. */
   readonly hubUrl: string;
-  /** From HF_TOKEN only. A secret, as the password is. */
+  /** Comes from HF_TOKEN only. It is kept secret like the password. */
   readonly hubToken: string | undefined;
 }
 
 export interface ConfigValue {
   readonly key: ConfigKey | (typeof secretSettings)[number]["key"];
-  /** As it would stand in a config file; null where it is not set. */
+  /** The text that a config file would contain; null if the setting is not set. */
   readonly value: string | null;
   readonly source: "flag" | "environment" | "file" | "default";
   /** The flag, the variable or the file; null for a default. */
@@ -122,32 +129,29 @@ export interface ConfigValue {
 }
 
 export interface ConfigInput {
-  /** Flags as given, by config key; `config` is the file that --config names. */
+  /** Values of flags by config key; `config` is the file of --config. */
   readonly flags?: Readonly<Partial<Record<ConfigKey | "config", string | undefined>>>;
   readonly environment?: Environment;
   readonly workingDirectory?: string;
   readonly userId?: number;
   readonly homeDirectory?: string;
   readonly isTerminal?: boolean;
-  /** Config file of the machine; another path only in tests. */
+  /** System-wide config file; only tests set another path. */
   readonly systemFile?: string;
 }
 
-const ingressModes: readonly Config["ingress"][] = ["auto", "process", "container", "off"];
-const logLevels: readonly Config["logLevel"][] = ["debug", "info", "warn", "error"];
-
-/** The one place that reads the environment of this process. */
+/** The only place that reads the environment of this process. */
 function getProcessEnvironment(): Environment {
   return process.env;
 }
 
-/** Where programs of this machine are looked for: PATH, and the folders that a service's PATH may lack. */
+/** Returns the search path for programs: PATH, and folders that the PATH of a service may lack. */
 export function getProgramSearchPath(environment: Environment = getProcessEnvironment()): string {
   const usual = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
   return [environment["PATH"] ?? "", ...usual].join(delimiter);
 }
 
-/** What a program that Berth starts may know: everything but the secrets, which are none of its business. */
+/** Returns the environment for programs that Berth starts, which is its own without the secrets. */
 export function createChildEnvironment(
   environment: Environment = getProcessEnvironment(),
 ): Environment {
@@ -158,7 +162,7 @@ export function createChildEnvironment(
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !ours.includes(name)));
 }
 
-/** Throws ConfigError, which says which value is wrong, where it came from and what it may be. */
+/** Throws ConfigError, which names the wrong value, its source and the allowed values. */
 export function loadConfig(input: ConfigInput = {}): Config {
   const environment = input.environment ?? getProcessEnvironment();
   const workingDirectory = input.workingDirectory ?? process.cwd();
@@ -172,37 +176,36 @@ export function loadConfig(input: ConfigInput = {}): Config {
   };
   const found = new Map<ConfigKey, ConfigValue>();
   const setValue = (
-    key: ConfigKey,
+    { key, isPath, expects, parse }: ServerSetting<ConfigKey>,
     value: string,
     source: ConfigValue["source"],
-    origin: string | null,
+    origin: string,
     base: string,
-    isPath: boolean,
   ) => {
-    const expected = describeExpectedValue(key, value);
-    if (expected !== undefined)
-      throw new ConfigError(`${origin ?? key} must be ${expected}, not "${value}"`);
+    if (parse(value) === undefined)
+      throw new ConfigError(`${origin} must be ${expects}, not "${value}"`);
     found.set(key, {
       key,
-      value: isPath ? toAbsolutePath(value, base, home) : value,
+      value: isPath === true ? toAbsolutePath(value, base, home) : value,
       source,
       origin,
     });
   };
   const setValuesOfFile = (file: string, content: ConfigFile) => {
-    for (const { key, isPath } of configSettings) {
-      const value = content[key];
-      if (value !== undefined) setValue(key, value, "file", file, dirname(file), isPath);
+    for (const setting of serverSettingList) {
+      const value = content[setting.key];
+      if (value !== undefined) setValue(setting, value, "file", file, dirname(file));
     }
   };
   const setValuesOfEnvironmentAndFlags = () => {
-    for (const { key, variable, isPath } of configSettings) {
+    for (const setting of serverSettingList) {
+      const { variable } = setting;
       const value = environment[variable];
-      if (value) setValue(key, value, "environment", variable, workingDirectory, isPath);
+      if (value) setValue(setting, value, "environment", variable, workingDirectory);
     }
-    for (const { key, flag, isPath } of configSettings) {
-      const value = input.flags?.[key];
-      if (value !== undefined) setValue(key, value, "flag", flag, workingDirectory, isPath);
+    for (const setting of serverSettingList) {
+      const value = input.flags?.[setting.key];
+      if (value !== undefined) setValue(setting, value, "flag", setting.flag, workingDirectory);
     }
   };
 
@@ -233,7 +236,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
       toAbsolutePath(content.data_dir, dataDir, home) !== dataDir
     )
       throw new ConfigError(
-        `${file} sets data_dir to another folder than the one it lies in`,
+        `${file} sets data_dir to a folder other than the one that contains the file`,
         "set data_dir in /etc/berth/config.yaml, BERTH_DATA_DIR or --data-dir",
       );
     if (content) {
@@ -243,76 +246,83 @@ export function loadConfig(input: ConfigInput = {}): Config {
     }
   }
 
-  const defaults = createDefaultSettings(dataDir, surroundings);
-  const text = (key: SettingWithDefault) => found.get(key)?.value ?? defaults[key];
-  const optional = (key: SettingWithoutDefault) => found.get(key)?.value ?? undefined;
+  const context: ConfigContext = { dataDir, ...surroundings };
+  const getText = ({ key, default: value }: ServerSetting<ConfigKey>): string | null =>
+    found.get(key)?.value ?? (value === undefined ? null : resolveDefault(value, context));
+  const readOptional = <Value>(setting: ServerSetting<ConfigKey, Value>): Value | undefined => {
+    const text = getText(setting);
+    return text === null ? undefined : setting.parse(text);
+  };
+  const read = <Value>(setting: ServerSetting<ConfigKey, Value, Default<ConfigContext>>): Value => {
+    const value = readOptional(setting);
+    assert(value !== undefined, `the default of ${setting.key} is valid`);
+    return value;
+  };
   const secret = (variable: (typeof secretSettings)[number]["variable"]) =>
     environment[variable] || undefined;
 
+  const settings = serverSettings;
+  const specsGitUrl = readOptional(settings.specsGitUrl);
+  const hasAssistant = read(settings.assistant) === "on";
   const config: Config = {
     dataDir,
-    specsDir: text("specs_dir"),
-    templatesDir: optional("templates_dir"),
-    listen: parseListen(text("listen"), found.get("listen")?.origin ?? "listen"),
-    dockerHost: text("docker_host"),
-    ingress: ingressModes.find((mode) => mode === text("ingress")) ?? "auto",
-    ingressImage: text("ingress_image"),
-    httpPort: Number(text("http_port")) || undefined,
-    httpsPort: Number(text("https_port")) || undefined,
-    acmeEmail: optional("acme_email"),
+    specsDir: read(settings.specsDir),
+    templatesDir: readOptional(settings.templatesDir),
+    listen: parseListen(read(settings.listen), found.get("listen")?.origin ?? "listen"),
+    dockerHost: read(settings.dockerHost),
+    ingress: read(settings.ingress),
+    ingressImage: read(settings.ingressImage),
+    httpPort: read(settings.httpPort) || undefined,
+    httpsPort: read(settings.httpsPort) || undefined,
+    acmeEmail: readOptional(settings.acmeEmail),
     build: Object.freeze({
-      concurrency: Number(text("build_concurrency")),
-      memoryBytes: mapDefined(optional("build_memory"), parseBytes),
-      nanoCpus: mapDefined(optional("build_cpu"), parseCpu),
-      timeoutMs: parseDuration(text("build_timeout")),
-      keep: Number(text("build_keep")),
-      diskBytesMax: parseBytes(text("build_disk")),
+      concurrency: read(settings.buildConcurrency),
+      memoryBytes: readOptional(settings.buildMemory),
+      nanoCpus: readOptional(settings.buildCpu),
+      timeoutMs: read(settings.buildTimeout),
+      keep: read(settings.buildKeep),
+      diskBytesMax: read(settings.buildDisk),
     }),
-    uploadBytesMax: parseBytes(text("upload_limit")),
-    specsGit: mapDefined(optional("specs_git_url"), (url) =>
-      Object.freeze({
-        url,
-        ref: optional("specs_git_ref"),
-        path: text("specs_git_path"),
-        intervalMs: parseDuration(text("specs_git_interval")),
-        credential: optional("specs_git_credential"),
-      }),
-    ),
-    assistant:
-      text("assistant") === "on"
-        ? Object.freeze({
-            port: Number(text("assistant_port")),
-            dataDir: text("assistant_data_dir"),
-            memoryBytesMax: mapDefined(optional("assistant_memory"), parseBytes),
-          })
-        : undefined,
-    // Without the assistant there is nobody to compute for it.
+    uploadBytesMax: read(settings.uploadLimit),
+    specsGit:
+      specsGitUrl === undefined
+        ? undefined
+        : Object.freeze({
+            url: specsGitUrl,
+            ref: readOptional(settings.specsGitRef),
+            path: read(settings.specsGitPath),
+            intervalMs: read(settings.specsGitInterval),
+            credential: readOptional(settings.specsGitCredential),
+          }),
+    assistant: hasAssistant
+      ? Object.freeze({
+          port: read(settings.assistantPort),
+          dataDir: read(settings.assistantDataDir),
+          memoryBytesMax: readOptional(settings.assistantMemory),
+        })
+      : undefined,
+    // A companion needs an assistant that computes for it.
     companion:
-      text("companion") === "auto" && text("assistant") === "on"
-        ? Object.freeze({ port: Number(text("companion_port")) })
+      read(settings.companion) === "auto" && hasAssistant
+        ? Object.freeze({ port: read(settings.companionPort) })
         : undefined,
     models: Object.freeze({
-      diskBytesMax: parseBytes(text("models_disk")),
-      bandwidthBytesMax: mapDefined(optional("models_bandwidth"), parsePositiveBytes),
-      hubUrl: text("hf_endpoint").replace(/\/+$/, ""),
+      diskBytesMax: read(settings.modelsDisk),
+      bandwidthBytesMax: readOptional(settings.modelsBandwidth),
+      hubUrl: read(settings.hfEndpoint).replace(/\/+$/, ""),
       hubToken: secret("HF_TOKEN"),
     }),
-    baseDomain: text("base_domain"),
-    logFormat: text("log_format") === "pretty" ? "pretty" : "json",
-    logLevel: logLevels.find((level) => level === text("log_level")) ?? "info",
+    baseDomain: read(settings.baseDomain),
+    logFormat: read(settings.logFormat),
+    logLevel: read(settings.logLevel),
     password: secret("BERTH_PASSWORD"),
     files: Object.freeze(files),
     warnings: Object.freeze(warnOfMisspelledVariables(environment)),
     values: Object.freeze([
-      ...configSettings.map(
-        ({ key }): ConfigValue =>
-          found.get(key) ?? {
-            key,
-            value: hasDefault(key) ? defaults[key] : null,
-            source: "default",
-            origin: null,
-          },
-      ),
+      ...serverSettingList.map((setting): ConfigValue => {
+        const { key } = setting;
+        return found.get(key) ?? { key, value: getText(setting), source: "default", origin: null };
+      }),
       ...secretSettings.map(
         ({ key, variable }): ConfigValue =>
           secret(variable) === undefined
@@ -326,7 +336,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
   return Object.freeze(config);
 }
 
-/** `127.0.0.1:7776`, `localhost:0`, `[::1]:7776`. Throws ConfigError with `origin` in its message. */
+/** Parses `127.0.0.1:7776`, `localhost:0` and `[::1]:7776`. Throws ConfigError with `origin` in its message. */
 export function parseListen(text: string, origin = "listen"): Config["listen"] {
   const match = /^(?:\[([^\]]+)\]|([^:\s[\]]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3]);
@@ -343,28 +353,19 @@ function toAbsolutePath(path: string, base: string, home: string): string {
   return isAbsolute(path) ? resolve(path) : resolve(base, path);
 }
 
-function mapDefined<T>(text: string | undefined, map: (text: string) => T): T | undefined {
-  return text === undefined ? undefined : map(text);
-}
-
-/** Of an amount that is more than nothing, though it may be less than a byte. */
-function parsePositiveBytes(text: string): number {
-  return Math.max(1, parseBytes(text));
-}
-
 function getUserId(): number {
   return process.getuid?.() ?? 1;
 }
 
-/** Only names near to a known one: a variable of another program is nobody's mistake. */
+/** Warns only of names that are near a known one, because other programs may have variables of that prefix. */
 function warnOfMisspelledVariables(environment: Environment): string[] {
   const known: readonly string[] = [
-    ...configSettings.map((setting) => setting.variable),
+    ...serverSettingList.map((setting) => setting.variable),
     ...secretSettings.map((secret) => secret.variable),
     ...otherEnvironmentVariables,
   ];
   const prefix = "BERTH_";
-  // What all of them begin with would make any two of them near.
+  // The common prefix would make any two names look near each other.
   const endings = known.flatMap((name) =>
     name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
   );

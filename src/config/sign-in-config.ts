@@ -9,7 +9,7 @@ import { ConfigError } from "./config-error.ts";
 const CONFIG_VARIABLE = "ASSISTANT_OAUTH_CONFIG";
 const FILE_BYTES_MAX = 65_536;
 
-/** Http without TLS is for this machine only, where nobody listens in. */
+/** HTTP without TLS is allowed on this machine only, where no other machine can read along. */
 const ADDRESS_PATTERN =
   "^(https://[^\\s/@?#]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]{1,5})?)(/[^\\s?#]*)?$";
 
@@ -42,14 +42,14 @@ const validator = new LazyValidator<Static<typeof SignInDocument>>(SignInDocumen
   allErrors: true,
 });
 
-/** Keys by the place that they may stand in. */
+/** Allowed keys by section. */
 const knownKeys: { readonly [place: string]: readonly string[] } = {
   "": ["openrouter", "huggingface"],
   openrouter: ["authorizeUrl", "exchangeUrl", "baseUrl"],
   huggingface: ["issuer", "clientId", "baseUrl"],
 };
 
-/** Where each built-in provider signs people in, and where its models are asked. No address ends with a slash. */
+/** Sign-in and API addresses of the built-in providers, without trailing slashes. */
 export interface SignInConfig {
   readonly openrouter: {
     readonly authorizeUrl: string;
@@ -57,15 +57,15 @@ export interface SignInConfig {
     readonly baseUrl: string;
   };
   readonly huggingface: {
-    /** OpenID Connect discovery. */
+    /** Issuer for OpenID Connect discovery. */
     readonly issuer: string;
-    /** Undefined: Berth registers itself. */
+    /** Undefined: Berth registers itself as a client. */
     readonly clientId: string | undefined;
     readonly baseUrl: string;
   };
 }
 
-/** The providers' own; https://openrouter.ai/docs/guides/overview/auth/oauth and https://huggingface.co/docs/hub/oauth. */
+/** The providers' documented addresses: https://openrouter.ai/docs/guides/overview/auth/oauth and https://huggingface.co/docs/hub/oauth. */
 export const signInDefaults: SignInConfig = Object.freeze({
   openrouter: {
     authorizeUrl: "https://openrouter.ai/auth",
@@ -80,8 +80,8 @@ export const signInDefaults: SignInConfig = Object.freeze({
 });
 
 /**
- * The defaults, with what the file says instead. Undefined or empty: no file was named. Throws ConfigError, which
- * names the file and the key; a file that was named and is not there is one.
+ * Returns the defaults with the values of the file in their place. Without a file (undefined or empty) the defaults
+ * apply. Throws ConfigError, which names the file and the key, also if the named file does not exist.
  */
 export function readSignInConfig(file: string | undefined): SignInConfig {
   if (!file) return signInDefaults;
@@ -89,9 +89,9 @@ export function readSignInConfig(file: string | undefined): SignInConfig {
   const { openrouter, huggingface } = document;
   for (const [section, keys] of Object.entries(document)) {
     for (const [key, value] of Object.entries(keys)) {
-      // A pattern does not know which ports and hosts there are.
+      // The pattern does not check ports and hosts.
       if (key !== "clientId" && URL.parse(value) === null)
-        throw new ConfigError(`${file}: ${section}.${key} is not an address that there can be`);
+        throw new ConfigError(`${file}: ${section}.${key} is not a valid address`);
     }
   }
   return Object.freeze({
@@ -139,7 +139,7 @@ function explainError(error: ErrorObject): string {
     const where = place === "" ? "" : ` in ${place}`;
     return `unknown key "${key}"${where}${meant ? `; did you mean "${meant}"?` : ""}`;
   }
-  if (place === "") return "it holds an object with openrouter or huggingface in it";
+  if (place === "") return "it must be an object with openrouter or huggingface in it";
   if (!place.includes(".")) return `${place} must be an object`;
   return place.endsWith(".clientId")
     ? `${place} must be a client id, without blanks`

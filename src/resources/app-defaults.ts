@@ -7,7 +7,7 @@ export interface EffectiveApp {
   readonly port: number | undefined;
   readonly source: AppSource | undefined;
   readonly build: EffectiveBuild;
-  /** What the spec says; without it, the name under the base domain, which is not known here. */
+  /** The domain in the spec. If undefined, the domain is the name below the base domain, which is unknown here. */
   readonly domain: string | undefined;
   readonly ingress: EffectiveIngress;
   readonly env: Readonly<Record<string, string | SecretReference>>;
@@ -41,7 +41,7 @@ export interface EffectiveApp {
   readonly pullSecret: string | undefined;
 }
 
-/** Undefined: found out from the files of the source. */
+/** Options of a build. Undefined ones are detected from the files of the source. */
 export interface EffectiveBuild {
   /** Relative to the source, which for git is its `path`. */
   readonly dockerfile: string | undefined;
@@ -52,20 +52,20 @@ export interface EffectiveBuild {
 }
 
 export interface EffectiveIngress {
-  /** Beside the App's own domain. */
+  /** Domains in addition to the App's own one. */
   readonly domains: readonly string[];
   readonly redirects: readonly {
     readonly from: string;
-    /** Undefined: the App's own domain. */
+    /** Target of the redirect; undefined: the App's own domain. */
     readonly to: string | undefined;
     readonly permanent: boolean;
   }[];
-  /** `/` is everything. */
+  /** `/` matches every path. */
   readonly pathPrefix: string;
   readonly stripPrefix: boolean;
   /** Name of a Secret with a password for each user. */
   readonly basicAuthSecret: string | undefined;
-  /** Undefined: the App answers. Of message and html at most one is set. */
+  /** Maintenance page; undefined: the App serves requests. At most one of message and html is set. */
   readonly maintenance:
     | { readonly message: string | undefined; readonly html: string | undefined }
     | undefined;
@@ -83,7 +83,7 @@ export type HealthProbe =
   | { readonly type: "http"; readonly port: number; readonly path: string }
   | { readonly type: "command"; readonly command: readonly string[] }
   | { readonly type: "tcp"; readonly port: number }
-  /** No port and no check: running is all that can be asked. */
+  /** Without a port and a check, a running container counts as healthy. */
   | { readonly type: "running" };
 
 export interface EffectiveHealthCheck {
@@ -98,10 +98,9 @@ const toEnvText = (value: string | number | boolean | SecretReference): string |
   typeof value === "object" ? value : String(value);
 
 /**
- * Fills the defaults. The interval at rest follows Kubernetes (10 s), or Docker (30 s)
- * where nobody asked for a check and only the port is tried; while a rollout waits, the
- * reconciler probes more often. The restart budget is that of a Compose or systemd unit that is
- * kept on a short leash: five restarts in ten minutes.
+ * Fills in the defaults. The interval between checks follows Kubernetes (10 s) for a configured check, and Docker (30 s)
+ * if only the port is probed. During a rollout the reconciler probes more often. The restart budget is five restarts in
+ * ten minutes, which is strict compared to Compose or systemd.
  */
 export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
   const health = spec.healthCheck ?? {};

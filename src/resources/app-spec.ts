@@ -3,14 +3,14 @@ import { Bytes, ContainerPath, Cpu, Domain, Duration, Name, Port } from "./field
 
 const closed = { additionalProperties: false } as const;
 
-/** A value that stays in a Secret: `key` may be left out where the Secret has one key only. */
+/** A reference to a value in a Secret. `key` is optional if the Secret has only one key. */
 export const SecretReference = Type.Object(
   { secret: Name, key: Type.Optional(Type.String({ minLength: 1, maxLength: 253 })) },
   { ...closed, description: "a value from a Secret" },
 );
 export type SecretReference = Static<typeof SecretReference>;
 
-/** Numbers and booleans are what YAML makes of `PORT: 80` and `DEBUG: true`; the container gets their text. */
+/** YAML parses `PORT: 80` as a number and `DEBUG: true` as a boolean; the container gets their text. */
 export const EnvValue = Type.Union(
   [Type.String({ maxLength: 131_072 }), Type.Number(), Type.Boolean(), SecretReference],
   {
@@ -79,7 +79,7 @@ export const AppSource = Type.Union(
 );
 export type AppSource = Static<typeof AppSource>;
 
-/** How a source becomes an image; every field may be left out. */
+/** Options for building an image from a source. All are optional. */
 export const BuildOptions = Type.Object(
   {
     dockerfile: Type.Optional(
@@ -102,7 +102,7 @@ export const BuildOptions = Type.Object(
     language: Type.Optional(
       Type.Union(
         [Type.Literal("node"), Type.Literal("python"), Type.Literal("go"), Type.Literal("static")],
-        { description: "for a generated Dockerfile; default: found out from the files" },
+        { description: "for a generated Dockerfile; default: detected from the files" },
       ),
     ),
     baseImage: Type.Optional(
@@ -133,11 +133,11 @@ export const Redirect = Type.Object(
   closed,
 );
 
-/** What the ingress does with an App's requests beside leading them to it. */
+/** Options of the ingress for the requests of an App. */
 export const IngressOptions = Type.Object(
   {
     domains: Type.Optional(
-      Type.Array(Domain, { maxItems: 100, description: "further domains beside domain" }),
+      Type.Array(Domain, { maxItems: 100, description: "domains in addition to domain" }),
     ),
     redirects: Type.Optional(Type.Array(Redirect, { maxItems: 100 })),
     pathPrefix: Type.Optional(
@@ -220,7 +220,7 @@ export const HealthCheck = Type.Object(
     ),
     port: Type.Optional(Port),
     command: Type.Optional(
-      Type.Array(Type.String(), { minItems: 1, description: "healthy when it ends with 0" }),
+      Type.Array(Type.String(), { minItems: 1, description: "healthy when it exits with 0" }),
     ),
     interval: Type.Optional(Duration),
     timeout: Type.Optional(Duration),
@@ -252,7 +252,7 @@ export const RestartBudget = Type.Object(
   { ...closed, description: "at most `attempts` restarts in any `interval`" },
 );
 
-/** What a person writes under `spec` of an App. Defaults are in `app-defaults.ts`. */
+/** The `spec` of an App as users write it. `app-defaults.ts` has the defaults. */
 export const AppSpec = Type.Object(
   {
     image: Type.Optional(
@@ -281,7 +281,7 @@ export const AppSpec = Type.Object(
     user: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     workingDir: Type.Optional(ContainerPath),
     running: Type.Optional(Type.Boolean({ description: "false keeps the app stopped" })),
-    suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not touch the app" })),
+    suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not change the app" })),
     replicas: Type.Optional(Type.Integer({ minimum: 1, maximum: 50 })),
     resources: Type.Optional(
       Type.Object(
@@ -296,7 +296,7 @@ export const AppSpec = Type.Object(
     ports: Type.Optional(
       Type.Array(PublishedPort, {
         maxItems: 100,
-        description: "ports of the machine, beside the app's own",
+        description: "ports of the machine, in addition to the app's own port",
       }),
     ),
     healthCheck: Type.Optional(HealthCheck),
@@ -307,7 +307,8 @@ export const AppSpec = Type.Object(
       Type.Array(Name, {
         maxItems: 32,
         uniqueItems: true,
-        description: "Models that have to run first; the app is told how to reach them",
+        description:
+          "Models that have to run first; the app gets their addresses in its environment",
       }),
     ),
     dependsOn: Type.Optional(Type.Array(Name, { maxItems: 100 })),

@@ -15,19 +15,19 @@ export type ConditionType =
 export interface Condition {
   readonly type: ConditionType;
   readonly status: ConditionStatus;
-  /** CamelCase, for programs. */
+  /** Identifier in CamelCase, for programs. */
   readonly reason: string;
-  /** For people: what is so, and what to do about it. */
+  /** Explanation for users: the state, and what to do about it. */
   readonly message: string;
-  /** RFC 3339; changes only when `status` does. */
+  /** RFC 3339 time of the last change of `status`. */
   readonly lastTransitionTime: string;
   readonly observedGeneration: number;
 }
 
 /**
- * pending: accepted, nothing done yet. building: an image is being built. deploying: containers are
- * being made for the wanted generation. running: Ready. degraded: serves, but not as wanted.
- * stopped: as wanted. failed: Stalled. deleting: has a deletion timestamp. unknown: the engine is out of sight.
+ * pending: accepted, not started yet. building: an image is being built. deploying: containers of the desired
+ * generation are being created. running: Ready. degraded: serves, but not as desired. stopped: as desired.
+ * failed: Stalled. deleting: has a deletion timestamp. unknown: the engine is unreachable.
  */
 export const appPhases = [
   "pending",
@@ -53,55 +53,55 @@ export interface ContainerStatus {
   readonly exitCode: number | null;
   readonly startedAt: string | null;
   readonly image: string;
-  /** host:port on which Berth, and anybody on this machine, reaches the app's port. */
+  /** host:port of the app's port for Berth and other programs on this machine. */
   readonly address: string | null;
 }
 
 /**
- * What the App reconciler must still know after a crash. Kept with the status because it is written
- * in the same step; the API does not show it. Times are epoch milliseconds.
+ * State of the App reconciler that must survive a crash. It is part of the status, so that both are written together;
+ * the API does not show it. Times are epoch milliseconds.
  */
 export interface ReconcileState {
-  /** Restarts that Berth made, oldest first, no older than the restart budget's interval. */
+  /** Restarts by Berth, oldest first, within the interval of the restart budget. */
   readonly restarts: readonly {
-    /** Version and replica: each replica has a budget of its own. */
+    /** Version and replica, since each replica has a budget of its own. */
     readonly of: string;
     readonly at: number;
   }[];
-  /** Corrections of drift, oldest first, no older than ten minutes. */
+  /** Corrections of drift in the last ten minutes, oldest first. */
   readonly drifts: readonly { readonly field: string; readonly at: number }[];
-  /** The version being brought up, when it last got further, and since when it has been Ready. */
+  /** The version that is being rolled out, the time of its last progress, and the time since which it is Ready. */
   readonly attempt: {
     readonly hash: string;
     readonly progressAt: number;
     readonly steps: number;
     readonly readySince: number | null;
   } | null;
-  /** The version that failed and was reverted; it is not tried again while it is what the spec says. */
+  /** The version that failed and was reverted. It is not retried until the spec changes. */
   readonly quarantine: {
-    /** Digest of the version, of how it was to be judged, and of what it was pulled with where that failed. */
+    /** Digest of the version, of its health checks, and, if the pull failed, of the pull credentials. */
     readonly inputs: string;
     readonly generation: number;
     readonly revertedTo: number;
     readonly reason: string;
     readonly message: string;
   } | null;
-  /** Why nothing is tried until `inputs` (generation, secrets) changes. */
+  /** The reason for which nothing is tried until `inputs` (generation, secrets) changes. */
   readonly stalled: {
     readonly inputs: string;
     readonly reason: string;
     readonly message: string;
   } | null;
-  /** The value of the retry annotation that has been obeyed. */
+  /** The last handled value of the retry annotation. */
   readonly retriedAt: string | null;
-  /** The version that was last Ready for long enough, and with how many replicas; null once another one is brought up. */
+  /** The last stable version and its number of replicas; null while another version is rolled out. */
   readonly stable: { readonly hash: string; readonly replicas: number } | null;
   /**
-   * Versions (hashes of containers) that had the App's requests or were Ready, the newest last. Containers of
-   * others that are no longer wanted were never needed.
+   * Versions (hashes of containers) that were Ready or served requests of the App, newest last. Obsolete containers
+   * of other versions were never in use.
    */
   readonly served: readonly string[];
-  /** Number of the revision that was last Ready for long enough; what a failing one is exchanged for. */
+  /** Number of the last stable revision, which replaces a failing one. */
   readonly good: number | null;
 }
 
@@ -122,7 +122,7 @@ export interface AppStatus {
   readonly observedGeneration: number;
   readonly conditions: readonly Condition[];
   readonly revisions: {
-    /** The revision that was last tried, that last had all its containers made, and that was last Ready. */
+    /** The revisions that were last attempted, last fully applied, and last stable. */
     readonly attempted: number | null;
     readonly applied: number | null;
     readonly stable: number | null;
@@ -130,7 +130,7 @@ export interface AppStatus {
   readonly containers: readonly ContainerStatus[];
   readonly url: string | null;
   readonly nextRetryAt: string | null;
-  /** Restarts in the running interval of the restart budget. */
+  /** Restarts in the current interval of the restart budget. */
   readonly restarts: number;
   readonly memory: ReconcileState;
 }
@@ -143,8 +143,8 @@ export function findCondition(
 }
 
 /**
- * Sets one condition, keeping its transition time unless the status changed. The order of the list
- * does not change, so that an unchanged status stays equal byte by byte.
+ * Sets one condition, and keeps its transition time unless its status changes. Keeps the order of the list, so that an
+ * unchanged status stays byte-identical.
  */
 export function setCondition(
   conditions: readonly Condition[],

@@ -3,7 +3,7 @@ import { findDomainProblem, type IssueList } from "./field-checks.ts";
 
 type AddIssue = IssueList["add"];
 
-/** Domains, redirects and paths: what the ingress is to do with an App's requests. */
+/** Checks the domains, redirects and paths of an App. */
 export function checkAppIngress(spec: AppSpec, add: AddIssue): void {
   const own = checkDomains(spec, add);
   if (spec.port === undefined) {
@@ -23,7 +23,7 @@ export function checkAppIngress(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** All domains of the App, and where each stands. */
+/** Checks all domains of the App, and returns each with its field. */
 function checkDomains(spec: AppSpec, add: AddIssue): ReadonlyMap<string, string> {
   const own = new Map<string, string>();
   if (spec.domain !== undefined) {
@@ -69,7 +69,7 @@ function checkRedirects(
     const target = URL.parse(to);
     if (!target) add([...at, "to"], "is not a URL, such as https://www.example.org");
     else if (coversHost(from, target.hostname)) {
-      add([...at, "to"], `leads back to "${from}": requests would go in a circle`);
+      add([...at, "to"], `redirects back to "${from}", which makes a loop`);
     }
   }
 }
@@ -91,7 +91,7 @@ function checkPrefix(ingress: IngressOptions, add: AddIssue): void {
   const at = ["spec", "ingress", "pathPrefix"];
   const segments = pathPrefix.split("/").slice(1);
   if (segments.some((segment) => ["", ".", ".."].includes(segment))) {
-    add(at, "holds an empty segment, . or ..: no request has such a path");
+    add(at, "contains an empty segment, . or .., which no request path has");
   }
   if (/[%\\]/.test(pathPrefix)) {
     add(at, "is compared with paths after decoding: write it without % and \\");

@@ -3,7 +3,7 @@ import { findImageProblem, type IssueList, isInsidePath } from "./field-checks.t
 
 type AddIssue = IssueList["add"];
 
-/** What an App is made of: an image, or a source and how it is built. */
+/** Checks the image, or the source and its build options. */
 export function checkAppSource(spec: AppSpec, add: AddIssue): void {
   if (spec.image === undefined && spec.source === undefined) {
     add(["spec"], "needs image (an image reference) or source (something to build)");
@@ -25,7 +25,7 @@ function checkGit(git: GitSource, add: AddIssue): void {
   const at = ["spec", "source", "git"];
   const problem = findGitUrlProblem(git.url);
   if (problem !== undefined) add([...at, "url"], problem);
-  // A program that is given it must not take it for one of its options.
+  // A leading hyphen could make a program parse it as an option.
   if (git.ref !== undefined && !/^[^-\s]\S*$/.test(git.ref)) {
     add([...at, "ref"], "is not the name of a branch or tag, nor a commit");
   }
@@ -37,7 +37,7 @@ function checkGit(git: GitSource, add: AddIssue): void {
   }
 }
 
-/** Never shows the URL: it may hold a password. */
+/** The result never contains the URL, which may hold a password. */
 function findGitUrlProblem(url: string): string | undefined {
   if (/[\s\p{Cc}]/u.test(url)) return "holds white space";
   if (/^[\w.-]+@[\w.[\]:-]+:[^/].*$/.test(url) && !url.includes("://")) return undefined;
@@ -48,7 +48,7 @@ function findGitUrlProblem(url: string): string | undefined {
   const { protocol, username, password } = parsed;
   // Tokens are often given as the user.
   if (password !== "" || (username !== "" && protocol !== "ssh:")) {
-    return "holds a user or a password, which everybody could read: put them into a Secret and name that with credential";
+    return "contains a user or a password, which would be readable: put them into a Secret and name it in credential";
   }
   return undefined;
 }
@@ -57,7 +57,7 @@ function checkBuild(spec: AppSpec, git: GitSource | undefined, add: AddIssue): v
   const at = ["spec", "build"];
   const build = spec.build ?? {};
   if (spec.source === undefined) {
-    add(at, "says how source is built, and there is no source: set source, or leave build out");
+    add(at, "configures the build of source, but there is no source: set source, or remove build");
   }
   if (build.dockerfile !== undefined) {
     if (!isInsidePath(build.dockerfile)) {

@@ -6,7 +6,7 @@ import { checkAppIngress } from "./check-app-ingress.ts";
 import { checkAppSource } from "./check-app-source.ts";
 import { createIssueList, type IssueList } from "./field-checks.ts";
 
-/** Everything about an App spec that its schema cannot say. */
+/** Checks the rules of an App spec that its schema cannot express. */
 export function checkAppSpec(spec: AppSpec, name: string | undefined): SpecIssue[] {
   const { issues, add } = createIssueList();
   checkAppSource(spec, add);
@@ -23,17 +23,17 @@ export function checkAppSpec(spec: AppSpec, name: string | undefined): SpecIssue
 
 type AddIssue = IssueList["add"];
 
-/** The engine takes arguments and variables as C strings, and an empty word names no program. */
+/** The engine passes arguments and variables as C strings. An empty first argument is not a program. */
 function checkProcess(spec: AppSpec, add: AddIssue): void {
   for (const key of ["entrypoint", "command"] as const) {
-    const words = spec[key] ?? [];
-    // Behind an entrypoint the command is arguments only, and an empty argument is a fine one.
+    const args = spec[key] ?? [];
+    // With an entrypoint the command contains only arguments, which may be empty.
     const namesProgram = key === "entrypoint" || !spec.entrypoint?.length;
-    if (namesProgram && words[0] === "") {
+    if (namesProgram && args[0] === "") {
       add(["spec", key, "0"], "names no program: the first entry is empty");
     }
-    for (const [index, word] of words.entries()) {
-      if (word.includes("\0")) add(["spec", key, String(index)], "holds a NUL character");
+    for (const [index, argument] of args.entries()) {
+      if (argument.includes("\0")) add(["spec", key, String(index)], "holds a NUL character");
     }
   }
   for (const [variable, value] of Object.entries(spec.env ?? {})) {
@@ -46,7 +46,7 @@ function checkProcess(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** Whole numbers beyond 2^53 have been rounded already by whoever parsed them. */
+/** Integers beyond 2^53 have already been rounded by the parser. */
 function isExactNumber(value: number): boolean {
   return !Number.isInteger(value) || Number.isSafeInteger(value);
 }
@@ -60,7 +60,7 @@ function checkHealth(spec: AppSpec, add: AddIssue): void {
       if (health[key] !== undefined) add([...at, "command"], `set ${key} or command, not both`);
     }
     if (health.command[0] === "") add([...at, "command", "0"], "names no program: it is empty");
-    if (health.command.some((word) => word.includes("\0"))) {
+    if (health.command.some((argument) => argument.includes("\0"))) {
       add([...at, "command"], "holds a NUL character");
     }
   }
@@ -72,7 +72,7 @@ function checkHealth(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** As long as the longest timer that anybody could mean; more is a slip of the unit. */
+/** Longer durations are probably mistakes in the unit. */
 const DURATION_MAX_MS = 365 * 86_400_000;
 
 function checkDurations(spec: AppSpec, add: AddIssue): void {
@@ -96,7 +96,7 @@ function checkDurations(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** What the engine refuses to go below. */
+/** The minimum that the engine accepts. */
 const MEMORY_MIN_BYTES = 6 * 1_048_576;
 
 function checkLimits(spec: AppSpec, add: AddIssue): void {
@@ -115,7 +115,7 @@ function checkLimits(spec: AppSpec, add: AddIssue): void {
   }
   if (cpu !== undefined) {
     const nanoCpus = typeof cpu === "number" ? cpu * 1e9 : parseCpu(cpu);
-    // The engine's smallest share: a hundredth of a CPU.
+    // The smallest share of the engine is a hundredth of a CPU.
     if (nanoCpus < 10_000_000) add(["spec", "resources", "cpu"], "has to be at least 0.01 (10m)");
     if (nanoCpus > 100_000 * 1e9) add(["spec", "resources", "cpu"], "is more than any machine has");
   }

@@ -13,7 +13,7 @@ export function checkModelSpec(spec: ModelSpec): SpecIssue[] {
   if (spec.gpu === true) {
     add(
       ["spec", "gpu"],
-      "cannot be had: this version computes on the CPU only; write auto, or leave it out",
+      "is not supported: this version computes on the CPU only; write auto, or omit it",
     );
   }
   return issues;
@@ -24,22 +24,16 @@ function checkSourceFields(spec: ModelSpec, source: ModelSource, add: IssueList[
   const what = source.type === "url" ? "a URL" : "a file of this machine";
   for (const key of ["file", "quantization", "revision"] as const) {
     if (spec[key] === undefined) continue;
-    add(
-      ["spec", key],
-      `chooses among what a repository holds, and source is ${what}: leave it out`,
-    );
+    add(["spec", key], `selects a file of a repository, but source is ${what}: omit it`);
   }
   if (source.type === "local" && spec.credential !== undefined) {
-    add(["spec", "credential"], "is for downloads, and source is a file of this machine");
+    add(["spec", "credential"], "is for downloads, but source is a file of this machine");
   }
   if (source.type === "url" && source.url.protocol === "http:" && !isLoopback(source.url)) {
     if (spec.credential !== undefined) {
-      add(["spec", "source"], "would carry the token of credential unencrypted: write https");
+      add(["spec", "source"], "would send the token of credential unencrypted: use https");
     } else if (spec.sha256 === undefined) {
-      add(
-        ["spec", "source"],
-        "could be changed on its way: write https, or say in sha256 what the file has to be",
-      );
+      add(["spec", "source"], "could be changed in transit: use https, or set sha256");
     }
   }
 }
@@ -62,7 +56,7 @@ function checkFileChoice(spec: ModelSpec, add: IssueList["add"]): void {
   }
 }
 
-/** By what git allows in names; one that is not there is the hub's to tell. */
+/** Checks git's rules for names. Only the hub can tell if the revision exists. */
 function isRevision(text: string): boolean {
   return (
     /^[^-/\s~^:?*[\\][^\s~^:?*[\\]*$/.test(text) && !text.includes("..") && !/\p{Cc}/u.test(text)

@@ -5,7 +5,7 @@ import { createIssueList } from "./field-checks.ts";
 import type { SecretSpec } from "./secret-spec.ts";
 import type { TemplateSpec } from "./template-spec.ts";
 
-/** A registry login has to be whole: half of one would fail at the first pull, far from here. */
+/** Requires complete registry credentials, because incomplete ones would only fail at the first pull. */
 export function checkSecretSpec(spec: SecretSpec): SpecIssue[] {
   const { issues, add } = createIssueList();
   if (spec.type === "registry") {
@@ -27,10 +27,7 @@ export function checkTemplateSpec(spec: TemplateSpec): SpecIssue[] {
   for (const [index, parameter] of (spec.parameters ?? []).entries()) {
     const at = ["spec", "parameters", String(index)];
     if (parameter.name === "name") {
-      add(
-        [...at, "name"],
-        '"name" always stands for the new app\'s name and cannot be a parameter',
-      );
+      add([...at, "name"], '"name" is reserved for the new app\'s name and cannot be a parameter');
     }
     if (names.has(parameter.name)) {
       add([...at, "name"], `there are two parameters named "${parameter.name}"`);
@@ -56,7 +53,7 @@ export function checkTemplateSpec(spec: TemplateSpec): SpecIssue[] {
   return issues;
 }
 
-/** Values may still be placeholders; keys are known now, so a slip shows before anybody uses it. */
+/** Values may still be placeholders, but the keys are known, so typos are found before the template is used. */
 function checkAppFields(
   app: Readonly<Record<string, unknown>>,
   at: readonly string[],

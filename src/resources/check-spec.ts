@@ -5,8 +5,8 @@ import { checkSecretSpec, checkTemplateSpec } from "./check-secret-and-template.
 import type { Kind, SpecOf } from "./kinds.ts";
 
 /**
- * What a schema cannot say: fields that exclude or need each other. Pure; expects a spec that
- * passed its schema. `name` is that of the resource, where it is known.
+ * Checks the rules that a schema cannot express, such as fields that exclude or require each other. Pure. Expects a spec
+ * that matches its schema. `name` is the name of the resource, if known.
  */
 export function checkSpec<K extends Kind>(
   kind: K,

@@ -1,6 +1,6 @@
 import { parsePointer } from "./json-pointer.ts";
 
-/** The part of JSON Schema that the kinds use. */
+/** The subset of JSON Schema that the kinds use. */
 export interface Schema {
   readonly type?: string;
   readonly const?: unknown;
@@ -17,7 +17,7 @@ export interface Schema {
   readonly exclusiveMinimum?: number;
 }
 
-/** What a schema takes, as the end of a sentence: "a whole number from 1 to 65535". */
+/** Describes the accepted values as the end of a sentence, such as "a whole number from 1 to 65535". */
 export function describeExpectation(schema: Schema): string {
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.anyOf) {
@@ -64,8 +64,8 @@ function formatAlternatives(items: readonly string[]): string {
 const SHOWN_CHARACTERS_MAX = 60;
 
 /**
- * What a value is, for a message. Values of variables and secrets are never shown: messages go to
- * logs, events and answers.
+ * Describes a value for a message. Never shows values of variables and secrets, because messages are in logs, events
+ * and responses.
  */
 export function describeValue(value: unknown, path: string): string {
   if (value === null) return "nothing (null)";
@@ -83,7 +83,7 @@ export function describeValue(value: unknown, path: string): string {
   return `the ${typeof value} ${JSON.stringify(value)}`;
 }
 
-/** Whether a value is of the type that a schema is about, whatever else is wrong with it. */
+/** Returns true if the value has the type of the schema, even if it is invalid otherwise. */
 export function matchesType(schema: Schema, value: unknown): boolean {
   if (schema.const !== undefined) return typeof schema.const === typeof value;
   if (schema.anyOf) return schema.anyOf.some((branch) => matchesType(branch, value));

@@ -1,23 +1,23 @@
 import type { AppSpec } from "./app-spec.ts";
 import type { Resource } from "./resource.ts";
 
-/** What an App wants to have of a host name: all of it, or what is below a path. */
+/** An App's claim to a host name, or to the part of it below a path. */
 export interface DomainClaim {
   readonly domain: string;
-  /** Without a slash at its end; "" for the whole host. */
+  /** Path without a trailing slash; "" for the whole host. */
   readonly pathPrefix: string;
-  /** The host is sent elsewhere: no path of it can be another App's. */
+  /** The host is redirected, so no other App can have any path of it. */
   readonly redirects?: true;
 }
 
 export interface ConflictingClaim extends DomainClaim {
-  /** The App that has it. */
+  /** Name of the App that owns the domain. */
   readonly owner: string;
-  /** What that App has, where it is not the same: only a redirect leaves no room for it. */
-  readonly beside?: DomainClaim;
+  /** The claim of the owner if it differs, which is possible because a redirect occupies the whole host. */
+  readonly ownerClaim?: DomainClaim;
 }
 
-/** What the decision needs of an App. */
+/** The fields of an App that decide about domains. */
 export type ClaimingApp = Pick<Resource<"App">, "spec"> & {
   readonly metadata: Pick<
     Resource<"App">["metadata"],
@@ -25,7 +25,7 @@ export type ClaimingApp = Pick<Resource<"App">, "spec"> & {
   >;
 };
 
-/** The domain that people are told. */
+/** Returns the main domain of an App. */
 export function getOwnDomain(
   app: string,
   spec: Pick<AppSpec, "domain">,
@@ -34,7 +34,7 @@ export function getOwnDomain(
   return spec.domain ?? `${app}.${baseDomain}`;
 }
 
-/** Every claim of an App, its own domain first; each once. */
+/** Returns the claims of an App without duplicates, its main domain first. */
 export function listClaims(app: string, spec: AppSpec, baseDomain: string): DomainClaim[] {
   if (!isReachedByDomain(spec)) return [];
   const pathPrefix = spec.ingress?.pathPrefix ?? "";
@@ -43,7 +43,7 @@ export function listClaims(app: string, spec: AppSpec, baseDomain: string): Doma
       domain,
       pathPrefix,
     })),
-    // A redirect answers for the whole host, whatever the path.
+    // A redirect occupies the whole host.
     ...(spec.ingress?.redirects ?? []).map(
       ({ from }): DomainClaim => ({ domain: from, pathPrefix: "", redirects: true }),
     ),
@@ -51,7 +51,7 @@ export function listClaims(app: string, spec: AppSpec, baseDomain: string): Doma
   return [...new Map(claims.map((claim) => [formatClaim(claim), claim])).values()];
 }
 
-/** Whether two Apps cannot have both: the same, or a path of a host that the other one redirects. */
+/** Returns true if two Apps cannot have both claims: they are equal, or one redirects the host of the other. */
 export function areClaimsInConflict(a: DomainClaim, b: DomainClaim): boolean {
   if (a.domain !== b.domain) return false;
   return a.pathPrefix === b.pathPrefix || a.redirects === true || b.redirects === true;
@@ -61,7 +61,7 @@ export function formatClaim({ domain, pathPrefix }: DomainClaim): string {
   return `${domain}${pathPrefix}`;
 }
 
-/** An App without a port, such as a worker, is led to only where its spec names a domain. */
+/** An App without a port, such as a worker, only has domains if its spec names them. */
 export function isReachedByDomain(spec: AppSpec): boolean {
   return (
     spec.port !== undefined || spec.domain !== undefined || spec.ingress?.domains !== undefined
@@ -69,9 +69,9 @@ export function isReachedByDomain(spec: AppSpec): boolean {
 }
 
 /**
- * The Apps that cannot have their domains because an older one has them (by creation, then by name),
- * each with the first claim that it loses. An App has all of its claims or none, so that it never
- * stands under half of its names; one that is being deleted, or that lost, holds nothing.
+ * Returns the Apps that cannot have their domains because an older App has them (by creation, then by name), each with
+ * the first claim in conflict. An App gets either all of its claims or none, so that it is never served under some of its
+ * names only. Apps that are being deleted, or are in conflict themselves, own no domains.
  */
 export function findLostClaims(
   apps: readonly ClaimingApp[],
@@ -102,21 +102,21 @@ function findFirstConflict(
   for (const claim of claims) {
     const found = owners.get(claim.domain)?.find((other) => areClaimsInConflict(claim, other));
     if (!found) continue;
-    const { owner, ...beside } = found;
-    return formatClaim(claim) === formatClaim(beside)
+    const { owner, ...ownerClaim } = found;
+    return formatClaim(claim) === formatClaim(ownerClaim)
       ? { ...claim, owner }
-      : { ...claim, owner, beside };
+      : { ...claim, owner, ownerClaim };
   }
   return undefined;
 }
 
-/** For people: what is taken, by whom, and what to do. */
-export function describeLostClaim({ owner, beside, ...claim }: ConflictingClaim): string {
+/** Describes the conflict for users: the domain, its owner and the remedy. */
+export function describeLostClaim({ owner, ownerClaim, ...claim }: ConflictingClaim): string {
   const text = formatClaim(claim);
-  if (beside?.redirects)
-    return `${text} belongs to the app ${owner}, which is older and redirects all of ${beside.domain}: choose another domain, or take the redirect out of ${owner}`;
-  if (beside)
-    return `${text} cannot be redirected: ${formatClaim(beside)} belongs to the app ${owner}, which is older. Redirect another domain, or take it from ${owner}`;
+  if (ownerClaim?.redirects)
+    return `${text} belongs to the app ${owner}, which is older and redirects all of ${ownerClaim.domain}: choose another domain, or remove the redirect from ${owner}`;
+  if (ownerClaim)
+    return `${text} cannot be redirected: ${formatClaim(ownerClaim)} belongs to the app ${owner}, which is older. Redirect another domain, or take it from ${owner}`;
   return `${text} belongs to the app ${owner}, which is older: choose another domain or pathPrefix, or delete ${owner}`;
 }
 

@@ -10,13 +10,12 @@ import {
 } from "./describe-schema.ts";
 import { formatPointer, parsePointer } from "./json-pointer.ts";
 
-/** A person mends the first ones first, and noise must not cost time. */
+/** Users fix the first issues first, and a limit bounds the time for invalid input. */
 const ISSUES_MAX = 100;
 
 /**
- * Turns Ajv's errors (allErrors, verbose) into one issue for each thing that a person has to
- * change. A failed union gives the issues of the branch that the value was meant to be, or one
- * issue that says what the union takes.
+ * Converts Ajv's errors (allErrors, verbose) to one issue for each change that the user has to make. For a failed union
+ * these are the issues of the branch that was probably meant, or one issue that describes all branches.
  */
 export function explainErrors(errors: readonly ErrorObject[]): SpecIssue[] {
   const unique = new Map<string, SpecIssue>();
@@ -26,13 +25,13 @@ export function explainErrors(errors: readonly ErrorObject[]): SpecIssue[] {
   return [...unique.values()].slice(0, ISSUES_MAX);
 }
 
-/** An error, and for a union those of its branches. */
+/** An error, with the errors of the branches if it is about a union. */
 interface SchemaFailure {
   readonly error: ErrorObject;
   readonly inside: readonly SchemaFailure[];
 }
 
-/** Ajv reports the errors of a union's branches right before the union's own. */
+/** Groups the errors of the branches with that of their union, which Ajv reports after them. */
 function groupUnionErrors(errors: readonly ErrorObject[]): SchemaFailure[] {
   const failures: SchemaFailure[] = [];
   for (const error of errors) {
@@ -71,7 +70,7 @@ function explainFailures(failures: readonly SchemaFailure[]): SpecIssue[] {
       issues.push(...explainUnion(failure));
     } else if (error.keyword === "required") {
       const key = String(error.params["missingProperty"]);
-      // Its misspelling has been reported; saying that it is missing too would only confuse.
+      // The misspelt key has been reported; to report it as missing too would be confusing.
       if (misspelt.has(`${error.instancePath}\n${key}`)) continue;
       issues.push({ path: error.instancePath, message: explainMissingKey(error, key) });
     } else {
@@ -110,7 +109,7 @@ function explainUnknownKey(
   };
 }
 
-/** What a key of a mapping with free keys may look like, by the mapping's own key. */
+/** Rules for the keys of mappings with free keys, by the key of the mapping. */
 const keyRules: Readonly<Record<string, string>> = {
   env: "the name of a variable has letters, digits, _ . and -, and does not start with a digit",
   args: "the name of a build argument has letters, digits and _, and does not start with a digit",
@@ -154,7 +153,7 @@ function explainError(error: ErrorObject): string {
   }
 }
 
-/** YAML makes numbers and truth values of bare words; the remedy is not obvious to everybody. */
+/** YAML parses unquoted words as numbers and booleans, and users may not know the remedy. */
 function getQuotingHint(schema: Schema, data: unknown): string {
   if (schema.type !== "string" || (typeof data !== "number" && typeof data !== "boolean"))
     return "";
@@ -199,8 +198,8 @@ function explainUnion({ error: union, inside }: SchemaFailure): SpecIssue[] {
 }
 
 /**
- * The branch whose own keys the value has, well spelt or nearly so; several where the value mixes
- * branches or has nothing that tells them apart. A key that all branches share says nothing.
+ * Returns the branch whose distinctive keys the value has, also misspelt ones. Returns several if the value mixes keys of
+ * branches or has no distinctive key. Keys that all branches share are not distinctive.
  */
 function findClosestBranches(
   candidates: readonly UnionBranch[],
@@ -220,7 +219,7 @@ function findClosestBranches(
   return scored.filter(({ score }) => score === best).map(({ candidate }) => candidate);
 }
 
-/** `set git or local, not both`: each branch has a key in the value that the others do not know. */
+/** Returns `set git or local, not both` if the value has distinctive keys of several branches. */
 function explainMixedKeys(
   branches: readonly UnionBranch[],
   data: Readonly<Record<string, unknown>>,

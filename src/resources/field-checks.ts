@@ -12,12 +12,12 @@ export function createIssueList(): IssueList {
   return { issues, add: (path, message) => issues.push({ path: formatPointer(path), message }) };
 }
 
-/** Whether a relative path stays below where it starts. */
+/** Returns true if a relative path stays below its start. */
 export function isInsidePath(path: string): boolean {
   return !path.startsWith("/") && !path.split("/").includes("..") && !path.includes("\0");
 }
 
-/** What is wrong with a host name that its pattern lets through; undefined for a good one. */
+/** Returns the problem of a host name that matches the pattern; undefined if it is valid. */
 export function findDomainProblem(domain: string): string | undefined {
   if (isIP(domain) !== 0) return "is an address; a domain is a name, such as hello.example.org";
   if (domain.split(".").some((label) => label.length > 63)) {
@@ -26,7 +26,7 @@ export function findDomainProblem(domain: string): string | undefined {
   return undefined;
 }
 
-/** Docker's own grammar of image references, so that a slip shows here and not at the first pull. */
+/** Checks Docker's grammar of image references, so that typos are found before the first pull. */
 export function findImageProblem(reference: string): string | undefined {
   if (/^sha256:[0-9a-f]{64}$/.test(reference)) return undefined;
   const [rest = "", digest, ...extra] = reference.split("@");

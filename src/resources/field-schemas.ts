@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { bytesPattern, cpuPattern, durationPattern } from "../base/units.ts";
 
-/** A DNS-1123 label: what Kubernetes allows as a name, and what a host name's part can be. */
+/** A DNS-1123 label, as in names of Kubernetes and in host names. */
 export const namePattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 export const NAME_LENGTH_MAX = 63;
 
@@ -27,7 +27,7 @@ export const Cpu = Type.String({
 
 export const Port = Type.Integer({ minimum: 1, maximum: 65_535 });
 
-/** A host name as RFC 1123 has it: labels of at most 63, 253 in all. */
+/** A host name by RFC 1123: labels of at most 63 characters, 253 in total. */
 export const domainPattern =
   "^(\\*\\.)?([a-z0-9]([-a-z0-9]*[a-z0-9])?)(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
@@ -37,7 +37,7 @@ export const Domain = Type.String({
   description: "a host name in lower case, such as hello.example.org",
 });
 
-/** Absolute and without `..`, so that no mount point can be made to mean another one. */
+/** Absolute and without `..`, so that a mount point cannot be disguised as another one. */
 export const ContainerPath = Type.String({
   pattern: "^/(?!.*(^|/)\\.\\.(/|$))",
   maxLength: 4096,

@@ -1,4 +1,4 @@
-/** A JSON Pointer (RFC 6901) of these segments; no segments mean the whole document, "". */
+/** Returns the JSON Pointer (RFC 6901) of these segments; no segments give "", the whole document. */
 export function formatPointer(segments: readonly string[]): string {
   return segments
     .map((segment) => `/${segment.replaceAll("~", "~0").replaceAll("/", "~1")}`)
@@ -13,7 +13,7 @@ export function parsePointer(path: string): string[] {
     .map((segment) => segment.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-/** As people write it: `/spec/env/A~1B/0` -> `spec.env["A/B"][0]`. */
+/** Formats a pointer for users: `/spec/env/A~1B/0` as `spec.env["A/B"][0]`. */
 export function formatDottedPath(path: string): string {
   let text = "";
   for (const segment of parsePointer(path)) {

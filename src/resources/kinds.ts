@@ -24,7 +24,7 @@ export const specSchemas = {
   Secret: SecretSpec,
 } as const;
 
-/** Plural as it stands in URLs and on the command line. */
+/** Plurals for URLs and the command line. */
 export const plurals: Readonly<Record<Kind, string>> = {
   App: "apps",
   Model: "models",
@@ -54,7 +54,7 @@ export const Metadata = Type.Object(
 );
 export type Metadata = Static<typeof Metadata>;
 
-/** One document of a spec file: what a person writes. */
+/** A document of a spec file, as users write it. */
 export interface Manifest<K extends Kind = Kind> {
   readonly apiVersion: typeof API_VERSION;
   readonly kind: K;
@@ -62,7 +62,7 @@ export interface Manifest<K extends Kind = Kind> {
   readonly spec: SpecOf[K];
 }
 
-/** The schema of one kind's documents: the source of the validator, the OpenAPI component and the editor schema. */
+/** Creates the schema of the documents of a kind, for the validator, the OpenAPI component and the editor schema. */
 export function createManifestSchema(kind: Kind): TSchema {
   return Type.Object(
     {

@@ -2,24 +2,24 @@ import { parseModelSource } from "./model-source.ts";
 import type { ModelSpec } from "./model-spec.ts";
 import type { Resource } from "./resource.ts";
 
-/** What the assistant takes for a name: a repository may have one that it does not. */
+/** Names that the assistant accepts, which are not all names that a repository may have. */
 const ALIAS_PATTERN = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*(:[\w.-]+)?$/;
 
-/** `org/name`; undefined for a URL and for a file. */
+/** Returns `org/name`; undefined for a URL and for a file. */
 export function getRepository(spec: ModelSpec): string | undefined {
   const parsed = parseModelSource(spec.source);
   return "source" in parsed && parsed.source.type === "repository" ? parsed.source.id : undefined;
 }
 
 /**
- * Further names for clients: the repository, where no other Model that is to run has it too, and the
- * repository with its quantization, as llama.cpp and Ollama write it, where no other one has that. Pure.
+ * Returns further names for clients: the repository, and the repository with its quantization (as llama.cpp and Ollama
+ * write it), each only if it is unique among the Models that are to run. Pure.
  */
 export function listModelAliases(
   model: {
     readonly name: string;
     readonly spec: ModelSpec;
-    /** As it was found to be; null where that is not known. */
+    /** Quantization of the actual file; null if unknown. */
     readonly quantization: string | null;
   },
   all: readonly Resource<"Model">[],

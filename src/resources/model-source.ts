@@ -1,15 +1,15 @@
 import { fileURLToPath } from "node:url";
 
-/** What `source` of a Model is. */
+/** The parsed `source` of a Model. */
 export type ModelSource =
   /** `org/name` on the hub. */
   | { readonly type: "repository"; readonly id: string }
-  /** One file behind http or https. */
+  /** A file at an HTTP or HTTPS URL. */
   | { readonly type: "url"; readonly url: URL }
-  /** One file of this machine, by its absolute path. */
+  /** A file of this machine, by its absolute path. */
   | { readonly type: "local"; readonly path: string };
 
-/** The source, or what is wrong with it. Never shows what may be a password. Pure; looks nothing up. */
+/** Returns the source or its problem, which never contains a possible password. Pure, without requests. */
 export function parseModelSource(
   text: string,
 ): { readonly source: ModelSource } | { readonly problem: string } {
@@ -25,7 +25,7 @@ export function parseModelSource(
   return parseRepositorySource(text);
 }
 
-/** True where nobody but this machine can listen in. */
+/** Returns true if the requests do not leave this machine. */
 export function isLoopback(url: URL): boolean {
   return /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
 }
@@ -33,18 +33,18 @@ export function isLoopback(url: URL): boolean {
 function parseUrlSource(text: string): ReturnType<typeof parseModelSource> {
   const url = URL.parse(text) ?? undefined;
   if (url === undefined || !/^https?:\/\//i.test(text))
-    return { problem: "is no URL: write https://HOST/PATH/FILE.gguf" };
+    return { problem: "is not a URL: write https://HOST/PATH/FILE.gguf" };
   if (url.username !== "" || url.password !== "")
     return {
       problem:
-        "holds a user or a password, which everybody could read: put a token into a Secret and name that with credential",
+        "contains a user or a password, which would be readable: put a token into a Secret and name it in credential",
     };
   url.hash = "";
   return { source: { type: "url", url } };
 }
 
 function parseFileUrlSource(text: string): ReturnType<typeof parseModelSource> {
-  const problem = "is no URL of a file of this machine: write file:///PATH/FILE.gguf";
+  const problem = "is not a URL of a file of this machine: write file:///PATH/FILE.gguf";
   if (!/^file:\/\/(localhost)?\//i.test(text) || URL.parse(text) === null) return { problem };
   try {
     return { source: { type: "local", path: fileURLToPath(text) } };
@@ -54,7 +54,7 @@ function parseFileUrlSource(text: string): ReturnType<typeof parseModelSource> {
   }
 }
 
-/** Longest that the hub allows for either half. */
+/** The limit of the hub for either part. */
 const PART_LENGTH_MAX = 96;
 const PART_PATTERN = /^\w([\w.-]*\w)?$/;
 
@@ -63,19 +63,20 @@ function parseRepositorySource(text: string): ReturnType<typeof parseModelSource
   const [org = "", name, ...rest] = text.split("/");
   const tag = /^([^:]+):([\w.-]+)$/.exec(text);
   if (tag) return { problem: `holds ":${tag[2]}": write "${tag[1]}", and quantization: ${tag[2]}` };
-  if (name === undefined) return { problem: `is no repository id: ${form}` };
+  if (name === undefined) return { problem: `is not a repository id: ${form}` };
   if (rest.length > 0)
     return {
       problem: org.includes(".")
-        ? `is no repository id: ${form}, without the hub's address`
-        : `is no repository id: ${form}, and what comes after it as file`,
+        ? `is not a repository id: ${form}, without the hub's address`
+        : `is not a repository id: ${form}, and what comes after it as file`,
     };
-  if (text.includes("..")) return { problem: "holds .., which no repository id does" };
+  if (text.includes(".."))
+    return { problem: "contains .., which is not allowed in repository ids" };
   if (org.length > PART_LENGTH_MAX || name.length > PART_LENGTH_MAX)
     return { problem: `has a part longer than ${PART_LENGTH_MAX} characters` };
   if (!PART_PATTERN.test(org) || !PART_PATTERN.test(name))
     return {
-      problem: `is no repository id: ${form}; each part is letters, digits, . _ and -, and begins and ends with a letter or digit`,
+      problem: `is not a repository id: ${form}; each part is letters, digits, . _ and -, and begins and ends with a letter or digit`,
     };
   return { source: { type: "repository", id: text } };
 }

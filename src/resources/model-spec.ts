@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { Name } from "./field-schemas.ts";
 
-/** What a person writes under `spec` of a Model. */
+/** The `spec` of a Model as users write it. */
 export const ModelSpec = Type.Object(
   {
     source: Type.String({
@@ -22,7 +22,7 @@ export const ModelSpec = Type.Object(
         minLength: 1,
         maxLength: 64,
         description:
-          "such as Q4_K_M; picks the file of the repository by its name. Without it and without file: Q4_K_M where there is one, else what comes nearest",
+          "such as Q4_K_M; picks the file of the repository by its name. Without it and without file: Q4_K_M if there is one, else the nearest one",
       }),
     ),
     revision: Type.Optional(

@@ -1,9 +1,9 @@
 import type { Condition } from "./app-status.ts";
 
 /**
- * absent: nothing of it is on disk yet. downloading. ready: whole and verified on disk, and not wanted in
- * memory, or no room there. starting: on its way into memory. running: answers. stopping: on its way out.
- * failed: Stalled, nothing is tried until something changes. deleting: has a deletion timestamp.
+ * absent: nothing is on disk yet. downloading: bytes are being fetched. ready: complete and verified on disk, but not
+ * loaded, because it is not to run or memory is short. starting: being loaded. running: answers requests. stopping:
+ * being unloaded. failed: Stalled until something changes. deleting: has a deletion timestamp.
  */
 export const modelPhases = [
   "absent",
@@ -17,53 +17,53 @@ export const modelPhases = [
 ] as const;
 export type ModelPhase = (typeof modelPhases)[number];
 
-/** One file of a model, as its source lists it. */
+/** A file of a model, as listed by its source. */
 export interface ModelFileStatus {
-  /** Below the repository's root, or the last part of a URL. */
+  /** Path in the repository, or the last part of a URL. */
   readonly name: string;
-  /** Null until somebody has told it. */
+  /** Null until it is known. */
   readonly sizeBytes: number | null;
-  /** Hexadecimal; null where the source names none and it is not downloaded yet. */
+  /** Hexadecimal; null if the source does not give it and the file is not downloaded yet. */
   readonly sha256: string | null;
 }
 
-/** What a GGUF file says of itself. */
+/** Metadata of a GGUF file. */
 export interface ModelFileFacts {
   readonly architecture: string;
   readonly name: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
-  /** Tokens that it was trained with. */
+  /** Context length of the training, in tokens. */
   readonly contextTokens: number;
   readonly kind: "chat" | "completion" | "embedding";
-  /** What it takes in memory: with all that the engine would like to give it, and with the least of use. */
+  /** Memory with the settings that the engine prefers, and with the smallest usable ones. */
   readonly memoryBytes: { readonly wanted: number; readonly least: number };
 }
 
-/** What a source stands for: one model of certain bytes. */
+/** The result of resolving a source: a model with fixed content. */
 export interface ResolvedModel {
-  /** Stays the same for the same bytes: names the folder in which the files stand under their own names. */
+  /** Identifies the content. It is the name of the folder that contains the files under their own names. */
   readonly key: string;
   readonly commit: string | null;
-  /** As the file's name tells it: `Q4_K_M`; null where it does not. */
+  /** Quantization in the file name, such as `Q4_K_M`; null if there is none. */
   readonly quantization: string | null;
-  /** The first is the one to load; the parts of a split model in their order. */
+  /** The first is the one to load; the parts of a split model are in order. */
   readonly files: readonly ResolvedFile[];
 }
 
 export interface ResolvedFile {
-  /** Below the repository's root, or the last part of a URL or path. */
+  /** Path in the repository, or the last part of a URL or path. */
   readonly name: string;
   readonly sizeBytes: number | null;
-  /** Of the hub's LFS object, or of the spec; null where nobody names one. */
+  /** The digest of the LFS object on the hub, or the one in the spec; null if neither has one. */
   readonly sha256: string | null;
-  /** git's SHA-1 of a file that is not in LFS; null otherwise. */
+  /** Git blob id (SHA-1) of a file that is not in LFS; null otherwise. */
   readonly gitBlob: string | null;
-  /** Strong entity tag that the source gave; null where it gave none. */
+  /** Strong entity tag of the source; null if it sent none. */
   readonly etag: string | null;
   readonly location:
     | { readonly type: "url"; readonly url: string }
-    /** Stays where it is; nothing is copied. */
+    /** A local file is used in place and not copied. */
     | { readonly type: "local"; readonly path: string };
 }
 
@@ -72,16 +72,16 @@ export interface ModelStatus {
   readonly observedGeneration: number;
   /** Ready, Accepted, Downloaded, Loaded, Progressing, Stalled. */
   readonly conditions: readonly Condition[];
-  /** The commit that the revision stood for; null for a URL, a file, and before it was asked. */
+  /** The commit of the revision; null for a URL, for a file, and before it was resolved. */
   readonly commit: string | null;
-  /** The first is the one to load; more where the model is split. Empty before the source was asked. */
+  /** The first is the one to load; a split model has more. Empty before the source was resolved. */
   readonly files: readonly ModelFileStatus[];
-  /** Of all files; null where not known. */
+  /** Total size of all files; null if unknown. */
   readonly sizeBytes: number | null;
-  /** As last written down; the API tells the newest. */
+  /** Bytes at the last write of the status; the API shows the current number. */
   readonly downloadedBytes: number;
   readonly facts: ModelFileFacts | null;
-  /** As it is in memory; null where it is not. */
+  /** Settings of the loaded model; null if it is not loaded. */
   readonly loaded: {
     readonly memoryBytes: number | null;
     readonly contextTokens: number | null;
@@ -92,27 +92,27 @@ export interface ModelStatus {
   readonly memory: ModelReconcileState;
 }
 
-/** What the Model reconciler must still know after a crash. The API does not show it. */
+/** State of the Model reconciler that must survive a crash. The API does not show it. */
 export interface ModelReconcileState {
-  /** Why nothing is tried until `inputs` (generation, credentials, file, a person's retry) changes. */
+  /** The reason for which nothing is tried until `inputs` (generation, credentials, file, retry) changes. */
   readonly stalled: {
     readonly inputs: string;
     readonly reason: string;
     readonly message: string;
   } | null;
-  /** What the source stood for, found out once for each `inputs` (source, revision, a person's request). */
+  /** The resolved source. It is resolved once for each `inputs` (source, revision, explicit request). */
   readonly pin: { readonly inputs: string; readonly model: ResolvedModel } | null;
-  /** What it was before, which is in memory, or comes back there, until the new one is on the disk. */
+  /** The previous model, which stays in use until the new one is on disk. */
   readonly replaced: ResolvedModel | null;
-  /** The file that `status.facts` were read from. */
+  /** The file from which `status.facts` were read. */
   readonly factsOf: string | null;
-  /** The value of the retry annotation that has been obeyed. */
+  /** The last handled value of the retry annotation. */
   readonly retriedAt: string | null;
-  /** What is left of a person's wish to look anew: ask the source, then read and compare all. */
+  /** The pending step of a requested refresh: resolve the source, then verify all files. */
   readonly refresh: "resolve" | "verify" | null;
   /**
-   * The step that failed, how often in a row, and when it is tried again (epoch milliseconds), or at once where
-   * `inputs` changes.
+   * The failed step, the number of failures in a row, and the time of the retry (epoch milliseconds). If `inputs`
+   * changes, the step is retried immediately.
    */
   readonly failure: {
     readonly inputs: string;
@@ -121,7 +121,7 @@ export interface ModelReconcileState {
     readonly reason: string;
     readonly message: string;
     readonly retryAt: number;
-    /** After a download that failed, the source has been asked anew: it may stand for something else now. */
+    /** The source was resolved again after the failed download, because it may have changed. */
     readonly isAsked?: boolean;
   } | null;
 }

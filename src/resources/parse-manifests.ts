@@ -7,7 +7,7 @@ import { formatIssue, tryValidateManifest } from "./validate-manifest.ts";
 import { readYaml } from "./yaml-documents.ts";
 import { readYamlTree, type YamlTree } from "./yaml-tree.ts";
 
-/** Both counted from 1. */
+/** A position in a text. Both numbers count from 1. */
 export interface Position {
   readonly line: number;
   readonly column: number;
@@ -19,25 +19,25 @@ export interface ParseProblem extends Position {
 
 export interface ParsedDocument extends Position {
   readonly manifest: Manifest;
-  /** Where in the text the field of a JSON Pointer stands; its nearest parent where it is not there. */
+  /** Returns the position of the field of a JSON Pointer, or of its nearest ancestor in the text. */
   readonly locate: (path: string) => Position;
 }
 
-/** Whether a file with errors in some documents counts as a whole is the caller's decision. */
+/** Documents and errors of a file. The caller decides if errors in some documents invalidate the others. */
 export interface ParsedManifestFile {
   readonly documents: readonly ParsedDocument[];
-  /** In the order of the text. */
+  /** Sorted by position. */
   readonly errors: readonly ParseProblem[];
 }
 
 export const SPEC_FILE_BYTES_MAX = 1_048_576;
 const DOCUMENTS_MAX = 1000;
-/** A person mends the first ones first; a file of noise must not fill an answer. */
+/** Users fix the first errors first, and a limit bounds the response for invalid files. */
 const ERRORS_MAX = 50;
 
 /**
- * Reads a spec file: YAML 1.2 core, of which JSON is a part, one or many documents. Empty documents
- * are skipped. Never throws for anything that a file can hold.
+ * Parses a spec file with one or several documents in YAML 1.2 core, which includes JSON. Skips empty documents. Never
+ * throws, whatever the file contains.
  */
 export function parseManifests(input: string | Uint8Array): ParsedManifestFile {
   const text = decode(input);
@@ -84,7 +84,7 @@ function parseDocument(
   if (document.directives.yaml.explicit === true && document.directives.yaml.version !== "1.2") {
     return { errors: [at(document.range[0], "write YAML 1.2: leave the %YAML directive out")] };
   }
-  // The only warnings that the composer gives once the version is settled are those of tags.
+  // With the version fixed, all warnings of the composer are about tags.
   const tags = document.warnings
     .slice(0, ERRORS_MAX)
     .map((warning) => at(warning.pos[0], `tags are not supported here (${warning.message})`));
@@ -104,12 +104,12 @@ function parseDocument(
   return { manifest: read.manifest, locate, ...locate("") };
 }
 
-/** An issue as a line of a report: with its place in the text, and the field in the message. */
+/** Converts an issue to a problem with its position in the text and the field in the message. */
 export function locateIssue(issue: SpecIssue, locate: (path: string) => Position): ParseProblem {
   return { ...locate(issue.path), message: formatIssue(issue) };
 }
 
-/** What stands below an alias has no place of its own: its nearest parent in the text has. */
+/** Fields below an alias have no position, so the position of the nearest ancestor is used. */
 function findOffset(tree: YamlTree, path: string): number {
   const segments = parsePointer(path);
   for (let length = segments.length; length >= 0; length -= 1) {

@@ -1,8 +1,8 @@
 import type { Schema } from "./describe-schema.ts";
 
 /**
- * The schema of a merge into what `schema` describes: nothing is required, and null takes a field
- * away. Lists are replaced as a whole, so their entries stay as they are.
+ * Returns the schema of a merge patch for `schema`: all fields are optional, and null removes a field. Lists are
+ * replaced as a whole, so the schemas of their entries do not change.
  */
 export function createPartialSchema(schema: Schema): Schema {
   if (schema.anyOf) return { ...schema, anyOf: schema.anyOf.map(createPartialSchema) };
@@ -18,7 +18,7 @@ export function createPartialSchema(schema: Schema): Schema {
 function allowNull(schema: Schema): Schema {
   const partial = createPartialSchema(schema);
   const description = partial.description === undefined ? {} : { description: partial.description };
-  // One flat union, so that a message still tells the branches apart.
+  // The union is flat, so that messages can distinguish the branches.
   const branches = partial.anyOf ?? [partial];
   return { anyOf: [...branches, { type: "null" }], ...description };
 }

@@ -1,7 +1,7 @@
-/** A piece of a template string: literal text, or a placeholder's name. */
+/** A segment of a template string: literal text, or the name of a placeholder. */
 export type TemplateSegment = { readonly text: string } | { readonly placeholder: string };
 
-/** What a name inside `${...}` may look like: a parameter's name, or `name`. */
+/** Matches the names inside `${...}`, which are parameters or `name`. */
 const parameterNamePattern = /^[a-z][A-Za-z0-9_]{0,62}$/;
 
 /** A `${` that is neither a placeholder nor escaped. `at` counts characters from 0. */
@@ -14,9 +14,9 @@ export class PlaceholderError extends Error {
 }
 
 /**
- * Splits `before ${parameter} after` into its segments. `$${` is a literal `${`; a `$` that no brace
- * follows is a `$`, so that shell and regular expressions mostly need no escaping. Throws
- * PlaceholderError for an unclosed `${` and for one that holds no name (`${PORT:-80}`).
+ * Splits `before ${parameter} after` into its segments. `$${` is a literal `${`. A `$` without a brace is literal, so
+ * that shell code and regular expressions rarely need escaping. Throws PlaceholderError for an unclosed `${` and for one
+ * without a valid name (`${PORT:-80}`).
  */
 export function parsePlaceholders(text: string): TemplateSegment[] {
   const segments: TemplateSegment[] = [];

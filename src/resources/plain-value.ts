@@ -1,13 +1,13 @@
 import type { SpecIssue } from "../base/errors.ts";
 import { formatPointer } from "./json-pointer.ts";
 
-/** Deeper than any spec is; a recursive reader is safe up to here. */
+/** Deeper than any spec. Recursive code is safe up to this depth. */
 export const VALUE_DEPTH_MAX = 64;
-/** Aliases can make a small text large: these bound what it may grow to. */
+/** Limits the size of values, because aliases can expand a small text to a large value. */
 const NODES_MAX = 200_000;
 const CHARACTERS_MAX = 8 * 1_048_576;
 
-/** Keys that reach an object's prototype in careless code, here or in whoever reads our JSON. */
+/** Keys that give access to prototypes in careless code, in Berth or in programs that read its JSON. */
 export const forbiddenKeys: ReadonlySet<string> = new Set([
   "__proto__",
   "constructor",
@@ -15,8 +15,8 @@ export const forbiddenKeys: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Checks that a value from outside is a tree of plain JSON values of a bearable size, before
- * anything recursive looks at it. Stops at the first thing wrong.
+ * Checks that an untrusted value consists of plain JSON values within the limits, before recursive code processes it.
+ * Returns the first problem.
  */
 export function checkPlainValue(value: unknown): SpecIssue | undefined {
   let nodes = 0;

@@ -3,14 +3,14 @@ import type { API_VERSION, Kind, SpecOf } from "./kinds.ts";
 import type { ModelStatus } from "./model-status.ts";
 
 /**
- * Who owns which field. A key is the JSON Pointer of a leaf below `spec` or `metadata` (an array is
- * one leaf), the value a manager: `api`, `cli`, or `file:<path below the watched folder>`.
+ * Owners of fields. A key is the JSON Pointer of a leaf below `spec` or `metadata` (an array is one leaf), the value is
+ * a manager: `api`, `cli`, or `file:<path below the watched folder>`.
  */
 export type FieldOwners = Readonly<Record<string, string>>;
 
-/** What the store knows of one manager of one resource. */
+/** The record of one manager of a resource. */
 export interface ManagerEntry {
-  /** sha256 of the document as last applied; a forced field stays taken over until this changes. */
+  /** sha256 of the last applied document. Fields that were taken with force stay taken until it changes. */
   readonly contentHash: string;
   readonly time: string;
   /** True for a file: when it stops declaring the resource, the resource is pruned. */
@@ -24,9 +24,9 @@ export interface ResourceMetadata {
   readonly uid: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
-  /** Grows by one with each change of the spec or of a `berth.dev/` annotation. */
+  /** Increases by one with each change of the spec or of a `berth.dev/` annotation. */
   readonly generation: number;
-  /** Grows with each write to the store, across all resources; orders watches. */
+  /** Increases with each write to the store, across all resources. It orders the changes of a watch. */
   readonly resourceVersion: number;
   readonly creationTimestamp: string;
   readonly deletionTimestamp: string | null;
@@ -42,31 +42,31 @@ export interface StatusOf {
   Secret: Readonly<Record<string, unknown>>;
 }
 
-/** A resource as the store holds it. A Secret's `spec.data` holds "" for each value. */
+/** A resource as the store returns it. The values in `spec.data` of a Secret are "". */
 export interface Resource<K extends Kind = Kind> {
   readonly apiVersion: typeof API_VERSION;
   readonly kind: K;
   readonly metadata: ResourceMetadata;
   readonly spec: SpecOf[K];
-  /** Null until a controller has looked at the resource. */
+  /** Null until a controller has reconciled the resource. */
   readonly status: StatusOf[K] | null;
 }
 
-/** When a person last asked for the source to be looked at anew; RFC 3339. */
+/** RFC 3339 time of the last request to resolve the source again. */
 export const DEPLOYED_AT_ANNOTATION = "berth.dev/deployed-at";
-/** Holds the source at this revision (a commit, or a sha256), as a rollback does; a deploy takes it away. */
+/** Holds the source at this revision (a commit or a sha256). A rollback sets it, and a deploy removes it. */
 export const SOURCE_REVISION_ANNOTATION = "berth.dev/source-revision";
-/** A person's wish to have the containers made anew; its value is a timestamp. */
+/** Requests new containers. Its value is a timestamp. */
 export const RESTARTED_AT_ANNOTATION = "berth.dev/restarted-at";
-/** A person's wish to try a stalled or quarantined resource again; its value is a timestamp. */
+/** Requests a retry of a stalled or quarantined resource. Its value is a timestamp. */
 export const RETRIED_AT_ANNOTATION = "berth.dev/retried-at";
-/** "delete": the app's named volumes go with it. Default: retained. */
+/** With "delete" the named volumes are deleted along with the app. Default: they are retained. */
 export const VOLUME_POLICY_ANNOTATION = "berth.dev/volume-policy";
-/** Present on every App until the reconciler has taken its containers away. */
+/** Present on every App until the reconciler has removed its containers. */
 export const APP_FINALIZER = "berth.dev/containers";
-/** When a person last started a Model; the one started last comes first where memory is short. RFC 3339. */
+/** RFC 3339 time of the last explicit start of a Model. If memory is short, the last started Model has priority. */
 export const STARTED_AT_ANNOTATION = "berth.dev/started-at";
-/** "delete": a Model's files go with it, as far as no other Model has them. Default: kept within the budget. */
+/** With "delete" the files are deleted along with the Model unless another Model uses them. Default: the disk budget decides. */
 export const FILE_POLICY_ANNOTATION = "berth.dev/file-policy";
-/** Present on every Model until it is out of memory, and its files are left to the budget or gone. */
+/** Present on every Model until it is unloaded and its files are deleted or released to the disk budget. */
 export const MODEL_FINALIZER = "berth.dev/model";

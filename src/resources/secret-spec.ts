@@ -1,8 +1,8 @@
 import { type Static, Type } from "typebox";
 
 /**
- * What a person writes under `spec` of a Secret. Values go in and never come out: the store keeps
- * them encrypted, and every answer shows their keys only.
+ * The `spec` of a Secret as users write it. Values are write-only: the store encrypts them, and responses contain only
+ * their keys.
  */
 export const SecretSpec = Type.Object(
   {
@@ -20,7 +20,7 @@ export const SecretSpec = Type.Object(
   },
   {
     additionalProperties: false,
-    description: "Values that Berth hands to apps and never shows again.",
+    description: "Values that Berth gives to apps and never shows again.",
   },
 );
 export type SecretSpec = Static<typeof SecretSpec>;

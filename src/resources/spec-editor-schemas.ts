@@ -1,9 +1,9 @@
 import { createManifestSchema, type Kind, kinds, specSchemas } from "./kinds.ts";
 
 /**
- * The JSON Schema files that editors use for completion and checks while somebody types a spec file
- * (`# yaml-language-server: $schema=...`): one for each kind, and `berth.json` for files that hold
- * several. File name to text.
+ * Creates the JSON Schema files that editors use for completion and checks of spec files
+ * (`# yaml-language-server: $schema=...`): one for each kind, and `berth.json` for files with several kinds. Returns the
+ * texts by file name.
  */
 export function createEditorSchemas(): ReadonlyMap<string, string> {
   const files = new Map<string, object>(
@@ -22,7 +22,7 @@ export function createEditorSchemas(): ReadonlyMap<string, string> {
   );
 }
 
-/** Editors know this draft best; the kinds use nothing that it lacks. */
+/** The best supported draft in editors. It has everything that the kinds use. */
 const head = { $schema: "http://json-schema.org/draft-07/schema#" };
 
 function createDocumentSchema(kind: Kind): object {

@@ -7,28 +7,28 @@ import type { TemplateParameter, TemplateSpec } from "./template-spec.ts";
 export type ParameterValue = string | number | boolean;
 
 export interface ResolvedParameter {
-  /** Undefined: not given, and without a default; the field that it alone fills is left out. */
+  /** Undefined if it is not given and has no default. A field that consists of this parameter is omitted then. */
   readonly value: ParameterValue | undefined;
   readonly secret: boolean;
 }
 
-/** Longer than any password, host name or URL, and short enough for every pattern to be quick. */
+/** Longer than any password, host name or URL, and short enough for fast matching of patterns. */
 const VALUE_LENGTH_MAX = 8192;
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/** `length` letters and digits, from the system's random source: no quoting anywhere changes them. */
+/** Returns `length` letters and digits from the system's random source, which never need quoting. */
 export function generateRandomText(length: number): string {
   return Array.from({ length }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
 }
 
 /**
- * The value of each of the template's parameters: the given one, else a generated one, else the
- * default, else none. A parameter whose default is a number or a boolean takes the text of one
- * too (`8080`, `true`), as the command line sends it.
+ * Returns the value of each parameter of the template: the given one, else a generated one, else the default, else none.
+ * A parameter whose default is a number or a boolean also accepts one as text (`8080`, `true`), as the command line
+ * sends it.
  *
- * The template has passed `validateManifest`. Throws InvalidSpecError with one issue for each thing wrong; paths are `/parameters/<name>`. No
- * message holds the value of a secret parameter.
+ * The template must have passed `validateManifest`. Throws InvalidSpecError with all issues; their paths are
+ * `/parameters/<name>`. Messages never contain the value of a secret parameter.
  */
 export function resolveParameters(
   template: TemplateSpec,
@@ -65,7 +65,7 @@ export function resolveParameters(
 }
 
 /**
- * The Secret of a secret parameter: `adminPassword` of the app `blog` is in `blog-admin-password`.
+ * Returns the name of the Secret for a secret parameter: `blog-admin-password` for `adminPassword` of the app `blog`.
  */
 export function getSecretName(app: string, parameter: string): string {
   const suffix = parameter
@@ -76,7 +76,7 @@ export function getSecretName(app: string, parameter: string): string {
   return `${app}-${suffix}`;
 }
 
-/** Two parameters may have one kebab-case name (`dbUrl`, `db_url`); one Secret cannot hold both. */
+/** Finds parameters with the same kebab-case name (`dbUrl`, `db_url`), which would share one Secret. */
 function findNameClashes(declared: readonly TemplateParameter[]): SpecIssue[] {
   const issues: SpecIssue[] = [];
   const taken = new Map<string, string>();
@@ -118,7 +118,7 @@ function resolveParameter(
   random: (length: number) => string,
 ): { value: ParameterValue | undefined } | { problem: string } {
   const { name } = parameter;
-  // A form sends "" for a field that was left alone; that must not become an empty password or domain.
+  // A form sends "" for an untouched field, which must not become an empty password or domain.
   const absent =
     given === undefined ||
     given === null ||

@@ -13,34 +13,32 @@ import {
 import type { TemplateSpec } from "./template-spec.ts";
 import { validateManifest } from "./validate-manifest.ts";
 
-/** The app that a template's manifest belongs to: itself, its companions and its Secrets carry it. */
+/** Label with the name of the app, on all manifests that are rendered for it. */
 const PART_OF_LABEL = "berth.dev/part-of";
 
 export interface RenderOptions {
-  /** The new app's name. */
+  /** The name of the new app. */
   readonly name: string;
   readonly parameters: Readonly<Record<string, unknown>>;
-  /** Makes the generated values; default: the system's random source. */
+  /** Generates random values; default: the system's random source. */
   readonly random?: (length: number) => string;
 }
 
 /**
- * Makes manifests of a template: its Secrets, then its companions, then the app itself, which is the
- * last one. Pure, given `random`.
+ * Renders the manifests of a template: its Secrets, then its companions, and last the app itself. Pure, given `random`.
  *
- * In every string of `app` and of a companion's `app`, `${parameter}` stands for the parameter's
- * value, `${name}` for the app's name and `$${` for a literal `${`. A string that is one placeholder
- * and nothing else takes the value with its type, so `port: ${port}` is a number; where that
- * parameter has no value, the key (or the list's item) is left out. Substituted text is not looked
- * at again.
+ * In every string of `app` and of a companion's `app`, `${parameter}` is replaced by the value of the parameter,
+ * `${name}` by the name of the app and `$${` by a literal `${`. A string that is a single placeholder gets the value with
+ * its type, so `port: ${port}` is a number; if that parameter has no value, the key or the list item is omitted.
+ * Replaced text is not scanned for placeholders again.
  *
- * A secret parameter may stand in `env` only, and never reaches an App: its value goes to the Secret
- * `<name>-<parameter>` under the key `value`, and the variable becomes a reference. A longer string
- * with a secret parameter in it (a DATABASE_URL) is composed here and kept, whole, in the Secret of
- * its first secret parameter, under the key `<app>.<VARIABLE>`.
+ * A secret parameter is only allowed in `env`, and its value is never part of an App: it is stored in the Secret
+ * `<name>-<parameter>` under the key `value`, and the variable becomes a reference. A longer string that contains a
+ * secret parameter (such as a DATABASE_URL) is stored as a whole in the Secret of its first secret parameter, under the
+ * key `<app>.<VARIABLE>`.
  *
- * Throws InvalidSpecError: parameters that are unknown, missing or of a wrong form; a placeholder
- * that names nothing; a name too long; and whatever makes a rendered App invalid.
+ * Throws InvalidSpecError for unknown, missing or invalid parameters, for unknown placeholders, for names that are too
+ * long, and for invalid rendered Apps.
  */
 export function renderTemplate(
   template: TemplateSpec,
@@ -74,19 +72,19 @@ export function renderTemplate(
   return { manifests };
 }
 
-/** Stands for a value that is left out. */
+/** Marks a value that is omitted. */
 const ABSENT = Symbol("absent");
 
 interface RenderScope {
-  /** What `${name}` stands for. */
+  /** The value of `${name}`. */
   readonly name: string;
-  /** The app that is being rendered: the same, or a companion. */
+  /** The app that is being rendered: the main app or a companion. */
   readonly app: string;
   readonly parameters: ReadonlyMap<string, ResolvedParameter>;
   readonly secrets: SecretCollector;
 }
 
-/** Gathers the values that must not stand in an App, by the Secret that will hold them. */
+/** Collects the values that must not be part of an App, by their Secret. */
 class SecretCollector {
   readonly #app: string;
   readonly #data = new Map<string, Record<string, string>>();
@@ -147,7 +145,7 @@ function render(value: unknown, path: string, scope: RenderScope): unknown {
     if (secret !== undefined) {
       fail(
         path,
-        `the secret parameter "${secret}" can stand in env only: everything else is shown`,
+        `the secret parameter "${secret}" is only allowed in env, because all other fields are shown`,
       );
     }
     return substitute(segments, path, scope);
@@ -189,7 +187,7 @@ function renderVariable(
     : scope.secrets.addComposedValue(secret, `${scope.app}.${variable}`, String(result));
 }
 
-/** The first secret parameter that has a value; one without leaves nothing to hide. */
+/** Returns the first secret parameter with a value. One without a value needs no Secret. */
 function findFirstSecret(
   segments: readonly TemplateSegment[],
   path: string,

@@ -9,12 +9,12 @@ export const TemplateParameter = Type.Object(
     description: Type.Optional(Type.String({ maxLength: 1000 })),
     default: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Boolean()])),
     required: Type.Optional(Type.Boolean()),
-    /** Length of a random value that is made where none is given. */
+    /** Length of the random value that is generated if none is given. */
     generate: Type.Optional(
       Type.Integer({
         minimum: 8,
         maximum: 256,
-        description: "characters of a random value made where none is given",
+        description: "characters of a random value that is generated if none is given",
       }),
     ),
     secret: Type.Optional(
@@ -27,9 +27,8 @@ export const TemplateParameter = Type.Object(
 export type TemplateParameter = Static<typeof TemplateParameter>;
 
 /**
- * A catalog entry. `app` and every companion's `app` are App specs in which `${parameter}` stands
- * for a parameter's value and `${name}` for the new app's name; they are validated as App specs
- * once the parameters are in.
+ * A catalog entry. `app` and every companion's `app` are App specs with the placeholders `${parameter}` for values of
+ * parameters and `${name}` for the name of the new app. They are validated as App specs after the replacement.
  */
 export const TemplateSpec = Type.Object(
   {
@@ -49,6 +48,6 @@ export const TemplateSpec = Type.Object(
       ),
     ),
   },
-  { ...closed, description: "A catalog entry that apps are made from." },
+  { ...closed, description: "A catalog entry from which apps are created." },
 );
 export type TemplateSpec = Static<typeof TemplateSpec>;

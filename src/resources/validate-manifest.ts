@@ -17,9 +17,8 @@ import { createPartialSchema } from "./partial-schema.ts";
 import { checkPlainValue } from "./plain-value.ts";
 
 /**
- * A whole document, as a person writes it. Throws InvalidSpecError with one issue for each thing
- * wrong; paths are JSON Pointers into the document (`/spec/port`). An unknown key's issue points at
- * the key, a missing key's at its parent.
+ * Validates a whole document. Throws InvalidSpecError with all issues; their paths are JSON Pointers into the document
+ * (`/spec/port`). The issue of an unknown key points to the key, that of a missing key to its parent.
  */
 export function validateManifest(value: unknown): Manifest {
   const read = tryValidateManifest(value);
@@ -27,7 +26,7 @@ export function validateManifest(value: unknown): Manifest {
   return read.manifest;
 }
 
-/** As `validateManifest`, without throwing. */
+/** Validates like `validateManifest`, but returns the issues. */
 export function tryValidateManifest(
   value: unknown,
 ): { readonly manifest: Manifest } | { readonly issues: readonly SpecIssue[] } {
@@ -47,8 +46,8 @@ export function tryValidateManifest(
 }
 
 /**
- * A whole spec, such as the merged result of several field managers. Paths are those of the
- * document it belongs to (`/spec/port`). `name` is that of the resource, where it is known.
+ * Validates a whole spec, such as the merged result of several field managers. Paths of issues are those of the document
+ * (`/spec/port`). `name` is the name of the resource, if known.
  */
 export function validateSpec<K extends Kind>(kind: K, spec: unknown, name?: string): SpecOf[K] {
   const title = name === undefined ? kind : `${kind} "${name}"`;
@@ -60,8 +59,8 @@ export function validateSpec<K extends Kind>(kind: K, spec: unknown, name?: stri
 }
 
 /**
- * Fields to be merged into a spec: unknown keys and wrong types are refused, missing ones are not,
- * and null stands for "take this field away". Throws InvalidSpecError with paths as `validateSpec`.
+ * Validates fields that are to be merged into a spec. Refuses unknown keys and wrong types; keys may be missing, and null
+ * removes a field. Throws InvalidSpecError like `validateSpec`.
  */
 export function validatePartialSpec(
   kind: Kind,
@@ -73,7 +72,7 @@ export function validatePartialSpec(
   return validateAgainstSchema(validate, kind, fields);
 }
 
-/** One line for people: the field, then what is wrong with it. */
+/** Formats an issue as one line: the field, then the problem. */
 export function formatIssue(issue: SpecIssue): string {
   const field = formatDottedPath(issue.path);
   return field === "" ? issue.message : `${field}: ${issue.message}`;
@@ -90,14 +89,14 @@ const ajv = new Ajv2020({
 
 type SchemaForm = "manifest" | "spec" | "partial";
 
-/** Ajv compiles a schema object once and knows it again, so each one has to stay the same object. */
+/** Ajv caches compiled schemas by object identity, so each schema has to stay the same object. */
 const plainSchemas = new Map<string, Schema>();
 
 function getSchema(form: SchemaForm, kind: Kind): Schema {
   const key = `${form} ${kind}`;
   const known = plainSchemas.get(key);
   if (known) return known;
-  // Through JSON: TypeBox keeps marks of its own on schemas, which a strict Ajv refuses.
+  // A copy through JSON drops the markers that TypeBox keeps on schemas, which a strict Ajv refuses.
   const manifest: Schema = JSON.parse(JSON.stringify(createManifestSchema(kind)));
   const spec = manifest.properties?.["spec"] ?? {};
   const schema =
@@ -108,7 +107,7 @@ function getSchema(form: SchemaForm, kind: Kind): Schema {
   return schema;
 }
 
-/** Wrapped, so that every issue's path is the one that it has in the whole document. */
+/** Wraps the schema of a spec in one of a document, so that paths of issues are those of the document. */
 function wrapSpecSchema(spec: Schema): Schema {
   return { type: "object", properties: { spec }, required: ["spec"], additionalProperties: false };
 }
@@ -126,7 +125,7 @@ function validateAgainstSchema<T>(
   return document.spec;
 }
 
-/** The document's kind, or what is wrong with its head. */
+/** Returns the kind of the document, or the issue of its apiVersion or kind. */
 function readKind(document: Readonly<Record<string, unknown>>): Kind | SpecIssue {
   const { apiVersion, kind } = document;
   if (apiVersion === undefined && kind === undefined) {

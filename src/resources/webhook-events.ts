@@ -1,4 +1,4 @@
-/** What a webhook can be told of; `docs/webhooks.md` says when each one is sent. */
+/** Events that are sent to webhooks; `docs/webhooks.md` describes each one. */
 export const webhookEvents = [
   "deployed",
   "failed",
@@ -11,5 +11,5 @@ export const webhookEvents = [
 
 export type WebhookEvent = (typeof webhookEvents)[number];
 
-/** `test` is sent when a person asks for it, to whatever the webhook listens to. */
+/** The event `test` is sent on request, whatever events the webhook has selected. */
 export type DeliveryEvent = WebhookEvent | "test";

@@ -4,16 +4,16 @@ import { BerthError } from "../base/errors.ts";
 const URL_LENGTH_MAX = 2_048;
 
 /**
- * Where clouds keep a machine's credentials, for anybody on the machine who asks: AWS, Azure, Google
- * and others; Amazon's containers; Alibaba; AWS on IPv6. Addresses of private networks are allowed:
- * that is where a home server's receivers are.
+ * Addresses of the metadata services of clouds, which give a machine's credentials to any program on it: AWS, Azure,
+ * Google and others; Amazon's containers; Alibaba; AWS on IPv6. Addresses of private networks are allowed, because
+ * receivers of a home server are there.
  */
 const refusedAddresses = new BlockList();
 for (const address of ["169.254.169.254", "169.254.170.2", "100.100.100.200"])
   refusedAddresses.addAddress(address, "ipv4");
 refusedAddresses.addAddress("fd00:ec2::254", "ipv6");
 
-/** True for an address that nothing is ever sent to. An IPv4 address inside an IPv6 one counts too. */
+/** Returns true for an address to which Berth never sends anything, also for an IPv4 address mapped to IPv6. */
 export function isRefusedAddress(address: string): boolean {
   const version = isIP(address);
   return version !== 0 && refusedAddresses.check(address, version === 6 ? "ipv6" : "ipv4");
@@ -22,12 +22,12 @@ export function isRefusedAddress(address: string): boolean {
 export function refusedAddressError(address: string): BerthError {
   return new BerthError(
     "invalid_request",
-    `nothing is sent to ${address}: it is where a cloud hands out a machine's credentials`,
-    { hint: "give the URL of a receiver of your own" },
+    `nothing is sent to ${address}: it is the metadata service of a cloud, which gives out a machine's credentials`,
+    { hint: "use the URL of your own receiver" },
   );
 }
 
-/** The URL in its normal form. Throws BerthError `invalid_request`. */
+/** Returns the normalized URL. Throws BerthError `invalid_request`. */
 export function checkWebhookUrl(text: string): string {
   if (text.length > URL_LENGTH_MAX)
     throw invalidUrlError(`longer than ${URL_LENGTH_MAX} characters`);
@@ -45,7 +45,7 @@ export function checkWebhookUrl(text: string): string {
   return url.href;
 }
 
-/** The host without the brackets of an IPv6 address. */
+/** Returns the host, without brackets for an IPv6 address. */
 export function getHost(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, "$1");
 }

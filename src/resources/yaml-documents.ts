@@ -1,20 +1,20 @@
 import { Composer, type Document, isScalar, Lexer, LineCounter, Parser } from "yaml";
 import { VALUE_DEPTH_MAX } from "./plain-value.ts";
 
-/** What 1 MiB of ordinary lines has; more only comes from text made to be slow to read. */
+/** Ordinary text of 1 MiB has fewer. Only text that is meant to be slow to parse has more. */
 const LEXEMES_MAX = 400_000;
 
 export interface YamlDocuments {
-  /** Without the empty ones, such as what follows a last `---`. */
+  /** Documents without empty ones, such as one after a final `---`. */
   readonly documents: readonly Document.Parsed[];
   readonly lines: LineCounter;
-  /** Set when reading stopped early; there are no documents then. */
+  /** Set if parsing was aborted; there are no documents then. */
   readonly stopped?: { readonly offset: number; readonly message: string };
 }
 
 /**
- * YAML 1.2 core. The parser is driven step by step, so that text that nests without end is given up
- * on before its size costs anything: composing is recursive, and would end in a stack overflow.
+ * Parses YAML 1.2 core. The parser runs token by token, so that too deeply nested text is refused early: composing is
+ * recursive, and would overflow the stack.
  */
 export function readYaml(text: string, documentsMax: number): YamlDocuments {
   const lines = new LineCounter();
@@ -24,7 +24,7 @@ export function readYaml(text: string, documentsMax: number): YamlDocuments {
     schema: "core",
     strict: true,
     stringKeys: true,
-    // Checked by whoever reads the tree: here it would compare each key with each other one.
+    // The reader of the tree checks this; the check of the parser takes quadratic time.
     uniqueKeys: false,
     resolveKnownTags: false,
     prettyErrors: false,
@@ -48,7 +48,7 @@ export function readYaml(text: string, documentsMax: number): YamlDocuments {
     lexemes += 1;
     if (lexemes > LEXEMES_MAX) return stop("too many parts for one file; split it");
     for (const token of parser.next(lexeme)) add(composer.next(token));
-    // A value at depth n stands in n collections, its document and itself.
+    // The stack of a value at depth n has n collections, its document and itself.
     if (parser.stack.length > VALUE_DEPTH_MAX + 3)
       return stop(`nested deeper than ${VALUE_DEPTH_MAX} levels`);
     if (documents.length > documentsMax) return stop(`more than ${documentsMax} documents`);

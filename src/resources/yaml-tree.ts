@@ -11,21 +11,21 @@ import {
 import { formatPointer } from "./json-pointer.ts";
 import { forbiddenKeys } from "./plain-value.ts";
 
-/** A document's value, and where in the text everything of it stands. */
+/** The value of a document, and the positions of its parts in the text. */
 export interface YamlTree {
   readonly value: unknown;
-  /** JSON Pointer to the offset of the key (or list entry) that it names. */
+  /** Offsets of keys and list entries by JSON Pointer. */
   readonly offsets: ReadonlyMap<string, number>;
   readonly problems: readonly { readonly offset: number; readonly message: string }[];
 }
 
-/** Beyond any hand-written file; a document with more is an attack on whoever expands them. */
+/** More than any hand-written file has. A document with more is probably an attack on programs that expand aliases. */
 const ALIASES_MAX = 1000;
 
 /**
- * Reads a composed document into plain values. Done here and not by `toJS`, whose time grows with
- * the square of the aliases and which has no positions for duplicate keys. An alias shares its
- * anchor's value, so this stays linear in the text; its size once expanded is the caller's check.
+ * Converts a composed document to plain values. The library's `toJS` takes quadratic time in the number of aliases, and
+ * has no positions of duplicate keys. An alias shares the value of its anchor, so that the time is linear in the text;
+ * the caller checks the expanded size.
  */
 export function readYamlTree(document: Document): YamlTree {
   const offsets = new Map<string, number>();
@@ -87,7 +87,7 @@ export function readYamlTree(document: Document): YamlTree {
         continue;
       }
       if (seen.has(name)) {
-        problem(key, `the key "${name}" is there twice`);
+        problem(key, `the key "${name}" occurs twice`);
         continue;
       }
       seen.add(name);
@@ -108,8 +108,8 @@ function getOffset(node: Node | null): number {
 }
 
 /**
- * A variable's value reaches the container as text: `1.10` would arrive as 1.1, `0x1F` as 31 and
- * `True` as true. Whoever wrote it meant what they wrote.
+ * Returns true if parsing changes the text of a variable, which the container gets as text: `1.10` would become 1.1,
+ * `0x1F` 31 and `True` true.
  */
 function losesText(node: Scalar, path: readonly string[]): boolean {
   const isVariable = path.length === 3 && path[0] === "spec" && path[1] === "env";

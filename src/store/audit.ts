@@ -4,12 +4,12 @@ import type { Kind } from "../resources/kinds.ts";
 import type { AuditEntry, AuditLog, FieldChange } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** Months of work on one server; at about 1 KB an entry this stays near 20 MB. */
+/** Covers months of work on one server. At about 1 KB an entry this is about 20 MB. */
 export const AUDIT_KEPT_MAX = 20_000;
 const TRIM_EVERY = 64;
-/** A value longer than this is quoted in part: the audit is to be read, and must stay bounded. */
+/** Longer values are truncated, so that entries stay readable and bounded. */
 export const AUDIT_VALUE_LENGTH_MAX = 2_048;
-/** An entry names at most so many fields one by one. */
+/** Limit of the fields that an entry lists one by one. */
 export const AUDIT_CHANGES_MAX = 200;
 
 export class SqliteAuditLog implements AuditLog {
@@ -88,7 +88,7 @@ interface AuditRow {
   changes: string;
 }
 
-/** JSON has no undefined: a side that is not there comes back as one that is undefined. */
+/** JSON has no undefined, so a missing `before` or `after` is restored as undefined. */
 function parseChanges(text: string): FieldChange[] {
   const changes: Partial<FieldChange>[] = JSON.parse(text);
   return changes.map(({ path = "", before, after }) => ({ path, before, after }));

@@ -5,27 +5,27 @@ import Database from "better-sqlite3";
 import { BerthError } from "../base/errors.ts";
 import { fsyncDirectorySync, mapSqliteError, type SqliteDatabase } from "../base/sqlite.ts";
 
-/** Where a backup keeps the key of the secrets; a store itself never has this table. */
+/** Table for the key of the secrets in a backup; a store never has this table. */
 export const BACKUP_KEY_TABLE = "backup_key";
-/** Says that a SQLite file is a backup of Berth's: "Brth" in ASCII, in the header's application id. */
+/** The application id in the SQLite header of a backup of Berth: "Brth" in ASCII. */
 export const BACKUP_APPLICATION_ID = 0x42727468;
 
 /**
- * Copies the whole store into one file (mode 0600) while it is in use. The copy can restore
- * everything, so it holds the key of the secrets too: whoever has the file has them all.
+ * Copies the whole store into one file (mode 0600) while it is in use. The backup can restore everything, so it
+ * contains the key of the secrets: anyone who can read the file can read all secrets.
  *
- * Written beside and renamed: `file` is the old content or a whole backup, never a part of one.
+ * The backup is written to a temporary file and renamed, so that `file` is never incomplete.
  */
 export async function backupStore(db: SqliteDatabase, key: Buffer, file: string): Promise<void> {
   const target = resolve(file);
   if (!existsSync(dirname(target))) {
     throw new BerthError("invalid_request", "the folder of the backup file does not exist", {
-      hint: "make it first, or give another file",
+      hint: "create it first, or choose another file",
     });
   }
   if (target === resolve(db.name)) {
     throw new BerthError("invalid_request", "a backup cannot replace the store itself", {
-      hint: "give another file, best on another disk",
+      hint: "choose another file, best on another disk",
     });
   }
   const partial = `${target}.partial-${randomBytes(4).toString("hex")}`;
@@ -47,7 +47,7 @@ export async function backupStore(db: SqliteDatabase, key: Buffer, file: string)
 function addKey(file: string, key: Buffer): void {
   const copy = new Database(file);
   try {
-    // One file, without a log beside it.
+    // The result is one file without a write-ahead log.
     copy.pragma("journal_mode = DELETE");
     copy.exec(`CREATE TABLE ${BACKUP_KEY_TABLE} (key BLOB NOT NULL) STRICT`);
     copy.prepare<[Buffer]>(`INSERT INTO ${BACKUP_KEY_TABLE} (key) VALUES (?)`).run(key);

@@ -18,7 +18,7 @@ interface BuildRow {
   readonly finished_at: string | null;
 }
 
-/** Records are written lazily: a build that a power cut took the record of is simply made again. */
+/** Writes records lazily, because a build whose record is lost in a power cut is simply repeated. */
 export class SqliteBuildRecords implements BuildRecords {
   readonly #db: SqliteDatabase;
   readonly #clock: Clock;
@@ -63,7 +63,7 @@ export class SqliteBuildRecords implements BuildRecords {
       const now = timestamp(this.#clock.now());
       const { lastInsertRowid } = this.#insert.run(app, generation, source, revision, image, now);
       const row = this.#get.get(Number(lastInsertRowid));
-      if (!row) throw new Error("a build that was just written is not there");
+      if (!row) throw new Error("a build record is missing right after it was written");
       return toBuildRecord(row);
     });
   }

@@ -5,16 +5,16 @@ import type { Kind } from "../resources/kinds.ts";
 import type { EventRecord, StoreChange } from "./store.ts";
 
 /**
- * How many changes are kept for watchers that come back. A busy day of one server is a few thousand;
- * whoever was away for longer lists again. At some 200 bytes each this stays near 2 MB.
+ * Number of changes to keep for watchers that reconnect. One server makes a few thousand on a busy day; a watcher
+ * that missed more lists again. At about 200 bytes each this is about 2 MB.
  */
 export const CHANGES_KEPT_MAX = 10_000;
-/** Trimming is spread: once in so many changes, so that the table may be this much longer. */
+/** The table is trimmed once in this many changes, and may exceed its limit by as many. */
 const TRIM_EVERY = 256;
 
 /**
- * The record of changes, and the delivery of each one to the watchers once it is committed. A change
- * made by a watcher while it is being told of another one is told after it: the order is one for all.
+ * Records changes, and delivers each one to the watchers after its commit. If a watcher makes a change during a
+ * delivery, that change is delivered next, so that all watchers see one order.
  */
 export class ChangeLog {
   readonly #clock: Clock;
@@ -24,7 +24,7 @@ export class ChangeLog {
   readonly #selectOldest;
   readonly #selectAfter;
   readonly #watchers = new Set<Watcher>();
-  /** Written in the transaction that is open now. */
+  /** Changes of the open transaction. */
   #pending: StoreChange[] = [];
   #undelivered: StoreChange[] = [];
   #delivering = false;
@@ -52,7 +52,7 @@ export class ChangeLog {
     return this.#lastSequence;
   }
 
-  /** Inside a transaction only. Returns the sequence, which is the resource version of what changed. */
+  /** Must run in a transaction. Returns the sequence, which is the resourceVersion of the changed resource. */
   append(change: {
     type: StoreChange["type"];
     kind: Kind | null;
@@ -62,7 +62,7 @@ export class ChangeLog {
     return this.#insertChange({ ...change, time: timestamp(this.#clock.now()) });
   }
 
-  /** Inside a transaction only. `record` gets the sequence and returns the event as it then stands. */
+  /** Must run in a transaction. `record` gets the sequence and returns the event with it. */
   appendEvent(
     source: { kind: Kind | null; name: string; time: string },
     record: (sequence: number) => EventRecord,
@@ -89,7 +89,7 @@ export class ChangeLog {
     return () => this.#watchers.delete(watcher);
   }
 
-  /** Undefined where changes after `sequence` have been trimmed, or where `sequence` is not from this store. */
+  /** Returns undefined if changes after `sequence` have been trimmed, or if `sequence` is not from this store. */
   since(sequence: number, limit: number): readonly StoreChange[] | undefined {
     if (sequence > this.#lastSequence || sequence < 0) return undefined;
     const oldest = this.#selectOldest.get() ?? this.#lastSequence + 1;
@@ -132,7 +132,7 @@ export class ChangeLog {
           try {
             listener(change);
           } catch (err) {
-            // The write is committed and the other watchers still wait: neither may suffer.
+            // The write is committed, and the other watchers must get the change all the same.
             this.#logger.error({ err, sequence: change.sequence }, "a watcher of the store failed");
           }
         }
@@ -145,7 +145,7 @@ export class ChangeLog {
 
 interface Watcher {
   readonly listener: (change: StoreChange) => void;
-  /** The last change that was there when the watch began: it gets what comes after. */
+  /** The last change before the watch began; the watcher gets later ones only. */
   readonly from: number;
 }
 

@@ -5,14 +5,14 @@ import type { ChangeLog } from "./change-log.ts";
 import type { EventLog, EventRecord } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** The same event seen again within this time of its last sight counts up (as `kubectl get events` shows it). */
+/** An event that repeats within this time increments the count of the earlier one, as in Kubernetes. */
 export const EVENT_WINDOW_MS = 10 * 60_000;
-/** Enough for the story of a bad night, and no noisy app can push the others' events out. */
+/** Enough to reconstruct a night of failures; the limit keeps a noisy app from displacing the events of others. */
 export const EVENTS_PER_RESOURCE_MAX = 200;
-/** All together: 50 apps with full histories, near 5 MB. */
+/** Limit for all resources together: 50 apps with full histories, about 5 MB. */
 export const EVENTS_KEPT_MAX = 10_000;
 const TRIM_EVERY = 64;
-/** Messages quote engines and log lines; longer ones are cut. */
+/** Messages quote engines and log lines; longer ones are truncated. */
 export const EVENT_MESSAGE_LENGTH_MAX = 4_096;
 
 export class SqliteEventLog implements EventLog {

@@ -1,13 +1,13 @@
 import { parsePointer, formatPointer as pointerOf } from "../resources/json-pointer.ts";
 
-/** The part of a resource that people write. */
+/** The part of a resource that users write. */
 export interface ResourceFields {
   readonly spec: Readonly<Record<string, unknown>>;
   readonly labels: Readonly<Record<string, unknown>>;
   readonly annotations: Readonly<Record<string, unknown>>;
 }
 
-/** JSON Pointer to value. Arrays, scalars and empty maps are leaves; other maps are ways to leaves. */
+/** Values by JSON Pointer. Arrays, scalars and empty maps are leaves; other maps are inner nodes. */
 export type Leaves = ReadonlyMap<string, unknown>;
 
 const ROOTS = [
@@ -16,7 +16,7 @@ const ROOTS = [
   ["annotations", ["metadata", "annotations"]],
 ] as const;
 
-/** Every leaf of a document. Keys whose value is undefined do not count. The depth has been checked (plain-value.ts). */
+/** Returns every leaf of a document, without those that are undefined. The caller has checked the depth (plain-value.ts). */
 export function flattenFields(fields: ResourceFields): Map<string, unknown> {
   const leaves = new Map<string, unknown>();
   for (const [part, segments] of ROOTS) {
@@ -28,7 +28,7 @@ export function flattenFields(fields: ResourceFields): Map<string, unknown> {
   return leaves;
 }
 
-/** The document that has exactly these leaves. */
+/** Returns the document that has exactly these leaves. */
 export function unflattenLeaves(leaves: Leaves): ResourceFields {
   const root: Branch = new Map();
   for (const [pointer, value] of leaves) {
@@ -58,7 +58,7 @@ export function unflattenLeaves(leaves: Leaves): ResourceFields {
   };
 }
 
-/** The pointers above this one, nearest first, without the root. */
+/** Returns the pointers of all ancestors except the root, nearest first. */
 export function getAncestors(pointer: string): string[] {
   const ancestors: string[] = [];
   for (let end = pointer.lastIndexOf("/"); end > 0; end = pointer.lastIndexOf("/", end - 1)) {
@@ -75,7 +75,7 @@ export function isEmptyMap(value: unknown): boolean {
   return isMap(value) && Object.values(value).every((item) => item === undefined);
 }
 
-/** True for a pointer at which a map always stands, so that it never is a leaf itself. */
+/** Returns true for the pointers of the top-level maps, which are never leaves. */
 export function isRootPointer(pointer: string): boolean {
   return ROOTS.some(([, segments]) => pointerOf(segments) === pointer);
 }

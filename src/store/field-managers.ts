@@ -3,11 +3,10 @@ import type { FieldOwners, ManagerEntry } from "../resources/resource.ts";
 import { getAncestors, isEmptyMap, isRootPointer, type Leaves } from "./field-leaves.ts";
 
 /**
- * Server-side apply over leaves (see leaves.ts), as pure functions.
+ * The state of server-side apply over the leaves of one resource (field-leaves.ts). All functions are pure.
  *
- * Each leaf has at most one owner. Files are the truth: a field that a file owns cannot be written
- * by anybody else without force, and a file takes what `api` and `cli` own without asking. Between
- * those two, the last writer owns.
+ * Each leaf has at most one owner. Files have priority: other managers cannot write a field of a file without force,
+ * and a file takes fields over from `api` and `cli` without force. Between those two, the last writer is the owner.
  */
 export interface Ownership {
   readonly leaves: Leaves;
@@ -19,7 +18,7 @@ export interface FieldWrite {
   readonly manager: string;
   readonly mode: "replace" | "merge";
   readonly set: Leaves;
-  /** Merge only: pointers that are taken away, with everything below them. */
+  /** With merge: pointers to remove, with everything below them. */
   readonly remove: readonly string[];
   readonly contentHash: string;
   readonly declares: boolean;
@@ -34,15 +33,15 @@ export interface FieldConflict {
 }
 
 export interface FieldOutcome extends Ownership {
-  /** Fields of the document that stay with whoever took them, in order. */
+  /** Fields of the document that stay with the manager that took them with force, in order. */
   readonly yielded: readonly string[];
-  /** Fields that a file owns and this write may not touch. Where there are any, nothing else here counts. */
+  /** Fields that a file owns and this write may not change. If there are any, ignore the other members. */
   readonly conflicts: readonly FieldConflict[];
 }
 
 export const isFileManager = (manager: string): boolean => manager.startsWith("file:");
 
-/** Works out what a write leaves behind. Never changes its arguments. */
+/** Computes the result of a write. Never changes its arguments. */
 export function applyFields(before: Ownership, write: FieldWrite): FieldOutcome {
   const draft = new FieldDraft(renameManagers(before, write), write);
   const skipped = draft.getSkippedFields();
@@ -55,7 +54,7 @@ export function applyFields(before: Ownership, write: FieldWrite): FieldOutcome 
   return draft.toOutcome(skipped);
 }
 
-/** Ends a manager's part: its fields stay, without an owner. */
+/** Removes a manager. Its fields stay, without an owner. */
 export function releaseFields(before: Ownership, manager: string): Ownership {
   return {
     leaves: before.leaves,
@@ -68,7 +67,7 @@ export function releaseFields(before: Ownership, manager: string): Ownership {
   };
 }
 
-/** A renamed file is the same manager under a new name: fields, yielded fields and hash move along. */
+/** Renames the manager of a renamed file, which keeps its fields, its yielded fields and its hash. */
 function renameManagers(before: Ownership, write: FieldWrite): Ownership {
   const gone = write.takeOverFrom.filter(
     (name) => name !== write.manager && before.managers[name] !== undefined,
@@ -97,7 +96,7 @@ class FieldDraft {
   readonly #managers: Readonly<Record<string, ManagerEntry>>;
   readonly #leaves: Map<string, unknown>;
   readonly #owners: Map<string, string>;
-  /** How many leaves stand below each pointer that is not a leaf. */
+  /** Number of leaves below each pointer that is not a leaf. */
   readonly #leafCounts = new Map<string, number>();
   readonly #conflicts: FieldConflict[] = [];
   readonly #takenOver = new Map<string, Set<string>>();
@@ -112,7 +111,7 @@ class FieldDraft {
     for (const pointer of this.#leaves.keys()) this.#count(pointer, 1);
   }
 
-  /** What a file lost to somebody with force stays lost until the file says something new. */
+  /** Returns the fields that a file lost to a forced write. It gets them back when its content changes. */
   getSkippedFields(): ReadonlySet<string> {
     const { mode, force, contentHash } = this.#write;
     if (mode !== "replace" || force || this.#entry?.contentHash !== contentHash) return new Set();
@@ -137,7 +136,7 @@ class FieldDraft {
   set(pointer: string, value: unknown): void {
     const empty = isEmptyMap(value);
     const descendants = this.#descendants(pointer);
-    // The map is there already, with fields of others in it.
+    // The map exists already, with fields of other managers in it.
     if (empty && descendants.length > 0) return;
     const inTheWay = [
       ...getAncestors(pointer).filter((ancestor) => this.#leaves.has(ancestor)),
@@ -146,12 +145,12 @@ class FieldDraft {
     const owner = this.#owners.get(pointer);
     const same = this.#leaves.has(pointer) && deepEqual(this.#leaves.get(pointer), value);
     if (same && owner !== undefined && owner !== this.#write.manager && isFileManager(owner)) {
-      // Agreeing with a file is no conflict, and the file stays the owner.
+      // An equal value is not a conflict, and the file stays the owner.
       if (!isFileManager(this.#write.manager) || !this.#write.force) return;
     }
     let allowed = same || this.#canTake(pointer);
     for (const other of inTheWay) {
-      // An empty map that gets its first field makes way by itself.
+      // An empty map is replaced by its first field.
       const makesWay = isEmptyMap(this.#leaves.get(other)) || this.#canTake(other);
       allowed = makesWay && allowed;
     }
@@ -162,7 +161,7 @@ class FieldDraft {
     this.#owners.set(pointer, this.#write.manager);
   }
 
-  /** As in a JSON merge patch, a map whose last field was taken away is an empty map. */
+  /** Keeps a map whose last field was removed as an empty map, like a JSON merge patch. */
   keepEmptiedMaps(): void {
     for (const pointer of this.#emptied) {
       const covered = getAncestors(pointer).some((ancestor) => this.#leaves.has(ancestor));
@@ -185,7 +184,7 @@ class FieldDraft {
       const next = taken
         ? { ...entry, yielded: [...new Set([...entry.yielded, ...taken])].toSorted() }
         : entry;
-      // A manager that has nothing left and declares nothing leaves no trace.
+      // A manager without fields and declarations is removed.
       if (next.declares || next.yielded.length > 0 || owning.has(name)) managers[name] = next;
     }
     return {
@@ -200,7 +199,7 @@ class FieldDraft {
   #nextEntry(skipped: ReadonlySet<string>): ManagerEntry {
     const { mode, contentHash, declares, time } = this.#write;
     const next: ManagerEntry = {
-      // A patch is no document: it must not make a later re-apply of the document look new.
+      // A patch is not a document, so a later re-apply of the unchanged document must not look new.
       contentHash: mode === "merge" ? (this.#entry?.contentHash ?? contentHash) : contentHash,
       time,
       declares: declares || (this.#entry?.declares ?? false),
@@ -211,7 +210,7 @@ class FieldDraft {
     return unchanged && this.#entry ? this.#entry : next;
   }
 
-  /** Whether the write may overwrite or remove this leaf; notes the conflict or the take-over. */
+  /** Returns true if the write may overwrite or remove this leaf, and records the conflict or the take-over. */
   #canTake(pointer: string): boolean {
     const owner = this.#owners.get(pointer);
     if (owner === undefined || owner === this.#write.manager || !isFileManager(owner)) return true;

@@ -7,8 +7,8 @@ const SOURCE = "/spec/source";
 const SOURCE_HOLD = `/metadata/annotations/${SOURCE_REVISION_ANNOTATION.replaceAll("/", "~1")}`;
 
 /**
- * A rollback holds an App's source at a revision. Another source ends that, since the revision is one
- * of the source of before; unless the same write brings its revision with it, as a rollback does.
+ * Removes the annotation by which a rollback holds an App's source at a revision, if the write changes the source:
+ * the revision belongs to the old source. It stays if the same write sets it, as a rollback does.
  */
 export function releaseHeldSource<T extends Pick<Ownership, "leaves" | "owners">>(
   before: Leaves,

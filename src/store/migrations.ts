@@ -1,8 +1,8 @@
 import type { Migration } from "../base/sqlite.ts";
 
 /**
- * The schema, step by step. A released step is never edited: add another one. The number of a step
- * is its place in the list, counted from 1, and is kept in SQLite's user_version.
+ * The migrations of the schema. Never edit a released one, but add another. The number of a migration is its position
+ * in the list, counted from 1; SQLite's user_version stores the last applied one.
  */
 export const migrations: readonly Migration[] = [
   `

@@ -23,17 +23,17 @@ import type { StoredResource } from "./resource-table.ts";
 import { isSecretValue, type SqliteSecretValues } from "./secret-values.ts";
 import type { ApplyIntent, FieldChange } from "./store.ts";
 
-/** Annotations of Berth's own speak to reconcilers, so a change of one is a new generation. */
+/** Reconcilers act on annotations with this prefix, so a change of one increments the generation. */
 const BERTH_ANNOTATION_PREFIX = "berth.dev/";
 
 export interface ApplyPlan {
   readonly next: StoredResource;
   readonly created: boolean;
-  /** False where writing `next` would change nothing at all. */
+  /** False if writing `next` would change nothing. */
   readonly changed: boolean;
   readonly changes: readonly FieldChange[];
   readonly yielded: readonly string[];
-  /** Leaves before and after, secrets as fingerprints, and the document's own with plaintext. */
+  /** `before` and `after` contain fingerprints of secrets, `given` the plaintext of the document. */
   readonly before: Leaves;
   readonly after: Leaves;
   readonly given: Leaves;
@@ -41,12 +41,12 @@ export interface ApplyPlan {
 
 export interface PlanApplyContext {
   readonly secrets: SqliteSecretValues;
-  /** Throws InvalidSpecError; gets a whole document, with the plaintext of secrets. */
+  /** Validates a whole document with the plaintext of secrets. Throws InvalidSpecError. */
   readonly validate: (document: unknown) => unknown;
   readonly time: string;
 }
 
-/** Works out what an apply leaves behind. Writes nothing; errors as `Store.apply` has them. */
+/** Computes the result of an apply and writes nothing. Throws the errors of `Store.apply`. */
 export function planApply(
   existing: StoredResource | undefined,
   intent: ApplyIntent,
@@ -108,7 +108,7 @@ export function toOwnership(stored: StoredResource | undefined): Ownership {
   return { leaves: flattenFields(stored), owners: stored.owners, managers: stored.managers };
 }
 
-/** What differs between two sets of leaves, by path, with values of Secrets hidden. */
+/** Returns the differences between two sets of leaves, sorted by path, with the values of Secrets hidden. */
 export function diffLeaves(kind: Kind, before: Leaves, after: Leaves): FieldChange[] {
   const shown = (pointer: string, value: unknown) =>
     kind === "Secret" && isSecretValue(pointer, value) ? "(secret)" : value;
@@ -126,7 +126,7 @@ export function diffLeaves(kind: Kind, before: Leaves, after: Leaves): FieldChan
     }));
 }
 
-/** `file:apps/web.yaml` as people say it. */
+/** Returns `the file apps/web.yaml` for `file:apps/web.yaml`. */
 export function describeManager(manager: string): string {
   return isFileManager(manager) ? `the file ${manager.slice("file:".length)}` : manager;
 }
@@ -144,7 +144,7 @@ function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyI
   }
   if (intent.createOnly) {
     throw new ConflictError("name_taken", `${title} exists already`, {
-      hint: "choose another name, or change the one that is there",
+      hint: "choose another name, or change the existing one",
     });
   }
   if (!intent.declares) return;
@@ -179,7 +179,7 @@ function fieldsOwnedError(intent: ApplyIntent, conflicts: readonly FieldConflict
   });
 }
 
-/** Leaves to set and, for a patch, pointers to remove. Throws InvalidSpecError for what is no tree of plain values. */
+/** Returns the leaves to set and, for a patch, the pointers to remove. Throws InvalidSpecError for anything but plain values. */
 function readDocument(intent: ApplyIntent): { set: Leaves; remove: readonly string[] } {
   const document: ResourceFields = {
     spec: intent.spec,
@@ -202,7 +202,7 @@ function readDocument(intent: ApplyIntent): { set: Leaves; remove: readonly stri
   return { set: new Map([...leaves].filter(([, value]) => value !== null)), remove };
 }
 
-/** The validator sees what the app would get: the merged document, with each secret's real value. */
+/** Validates the merged document with the plaintext of secrets, as the app would get it. */
 function validateMerged(
   existing: StoredResource | undefined,
   intent: ApplyIntent,
@@ -249,13 +249,13 @@ function newResource(intent: ApplyIntent, time: string): StoredResource {
   };
 }
 
-/** What has something elsewhere that must go before the resource may. */
+/** Returns the finalizers of kinds whose containers or files have to be removed before the resource. */
 function getInitialFinalizers(kind: Kind): readonly string[] {
   if (kind === "App") return [APP_FINALIZER];
   return kind === "Model" ? [MODEL_FINALIZER] : [];
 }
 
-/** Validation has let nothing but texts through. */
+/** The values have been validated to be texts. */
 function toStringValues(values: Readonly<Record<string, unknown>>): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
 }

@@ -4,7 +4,7 @@ import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { PortLeases } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** Below the range from which Linux takes ports for outgoing connections (32768 and up), above the well-known ones. */
+/** The range lies above the well-known ports, and below the ephemeral ports of Linux (32768 and up). */
 export const LEASE_PORT_MIN = 20_000;
 export const LEASE_PORT_MAX = 31_999;
 const PORT_COUNT = LEASE_PORT_MAX - LEASE_PORT_MIN + 1;
@@ -42,7 +42,7 @@ export class SqlitePortLeases implements PortLeases {
     if (current !== undefined && !avoid.includes(current)) return current;
     return this.#transactions.writeLazily(() => {
       const taken = new Set([...this.#taken.all(), ...avoid]);
-      // From a hash, so that ports are spread; of the instance too, so that two on one machine differ.
+      // A hash spreads the ports; it includes the instance, so that two instances on one machine use different ones.
       const start = createHash("sha256")
         .update(`${this.#instanceId}/${app}/${replica}`)
         .digest()
@@ -56,7 +56,7 @@ export class SqlitePortLeases implements PortLeases {
       throw new BerthError(
         "port_taken",
         `no port between ${LEASE_PORT_MIN} and ${LEASE_PORT_MAX} is left for App ${app}`,
-        { hint: "delete apps that are no longer used, or stop what else listens on these ports" },
+        { hint: "delete unused apps, or stop other programs that listen on these ports" },
       );
     });
   }

@@ -4,7 +4,7 @@ import type { SqliteDatabase } from "../base/sqlite.ts";
 import { API_VERSION, type Kind, kinds, type SpecOf } from "../resources/kinds.ts";
 import type { FieldOwners, ManagerEntry, Resource, StatusOf } from "../resources/resource.ts";
 
-/** A resource as its row has it: a Secret's `spec.data` holds fingerprints. */
+/** A resource as stored in its row. The `spec.data` of a Secret contains fingerprints. */
 export interface StoredResource {
   readonly kind: Kind;
   readonly name: string;
@@ -24,8 +24,8 @@ export interface StoredResource {
 }
 
 /**
- * The resources table, with every row that has been read kept in memory, parsed and frozen. That is
- * safe because a lock keeps every other writer out, and it is what makes listing cheap.
+ * The table of resources with a cache of all rows that were read, parsed and frozen. The cache makes lists cheap, and
+ * it is safe because a lock excludes other writers.
  */
 export class ResourceTable {
   readonly #select;
@@ -70,7 +70,7 @@ export class ResourceTable {
     return stored;
   }
 
-  /** By name, in order. */
+  /** Returns the resources sorted by name. */
   readAll(kind: Kind): StoredResource[] {
     let names = this.#nameLists.get(kind);
     if (!names) {
@@ -97,13 +97,13 @@ export class ResourceTable {
     this.#nameLists.delete(kind);
   }
 
-  /** After a rollback: what was read inside the transaction is not so. */
+  /** Must be called after a rollback, because rows may have been read inside the transaction. */
   clearCache(): void {
     this.#cachedRows.clear();
     this.#nameLists.clear();
   }
 
-  /** The resource as callers see it. */
+  /** Returns the public form of a resource. */
   getResource<K extends Kind>(stored: StoredResource, kind: K): Resource<K> {
     let shown = this.#resources.get(stored);
     if (!shown) {
@@ -115,7 +115,7 @@ export class ResourceTable {
   }
 }
 
-/** Secret values are shown as "". */
+/** Returns the public form of a resource, with "" for the values of secrets. */
 export function toResource<K extends Kind>(stored: StoredResource, kind: K): Resource<K> {
   const spec = kind === "Secret" ? hideSecretValues(stored.spec) : stored.spec;
   return {
@@ -218,7 +218,7 @@ function parseRow(row: ResourceRow): StoredResource {
     };
   } catch (cause) {
     throw new BerthError("store_corrupt", `the record of ${row.kind} ${row.name} cannot be read`, {
-      hint: "bring back the last good copy with: berth restore FILE",
+      hint: "restore the last good backup with: berth restore FILE",
       cause,
     });
   }

@@ -17,7 +17,14 @@ import type { SqlitePortLeases } from "./port-leases.ts";
 import { type ResourceTable, type StoredResource, toResource } from "./resource-table.ts";
 import type { SqliteRevisionLog } from "./revisions.ts";
 import type { SqliteSecretValues } from "./secret-values.ts";
-import type { ApplyIntent, ApplyResult, DeleteIntent, FieldChange, StoreChange } from "./store.ts";
+import type {
+  Admission,
+  ApplyIntent,
+  ApplyResult,
+  DeleteIntent,
+  FieldChange,
+  StoreChange,
+} from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
 export interface ResourceWriterDependencies {
@@ -32,7 +39,7 @@ export interface ResourceWriterDependencies {
   readonly validate: (document: unknown) => unknown;
 }
 
-/** Every write to a resource: the row, its secrets, the audit entry and the change are one transaction. */
+/** Writes resources. The row, its secrets, the audit entry and the change are committed in one transaction. */
 export class ResourceWriter {
   readonly #dependencies: ResourceWriterDependencies;
 
@@ -40,7 +47,7 @@ export class ResourceWriter {
     this.#dependencies = parts;
   }
 
-  apply<K extends Kind>(intent: ApplyIntent<K>): ApplyResult<K> {
+  apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K> {
     const { resources, transactions, secrets: vault } = this.#dependencies;
     const plan = transactions.read(() =>
       planApply(resources.read(intent.kind, intent.name), intent as ApplyIntent, {
@@ -50,6 +57,7 @@ export class ResourceWriter {
       }),
     );
     const { created, changes, yielded } = plan;
+    if (plan.changed) admit?.(toResource(plan.next, intent.kind));
     if (intent.dryRun)
       return { resource: toResource(plan.next, intent.kind), created, changes, yielded };
     if (plan.changed) {
@@ -130,7 +138,7 @@ export class ResourceWriter {
     this.#dependencies.resources.write({ ...stored, resourceVersion });
   }
 
-  /** What hangs on the resource goes with it; its events and audit stay, for whoever asks why it went. */
+  /** Removes the resource with its revisions and ports. Its events and audit entries stay, to explain the removal later. */
   #remove(stored: StoredResource): number {
     const { kind, name, generation } = stored;
     this.#dependencies.resources.remove(kind, name);
@@ -182,7 +190,7 @@ function assertNotDeclared(existing: StoredResource, intent: DeleteIntent): void
   );
 }
 
-/** The resource on its way out. Asking again changes nothing, except that volumes or files may now go too. */
+/** Marks the resource for deletion. Repeating it changes nothing, except that it may add the deletion of volumes or files. */
 function withDeletion(
   existing: StoredResource,
   intent: DeleteIntent,
@@ -202,7 +210,7 @@ function withDeletion(
   };
 }
 
-/** The annotation by which the reconciler learns what is to go with the resource. */
+/** Returns the annotation that tells the reconciler to delete volumes or files along with the resource. */
 function getDeletionPolicyAnnotation(kind: Kind, intent: DeleteIntent): string | undefined {
   if (kind === "App" && intent.deleteVolumes) return VOLUME_POLICY_ANNOTATION;
   return kind === "Model" && intent.deleteFiles ? FILE_POLICY_ANNOTATION : undefined;

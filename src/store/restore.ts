@@ -10,22 +10,22 @@ import { getSecretKeyFile, SECRET_KEY_BYTES, writeSecretKey } from "./secret-key
 import { acquireStoreLock } from "./store-lock.ts";
 
 /**
- * Change numbers jump ahead by this at a restore, so that none that a watcher saw before, and the
- * backup did not know yet, comes to mean something else. No store makes so many between two backups.
+ * A restore increases the sequence of changes by this number, so that it never reuses a sequence that a watcher saw
+ * after the backup was made. No store makes that many changes between two backups.
  */
 const SEQUENCE_JUMP = 1_000_000_000;
 
 export interface RestoreResult {
-  /** Name, in the data directory, of the store that was there before; null where there was none. */
+  /** File name in the data directory of the replaced store; null if there was none. */
   readonly keptAs: string | null;
 }
 
 /**
- * Puts the store of a backup file into a data directory. The backup is checked before anything is
- * touched; a store that is there needs `force`, and is kept as `berth.db.before-restore-<time>`.
+ * Restores the store of a data directory from a backup file. The backup is checked before anything changes. To replace
+ * an existing store requires `force`; the old one is kept as `berth.db.before-restore-<time>`.
  *
- * Throws `store_locked` while Berth runs there, NotFoundError (no such file), `store_corrupt` (the
- * backup is damaged or no backup), `wrong_state` (made by a newer Berth; or a store exists and no force).
+ * Throws `store_locked` while Berth runs there, NotFoundError (no such file), `store_corrupt` (the file is damaged or
+ * is not a backup), `wrong_state` (a newer Berth made it, or a store exists and `force` is not set).
  */
 export function restoreStore(options: {
   readonly dataDir: string;
@@ -43,13 +43,13 @@ export function restoreStore(options: {
     const exists = existsSync(store);
     if (exists && !options.force) {
       throw new ConflictError("wrong_state", "the data directory holds a store already", {
-        hint: "add --force to replace it; the old one is kept beside it",
+        hint: "add --force to replace it; the old one is kept in the same folder",
       });
     }
     const staged = getStagedFile(dataDir);
     const key = stageBackup(resolve(options.file), staged);
     const suffix = `before-restore-${timestamp(clock.now()).replaceAll(/[:.]/g, "-")}`;
-    // Until the staged file is renamed into place it stands, and keeps a store from being made anew.
+    // Until the staged file is renamed into place, it keeps Berth from creating an empty store.
     setAside(store, suffix);
     if (existsSync(getSecretKeyFile(dataDir))) {
       renameSync(getSecretKeyFile(dataDir), `${getSecretKeyFile(dataDir)}.${suffix}`);
@@ -63,10 +63,10 @@ export function restoreStore(options: {
   }
 }
 
-/** A restore that was cut short has set the old store aside: opening now would start from nothing. */
+/** An interrupted restore has moved the old store away, so that opening would create an empty one. */
 export function assertNoInterruptedRestore(dataDir: string): void {
   if (!existsSync(getStagedFile(dataDir)) || existsSync(join(dataDir, "berth.db"))) return;
-  throw new BerthError("store_corrupt", "a restore of this data directory was cut short", {
+  throw new BerthError("store_corrupt", "a restore of this data directory was interrupted", {
     hint: "run it again: berth restore FILE",
   });
 }
@@ -75,7 +75,7 @@ function getStagedFile(dataDir: string): string {
   return join(dataDir, "berth.db.restoring");
 }
 
-/** Copies and checks the backup, and takes the key out of the copy. */
+/** Copies and checks the backup. Removes the key from the copy and returns it. */
 function stageBackup(file: string, staged: string): Buffer {
   for (const left of [staged, `${staged}-journal`]) rmSync(left, { force: true });
   let db: Database.Database | undefined;
@@ -113,10 +113,10 @@ function validateBackup(db: Database.Database): Buffer {
     applicationId = db.pragma("application_id", { simple: true });
     integrity = db.pragma("integrity_check(1)", { simple: true });
   } catch {
-    throw invalidBackupError("the backup file is damaged, or no backup of Berth");
+    throw invalidBackupError("the backup file is damaged, or is not a backup of Berth");
   }
   if (applicationId !== BACKUP_APPLICATION_ID)
-    throw invalidBackupError("the file is no backup of Berth");
+    throw invalidBackupError("the file is not a backup of Berth");
   if (integrity !== "ok") throw invalidBackupError("the backup file is damaged");
   const version = readSchemaVersion(db);
   if (version > migrations.length) {
@@ -128,14 +128,14 @@ function validateBackup(db: Database.Database): Buffer {
   }
   const key = db.prepare<[], Buffer>(`SELECT key FROM ${BACKUP_KEY_TABLE}`).pluck().get();
   if (!Buffer.isBuffer(key) || key.length !== SECRET_KEY_BYTES) {
-    throw invalidBackupError("the backup file has lost the key of its secrets");
+    throw invalidBackupError("the backup file lacks the key of its secrets");
   }
   return key;
 }
 
 /**
- * With its log, which may hold the last commits. A log without its store, left by a restore that was
- * cut short, goes too: SQLite would play it into the new store.
+ * Renames the store and its write-ahead log, which may hold the last commits. A log without its store, which an
+ * interrupted restore left, is moved too, or else SQLite would replay it into the new store.
  */
 function setAside(store: string, suffix: string): void {
   for (const part of ["", "-wal", "-shm"]) {

@@ -6,7 +6,7 @@ import { deepFreeze, type ResourceTable } from "./resource-table.ts";
 import type { Revision, RevisionLog } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** Twice what Kubernetes keeps of a Deployment: rolling back further than this is a new spec. */
+/** Twice the revisions that Kubernetes keeps of a Deployment. */
 export const REVISIONS_KEPT_MAX = 20;
 
 export class SqliteRevisionLog implements RevisionLog {
@@ -53,7 +53,7 @@ export class SqliteRevisionLog implements RevisionLog {
     this.#mark = db.prepare<[string, string | null, string, number]>(
       "UPDATE revisions SET state = ?, message = ? WHERE app = ? AND number = ?",
     );
-    // What a failing rollout may return to is never trimmed, however old it is.
+    // Revisions that a failing rollout may return to are never trimmed.
     this.#trim = db.prepare<[{ app: string; keep: number; relied: string }]>(`
       DELETE FROM revisions WHERE app = @app
         AND number NOT IN (
@@ -128,8 +128,8 @@ export class SqliteRevisionLog implements RevisionLog {
   }
 
   /**
-   * Numbers that the reconciler goes by: the version that was good last, the one that is held, the one
-   * that runs, and that of the spec. A person may have gone back to any of them.
+   * Returns the revisions that the reconciler refers to: the last stable one, the held one, the running one, and that
+   * of the spec. Each may be old, because users roll back.
    */
   #getReferencedNumbers(app: string): number[] {
     const stored = this.#resources.read("App", app);
@@ -144,7 +144,7 @@ export class SqliteRevisionLog implements RevisionLog {
     ].filter((number) => number !== null);
   }
 
-  /** Inside a transaction only: the app is gone. */
+  /** Must run in the transaction that removes the app. */
   removeAll(app: string): void {
     this.#removeAll.run(app);
   }

@@ -21,8 +21,8 @@ export function getSecretKeyFile(dataDir: string): string {
 }
 
 /**
- * The key of this data directory, or undefined where none has been made. Takes other users' access
- * to the file away. Throws `store_corrupt` for one that is cut short.
+ * Returns the key of this data directory, or undefined if there is none yet. Removes the access of other users to the
+ * file. Throws `store_corrupt` if the key is incomplete.
  */
 export function readSecretKey(dataDir: string): Buffer | undefined {
   const file = getSecretKeyFile(dataDir);
@@ -31,7 +31,7 @@ export function readSecretKey(dataDir: string): Buffer | undefined {
   const key = readFileSync(file);
   if (key.length !== SECRET_KEY_BYTES) {
     throw new BerthError("store_corrupt", "the key of the secrets (secret.key) is damaged", {
-      hint: "put the right file back, or bring back the last good copy with: berth restore FILE",
+      hint: "put the right file back, or restore the last good backup with: berth restore FILE",
     });
   }
   return key;
@@ -41,7 +41,7 @@ export function generateSecretKey(): Buffer {
   return randomBytes(SECRET_KEY_BYTES);
 }
 
-/** Written beside and renamed, so that a crash leaves the old key or the new one, never half of it. Mode 0600. */
+/** Writes a temporary file with mode 0600 and renames it, so that a crash leaves either the old key or the new one. */
 export function writeSecretKey(dataDir: string, key: Buffer, durability: Durability): void {
   const file = getSecretKeyFile(dataDir);
   const partial = `${file}.partial`;

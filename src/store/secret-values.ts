@@ -5,17 +5,17 @@ import type { Leaves } from "./field-leaves.ts";
 import type { SecretValues } from "./store.ts";
 
 const FORMAT = 1;
-/** What NIST SP 800-38D asks of GCM: a nonce of 96 bits, a tag of 128. */
+/** NIST SP 800-38D recommends a nonce of 96 bits and a tag of 128 for GCM. */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const DATA = "/spec/data/";
 
 /**
- * Values of Secrets, sealed with AES-256-GCM. The name and the key of a value are its associated
- * data, so that a value moved to another place in the database does not open there.
+ * Stores the values of Secrets, sealed with AES-256-GCM. The associated data are the name of the Secret and the key of
+ * the value, so that a value which was moved in the database cannot be opened.
  *
- * The spec of a Secret holds a fingerprint of each value instead: an HMAC under a key of its own, so
- * that a changed value is noticed and a guessed one cannot be confirmed from the file alone.
+ * The spec of a Secret contains a fingerprint of each value instead: an HMAC with a separate key, which reveals that a
+ * value changed, but does not let a reader of the database verify a guess.
  */
 export class SqliteSecretValues implements SecretValues {
   readonly #sealKey: Buffer;
@@ -42,13 +42,13 @@ export class SqliteSecretValues implements SecretValues {
       .pluck();
   }
 
-  /** Seals a text that belongs to no Secret. `place` tells where it stands; it opens there only. */
+  /** Seals a text that is not part of a Secret. It can only be opened with the same `label`. */
   sealText(label: string, text: string): Buffer {
-    // No Secret has a name with a slash in it.
+    // The name of a Secret never contains a slash.
     return this.#seal("/", label, text);
   }
 
-  /** Throws BerthError `store_corrupt`, which calls the text `what`. */
+  /** Throws BerthError `store_corrupt`, whose message names the text by `description`. */
   openText(label: string, sealed: Buffer, description: string): string {
     return this.#open("/", label, sealed, description);
   }
@@ -60,7 +60,7 @@ export class SqliteSecretValues implements SecretValues {
     );
   }
 
-  /** The leaves of a Secret's document with a fingerprint in place of each text under `spec.data`. */
+  /** Returns the leaves of a Secret with a fingerprint in place of each text under `spec.data`. */
   fingerprintLeaves(name: string, leaves: Leaves): Map<string, unknown> {
     return new Map(
       [...leaves].map(([pointer, value]) => [
@@ -70,7 +70,7 @@ export class SqliteSecretValues implements SecretValues {
     );
   }
 
-  /** Makes the sealed values of a Secret those of `spec.data`. `given` holds the plaintext of what is new. */
+  /** Updates the sealed values of a Secret to those of `spec.data`. `given` contains the plaintext of new values. */
   store(name: string, before: Leaves, after: Leaves, given: Leaves): void {
     for (const pointer of before.keys()) {
       if (pointer.startsWith(DATA) && !after.has(pointer))
@@ -122,24 +122,24 @@ export class SqliteSecretValues implements SecretValues {
       ]).toString("utf8");
     } catch (cause) {
       throw new BerthError("store_corrupt", `${what} cannot be opened`, {
-        hint: "set it again, or bring back the last good copy with: berth restore FILE",
+        hint: "set it again, or restore the last good backup with: berth restore FILE",
         cause,
       });
     }
   }
 }
 
-/** Says which key a database belongs to without giving the key away. */
+/** Returns a text that identifies the key of a database without revealing it. */
 export function createKeyCheck(key: Buffer): string {
   return createHmac("sha256", deriveKey(key, "berth key check")).update("berth").digest("hex");
 }
 
-/** True for a leaf that holds the text of a secret. */
+/** Returns true for a leaf that contains the text of a secret. */
 export function isSecretValue(pointer: string, value: unknown): value is string {
   return pointer.startsWith(DATA) && typeof value === "string";
 }
 
-/** Keys of secrets hold no character that a pointer escapes, once validated; before that they only need to differ. */
+/** Valid keys contain no characters that a pointer escapes. Keys that are not validated yet only need to differ. */
 function getSecretKey(pointer: string): string {
   return pointer.slice(DATA.length);
 }

@@ -30,6 +30,7 @@ import { generateSecretKey, readSecretKey, writeSecretKey } from "./secret-key.t
 import { createKeyCheck, SqliteSecretValues } from "./secret-values.ts";
 import { SqliteSourcePins } from "./source-pins.ts";
 import type {
+  Admission,
   ApplyIntent,
   ApplyResult,
   DeleteIntent,
@@ -44,25 +45,25 @@ import { Transactions } from "./transactions.ts";
 import { SqliteWebhookStore } from "./webhooks.ts";
 
 export interface StoreOptions {
-  /** Made, mode 0700, where it does not exist. */
+  /** Created with mode 0700 if it does not exist. */
   readonly dataDir: string;
   readonly clock: Clock;
-  /** Told of watchers that throw. */
+  /** Logs errors of watchers. */
   readonly logger?: Logger;
-  /** Default full. off is for simulations only: a power cut may then damage the store. */
+  /** Default: full. With off, which is for simulations only, a power cut may damage the store. */
   readonly durability?: Durability;
-  /** The database grows no larger than this: writes then fail with `disk_full`. Default: no limit. */
+  /** Limit of the database. Writes beyond it fail with `disk_full`. Default: no limit. */
   readonly sizeMaxBytes?: number;
   /** Throws InvalidSpecError for a document that is not valid. Default: validateManifest. */
   readonly validate?: (document: unknown) => unknown;
-  /** For a new data directory only; default: a random one. Eight hexadecimal characters. */
+  /** Id for a new data directory: eight hexadecimal characters. Default: random. */
   readonly instanceId?: string;
 }
 
 /**
- * Opens the store of a data directory, making it where there is none, and keeps every other process
- * out until it is disposed. Throws BerthErrors `store_locked` (names who has it), `store_corrupt`,
- * `disk_full`, `wrong_state` (written by a newer Berth).
+ * Opens the store of a data directory, or creates it. Locks out other processes until it is disposed. Throws
+ * BerthErrors `store_locked` (with the process that holds it), `store_corrupt`, `disk_full`, `wrong_state` (a newer
+ * Berth has written it).
  */
 export function openStore(options: StoreOptions): Store {
   let lock: StoreLock | undefined;
@@ -179,8 +180,8 @@ class SqliteStore implements Store {
     );
   }
 
-  apply<K extends Kind>(intent: ApplyIntent<K>): ApplyResult<K> {
-    return this.#writer.apply(intent);
+  apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K> {
+    return this.#writer.apply(intent, admit);
   }
 
   delete(kind: Kind, name: string, intent: DeleteIntent): Resource {
@@ -246,7 +247,7 @@ class SqliteStore implements Store {
   }
 }
 
-/** The key of the secrets, made with the store. A store without its key, or with another one, is refused. */
+/** Returns the key of the secrets, which is created with the store. Refuses a store without its key or with another one. */
 function loadSecretKey(
   options: { readonly dataDir: string; readonly durability: Durability },
   meta: SqliteSettings,
@@ -264,7 +265,7 @@ function loadSecretKey(
   if (!key || createKeyCheck(key) !== check) {
     const what = key ? "belongs to another store" : "is missing";
     throw new BerthError("store_corrupt", `the key of the secrets (secret.key) ${what}`, {
-      hint: "put the right file back, or bring back the last good copy with: berth restore FILE",
+      hint: "put the right file back, or restore the last good backup with: berth restore FILE",
     });
   }
   return key;

@@ -7,16 +7,15 @@ import { BerthError } from "../base/errors.ts";
 import { mapSqliteError } from "../base/sqlite.ts";
 
 export interface StoreLock {
-  /** Doing it twice does nothing more. */
+  /** A second call does nothing. */
   release(): void;
 }
 
 /**
- * Takes the data directory for this process, or throws `store_locked` naming who has it.
+ * Locks the data directory for this process, or throws `store_locked` with the process that holds it.
  *
- * The lock is an exclusive transaction on a small database of its own, held open: the system takes
- * it back when the process ends, however it ends, so no stale lock is ever left. `lock.json` beside
- * it only tells people who holds it.
+ * The lock is an open exclusive transaction on a small database of its own. The system releases it however the
+ * process ends, so there are no stale locks. The file `lock.json` only shows users which process holds it.
  */
 export function acquireStoreLock(dataDir: string, clock: Clock): StoreLock {
   const directory = join(dataDir, "run");
@@ -25,7 +24,7 @@ export function acquireStoreLock(dataDir: string, clock: Clock): StoreLock {
   let db: Database.Database | undefined;
   try {
     db = new Database(join(directory, "lock.db"), { timeout: 0 });
-    // Nothing is ever written to it that a flush to the disk could save, and each takes milliseconds.
+    // The database has no content, so flushes, which take milliseconds, are useless.
     db.pragma("synchronous = OFF");
     db.pragma("locking_mode = EXCLUSIVE");
     db.exec("BEGIN EXCLUSIVE");
@@ -69,7 +68,7 @@ function describeHolder(file: string): string {
       return `process ${holder.pid} on ${holder.host ?? "this machine"} since ${holder.startedAt ?? "an unknown time"}`;
     }
   } catch {
-    // The holder has the lock but has not written its name yet.
+    // The holder has not written its name yet.
   }
   return "another process that is starting";
 }

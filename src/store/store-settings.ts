@@ -2,7 +2,7 @@ import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { Settings } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** Single values by key, in a table of their own (`settings`) or the store's (`meta`). */
+/** Single values by key, in the table `settings` for callers or `meta` for the store itself. */
 export class SqliteSettings implements Settings {
   readonly #transactions: Transactions;
   readonly #select;

@@ -10,16 +10,16 @@ export type {
 } from "./webhook-store.ts";
 
 /**
- * Everything that Berth must remember. Calls are synchronous: SQLite answers in microseconds, and a
- * write of desired state that has returned is durable. Reconcilers write status and events; the API, the command
- * line (through the API) and the watched folder write desired state.
+ * The durable state of Berth. Calls are synchronous, because SQLite takes microseconds. A write of desired state is
+ * durable when it returns. Reconcilers write status and events; the API, the command line (through the API) and the
+ * watched folder write desired state.
  */
 export interface Store extends AsyncDisposable {
-  /** Eight hexadecimal characters, made with the data directory; labels everything this instance owns. */
+  /** Eight hexadecimal characters, generated with the data directory. They label everything that this instance owns. */
   readonly instanceId: string;
 
   get<K extends Kind>(kind: K, name: string): Resource<K> | undefined;
-  /** By name, in order. */
+  /** Returns the resources sorted by name. */
   list<K extends Kind>(
     kind: K,
     filter?: { readonly labels?: Readonly<Record<string, string>> },
@@ -29,30 +29,30 @@ export interface Store extends AsyncDisposable {
    * Writes desired state under a field manager.
    *
    * Throws InvalidSpecError (the merged result is not valid), ConflictError `name_taken` (with
-   * `createOnly`), `field_owned` (a field of another file, unless forced), `conflict` (another file declares it, or
-   * the resource is being deleted), NotFoundError (with `updateOnly`).
+   * `createOnly`), `field_owned` (a field of a file, unless forced), `conflict` (another file declares the resource, or
+   * it is being deleted), NotFoundError (with `updateOnly`), and whatever `admit` throws.
    */
-  apply<K extends Kind>(intent: ApplyIntent<K>): ApplyResult<K>;
+  apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K>;
 
   /**
-   * Asks for a deletion: sets deletionTimestamp, or removes the resource at once where no finalizer
-   * holds it. Throws NotFoundError; ConflictError `field_owned` when a file declares the resource and `force` is not set.
+   * Requests a deletion: sets deletionTimestamp, or removes a resource without finalizers immediately. Throws
+   * NotFoundError; ConflictError `field_owned` if a file declares the resource and `force` is not set.
    */
   delete(kind: Kind, name: string, intent: DeleteIntent): Resource;
 
-  /** Ends a deletion step; the last finalizer takes the resource, its status and its revisions away. */
+  /** Removes a finalizer. With the last one, the resource, its status and its revisions are removed. */
   removeFinalizer(kind: Kind, name: string, finalizer: string): void;
 
   /**
-   * Writes status. Like events and revisions it survives a crash of Berth, but the last ones perhaps
-   * not a power cut: reconcilers find them out anew. Does nothing when it is equal to what is there, or when the resource is gone or
-   * has another uid. Never touches generation.
+   * Writes status. Like events and revisions, it survives a crash of Berth, but the latest writes may be lost in a
+   * power cut, because reconcilers can compute them again. Does nothing if the status is unchanged, or if the resource
+   * is gone or has another uid. Never changes the generation.
    */
   setStatus<K extends Kind>(kind: K, name: string, uid: string, status: StatusOf[K]): void;
 
-  /** Names of the resources that each `file:` manager declares now: manager to [kind, name][]. */
+  /** Returns the resources that each manager with this prefix declares now, by manager. */
   listDeclared(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]>;
-  /** Ends a manager's part in a resource: its fields lose their owner but stay. */
+  /** Removes a manager from a resource. Its fields stay, without an owner. */
   releaseManager(kind: Kind, name: string, manager: string): void;
 
   readonly events: EventLog;
@@ -68,21 +68,21 @@ export interface Store extends AsyncDisposable {
   readonly webhooks: WebhookStore;
 
   /**
-   * Commits all writes that `work` makes together, or none of them where it throws: one flush to
-   * the disk instead of one each. Watchers hear of them afterwards. `work` is synchronous.
+   * Commits all writes of `work` in one transaction, with one flush to the disk, or none of them if it throws.
+   * Watchers are called after the commit. `work` is synchronous.
    */
   batch<T>(work: () => T): T;
 
   /**
    * Calls `listener` after each committed change, in order, in the same turn of the event loop.
-   * Nothing is lost: a listener that was away reads `changesSince` first. Returns the way to stop.
+   * To miss nothing, a listener reads `changesSince` first. Returns a function that stops the watch.
    */
   watch(listener: (change: StoreChange) => void): () => void;
-  /** Changes after `sequence`, oldest first; undefined where they have been trimmed (list again then). */
+  /** Returns the changes after `sequence`, oldest first; undefined if they have been trimmed, so that the caller lists again. */
   changesSince(sequence: number, limit: number): readonly StoreChange[] | undefined;
   readonly lastSequence: number;
 
-  /** Writes a consistent copy of the whole store to `file`, while in use. */
+  /** Writes a consistent copy of the whole store to `file` while the store is in use. */
   backup(file: string): Promise<void>;
 }
 
@@ -103,8 +103,8 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly manager: string;
   readonly actor: Actor;
   /**
-   * replace: the manager owns exactly the fields given here; those that it owned and no longer gives
-   * are removed (server-side apply). merge: sets the fields given here and leaves others; null removes a field.
+   * replace: the manager owns exactly the given fields; fields that it owned before and no longer gives are removed
+   * (server-side apply). merge: sets the given fields and keeps others; null removes a field.
    */
   readonly mode: "replace" | "merge";
   readonly spec: Partial<SpecOf[K]> | Readonly<Record<string, unknown>>;
@@ -114,28 +114,34 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly force?: boolean;
   /** The manager is a file and this document declares the resource. */
   readonly declares?: boolean;
-  /** Managers whose documents are gone in the same step (a rename): their fields pass to this one. */
+  /** Managers whose documents disappear in the same step (a rename). This manager gets their fields. */
   readonly takeOverFrom?: readonly string[];
   readonly createOnly?: boolean;
   readonly updateOnly?: boolean;
-  /** Works everything out, validates it, and writes nothing. */
+  /** Computes and validates the result, and writes nothing. */
   readonly dryRun?: boolean;
 }
+
+/**
+ * Checks a change against the rest of the store before it is written, also in a dry run. `candidate` is the resource
+ * as the change would leave it. The check refuses the change by throwing.
+ */
+export type Admission<K extends Kind> = (candidate: Resource<K>) => void;
 
 export interface FieldChange {
   /** JSON Pointer below the resource, such as /spec/image. */
   readonly path: string;
-  /** Undefined where there was, or is, nothing. Secret values are shown as "(secret)". */
+  /** Undefined if the field was, or is, not set. Values of secrets are shown as "(secret)". */
   readonly before: unknown;
   readonly after: unknown;
 }
 
 export interface ApplyResult<K extends Kind = Kind> {
-  /** The resource as it is now, or as a dry run would leave it. */
+  /** The resource after the write; after a dry run, the resource that the write would produce. */
   readonly resource: Resource<K>;
   readonly created: boolean;
   readonly changes: readonly FieldChange[];
-  /** Fields of this document that stay with whoever took them with force. */
+  /** Fields of this document that stay with the manager that took them with force. */
   readonly yielded: readonly string[];
 }
 
@@ -144,7 +150,7 @@ export interface DeleteIntent {
   readonly manager: string;
   readonly force?: boolean;
   readonly deleteVolumes?: boolean;
-  /** A Model's files go with it. */
+  /** Deletes the files of a Model too. */
   readonly deleteFiles?: boolean;
   readonly dryRun?: boolean;
 }
@@ -156,7 +162,7 @@ export interface StoreChange {
   readonly name: string;
   readonly generation: number;
   readonly time: string;
-  /** For type event: the event. */
+  /** Set if the type is event. */
   readonly event?: EventRecord;
 }
 
@@ -174,7 +180,7 @@ export interface EventRecord {
 }
 
 export interface EventLog {
-  /** The same kind, name, type, reason and message within ten minutes counts up instead of adding a row. */
+  /** Increments the count of an equal event of the last ten minutes, or else adds an event. */
   record(event: {
     kind: Kind | null;
     name: string;
@@ -186,13 +192,13 @@ export interface EventLog {
   list(filter: { kind?: Kind; name?: string; limit: number }): EventRecord[];
 }
 
-/** One version of an App's effective spec that the reconciler took up. */
+/** A version of an App's effective spec that the reconciler has started to roll out. */
 export interface Revision {
   readonly app: string;
   /** Counts from 1 for each app. */
   readonly number: number;
   readonly generation: number;
-  /** What tells two versions apart: the hash of all that makes a container. */
+  /** Hash of everything that determines the containers. It distinguishes versions. */
   readonly specHash: string;
   readonly spec: SpecOf["App"];
   readonly image: string | null;
@@ -206,8 +212,8 @@ export interface Revision {
 
 export interface RevisionLog {
   /**
-   * The app's revision with this hash, brought up to this spec (what does not make a container may differ), or a new
-   * one with the next number. Keeps the last `revisionsKeptMax`, and those that the App's status names.
+   * Returns the app's revision with this hash, updated to this spec (which may differ in fields that do not affect
+   * containers), or a new one with the next number. Keeps the last REVISIONS_KEPT_MAX, and those in the App's status.
    */
   ensure(input: {
     app: string;
@@ -254,7 +260,7 @@ export interface AuditLog {
 }
 
 export interface SecretValues {
-  /** The plaintext of each key; undefined where there is no such Secret. Only reconcilers call this, and what checks signatures. */
+  /** Returns the plaintext by key; undefined if there is no such Secret. Only reconcilers and signature checks call this. */
   reveal(name: string): Readonly<Record<string, string>> | undefined;
 }
 
@@ -271,17 +277,17 @@ export interface TokenRecord {
 }
 
 export interface TokenStore {
-  /** The token is returned here only; the store keeps its sha256. Throws ConflictError `name_taken`. */
+  /** Returns the token, of which the store keeps only the sha256. Throws ConflictError `name_taken`. */
   create(input: {
     name: string;
     scope: TokenScope;
     kind: TokenRecord["kind"];
     lifetimeMs: number | null;
   }): { token: string; record: TokenRecord };
-  /** Undefined for a token that is unknown, revoked or expired. */
+  /** Returns undefined for a token that is unknown, revoked or expired. */
   find(token: string): TokenRecord | undefined;
   list(): TokenRecord[];
-  /** False where there was none. */
+  /** Returns false if there is no such token. */
   revoke(id: string): boolean;
 }
 
@@ -290,37 +296,37 @@ export interface Settings {
   set(key: string, value: string): void;
 }
 
-/** Loopback ports that apps are published on: stable for as long as the app exists. */
+/** Loopback ports on which apps are published. A lease lasts as long as the app exists. */
 export interface PortLeases {
-  /** The lease of this replica, made on the first call. `avoid` lists ports found taken. Throws BerthError `port_taken` when none is left. */
+  /** Returns the leased port of this replica, and creates the lease on the first call. `avoid` lists occupied ports. Throws BerthError `port_taken` if no port is free. */
   lease(app: string, replica: number, containerPort: number, avoid?: readonly number[]): number;
-  /** The lease of this replica, where there is one; makes none. */
+  /** Returns the leased port of this replica, or undefined; never creates a lease. */
   get(app: string, replica: number, containerPort: number): number | undefined;
   release(app: string): void;
 }
 
-/** Images that Berth pulled or built, and so may remove. */
+/** Images that Berth pulled or built itself, and therefore may remove. */
 export interface OwnedImages {
   add(reference: string, app: string): void;
   list(app: string): string[];
   remove(reference: string, app: string): void;
-  /** True where another app has the same reference too. */
+  /** Returns true if another app has the same reference. */
   isUsedByOthers(reference: string, app: string): boolean;
 }
 
-/** One attempt to make an image of a source. */
+/** An attempt to build an image from a source. */
 export interface BuildRecord {
-  /** Counts up over all apps. */
+  /** Increases over all apps. */
   readonly id: number;
   readonly app: string;
   readonly generation: number;
-  /** For people: the repository's URL, "archive" or "folder". Holds no credentials. */
+  /** Description for users: the URL of the repository without credentials, "archive" or "folder". */
   readonly source: string;
-  /** Commit, or sha256 of the archive or of the folder's content. */
+  /** The commit, or the sha256 of the archive or of the content of the folder. */
   readonly revision: string;
   readonly image: string;
   readonly state: BuildRecordState;
-  /** Why it failed, in one or a few lines; null otherwise. */
+  /** Explains a failure in a few lines; null otherwise. */
   readonly message: string | null;
   readonly imageBytes: number | null;
   readonly createdAt: string;
@@ -328,7 +334,7 @@ export interface BuildRecord {
   readonly finishedAt: string | null;
 }
 
-/** queued -> running -> succeeded, failed or cancelled; abandoned: Berth ended in the middle. */
+/** queued -> running -> succeeded, failed or cancelled. abandoned: Berth exited during the build. */
 export type BuildRecordState =
   | "queued"
   | "running"
@@ -341,26 +347,26 @@ export interface BuildRecords {
   create(
     input: Pick<BuildRecord, "app" | "generation" | "source" | "revision" | "image">,
   ): BuildRecord;
-  /** Sets state and, where they follow from it, the times. Does nothing for a build that is gone. */
+  /** Sets the state and the times that follow from it. Does nothing if the build is gone. */
   mark(
     id: number,
     state: BuildRecordState,
     details?: { readonly message?: string; readonly imageBytes?: number },
   ): void;
   get(id: number): BuildRecord | undefined;
-  /** Newest first; of all apps without `app`. */
+  /** Returns builds, newest first; of all apps if `app` is not given. */
   list(filter: {
     readonly app?: string;
     readonly states?: readonly BuildRecordState[];
     readonly limit: number;
   }): BuildRecord[];
-  /** The newest build that made this image; undefined where none did. */
+  /** Returns the newest build that produced this image; undefined if there is none. */
   findByImage(image: string): BuildRecord | undefined;
-  /** Takes records away; returns their ids, whose logs go too. */
+  /** Removes records and returns their ids, so that the caller can remove their logs. */
   removeOldest(filter: { readonly app: string; readonly keep: number }): number[];
 }
 
-/** Which commit, archive or folder content an App's source stands for: resolved once, then kept. */
+/** The revisions to which the sources of Apps were resolved: a commit, an archive or the content of a folder. */
 export interface SourcePins {
   get(app: string): SourcePin | undefined;
   set(app: string, pin: SourcePin): void;
@@ -368,7 +374,7 @@ export interface SourcePins {
 }
 
 export interface SourcePin {
-  /** Digest of the source's spec and of the last request to look anew; another one makes the pin stale. */
+  /** Digest of the source in the spec and of the last request to resolve it again. With another key the pin is stale. */
   readonly key: string;
   readonly revision: string;
   readonly resolvedAtMs: number;

@@ -5,14 +5,14 @@ import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { TokenRecord, TokenScope, TokenStore } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** 256 bits: beyond guessing, which is also why an unsalted sha256 is enough. */
+/** 256 bits cannot be guessed, so an unsalted sha256 is enough. */
 const TOKEN_BYTES = 32;
 const PREFIX = "berth_";
-/** Nothing that was issued is longer; a longer text is refused before it is hashed. */
+/** Issued tokens are shorter. A longer text is refused before it is hashed. */
 const TOKEN_LENGTH_MAX = 100;
-/** When a token was last used is kept to the minute: a write for each request would cost a disk flush each. */
+/** The last use of a token is stored with this resolution, because each write costs a flush to the disk. */
 export const LAST_USED_RESOLUTION_MS = 60_000;
-/** Logins that nobody logs out of; past this, the oldest session ends. */
+/** Beyond this number of sessions the oldest one is removed, since users rarely log out. */
 export const SESSIONS_KEPT_MAX = 1_000;
 
 export class SqliteTokenStore implements TokenStore {
@@ -65,7 +65,7 @@ export class SqliteTokenStore implements TokenStore {
     };
     this.#transactions.write(() => {
       this.#removeExpired.run(nowMs);
-      // Sessions are told apart by their id: many people log in as the same user.
+      // Names of sessions repeat, because many people log in as the same user.
       if (input.kind === "named" && this.#byName.get(input.kind, input.name)) {
         throw new ConflictError("name_taken", `there is a token named "${input.name}" already`, {
           hint: "choose another name, or revoke that token first",

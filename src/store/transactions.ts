@@ -3,8 +3,8 @@ import { mapSqliteError, type SqliteDatabase } from "../base/sqlite.ts";
 const SYNCHRONOUS_FULL = 2;
 
 /**
- * Runs every write of the store. A write inside a write joins it, so that what belongs together is
- * committed together; what SQLite throws leaves as a BerthError.
+ * Runs every write of the store in a transaction. A nested write joins the outer one, so that both are committed
+ * together. Errors of SQLite are mapped to BerthErrors.
  */
 export class Transactions {
   readonly #db: SqliteDatabase;
@@ -13,7 +13,7 @@ export class Transactions {
   readonly #rollback;
   readonly #onCommit: () => void;
   readonly #onRollback: () => void;
-  /** Back to full durability after a lazy write; undefined where there is none to go back to. */
+  /** Restores full durability after a lazy write; undefined if the store runs without it. */
   readonly #restoreFullPragma: string | undefined;
 
   constructor(db: SqliteDatabase, hooks: { onCommit: () => void; onRollback: () => void }) {
@@ -27,15 +27,14 @@ export class Transactions {
     this.#restoreFullPragma = isFull ? "synchronous = FULL" : undefined;
   }
 
-  /** Durable when it returns: desired state, and whatever else nobody could work out again. */
+  /** Is durable when it returns. It is for desired state and other data that cannot be computed again. */
   write<T>(work: () => T): T {
     return this.#run(work);
   }
 
   /**
-   * Survives a crash of the process, but perhaps not a power cut, and so costs no flush to the disk:
-   * for what a reconciler finds out anew. The next durable write makes it durable too. Inside a
-   * durable write it is part of that one.
+   * Survives a crash of the process, but maybe not a power cut, and costs no flush to the disk. It is for data that
+   * reconcilers can compute again. The next durable write makes it durable too. Inside a durable write it joins that.
    */
   writeLazily<T>(work: () => T): T {
     if (this.#db.inTransaction || this.#restoreFullPragma === undefined) return this.#run(work);
@@ -55,7 +54,7 @@ export class Transactions {
       result = work();
       this.#commit.run();
     } catch (error) {
-      // SQLite has rolled back by itself where the disk was full.
+      // If the disk was full, SQLite has rolled back by itself.
       if (this.#db.inTransaction) this.#rollback.run();
       this.#onRollback();
       throw mapSqliteError(error);

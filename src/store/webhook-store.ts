@@ -1,23 +1,23 @@
 import type { DeliveryEvent, WebhookEvent } from "../resources/webhook-events.ts";
 
-/** Receivers of events, and what was sent to each. */
+/** Receivers of events, and their deliveries. */
 export interface WebhookStore {
-  /** Throws ConflictError `conflict` where there are too many already. The secret is sealed, and never part of a record. */
+  /** Throws ConflictError `conflict` if there are too many. The secret is stored sealed and is not part of the record. */
   create(input: {
     readonly url: string;
     readonly events: readonly WebhookEvent[];
     readonly apps: readonly string[];
     readonly secret: string;
   }): WebhookRecord;
-  /** The oldest first. */
+  /** Returns all webhooks, oldest first. */
   list(): WebhookRecord[];
   get(id: string): WebhookRecord | undefined;
-  /** Takes its deliveries away too. False where there was none. */
+  /** Removes the webhook and its deliveries. Returns false if there is no such webhook. */
   remove(id: string): boolean;
-  /** What requests are signed with; undefined where the webhook is gone. Only the sender calls this. */
+  /** Returns the secret that signs requests; undefined if the webhook is gone. Only the sender calls this. */
   getSecret(id: string): string | undefined;
 
-  /** Queues a delivery, due at once. The oldest go where a webhook has more than are kept; those that wait go last. */
+  /** Queues a delivery that is due immediately. Beyond the limit of a webhook the oldest deliveries are removed, pending ones last. */
   enqueue(delivery: {
     readonly id: string;
     readonly webhook: string;
@@ -28,33 +28,33 @@ export interface WebhookStore {
   /** Newest first. */
   listDeliveries(webhook: string, limit: number): DeliveryRecord[];
   getDelivery(id: string): DeliveryRecord | undefined;
-  /** The body of a delivery, as it is sent each time. */
+  /** Returns the body of a delivery, which is the same at every attempt. */
   getPayload(id: string): string | undefined;
-  /** Those that are to be sent still, oldest first; of all webhooks that are there. */
+  /** Returns the pending deliveries of all webhooks, oldest first. */
   listPending(): DeliveryRecord[];
-  /** Notes an attempt. Does nothing for a delivery that is gone. */
+  /** Records an attempt. Does nothing if the delivery is gone. */
   recordAttempt(id: string, outcome: DeliveryOutcome): void;
-  /** Sends it anew, with all of its attempts. False where there is none. */
+  /** Makes a delivery pending again, with a new set of attempts. Returns false if there is none. */
   requeue(id: string): boolean;
 
-  /** What receivers were told of an App, as `tell` left it. */
+  /** Returns the state of an App that receivers were last notified of, as `setNotice` stored it. */
   getNotice(app: string): string | undefined;
-  /** Undefined: forgets it. */
-  setNotice(app: string, told: string | undefined): void;
+  /** Stores the state; undefined removes it. */
+  setNotice(app: string, state: string | undefined): void;
 }
 
 export interface WebhookRecord {
   readonly id: string;
   readonly url: string;
-  /** Empty: all. */
+  /** Event types to send; empty: all. */
   readonly events: readonly WebhookEvent[];
-  /** Empty: all, and what is about no app. */
+  /** Names of apps; empty: all apps, and events that concern no app. */
   readonly apps: readonly string[];
   readonly createdAt: string;
 }
 
 export interface DeliveryRecord {
-  /** Stays the same over all attempts, so that a receiver can tell a repetition. */
+  /** The same at every attempt, so that a receiver recognises repetitions. */
   readonly id: string;
   readonly webhook: string;
   readonly event: DeliveryEvent;
@@ -62,11 +62,11 @@ export interface DeliveryRecord {
   /** pending -> delivered or failed. */
   readonly state: "pending" | "delivered" | "failed";
   readonly attempts: number;
-  /** When a pending one is due, in epoch milliseconds; null: at once, or it is not pending. */
+  /** Time of the next attempt of a pending delivery, in epoch milliseconds; null if it is due immediately or not pending. */
   readonly nextAtMs: number | null;
-  /** The status of the last answer; null where there was none. */
+  /** HTTP status of the last response; null if there was none. */
   readonly status: number | null;
-  /** How the last attempt went. */
+  /** Result of the last attempt. */
   readonly message: string | null;
   readonly createdAt: string;
   readonly finishedAt: string | null;
@@ -74,7 +74,7 @@ export interface DeliveryRecord {
 
 export interface DeliveryOutcome {
   readonly state: DeliveryRecord["state"];
-  /** For pending: when to try again. */
+  /** Time of the next attempt, if the delivery is pending. */
   readonly nextAtMs: number | null;
   readonly status: number | null;
   readonly message: string;

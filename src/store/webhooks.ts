@@ -12,9 +12,9 @@ import type {
   WebhookStore,
 } from "./webhook-store.ts";
 
-/** Each has a connection of its own while something is sent: enough for one server, and bounded. */
+/** Each webhook may use a connection of its own. This is enough for one server, and bounded. */
 export const WEBHOOKS_MAX = 50;
-/** Days of a calm server, and a bad night of a busy one; near 200 KB for each webhook. */
+/** Covers days of a calm server, or one bad night of a busy one. About 200 KB for each webhook. */
 export const DELIVERIES_KEPT_MAX = 200;
 
 export class SqliteWebhookStore implements WebhookStore {
@@ -110,7 +110,7 @@ export class SqliteWebhookStore implements WebhookStore {
       this.#deliveries.insert.run({ ...delivery, created_at });
       this.#deliveries.trim.run({ webhook: delivery.webhook, keep: DELIVERIES_KEPT_MAX });
       const row = this.#deliveries.get.get(delivery.id);
-      if (!row) throw new Error("a delivery that was just written is not there");
+      if (!row) throw new Error("a delivery is missing right after it was written");
       return toDeliveryRecord(row);
     });
   }
@@ -134,7 +134,7 @@ export class SqliteWebhookStore implements WebhookStore {
     return this.#transactions.read(() => this.#deliveries.pending.all().map(toDeliveryRecord));
   }
 
-  /** Lazily: what a power cut forgets of this is sent once more, which receivers have to expect anyway. */
+  /** Writes lazily: a delivery whose record is lost in a power cut is sent again, which receivers must expect anyway. */
   recordAttempt(id: string, outcome: DeliveryOutcome): void {
     const finishedAt = outcome.state === "pending" ? null : timestamp(this.#clock.now());
     this.#transactions.writeLazily(() =>
@@ -150,10 +150,10 @@ export class SqliteWebhookStore implements WebhookStore {
     return this.#transactions.read(() => this.#selectNotice.get(app));
   }
 
-  setNotice(app: string, told: string | undefined): void {
+  setNotice(app: string, state: string | undefined): void {
     this.#transactions.writeLazily(() => {
-      if (told === undefined) this.#deleteNotice.run(app);
-      else this.#upsertNotice.run(app, told);
+      if (state === undefined) this.#deleteNotice.run(app);
+      else this.#upsertNotice.run(app, state);
     });
   }
 }
@@ -169,7 +169,7 @@ function prepareDeliveryStatements(db: SqliteDatabase) {
       INSERT INTO webhook_deliveries
         (id, webhook, event, app, payload, state, attempts, created_at)
       VALUES (@id, @webhook, @event, @app, @payload, 'pending', 0, @created_at)`),
-    // Those that have been sent go before those that wait.
+    // Removes sent deliveries before pending ones.
     trim: db.prepare<[{ webhook: string; keep: number }]>(`
       DELETE FROM webhook_deliveries WHERE number IN (
         SELECT number FROM webhook_deliveries WHERE webhook = @webhook
@@ -219,7 +219,7 @@ interface DeliveryRow {
   finished_at: string | null;
 }
 
-/** Where the secret stands, which it is sealed to. */
+/** Returns the label with which the secret is sealed. */
 function getSecretLabel(id: string): string {
   return `webhook ${id}`;
 }

@@ -26,7 +26,7 @@ interface LogEntry {
   readonly message: string;
 }
 
-/** Keeps what is logged, to be looked at. */
+/** A logger that records entries for assertions. */
 function createRecordingLogger(): { logger: Logger; entries: LogEntry[] } {
   const entries: LogEntry[] = [];
   const log = (level: string) => (fields: LogFields, message: string) => {
@@ -47,27 +47,27 @@ export interface TestApi extends AsyncDisposable {
   readonly store: Store;
   readonly control: FakeControlPlane;
   readonly builds: FakeBuildControl;
-  /** What the API tells of it. */
+  /** The state of the ingress that the API reports. */
   readonly ingress: FakeIngressState;
   readonly clock: VirtualClock;
   readonly entries: LogEntry[];
   readonly metrics: Registry;
   readonly dataDir: string;
   token(scope: TokenScope): string;
-  /** With an admin token, unless the request brings its own header. */
+  /** Sends a request with an admin token, unless it has its own header. */
   request(options: InjectOptions): Promise<LightMyRequestResponse>;
   /** Listens on a free port of the loopback address. */
   listen(): Promise<string>;
 }
 
-/** The API on a real store, on the store's virtual clock unless another one is given. */
+/** The API on a real store, with the store's virtual clock unless another one is given. */
 export async function openTestApi(
   options: {
     templates?: readonly Manifest<"Template">[];
     models?: readonly Manifest<"Model">[];
     clock?: Clock;
     uploadBytesMax?: number;
-    /** Another folder than the store's own. */
+    /** Data directory of the API, if it is not that of the store. */
     dataDir?: string;
   } = {},
 ): Promise<TestApi> {
@@ -168,7 +168,7 @@ export function condition(
   };
 }
 
-/** A status as the reconciler would write it; Ready for `generation` unless told otherwise. */
+/** Returns a status like one of the reconciler; Ready for `generation` by default. */
 export function appStatus(generation: number, rest: Partial<AppStatus> = {}): AppStatus {
   return {
     phase: "running",
@@ -184,7 +184,7 @@ export function appStatus(generation: number, rest: Partial<AppStatus> = {}): Ap
   };
 }
 
-/** Makes an app as a person would, through the store. */
+/** Creates an app through the store. */
 export function putApp(
   store: Store,
   name: string,
@@ -203,7 +203,7 @@ export function putApp(
   return { uid: resource.metadata.uid, generation: resource.metadata.generation };
 }
 
-/** The message of an error answer, which must hold nothing else. */
+/** Returns the message of an error response, which must have no other field. */
 export function readErrorBody(response: LightMyRequestResponse): string {
   const body: unknown = response.json();
   if (typeof body !== "object" || body === null) throw new Error("the body is not an object");

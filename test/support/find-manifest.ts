@@ -4,7 +4,7 @@ export function isOfKind<K extends Kind>(manifest: Manifest, kind: K): manifest 
   return manifest.kind === kind;
 }
 
-/** The manifest of that kind and name; throws where there is none. */
+/** Returns the manifest with that kind and name. Throws if there is none. */
 export function requireManifest<K extends Kind>(
   manifests: readonly Manifest[],
   kind: K,

@@ -1,7 +1,7 @@
 import { bytesPattern, cpuPattern, durationPattern } from "../../src/base/units.ts";
 import { namePattern } from "../../src/resources/field-schemas.ts";
 
-/** One field of a schema: where it is (`healthCheck.path`, `volumes[].name`, `env.<key>.secret`) and what it takes. */
+/** A field of a schema: its path (`healthCheck.path`, `volumes[].name`, `env.<key>.secret`) and its type. */
 export interface SchemaField {
   readonly path: string;
   readonly type: string;
@@ -21,7 +21,7 @@ interface Schema {
   readonly maximum?: number;
 }
 
-/** Every field below an object schema, parents before children. */
+/** Returns every field of an object schema, parents before children. */
 export function listSchemaFields(schema: unknown): SchemaField[] {
   const plain: Schema = JSON.parse(JSON.stringify(schema));
   return listFieldsBelow(plain, "");
@@ -33,7 +33,7 @@ function listFieldsBelow(schema: Schema, prefix: string): SchemaField[] {
       .map((branch) => listFieldsBelow(branch, prefix))
       .filter((b) => b.length > 0);
     const fields = branches.flat();
-    // A field of several branches is listed once, and is required where each branch requires it.
+    // A field of several branches is listed once, and is required if each branch requires it.
     return [...new Set(fields.map((field) => field.path))].map((path) => {
       const same = fields.filter((field) => field.path === path);
       const isDeep = path.slice(prefix.length).includes(".");

@@ -12,22 +12,22 @@ export interface CliResult {
 export interface CliOptions {
   readonly environment?: Environment;
   readonly workingDirectory?: string;
-  /** What stands on standard input; a terminal otherwise has nothing to say. */
+  /** Content of standard input; default: empty. */
   readonly input?: string | Uint8Array;
-  /** A terminal of this width; without it, output goes to a pipe. */
+  /** Width of the terminal; undefined: the output is a pipe. */
   readonly columns?: number;
-  /** Whether somebody sees progress. */
+  /** True if standard error is a terminal, which shows progress. */
   readonly errorIsTerminal?: boolean;
   readonly nowMs?: number;
-  /** Without it, nothing answers at any address. */
+  /** Connects to a session bus; by default there is none. */
   readonly openSessionBus?: CliIo["openSessionBus"];
-  /** Called with what a Ctrl-C does, where somebody listens to it. */
+  /** Called with a function that simulates Ctrl-C, when the program listens for it. */
   readonly onInterruptible?: (interrupt: () => void) => void;
-  /** Called after each piece of output, with all of it so far. */
+  /** Called after each write with the whole output so far. */
   readonly onOutput?: (soFar: string) => void;
 }
 
-/** Runs one command line in this process, as bin/berth does, with streams that the test reads. */
+/** Runs one command line in this process, like bin/berth, with streams that the test reads. */
 export async function runCommandLine(
   commandLine: readonly string[],
   options: CliOptions = {},
@@ -65,5 +65,5 @@ export async function runCommandLine(
 }
 
 export async function noBus(): Promise<never> {
-  throw new Error("no bus is there");
+  throw new Error("there is no bus");
 }

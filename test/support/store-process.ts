@@ -2,10 +2,10 @@ import { systemClock } from "../../src/base/clock.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 
 /**
- * A process of its own that opens a store, for tests that kill it.
+ * A separate process that opens a store, for tests that kill it.
  *
- * `hold DIR` opens the store, prints `open` and keeps it. `write DIR` also applies one App after the
- * other, and prints the name of each once its write has returned.
+ * `hold DIR` opens the store, prints `open`, and keeps the store open. `write DIR` also applies Apps one by one, and
+ * prints the name of each when its write has returned.
  */
 const [mode, dataDir] = process.argv.slice(2);
 if (dataDir === undefined) throw new Error("usage: store-process.ts hold|write DIR");

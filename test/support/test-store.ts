@@ -5,17 +5,17 @@ import { openStore, type StoreOptions } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** A store in a data directory of its own, on a clock that the test moves. Disposing it takes the directory away. */
+/** A store in its own data directory, with a clock that the test advances. Disposing of it removes the directory. */
 export interface TestStore extends AsyncDisposable {
-  /** The store that is open now; another one after `reopen`. */
+  /** The open store; another one after `reopen`. */
   readonly store: Store;
   readonly dataDir: string;
   readonly clock: VirtualClock;
-  /** Closes the store and opens it again, as a restart does. */
+  /** Closes the store and opens it again, like a restart. */
   reopen(): Promise<Store>;
 }
 
-/** Writes are not flushed to the disk (`durability: "off"`) unless a test asks for it. */
+/** Writes are not flushed to the disk (`durability: "off"`) by default. */
 export function openTestStore(
   options: Partial<Omit<StoreOptions, "clock">> & { readonly clock?: VirtualClock } = {},
 ): TestStore {

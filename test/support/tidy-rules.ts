@@ -1,9 +1,9 @@
 import { posix } from "node:path";
 
-/** The rules that keep the rooms apart, as functions of file texts, so that planted violations can test them. */
+/** The rules about imports between modules, as functions of file texts, so that tests can check them with violations. */
 
 export interface SourceFile {
-  /** From the project's root, with `/`: `src/api/api-server.ts`. */
+  /** Path from the root of the project, with `/`: `src/api/api-server.ts`. */
   readonly path: string;
   readonly text: string;
 }
@@ -14,7 +14,7 @@ export interface ImportLine {
   readonly typeOnly: boolean;
 }
 
-/** The rooms that each room may import, in addition to itself. `server` may import everything. */
+/** The modules ("rooms") that each module may import, in addition to itself. `server` may import everything. */
 export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
   base: [],
   "source-tree": ["base"],
@@ -43,7 +43,7 @@ export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
   assistant: ["dbus", "config", "source-tree", "base"],
 };
 
-/** Edges beside the table: the API's view of the controllers, and the verbs that are the server themselves. */
+/** Imports in addition to the table: the API's view of the controllers, and verbs that run the server themselves. */
 const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = [
   { from: /^src\/api\//, to: /^src\/controller\/(.+\/)?(port|labels)\.ts$/ },
   { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/server\/main\.ts$/ },
@@ -124,7 +124,7 @@ export const innerRooms: Readonly<
   },
 };
 
-/** The rooms of the assistant, which know less of each other than the assistant's daemons know of them. */
+/** The modules of the assistant, which may import less of each other than the assistant's daemons may. */
 const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
   ledger: [/^assistant-error\.ts$/],
   bus: [/^(assistant-error|caller)\.ts$/],
@@ -156,11 +156,11 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^ledger\/port\.ts$/,
     /^bus\/(port|read-options)\.ts$/,
     /^(agent|context|remote|inference\/routing)\/port\.ts$/,
-    // What tools take, which records of tools do not say.
+    // Schemas of the arguments of tools, which tool records lack.
     /^agent\/tool-manifest\.ts$/,
     /^inference\/(service-port|runner|inference-engine)\.ts$/,
   ],
-  // The chat-completions convention from the asking side, as both the system instance and providers speak it.
+  // The client side of the chat-completions protocol, for the system instance and for providers.
   "inference/wire": [
     /^assistant-error\.ts$/,
     /^inference\/(service-port|runner|inference-engine)\.ts$/,
@@ -203,7 +203,7 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
   ],
 };
 
-/** What stands behind a port: imported from inside its own folder, and by main.ts, which wires it. */
+/** Adapters of ports. Only files in the same folder, and the files that construct them, may import them. */
 const adapters: readonly { readonly folder: string; readonly port: string }[] = [
   { folder: "src/controller/runtime/", port: "src/controller/runtime/port.ts" },
   { folder: "src/controller/ingress/", port: "src/controller/ingress/port.ts" },
@@ -215,7 +215,7 @@ const adapters: readonly { readonly folder: string; readonly port: string }[] = 
   { folder: "src/assistant/inference/stub/", port: "src/assistant/inference/inference-engine.ts" },
 ];
 
-/** Where adapters are made: the control plane, and the daemons of the assistant. */
+/** The files that construct adapters: the control plane, and the daemons of the assistant. */
 const wiring: readonly RegExp[] = [
   /^src\/server\//,
   /^src\/assistant\/system-instance\.ts$/,
@@ -226,7 +226,7 @@ const wiring: readonly RegExp[] = [
   /^src\/assistant\/local-inference\.ts$/,
 ];
 
-/** Interfaces that tell one room of another. They may not know a library's types. */
+/** Ports between modules. They may not use types of libraries. */
 const ports: readonly RegExp[] = [
   /(^|\/)(service-)?port\.ts$/,
   /^src\/store\/store\.ts$/,
@@ -258,7 +258,7 @@ export function getRoom(path: string): string {
   return room === "client" ? `client/${folder}` : room;
 }
 
-/** The file that a relative import means; undefined for a package. */
+/** Returns the file of a relative import; undefined for a package. */
 function resolveImport(from: string, specifier: string): string | undefined {
   return specifier.startsWith(".")
     ? posix.normalize(posix.join(posix.dirname(from), specifier))
@@ -293,7 +293,7 @@ function toAssistantPath(path: string): string {
   return path.replace(/^src\/assistant\//, "");
 }
 
-/** Inside the assistant: each room against its row of the table. */
+/** Checks imports inside the assistant by the table of its modules. */
 export function findAssistantProblems(files: readonly SourceFile[]): string[] {
   return checkImports(files, ({ from, target, at }) => {
     if (!from.startsWith("src/assistant/") || !target?.startsWith("src/assistant/"))
@@ -308,7 +308,7 @@ export function findAssistantProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-/** Inside `controller/` and `cli/`: each folder against its row of the table. */
+/** Checks imports inside `controller/` and `cli/` by the tables of their folders. */
 export function innerProblems(files: readonly SourceFile[]): string[] {
   return checkImports(files, ({ from, target, at }) => {
     const [, room = "", ...rest] = from.split("/");
@@ -324,7 +324,7 @@ export function innerProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-/** `apps` for `apps/plan/model.ts`, and "" for a file directly in the room. */
+/** Returns `apps` for `apps/plan/model.ts`, and "" for a file directly in the module. */
 function folderOf(path: string): string {
   return path.includes("/") ? (path.split("/")[0] ?? "") : "";
 }
@@ -336,7 +336,7 @@ export function findPortProblems(files: readonly SourceFile[]): string[] {
   );
 }
 
-/** Files that import each other in a circle, by whatever way; one entry for each circle that was met. */
+/** Returns one problem for each import cycle that is found. */
 export function findImportCycles(files: readonly SourceFile[]): string[] {
   const targets = new Map(
     files.map((file) => [
@@ -394,7 +394,7 @@ export function findShapeProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-/** The environment is read in one place, once. */
+/** Reports reads of the environment outside of its only allowed place. */
 export function findEnvironmentProblems(files: readonly SourceFile[]): string[] {
   return checkCodeLines(files, ({ path, text, at }) =>
     path !== "src/config/config.ts" &&
@@ -415,8 +415,8 @@ export function findConsoleProblems(files: readonly SourceFile[]): string[] {
 }
 
 /**
- * Paths in backticks of a Markdown text that are not there. `exists` takes a path from the root. A
- * path with a pattern in it (`src/*`, `docs/kinds/<Kind>.md`) is looked at up to the pattern.
+ * Reports paths in backticks of a Markdown text that do not exist. `exists` gets a path from the root. A path with a
+ * pattern (`src/*`, `docs/kinds/<Kind>.md`) is checked up to the pattern.
  */
 export function findDocPathProblems(doc: SourceFile, exists: (path: string) => boolean): string[] {
   const problems: string[] = [];
@@ -440,7 +440,7 @@ export function findDocPathProblems(doc: SourceFile, exists: (path: string) => b
   return problems;
 }
 
-/** Lines with comments blanked out; a line keeps its number. */
+/** Returns the lines without comments; lines keep their numbers. */
 function blankComments(text: string): { text: string; line: number }[] {
   let commented = false;
   return text.split("\n").map((raw, index) => {
@@ -465,7 +465,7 @@ interface Edge {
   readonly from: string;
   readonly specifier: string;
   readonly target: string | undefined;
-  /** path:line, for the message. */
+  /** path:line for messages. */
   readonly at: string;
 }
 

@@ -3,7 +3,7 @@ import { BerthError } from "../../base/errors.ts";
 
 const WINDOW_MS = 60_000;
 const FAILURES_MAX = 5;
-/** Far more addresses than guess at once; beyond it the oldest are forgotten. */
+/** Far more addresses than guess at the same time. Beyond it the oldest are dropped. */
 const ADDRESSES_MAX = 10_000;
 
 interface Attempts {
@@ -12,21 +12,21 @@ interface Attempts {
 }
 
 /**
- * Five wrong passwords, or signatures, a minute for each address. Attempts under way count too, or else a hundred
- * at once would all be let through before the first has failed.
+ * Allows five wrong passwords, or signatures, a minute for each address. Running attempts count too, or else a hundred
+ * concurrent ones would all start before the first one fails.
  */
 export class AttemptLimiter {
   readonly #clock: Clock;
   readonly #failureNoun: string;
   readonly #byAddress = new Map<string, Attempts>();
 
-  /** `what` completes "too many ... from this address". */
+  /** `what` completes the message "too many ... from this address". */
   constructor(clock: Clock, what = "wrong passwords") {
     this.#clock = clock;
     this.#failureNoun = what;
   }
 
-  /** Call `end` with the outcome. Throws BerthError `too_many_requests`. */
+  /** Starts an attempt; the caller calls `end` with its outcome. Throws BerthError `too_many_requests`. */
   begin(address: string): { end(succeeded: boolean): void } {
     const key = getNetwork(address);
     const nowMs = this.#clock.now();
@@ -41,7 +41,7 @@ export class AttemptLimiter {
       });
     }
     attempts.pending += 1;
-    // Set anew, so that the map stays ordered by last use.
+    // Deleting the entry first keeps the map ordered by last use.
     this.#byAddress.delete(key);
     this.#byAddress.set(key, attempts);
     this.#forgetOldest();
@@ -64,7 +64,7 @@ export class AttemptLimiter {
   }
 }
 
-/** One IPv6 customer has a /64 of addresses: count them as one. */
+/** Returns the /64 network of an IPv6 address, since one customer has all of its addresses. */
 function getNetwork(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
   if (mapped?.[1] !== undefined) return mapped[1];

@@ -7,8 +7,8 @@ import type { Access, ApiCaller } from "../api-context.ts";
 const scopeRank: Readonly<Record<TokenScope, number>> = { read: 0, write: 1, admin: 2 };
 
 /**
- * Lets a request through to a route, or throws `unauthorized` or `forbidden`. Tokens are looked up
- * by their hash, so that how long it takes tells nothing about them.
+ * Returns the caller of a request, or throws `unauthorized` or `forbidden`. Tokens are looked up by their hash, so
+ * that the duration reveals nothing about them.
  */
 export function authenticateRequest(
   request: FastifyRequest,
@@ -34,7 +34,7 @@ export function authenticateRequest(
 function requireCaller(request: FastifyRequest, tokens: TokenStore): ApiCaller {
   const header = request.headers.authorization;
   if (header === undefined) throw unauthorizedError("this needs a token");
-  // Tokens of ours are far shorter; nothing longer is worth a hash.
+  // Tokens of Berth are far shorter, so a longer text is not hashed.
   const match = /^Bearer +([A-Za-z0-9._~+/=-]{1,512})$/i.exec(header.trim());
   if (match?.[1] === undefined)
     throw unauthorizedError("the Authorization header is not a Bearer token");
@@ -53,7 +53,7 @@ function unauthorizedError(message: string): BerthError {
   });
 }
 
-/** A reverse proxy on this machine speaks for somebody else, and says so. */
+/** Returns true for requests from this machine, unless a reverse proxy forwarded them, which its headers show. */
 function isLocal(request: FastifyRequest): boolean {
   const { headers, ip } = request;
   if (headers.forwarded !== undefined || headers["x-forwarded-for"] !== undefined) return false;

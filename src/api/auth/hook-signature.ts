@@ -2,9 +2,9 @@ import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 
 /**
- * Whether a call of a server of repositories was made by who knows the secret: GitHub, Gitea and
- * Forgejo sign the body (HMAC with SHA-256), GitLab sends the secret itself. One right proof is
- * enough, since some send theirs under several names. Takes as long for a wrong one.
+ * Returns true if the caller of a webhook knows the secret. GitHub, Gitea and Forgejo sign the body (HMAC with
+ * SHA-256); GitLab sends the secret itself. One valid header is enough, since some send several. The comparison takes
+ * constant time.
  */
 export function isSignedHook(headers: IncomingHttpHeaders, body: Buffer, secret: string): boolean {
   const expected = createHmac("sha256", secret).update(body).digest("hex");
@@ -20,7 +20,7 @@ export function isSignedHook(headers: IncomingHttpHeaders, body: Buffer, secret:
   return isSigned || (token !== undefined && isEqual(token, secret));
 }
 
-/** Of equal length first, so that not even the length of the secret can be measured. */
+/** Compares digests of equal length, so that not even the length of the secret can be measured. */
 function isEqual(given: string, expected: string): boolean {
   return timingSafeEqual(sha256(given), sha256(expected));
 }

@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 import type { TokenStore } from "../../store/store.ts";
 
 /**
- * Gives the user of this machine an admin token without a login: a new one with each start, in a
- * file that only that user can read (0600). The token of an earlier start ends.
+ * Writes an admin token for the local user to a file that only this user can read (mode 0600), so that no login is
+ * needed. Each start creates a new token and revokes the old one.
  */
 export async function writeLocalToken(tokens: TokenStore, file: string): Promise<void> {
   for (const record of tokens.list()) {

@@ -8,9 +8,9 @@ const COST = { N: 2 ** 15, r: 8, p: 1 } as const;
 const KEY_BYTES = 32;
 
 /**
- * Sees to it that there is a password. `configured` is what BERTH_PASSWORD says; it replaces the
- * stored one where it differs, which ends every session. Without it, a password is made at the first
- * start and returned, this once, to be printed; later starts return undefined.
+ * Ensures that there is a password. `configured` is the value of BERTH_PASSWORD; if it differs from the stored
+ * password, it replaces it and ends every session. Without it, the first start creates a password and returns it, to
+ * be printed once; later starts return undefined.
  */
 export async function ensurePassword(
   store: { readonly settings: Settings; readonly tokens: TokenStore },
@@ -31,7 +31,7 @@ export async function ensurePassword(
   return made;
 }
 
-/** False for a wrong password, and while there is none at all. Takes as long either way. */
+/** Returns false for a wrong password, or if none is set. Takes the same time in every case. */
 export async function verifyPassword(settings: Settings, password: string): Promise<boolean> {
   const stored = settings.get(SETTING);
   if (stored === undefined) {
@@ -41,7 +41,7 @@ export async function verifyPassword(settings: Settings, password: string): Prom
   return matchesHash(password, stored);
 }
 
-/** `scrypt$N$r$p$salt$key`, both in base64url. */
+/** Returns `scrypt$N$r$p$salt$key`, with salt and key in base64url. */
 async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
   const key = await deriveKey(password, salt, COST);
@@ -58,7 +58,7 @@ async function matchesHash(password: string, stored: string): Promise<boolean> {
   return derived.length === expected.length && timingSafeEqual(derived, expected);
 }
 
-/** One at a time: each takes 32 MiB, and a flood of logins must not take the machine's memory. */
+/** Hashes are computed one at a time, because each needs 32 MiB and many logins must not exhaust the memory. */
 let queue: Promise<unknown> = Promise.resolve();
 
 function deriveKey(
@@ -79,7 +79,7 @@ function deriveKey(
   return result;
 }
 
-/** Letters and digits that nobody mistakes for one another; 24 of them hold about 119 bits. */
+/** Letters and digits that are not easily confused; 24 of them have about 119 bits. */
 const ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789";
 
 function generatePassword(): string {

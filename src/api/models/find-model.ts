@@ -11,12 +11,12 @@ import { chooseModelName, type ModelId, parseModelId } from "./model-id.ts";
 
 type ModelLookupDependencies = Pick<ApiContext, "store" | "control" | "models">;
 
-/** What an id stands for. */
+/** The result of looking up a model id. */
 export type FoundModel =
   | { readonly type: "resource"; readonly model: Resource<"Model"> }
   | { readonly type: "catalog"; readonly entry: Manifest<"Model"> }
   | { readonly type: "assistant"; readonly file: AssistantModel }
-  /** Nobody knows it yet, and it may be one of the hub's. */
+  /** A repository that Berth does not know, and that may exist on the hub. */
   | {
       readonly type: "repository";
       readonly repository: string;
@@ -24,15 +24,15 @@ export type FoundModel =
     };
 
 /**
- * The name of a Model comes first, then its repository, the catalog, and files of the assistant.
- * Throws BerthError `invalid_request` for what cannot be an id, ConflictError `conflict` where several
- * Models are of one repository, NotFoundError for a name that nobody has.
+ * Looks an id up as the name of a Model, as its repository, in the catalog, and among the files of the assistant.
+ * Throws BerthError `invalid_request` for an invalid id, ConflictError `conflict` if several Models have the
+ * repository, NotFoundError for an unknown name.
  */
 export function findModel(context: ModelLookupDependencies, written: string): FoundModel {
   const named = context.store.get("Model", written);
   if (named) return { type: "resource", model: named };
   const file = listAssistantModels(context).find(({ id }) => id === written);
-  // Names of files may hold what no id may.
+  // Names of files may contain characters that ids may not.
   if (file && !written.includes("/"))
     return findInCatalog(context, written) ?? { type: "assistant", file };
   const id = parseModelId(written);
@@ -41,7 +41,7 @@ export function findModel(context: ModelLookupDependencies, written: string): Fo
   );
 }
 
-/** As `findModel`, of what is known already. Throws NotFoundError for a repository that nobody has asked for. */
+/** Looks up a model that Berth knows, like `findModel`. Throws NotFoundError for an unknown repository. */
 export function findKnownModel(
   context: ModelLookupDependencies,
   written: string,
@@ -84,7 +84,7 @@ function requireSingle<T extends { readonly metadata: { readonly name: string } 
   if (found.length < 2) return found[0];
   const names = found.map(({ metadata }) => metadata.name).join(", ");
   throw new ConflictError("conflict", `${id.text} is the repository of several models: ${names}`, {
-    hint: "write the name of the one that is meant",
+    hint: "use the name of one of them",
   });
 }
 
@@ -107,12 +107,12 @@ function modelNotFoundError(context: ModelLookupDependencies, written: string): 
   return new NotFoundError(
     `there is no model ${shown}`,
     meant === undefined
-      ? "one of the hub is named by its repository, as org/name"
+      ? "to name a model of the hub, write its repository as org/name"
       : `did you mean "${meant}"?`,
   );
 }
 
-/** What a Model has to be made of, where there is none yet. */
+/** Returns the manifest for a new Model. */
 export function createModelManifest(
   context: ModelLookupDependencies,
   found: Exclude<FoundModel, { type: "resource" }>,
@@ -127,19 +127,16 @@ export function createModelManifest(
   }
   const { id, path } = found.file;
   if (path === null) throw noModelFileError(id);
-  // The assistant may go on calling it as it does now.
+  // The id of the file itself may stay the name.
   const isOther = (name: string) => name !== id && isNameTaken(context, name);
   return { metadata: { name: chooseModelName({ id }, isOther) }, spec: { source: path } };
 }
 
 function noModelFileError(id: string): ConflictError {
-  return new ConflictError(
-    "wrong_state",
-    `model "${id}" has no file: the assistant brings it along`,
-  );
+  return new ConflictError("wrong_state", `model "${id}" has no file: it is part of the assistant`);
 }
 
-/** By a Model, by an entry of the catalog, which would be hidden, or by a file of the assistant. */
+/** Returns true if a Model, a catalog entry (which would be hidden) or a file of the assistant has the name. */
 function isNameTaken({ store, control, models }: ModelLookupDependencies, name: string): boolean {
   return (
     store.get("Model", name) !== undefined ||

@@ -11,7 +11,7 @@ import { assistantModelView, catalogModelView, modelView } from "../views/models
 
 type ModelListDependencies = Pick<ApiContext, "store" | "control" | "models">;
 
-/** Models by name, then files in the assistant's own folder, then what the catalog offers besides. */
+/** Returns Models by name, then files in the assistant's own folder, then the other entries of the catalog. */
 export function listModels(context: ModelListDependencies): ModelView[] {
   const models = context.store.list("Model");
   return [
@@ -21,7 +21,7 @@ export function listModels(context: ModelListDependencies): ModelView[] {
   ];
 }
 
-/** A Model as a list shows it, with what is under way now. */
+/** Returns the list item of a Model with its current progress. */
 export function getModelView(
   { store, control }: ModelListDependencies,
   model: Resource<"Model">,
@@ -29,12 +29,12 @@ export function getModelView(
 ): ModelView {
   const view = modelView(model, control.modelProgress(model.metadata.name), all);
   const { state, message } = control.assistant();
-  // Nobody will load it, and a status that is not written yet does not tell.
+  // The assistant will not load the model, and the status does not show that yet.
   const isOff = state === "off" && model.spec.running === true && !isObserved(model);
   return isOff ? { ...view, message: `${view.message}; ${message}` } : view;
 }
 
-/** Entries of the catalog that no Model stands for, by name. */
+/** Returns the catalog entries without a Model, by name. */
 export function listCatalogModels({
   store,
   models: catalog,
@@ -54,7 +54,7 @@ function isMadeFrom(model: Resource<"Model">, { metadata, spec }: Manifest<"Mode
   return spec.quantization === undefined || hasQuantization(model, spec.quantization);
 }
 
-/** What it has been found to be, or else what its spec asks for. */
+/** Compares with the quantization in the status, or with that in the spec if the status has none. */
 export function hasQuantization({ spec, status }: Resource<"Model">, wanted: string): boolean {
   return [
     status?.memory.pin?.model.quantization,
@@ -63,7 +63,7 @@ export function hasQuantization({ spec, status }: Resource<"Model">, wanted: str
   ].some((quantization) => quantization?.toLowerCase() === wanted.toLowerCase());
 }
 
-/** Files of the assistant's own folder that no Model stands for. */
+/** Returns the files in the assistant's own folder without a Model. */
 export function listAssistantModels({ store, control }: ModelListDependencies): AssistantModel[] {
   const models = store.list("Model");
   const names = new Set(models.map(({ metadata }) => metadata.name));

@@ -19,7 +19,7 @@ import { type ModelWriteRequest, respondUnchanged, writeModel } from "./model-wr
 
 type ModelWriteResult = ModelView | ModelDryRunReport;
 
-/** Makes the Model where there is none; has one that is there, or was cut off, looked at anew. */
+/** Creates the Model if there is none; else verifies its files, or resumes an interrupted download. */
 export async function downloadModel(
   context: ApiContext,
   request: FastifyRequest,
@@ -50,7 +50,7 @@ export async function downloadModel(
     ),
     wouldDo: isUnderWay
       ? `change nothing of model "${name}": its download is under way`
-      : `download model "${name}", or verify it where it is there`,
+      : `download model "${name}", or verify it if it is there`,
     until,
   } as const;
   return isUnderWay
@@ -58,7 +58,7 @@ export async function downloadModel(
     : writeModel(context, reply, write, query);
 }
 
-/** Has it loaded: makes the Model where there is none, and puts it before all others where memory is short. */
+/** Loads a model, and creates the Model if there is none. It has priority over all others if memory is short. */
 export async function startModel(
   context: ApiContext,
   request: FastifyRequest,
@@ -102,7 +102,7 @@ export async function startModel(
 
 type ModelPatch = Pick<Partial<ApplyIntent<"Model">>, "spec" | "annotations">;
 
-/** After every other start, also two at once or with a clock that was set back: the last one comes first. */
+/** Returns a time after all other starts, also for concurrent starts or a clock that was set back: the last start wins. */
 function chooseStartTime({ store, clock }: ApiContext): string {
   const others = store
     .list("Model")
@@ -111,10 +111,10 @@ function chooseStartTime({ store, clock }: ApiContext): string {
   return timestamp(others.reduce((time, other) => Math.max(time, other + 1), clock.now()));
 }
 
-/** Of years with four digits, by which times can be compared as texts. */
+/** Timestamps can be compared as texts only if years have four digits. */
 const TIME_MAX_MS = Date.UTC(10_000, 0) - 1;
 
-/** As `start` and `stop` of an app write: fields of files stay theirs, unless forced. */
+/** Creates a merge, like `start` and `stop` of an app. Fields of files need force. */
 export function createMergeIntent(
   request: FastifyRequest,
   model: Resource<"Model">,
@@ -161,12 +161,12 @@ export function assertNotDeleting(model: Resource<"Model">): void {
   });
 }
 
-/** Others that are loaded go when nobody has used them for a while. */
+/** Returns true for a model that stays loaded. Other models are unloaded when they are idle. */
 function isKeptLoaded({ file }: Extract<FoundModel, { type: "assistant" }>): boolean {
   return file.state === "resident" && (file.pinned || file.path === null);
 }
 
-/** A file of the assistant's own is there, and nothing is to be done about it. */
+/** Responds that nothing changes, because the model is a file in the assistant's own folder. */
 function respondAlreadyOnDisk(
   reply: FastifyReply,
   file: Extract<FoundModel, { type: "assistant" }>["file"],

@@ -2,22 +2,22 @@ import { BerthError } from "../../base/errors.ts";
 import { NAME_LENGTH_MAX } from "../../resources/field-schemas.ts";
 import { parseModelSource } from "../../resources/model-source.ts";
 
-/** What a caller wrote for a model. */
+/** A model id as a caller wrote it. */
 export interface ModelId {
-  /** As it was written, without the hub's address before a repository. */
+  /** The given text without the address of the hub before a repository. */
   readonly text: string;
-  /** `org/name`; undefined where it can only be a name. */
+  /** `org/name`; undefined if the text can only be a name. */
   readonly repository: string | undefined;
-  /** Behind a colon, as llama.cpp and Ollama write it. */
+  /** The part after the colon, as in llama.cpp and Ollama. */
   readonly quantization: string | undefined;
 }
 
 /** Long enough for every repository with its quantization. */
 const LENGTH_MAX = 1024;
 const TAG = /^([^:]+):([A-Za-z0-9][\w.-]{0,63})$/;
-/** Names of Models, and of files in the assistant's folder. */
+/** Matches names of Models, and of files in the assistant's folder. */
 const NAME = /^[A-Za-z0-9][\w.+-]*$/;
-/** Ollama writes them before a repository. */
+/** Ollama puts these addresses before a repository. */
 const HUB_ADDRESS = /^(?:https:\/\/)?(?:hf\.co|huggingface\.co)\/(?=[^/]+\/[^/]+$)/;
 
 /** Throws BerthError `invalid_request`. */
@@ -35,13 +35,13 @@ export function parseModelId(written: string): ModelId {
 function malformedIdError(written: string): BerthError {
   const shown = JSON.stringify(written.slice(0, 80));
   return new BerthError("invalid_request", `${shown} is not the id of a model`, {
-    hint: "write a name, or a repository as org/name or org/name:QUANTIZATION (org%2Fname in a path); a URL or a file goes into the source of a Model",
+    hint: "write a name, or a repository as org/name or org/name:QUANTIZATION (org%2Fname in a path); for a URL or a file create a Model with it as source",
   });
 }
 
 /**
- * A name for a new Model: that of its repository or file in lower case, without what every such name ends
- * with; with the quantization, the organisation or a number where that is taken.
+ * Chooses a name for a new Model: that of its repository or file in lower case without common suffixes. If it is taken,
+ * the quantization, the organisation or a number is appended.
  */
 export function chooseModelName(
   from: { readonly id: string; readonly quantization?: string | undefined },
@@ -62,7 +62,7 @@ export function chooseModelName(
   }
 }
 
-/** A DNS-1123 label of what there is; empty where nothing of it can stand in one. */
+/** Returns the text as a DNS-1123 label; empty if it contains no valid character. */
 function toDnsLabel(text: string): string {
   return text
     .toLowerCase()
@@ -72,7 +72,7 @@ function toDnsLabel(text: string): string {
     .replace(/-$/, "");
 }
 
-/** The ending stays whole. */
+/** Shortens the stem, never the ending. */
 function appendWithinLimit(stem: string, ending: string): string {
   return toDnsLabel(`${stem.slice(0, Math.max(1, NAME_LENGTH_MAX - ending.length))}${ending}`);
 }

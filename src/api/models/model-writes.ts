@@ -11,17 +11,17 @@ import { fieldChangeView } from "../views/plans.ts";
 import { getModelView } from "./list-models.ts";
 import { type ModelWaitTarget, toWaitError, waitForModel } from "./wait-for-model.ts";
 
-/** A write of one Model's desired state, worded for dry runs. */
+/** A write of one Model's desired state, with its description for dry runs. */
 export interface ModelWriteRequest {
   readonly intent: ApplyIntent<"Model">;
-  /** "would start model x": what a dry run says. */
+  /** Completes the message "would ..." of a dry run, such as "start model x". */
   readonly wouldDo: string;
   readonly until: ModelWaitTarget["until"];
 }
 
 /**
- * The one way in which a route writes a Model: dry run, write, wait, answer. Throws what `Store.apply`
- * throws, and what `waitUntil` does.
+ * Writes a Model for a route: dry run or write, optional wait, response. Throws what `Store.apply` and
+ * `waitForModelState` throw.
  */
 export async function writeModel(
   context: ApiContext,
@@ -41,7 +41,7 @@ export async function writeModel(
   return respondWithModel(context, reply, model, write.until, query.wait ? timeoutMs : null);
 }
 
-/** What a write would change, and what the reconciler would do then. */
+/** Returns the changes that a write would make, and what the reconciler would do then. */
 export async function dryRunModelWrite(
   context: ApiContext,
   reply: FastifyReply,
@@ -61,7 +61,7 @@ export async function dryRunModelWrite(
   };
 }
 
-/** Answers a write that has been made: 202 at once, or 200 when the model is as it was asked to be. */
+/** Responds to a completed write: 202 immediately, or 200 when the model has reached the desired state. */
 export async function respondWithModel(
   context: ApiContext,
   reply: FastifyReply,
@@ -75,9 +75,9 @@ export async function respondWithModel(
 }
 
 /**
- * Sets the status of the answer: 200 when it is as wanted, 202 when the time was over. Throws
- * NotFoundError where its source has no such thing or it is gone, `disk_full`, `assistant_unreachable` where the
- * assistant is off, and ConflictError `wrong_state` for every other failure.
+ * Sets the status of the response: 200 when the model has reached the desired state, 202 after the timeout. Throws
+ * NotFoundError if the source does not exist or the Model is gone, `disk_full`, `assistant_unreachable` if the assistant
+ * is off, and ConflictError `wrong_state` for every other failure.
  */
 export async function waitForModelState(
   context: ApiContext,
@@ -104,7 +104,7 @@ export async function waitForModelState(
   }
 }
 
-/** The answer of a write that finds everything as asked: nothing is written. */
+/** Responds to a request that would change nothing, without writing. */
 export async function respondUnchanged(
   context: ApiContext,
   reply: FastifyReply,

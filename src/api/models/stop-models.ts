@@ -11,7 +11,7 @@ import { getModelView } from "./list-models.ts";
 import { assertNotDeleting, createMergeIntent } from "./model-actions.ts";
 import { dryRunModelWrite, waitForModelState } from "./model-writes.ts";
 
-/** Has the given one taken out of memory, or every one that is to run; all or none. */
+/** Unloads the given model, or all models that are to run. Changes all of them or none. */
 export async function stopModels(
   context: ApiContext,
   request: FastifyRequest,
@@ -70,14 +70,14 @@ function findModelsToStop(context: ApiContext, id: string): Resource<"Model">[] 
   if (found.type === "assistant" && found.file.state !== "unloaded") {
     throw new ConflictError(
       "wrong_state",
-      `model "${found.file.id}" is the assistant's own: a request had it loaded, or its command line`,
-      { hint: "it goes by itself when nobody has used it for a while" },
+      `model "${found.file.id}" is the assistant's own: a request loaded it, or the command line of the assistant`,
+      { hint: "the assistant unloads it when it has been idle for a while" },
     );
   }
   return [];
 }
 
-/** Throws ConflictError `field_owned` with all that files own, before anything is written. */
+/** Throws ConflictError `field_owned` with all fields that files own, before anything is written. */
 function assertAllStoppable({ store }: ApiContext, intents: readonly ApplyIntent<"Model">[]): void {
   const refusals: BerthError[] = [];
   for (const intent of intents) {

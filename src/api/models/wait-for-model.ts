@@ -12,9 +12,9 @@ export type ModelWaitOutcome =
 export interface ModelWaitTarget {
   readonly name: string;
   readonly uid: string;
-  /** The outcome has to be that of this generation or of a newer one. */
+  /** The outcome must concern this generation or a newer one. */
   readonly generation: number;
-  /** settled: running where the spec wants that, else downloaded. */
+  /** settled: running if the spec wants that, else downloaded. */
   readonly until: "downloaded" | "running" | "stopped" | "settled" | "deleted";
 }
 
@@ -27,15 +27,15 @@ export function waitForModel(
   const { name } = target;
   const observe = () =>
     assessModel(context.store.get("Model", name), target, isAssistantOff(context.control));
-  return waitForChange(context, { kind: "Model", name, look: observe }, timeoutMs, signal);
+  return waitForChange(context, { kind: "Model", name, observe }, timeoutMs, signal);
 }
 
-/** Nobody will load anything then. */
+/** When the assistant is off, no model is loaded. */
 function isAssistantOff(control: Pick<ApiContext["control"], "assistant">): boolean {
   return control.assistant().state === "off";
 }
 
-/** What has become of a write, or undefined while that is open. Pure. */
+/** Returns the outcome of a write, or undefined while it is pending. Pure. */
 export function assessModel(
   model: Resource<"Model"> | undefined,
   target: ModelWaitTarget,
@@ -70,15 +70,15 @@ function assessRunning(
 ): ModelWaitOutcome | undefined {
   if (status?.phase === "running") return { type: "done" };
   if (spec.running !== true) {
-    return { type: "failed", reason: "Stopped", message: "somebody stopped it in the meantime" };
+    return { type: "failed", reason: "Stopped", message: "it was stopped in the meantime" };
   }
   const isWhole = findCondition(status?.conditions ?? [], "Downloaded")?.status === "True";
   if (!isOff || !isWhole) return undefined;
-  const message = "it is on the disk, and the assistant, which would load it, is off";
+  const message = "it is on the disk, but the assistant, which would load it, is off";
   return { type: "failed", reason: "AssistantUnreachable", message };
 }
 
-/** Whole on the disk, and no check that a person asked for is still open. */
+/** Returns true if the files are complete, and no requested verification is pending. */
 function isDownloaded({ status }: Resource<"Model">, generation: number): boolean {
   const downloaded = findCondition(status?.conditions ?? [], "Downloaded");
   return (
@@ -88,7 +88,7 @@ function isDownloaded({ status }: Resource<"Model">, generation: number): boolea
   );
 }
 
-/** Only a person makes room: a caller is told at once, although Berth goes on by itself then. */
+/** Reasons that end a wait, because the user has to free space. Berth continues by itself afterwards. */
 const capacityReasons: Readonly<Record<"running" | "downloaded" | "stopped", readonly string[]>> = {
   running: ["DiskFull", "InsufficientMemory"],
   downloaded: ["DiskFull"],
@@ -122,7 +122,7 @@ function toFailure(condition: Condition | undefined): ModelWaitOutcome {
   };
 }
 
-/** Whether nothing more happens by itself to a model that is as its status says. */
+/** Returns true if the state of a model will not change by itself. */
 export function isSettled(
   model: Resource<"Model">,
   control: Pick<ApiContext["control"], "assistant">,
@@ -132,7 +132,7 @@ export function isSettled(
   return assessModel(model, target, isAssistantOff(control)) !== undefined;
 }
 
-/** The error of a wait that ended with a failure. */
+/** Returns the error of a wait that ended with a failure. */
 export function toWaitError(
   name: string,
   failure: { reason: string; message: string },

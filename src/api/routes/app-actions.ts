@@ -16,14 +16,14 @@ import {
 import { getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { appWriteResponses, EmptyBody, NameParams, WriteQueryParams } from "../route-schemas.ts";
 
-/** What a button, or `berth` with a verb, does to one app: each is a write of desired state. */
+/** Routes for actions on one app. Each action writes desired state. */
 export function appActionRoutes(api: Api, context: ApiContext): void {
   const { clock } = context;
 
   const addAction = (
     verb: "start" | "stop" | "restart" | "retry",
     summary: string,
-    /** Undefined where there is nothing to change. */
+    /** Returns undefined if there is nothing to change. */
     change: (
       app: Resource<"App">,
     ) => Pick<AppWriteRequest["intent"], "spec" | "annotations"> | undefined,
@@ -72,13 +72,13 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
     );
   };
 
-  addAction("start", "Start a stopped app; 200 where it is not stopped", (app) =>
+  addAction("start", "Start a stopped app; 200 if it is not stopped", (app) =>
     app.spec.running === false ? { spec: { running: true } } : undefined,
   );
-  addAction("stop", "Stop a running app; 200 where it is stopped", (app) =>
+  addAction("stop", "Stop a running app; 200 if it is stopped", (app) =>
     app.spec.running === false ? undefined : { spec: { running: false } },
   );
-  addAction("restart", "Make an app's containers anew", (app) => {
+  addAction("restart", "Replace the containers of an app", (app) => {
     const { name } = app.metadata;
     if (app.spec.running === false) {
       throw new ConflictError("wrong_state", `app "${name}" is stopped`, {
@@ -88,7 +88,7 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
     if (app.spec.suspend === true) {
       throw new ConflictError(
         "wrong_state",
-        `app "${name}" is suspended: Berth does not touch it`,
+        `app "${name}" is suspended: Berth does not change it`,
         {
           hint: "set suspend to false first",
         },
@@ -102,7 +102,7 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
   }));
 }
 
-/** 200 at once, or with wait, when the app is as it should be. */
+/** Responds 200 immediately, or with wait when the app has reached the desired state. */
 async function respondUnchanged(
   context: ApiContext,
   reply: Parameters<typeof respondToWrite>[1],

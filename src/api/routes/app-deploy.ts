@@ -15,7 +15,7 @@ import {
 } from "../rollback.ts";
 import { appWriteResponses, NameParams, WriteQueryParams } from "../route-schemas.ts";
 
-/** Another version of an app: of an image, of a repository, or one of before. */
+/** Routes that deploy another version of an app: an image, a repository or an earlier revision. */
 export function appDeployRoutes(api: Api, context: ApiContext): void {
   const { store, clock } = context;
 
@@ -26,7 +26,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Deploy an image, or a git repository, to an app",
         description:
-          "One of image and git. Without either, the source that the app has is looked at anew. What git does not give is at its default.",
+          "One of image and git. Without either, the current source of the app is resolved again. Fields that git lacks get their defaults.",
         tags: ["apps"],
         params: NameParams,
         body: DeployBody,
@@ -95,7 +95,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         spec: createRollbackPatch(app.spec, target.spec),
         annotations: {
           ...createSourceHold(app, target, store),
-          // A quarantined revision is not tried again unless a person says so, which this is.
+          // A quarantined revision is retried only on explicit request, such as this one.
           ...(target.state === "quarantined"
             ? { [RETRIED_AT_ANNOTATION]: timestamp(clock.now()) }
             : {}),
@@ -118,7 +118,7 @@ function createDeployPatch(app: Resource<"App">, { image, git }: DeployBody, now
   if (git !== undefined) return { change: createGitPatch(git, nowMs), what: git.url };
   if (app.spec.source === undefined) {
     throw new BerthError("invalid_request", "give one of image and git: the app has no source", {
-      hint: `app "${app.metadata.name}" is made of an image`,
+      hint: `app "${app.metadata.name}" runs an image`,
     });
   }
   return { change: createSameSourcePatch(nowMs), what: "the newest of its source" };

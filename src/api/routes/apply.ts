@@ -10,7 +10,8 @@ import { ApplyBody, ApplyResponse } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { ApplyResult } from "../../store/store.ts";
 import type { Api, ApiContext } from "../api-context.ts";
-import { assertAllDomainsFree, toPlannedResource, waitUntilReady } from "../app-writes.ts";
+import { toPlannedResource, waitUntilReady } from "../app-writes.ts";
+import { assertAllDomainsFree } from "../domain-conflicts.ts";
 import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { responses, writeQueryFields } from "../route-schemas.ts";
 import { assertNoNewServerFolder, assertServerFileAllowed } from "../server-paths.ts";
@@ -19,7 +20,7 @@ import { fieldChangeView, planView } from "../views/plans.ts";
 
 const ApplyQuery = Type.Object({ ...writeQueryFields }, closed);
 
-/** POST /api/apply: manifests of any kind, all or none. */
+/** POST /api/apply, which applies all of the given manifests or none. */
 export function applyRoutes(api: Api, context: ApiContext): void {
   const { store, clock } = context;
 
@@ -103,7 +104,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
     },
   );
 
-  /** What differs in the specs is worth an answer even while the engine is away. */
+  /** If planning fails, for example because the engine is unreachable, the response still has the changes. */
   async function planResource(
     resource: Resource,
     alongside: readonly PlannedResource[],

@@ -61,7 +61,7 @@ const DeleteQuery = Type.Object(
   {
     ...writeQueryFields,
     delete_volumes: Type.Optional(
-      Type.Boolean({ description: "named volumes go with the app; default: they are kept" }),
+      Type.Boolean({ description: "deletes the named volumes too; default: they are kept" }),
     ),
   },
   closed,
@@ -97,7 +97,8 @@ export function appRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Create an app",
-        description: "Takes every field of an App's spec beside name, image, port, domain and env.",
+        description:
+          "Accepts every field of an App's spec in addition to name, image, port, domain and env.",
         tags: ["apps"],
         body: CreateAppBody,
         querystring: WriteQueryParams,
@@ -168,7 +169,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Change fields of an app's spec",
         description:
-          "A merge patch (RFC 7396): what is not given stays, null takes a field away. A field that a spec file owns answers 409 unless forced.",
+          "A merge patch (RFC 7396): fields that are not given stay, null removes a field. To change a field that a spec file owns returns 409 unless forced.",
         tags: ["apps"],
         params: NameParams,
         body: PatchAppBody,

@@ -20,7 +20,7 @@ import { EmptyBody, NoQuery, responses } from "../route-schemas.ts";
 import { tokenView } from "../views/resources.ts";
 
 const SESSION_MS = 24 * 3_600_000;
-/** A token that lives longer than this is meant to live for ever. */
+/** A token with a longer lifetime should be created without expiry. */
 const TOKEN_LIFETIME_MAX_MS = 10 * 365 * 24 * 3_600_000;
 
 export function authRoutes(api: Api, context: ApiContext): void {
@@ -35,7 +35,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Exchange the password for a session token",
         description:
-          "The token lives for 24 hours. Five wrong passwords a minute from one address answer 429 with Retry-After.",
+          "The token is valid for 24 hours. After five wrong passwords in a minute an address gets 429 with Retry-After.",
         tags: ["auth"],
         body: LoginBody,
         querystring: NoQuery,
@@ -109,7 +109,8 @@ export function authRoutes(api: Api, context: ApiContext): void {
     },
     async (request) => {
       const record = store.tokens.list().find((token) => token.id === request.caller?.tokenId);
-      if (!record) throw new BerthError("unauthorized", "the token has just ended");
+      if (!record)
+        throw new BerthError("unauthorized", "the token has just expired or been revoked");
       return tokenView(record);
     },
   );
@@ -136,8 +137,9 @@ export function authRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "admin" },
       schema: {
-        summary: "Make a named token",
-        description: "The token is in this answer only. Without expires_in it lives until revoked.",
+        summary: "Create a named token",
+        description:
+          "Only this response contains the token. Without expires_in it is valid until it is revoked.",
         tags: ["auth"],
         body: CreateTokenBody,
         querystring: NoQuery,

@@ -10,10 +10,10 @@ import { EmptyBody, NoQuery, responses, unserialized } from "../route-schemas.ts
 export function backupRoutes(api: Api, context: ApiContext): void {
   const { store, clock, config, logger } = context;
 
-  // Beside the store, because a copy of it may not fit into a temporary file system in memory.
+  // The copy is in the data directory, because it may not fit into a temporary file system in memory.
   const folder = join(config.dataDir, "tmp");
 
-  // What a killed process left behind holds every secret.
+  // Files that a killed process left contain every secret.
   api.addHook("onReady", async () => {
     const files = await readdir(folder).catch(() => []);
     const left = files.filter((file) => file.startsWith("backup-"));
@@ -27,7 +27,7 @@ export function backupRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "A consistent copy of the store",
         description:
-          "The file that `berth restore` takes, as application/octet-stream. It holds every secret: keep it as you keep a password.",
+          "A file for `berth restore`, as application/octet-stream. It contains every secret: protect it like a password.",
         tags: ["system"],
         body: EmptyBody,
         querystring: NoQuery,
@@ -40,7 +40,7 @@ export function backupRoutes(api: Api, context: ApiContext): void {
       const file = join(folder, `backup-${randomBytes(8).toString("hex")}.db`);
       const remove = () =>
         rm(file, { force: true }).catch((err: unknown) =>
-          logger.warn({ err }, "a backup's temporary file was not removed"),
+          logger.warn({ err }, "cannot remove the temporary file of a backup"),
         );
       try {
         await store.backup(file);
@@ -48,7 +48,7 @@ export function backupRoutes(api: Api, context: ApiContext): void {
         const stream = createReadStream(file);
         stream.once("close", () => void remove());
         reply.raw.once("close", () => stream.destroy());
-        logger.info({ actor: request.caller?.name, bytes: size }, "the store was backed up");
+        logger.info({ actor: request.caller?.name, bytes: size }, "backed up the store");
         const day = timestamp(clock.now()).slice(0, 10);
         return reply
           .header("content-type", "application/octet-stream")

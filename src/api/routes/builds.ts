@@ -31,10 +31,10 @@ const LogQuery = Type.Object(
   },
   closed,
 );
-/** More than are kept of one app. */
+/** More builds than are kept of one app. */
 const BUILDS_MAX = 1000;
 
-/** How sources became images, and how it is going. */
+/** Routes for builds and their logs. */
 export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): void {
   const { store, builds } = context;
   const tags = ["builds"];
@@ -112,7 +112,7 @@ export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
     {
       config: { access: "write" },
       schema: {
-        summary: "End a build that waits or runs",
+        summary: "Cancel a queued or running build",
         tags,
         params: BuildParams,
         body: EmptyBody,

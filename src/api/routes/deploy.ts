@@ -7,27 +7,28 @@ import type { SourceDeployConfig } from "../../resources/wire/apps.ts";
 import { UploadedArchiveView } from "../../resources/wire/builds.ts";
 import type { Actor, ApplyIntent } from "../../store/store.ts";
 import type { Api, ApiContext } from "../api-context.ts";
-import { assertAppDomainsFree, writeApp } from "../app-writes.ts";
+import { writeApp } from "../app-writes.ts";
 import { CONFIG_BYTES_MAX, readDeployForm } from "../deploy-form.ts";
 import { createArchivePatch } from "../deploy-patches.ts";
+import { createDomainAdmission } from "../domain-conflicts.ts";
 import { withFlatIssuePaths } from "../flat-issue-paths.ts";
 import { archiveTooLargeError, limitBody } from "../limited-body.ts";
 import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
 
-/** What a form has around its parts. */
+/** Allowance for the parts of the form other than the archive. */
 const FORM_BYTES_MAX = 1024 * 1024;
-/** Stands for the archive while it is still on its way. */
+/** Placeholder for the digest until the archive has been uploaded. */
 const UNKNOWN_DIGEST = "0".repeat(64);
 
-/** Source archives: with what is to become of them, or alone. Each in a scope of its own, for their bodies. */
+/** Routes for source archives, with or without a deploy. Each has a scope of its own, because they parse bodies differently. */
 export async function deployRoutes(api: Api, context: ApiContext): Promise<void> {
   const { uploadBytesMax } = context.config;
 
   await api.register(async (plugin: FastifyInstance) => {
     const scope: Api = plugin.withTypeProvider();
     await scope.register(multipart, {
-      // The limit of the archive is ours: it knows what to say.
+      // `limitBody` enforces the limit of the archive with a better message.
       limits: {
         fileSize: uploadBytesMax + FORM_BYTES_MAX,
         files: 2,
@@ -65,7 +66,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
         for await (const part of readDeployForm(request)) {
           if (part.type === "config") {
             config = part.config;
-            // Nobody should wait for an upload to hear that it was for nothing.
+            // Invalid requests are refused before the upload.
             await withFlatIssuePaths(() => validateIntent(intentOf(part.config, UNKNOWN_DIGEST)));
           } else {
             archive = await context.builds.upload(limitBody(part.stream, uploadBytesMax), signal);
@@ -86,7 +87,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
   await api.register(async (plugin: FastifyInstance) => {
     const scope: Api = plugin.withTypeProvider();
     scope.removeAllContentTypeParsers();
-    // The type is whatever a client makes of .tar.gz; the content decides.
+    // Clients send various types for .tar.gz, so the content decides.
     scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
 
     scope.put(
@@ -95,9 +96,9 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
         config: { access: "write" },
         bodyLimit: uploadBytesMax,
         schema: {
-          summary: "Upload a source archive (gzipped tar), to be named by source.archive",
+          summary: "Upload a source archive (gzipped tar) for use in source.archive",
           description:
-            "The body is the archive. One that no app names is removed after a while; the same content has the same digest.",
+            "The body is the archive. Unused archives are removed after a while. Equal content has an equal digest.",
           tags: ["apps"],
           consumes: ["application/gzip"],
           querystring: NoQuery,
@@ -130,8 +131,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
   }
 
   function validateIntent(intent: ApplyIntent<"App">): void {
-    context.store.apply({ ...intent, dryRun: true });
-    assertAppDomainsFree(context, intent);
+    context.store.apply({ ...intent, dryRun: true }, createDomainAdmission(context));
   }
 
   function assertLength(request: FastifyRequest, bytesMax: number): void {

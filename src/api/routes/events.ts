@@ -10,7 +10,7 @@ import { LimitField, responses, unserialized } from "../route-schemas.ts";
 import { auditView, changeView, eventView } from "../views/events.ts";
 
 const LIMIT_DEFAULT = 100;
-/** A reader that missed more lists again, which is cheaper than being told everything. */
+/** A reader that missed more changes has to list again, which is cheaper than replaying them. */
 const RESUMED_CHANGES_MAX = 5_000;
 const RESUME_PAGE_SIZE = 500;
 
@@ -49,9 +49,9 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
     {
       config: { access: "read", isStream: true },
       schema: {
-        summary: "Changes and events, as they come",
+        summary: "Changes and events, as they happen",
         description:
-          "Server-sent events, named by the type of the change; id is the sequence. Last-Event-ID resumes; an event named reset says that changes were lost and that what is shown has to be listed again. A list with format=list or Accept: application/json.",
+          "Server-sent events, named by the type of the change; id is the sequence. Last-Event-ID resumes; an event named reset means that changes were lost and the reader has to list again. Returns a list with format=list or Accept: application/json.",
         tags: ["events"],
         produces: ["text/event-stream", "application/json"],
         querystring: EventsQuery,
@@ -72,7 +72,7 @@ export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): 
       const since =
         parseLastEventId(request.headers["last-event-id"]) ?? request.query.last_event_id;
       const stream = new EventStream(clock, context.closing, slots.acquire());
-      // Everything up to here and the subscription happen in one turn: no change fits in between.
+      // Listing and subscribing happen in the same turn of the event loop, so no change is lost in between.
       if (since !== undefined) resume(stream, since, filter);
       const stop = hub.onChange((change) => {
         if (matchesFilter(change, filter)) stream.send(toServerSentEvent(change));
@@ -127,7 +127,7 @@ function matchesFilter(change: StoreChange, filter: ChangeFilter): boolean {
   );
 }
 
-/** Changes are frozen and shared by all streams, so each is put into words once. */
+/** Changes are frozen and shared by all streams, so each is serialized once. */
 const serializedChanges = new WeakMap<StoreChange, ServerSentEvent>();
 
 function toServerSentEvent(change: StoreChange): ServerSentEvent {

@@ -8,13 +8,12 @@ import { isSignedHook } from "../auth/hook-signature.ts";
 import { parseGitHook } from "../git-hook-event.ts";
 import { NameParams, NoQuery, responses } from "../route-schemas.ts";
 
-/** GitHub sends at most 25 MiB, of which all but the commits' lists of files is a few KiB. */
+/** GitHub sends up to 25 MiB, but everything except the lists of files is a few KiB. */
 const BODY_BYTES_MAX = 5 * 1024 * 1024;
 
 /**
- * Servers of repositories tell here that something was pushed. They have no token of ours: the
- * signature of the body, made with the App's hook secret, takes its place. What follows is no more
- * than a look at the source, so that a delivery that comes twice does no harm.
+ * Receives push notifications of git servers. They are authenticated not by a token but by a signature of the body
+ * with the App's hook secret. A notification only makes Berth check the source, so repeated ones are harmless.
  */
 export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void> {
   const { store, builds, clock, logger } = context;
@@ -23,7 +22,7 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
   await api.register(async (plugin: FastifyInstance) => {
     const scope: Api = plugin.withTypeProvider();
     scope.removeAllContentTypeParsers();
-    // The signature is of the bytes, so they are not to be taken apart before.
+    // The signature covers the raw bytes, so the body is not parsed here.
     scope.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => {
       done(null, body);
     });
@@ -34,7 +33,7 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
         config: { access: "public" },
         bodyLimit: BODY_BYTES_MAX,
         schema: {
-          summary: "Tell of a push to the repository of an app",
+          summary: "Notify Berth of a push to the repository of an app",
           description:
             "For webhooks of GitHub, Gitea, Forgejo and GitLab, signed with the value of source.git.hookSecret (X-Hub-Signature-256, X-Gitea-Signature, X-Forgejo-Signature, X-Gitlab-Token). Needs no token.",
           tags: ["builds"],
@@ -66,7 +65,7 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
         if (event.type === "ping") return { apps: [] };
         reply.code(202);
         if (event.type === "other") return { apps: [] };
-        // Whatever name the server has for the repository: it is this app's that was pushed to.
+        // The URL in the spec is included, because the server may know the repository under other URLs.
         const apps = builds.refreshFollowers({ urls: [git.url, ...event.urls], ref: event.ref });
         logger.info({ app: name, ref: event.ref, apps }, "received a push notification");
         return { apps };
@@ -74,7 +73,7 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
     );
   });
 
-  /** One answer for everything that is not there, so that nobody can find out which apps are. */
+  /** Throws the same NotFoundError for every missing part, so that callers cannot find out which apps exist. */
   function requireHook(name: string): { git: GitSource; secret: string } {
     const nothing = new NotFoundError("there is no hook of this name");
     const source = store.get("App", name)?.spec.source;

@@ -19,14 +19,14 @@ const StopResponse = Component<ModelList | ModelStopDryRun>("ModelStopAnswer");
 const IdParams = Type.Object({ id: Type.String() }, closed);
 const RepositoryParams = Type.Object({ id: Type.String(), repository: Type.String() }, closed);
 
-/** What is done to models: each is a write of desired state. */
+/** Routes for actions on models. Each action writes desired state. */
 export function llmActionRoutes(api: Api, context: ApiContext): void {
   const tags = ["models"];
   const writeResponses = responses({ 200: WriteResponse, 202: WriteResponse });
   const download = {
-    summary: "Bring a model onto the disk",
+    summary: "Download a model",
     description:
-      "`:id` is a name, or a repository as org%2Fname or org%2Fname:QUANTIZATION; one that no Model has gets a Model. What is there is verified again, and what was cut is gone on with.",
+      "`:id` is a name, or a repository as org%2Fname or org%2Fname:QUANTIZATION; a Model is created if there is none. Existing files are verified again, and interrupted downloads are resumed.",
     tags,
     body: EmptyBody,
     querystring: WriteQueryParams,
@@ -40,7 +40,7 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
       downloadModel(context, request, reply, request.params.id, request.query),
   );
 
-  // Some proxies decode the slash on the way.
+  // Some proxies decode the slash.
   api.post(
     "/api/llm/models/:id/:repository/download",
     { config: { access: "write" }, schema: { ...download, params: RepositoryParams, hide: true } },
@@ -55,9 +55,9 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "write" },
       schema: {
-        summary: "Load a model into memory, downloaded first where it has to be",
+        summary: "Load a model into memory, and download it first if necessary",
         description:
-          "It comes before all others where memory is short: those that do not fit beside it leave. 200 where it runs already.",
+          "It has priority if memory is short: models that do not fit in addition to it are unloaded. 200 if it is running already.",
         tags,
         body: StartModelBody,
         querystring: WriteQueryParams,
@@ -73,8 +73,8 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "write" },
       schema: {
-        summary: "Take the running models, or the given one, out of memory",
-        description: "Answers the models that it stops; 200 where none is to run.",
+        summary: "Unload the given model, or all running ones",
+        description: "Returns the models that it stops; 200 if none is to run.",
         tags,
         body: StopModelBody,
         querystring: WriteQueryParams,

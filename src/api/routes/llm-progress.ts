@@ -10,12 +10,12 @@ import { isSettled } from "../models/wait-for-model.ts";
 import { NoQuery, responses, unserialized } from "../route-schemas.ts";
 import { assistantModelView, catalogModelView, modelProgressView } from "../views/models.ts";
 
-/** Four times a second is as often as an eye can use. */
+/** Four times a second is enough for a display. */
 const PROGRESS_INTERVAL_MS = 250;
 
 const IdParams = Type.Object({ id: Type.String() }, closed);
 
-/** How far a model is, as it happens. */
+/** Routes for the progress of models. */
 export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSlots): void {
   const { store, clock } = context;
 
@@ -24,7 +24,7 @@ export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSl
     {
       config: { access: "read", isStream: true },
       schema: {
-        summary: "How far a model is, until nothing more happens to it",
+        summary: "The progress of a model, until it is settled",
         description:
           "Server-sent events: progress, at most four a second, when something has changed; then end with the model, once it is ready, running, stopped or failed. An event named error ends the stream of a model that is deleted.",
         tags: ["models"],
@@ -75,7 +75,7 @@ export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSl
         return;
       }
       const data = JSON.stringify(modelProgressView(item));
-      // A slow reader misses what is in between, and nothing else.
+      // A slow reader only misses intermediate states.
       if (data !== sent && isReading) void sendProgress(data);
       timer.cancel = clock.setTimer(PROGRESS_INTERVAL_MS, sendUpdate);
     };
@@ -84,7 +84,7 @@ export function llmProgressRoutes(api: Api, context: ApiContext, slots: StreamSl
   }
 }
 
-/** The last progress, where it is not told yet, and the end. */
+/** Sends the last progress, unless it has been sent, and the end event. */
 function endStream(stream: EventStream, item: ModelView, sent = ""): void {
   const data = JSON.stringify(modelProgressView(item));
   if (data !== sent) stream.send({ event: "progress", data });

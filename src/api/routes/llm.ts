@@ -61,7 +61,7 @@ const DeleteQuery = Type.Object(
     files: Type.Optional(
       Type.Boolean({
         description:
-          "its files go too, as far as no other Model has them; default: they are kept within the budget",
+          "deletes its files too, unless another Model uses them; default: they are kept within the budget",
       }),
     ),
   },
@@ -70,7 +70,7 @@ const DeleteQuery = Type.Object(
 
 const WriteResponse = Component<ModelView | ModelDryRunReport>("ModelWriteAnswer");
 
-/** Language models: what there is, and how it is doing. */
+/** Routes that list, show and delete models. */
 export function llmRoutes(api: Api, context: ApiContext): void {
   const { store, control } = context;
   const tags = ["models"];
@@ -82,7 +82,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "List language models",
         description:
-          "Every Model by name, then files in the assistant's own folder, then what the catalog offers besides. total counts all that the filter lets through.",
+          "Every Model by name, then files in the assistant's own folder, then the other entries of the catalog. total counts all that match the filter.",
         tags,
         querystring: ListQuery,
         response: responses({ 200: ModelList }),
@@ -137,7 +137,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       config: { access: "read" },
       schema: {
         summary: "What the next reconcile of a model would do",
-        description: "Of what is no Model yet: what a download would do.",
+        description: "For an id without a Model: what a download would do.",
         tags,
         params: IdParams,
         querystring: NoQuery,
@@ -224,19 +224,19 @@ export function llmRoutes(api: Api, context: ApiContext): void {
     return modelDetails(getModelView(context, model), model, events);
   }
 
-  /** Throws as `findKnownModel`, and ConflictError `wrong_state` for what nobody made here. */
+  /** Throws like `findKnownModel`, and ConflictError `wrong_state` if the id is not that of a Model. */
   function requireResource(id: string): Resource<"Model"> {
     const found = findKnownModel(context, id);
     if (found.type === "resource") return found.model;
     if (found.type === "catalog") {
       throw new ConflictError(
         "wrong_state",
-        `model "${found.entry.metadata.name}" is an entry of the catalog: nothing of it is here`,
+        `model "${found.entry.metadata.name}" is an entry of the catalog that is not downloaded`,
       );
     }
     throw new ConflictError(
       "wrong_state",
-      `model "${found.file.id}" is a file in the assistant's own folder, which Berth does not touch`,
+      `model "${found.file.id}" is a file in the assistant's own folder, which Berth does not change`,
       { hint: "remove the file there" },
     );
   }

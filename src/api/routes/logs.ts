@@ -79,7 +79,7 @@ export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): vo
   );
 }
 
-/** Epoch milliseconds. Throws BerthError `invalid_request`. */
+/** Parses a time as epoch milliseconds. Throws BerthError `invalid_request`. */
 export function parseSince(text: string, nowMs: number): number {
   if (new RegExp(durationPattern).test(text)) return nowMs - parseDuration(text);
   if (/^[0-9]{1,12}(\.[0-9]{1,9})?$/.test(text)) return Math.round(Number(text) * 1000);

@@ -21,7 +21,7 @@ const DeleteQuery = Type.Object(
   closed,
 );
 
-/** Every kind in one form: that of its manifest. */
+/** Routes for all kinds, in the form of their manifests. */
 export function resourceRoutes(api: Api, context: ApiContext): void {
   const { store } = context;
   const tags = ["resources"];
@@ -68,7 +68,7 @@ export function resourceRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Delete a resource",
-        description: "200 where it is gone at once, 202 where its containers go first.",
+        description: "200 if it is removed immediately, 202 if its containers are removed first.",
         tags,
         params: ResourceParams,
         querystring: DeleteQuery,
@@ -103,7 +103,7 @@ export function resourceRoutes(api: Api, context: ApiContext): void {
   }
 }
 
-/** `apps`, `app` or `App`. Throws NotFoundError. */
+/** Parses `apps`, `app` or `App`. Throws NotFoundError. */
 function parseKind(text: string): Kind {
   const wanted = text.toLowerCase();
   const kind = kinds.find((known) => plurals[known] === wanted || known.toLowerCase() === wanted);

@@ -14,7 +14,7 @@ import { getActor } from "../request-parameters.ts";
 import { ForceQuery, NameParams, NoQuery, responses } from "../route-schemas.ts";
 import { secretView } from "../views/resources.ts";
 
-/** Values go in and never come out: every answer shows keys only. */
+/** Routes for Secrets. Responses contain keys only, never values. */
 export function secretRoutes(api: Api, context: ApiContext): void {
   const { store } = context;
   const tags = ["secrets"];
@@ -95,7 +95,7 @@ export function secretRoutes(api: Api, context: ApiContext): void {
       const { name } = request.params;
       const intent = createIntentBase(request, name, request.query.force);
       const known = store.get("Secret", name);
-      // A key that another manager set would outlive a replacement by this one.
+      // Keys of other managers have to be removed explicitly.
       const gone = Object.keys(known?.spec.data ?? {})
         .filter((key) => !Object.hasOwn(request.body.data, key))
         .map((key) => [key, null] as const);
@@ -121,7 +121,7 @@ export function secretRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "write" },
       schema: {
-        summary: "Set some values of a secret; null takes one away",
+        summary: "Set some values of a secret; null removes one",
         tags,
         params: NameParams,
         body: PatchSecretBody,

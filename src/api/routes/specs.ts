@@ -5,7 +5,7 @@ import type { Api, ApiContext } from "../api-context.ts";
 import { createRequestSignal, getActor } from "../request-parameters.ts";
 import { EmptyBody, NoQuery, responses } from "../route-schemas.ts";
 
-/** HTTP clients give up on an answer after five minutes. */
+/** HTTP clients time out after five minutes. */
 const SYNC_TIMEOUT_MS = 240_000;
 
 export function specRoutes(api: Api, context: ApiContext): void {
@@ -16,7 +16,7 @@ export function specRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "The watched folder: its files, their errors, and prunes that wait",
+        summary: "The watched folder: its files, their errors, and pending prunes",
         tags: ["specs"],
         querystring: NoQuery,
         response: responses({ 200: SpecsView }),
@@ -51,9 +51,9 @@ export function specRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "write" },
       schema: {
-        summary: "Look at the repository of the specs now",
+        summary: "Synchronise the repository of the specs now",
         description:
-          "Answers when that has ended; the state tells whether it went well. What the files declare is applied as with every change of the watched folder.",
+          "Responds when it is done; the state shows if it succeeded. The files are applied like every change of the watched folder.",
         tags: ["specs"],
         body: EmptyBody,
         querystring: NoQuery,
@@ -68,7 +68,7 @@ export function specRoutes(api: Api, context: ApiContext): void {
         .catch((error: unknown) => {
           if (!limit.aborted) throw error;
           throw new BerthError("timeout", "the repository has not been read yet", {
-            hint: "it goes on; berth specs shows how it went",
+            hint: "it continues; berth specs shows the result",
           });
         });
       const actor = getActor(request);
@@ -89,7 +89,7 @@ export function specRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "write" },
       schema: {
-        summary: "Let the deletions that wait for a person go ahead",
+        summary: "Confirm the pending deletions",
         tags: ["specs"],
         body: PruneBody,
         querystring: NoQuery,

@@ -15,7 +15,7 @@ export function systemRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "The machine, the engine, and how much there is of everything",
+        summary: "The machine, the engine, and counts of resources",
         tags: ["system"],
         querystring: NoQuery,
         response: responses({ 200: SystemInfo }),
@@ -73,7 +73,7 @@ export function systemRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "read" },
       schema: {
-        summary: "The effective configuration, and where each value came from",
+        summary: "The effective configuration, with the source of each value",
         description: "Secrets are redacted.",
         tags: ["system"],
         querystring: NoQuery,

@@ -6,12 +6,8 @@ import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { Api, ApiContext } from "../api-context.ts";
-import {
-  assertAllDomainsFree,
-  respondToWrite,
-  toPlannedResource,
-  writeApp,
-} from "../app-writes.ts";
+import { respondToWrite, toPlannedResource, writeApp } from "../app-writes.ts";
+import { assertAllDomainsFree } from "../domain-conflicts.ts";
 import { getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
 import { assertNoNewServerFolder } from "../server-paths.ts";
@@ -26,7 +22,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "public" },
       schema: {
-        summary: "The catalog that apps are made from",
+        summary: "List the catalog from which apps are created",
         description: "Needs no token.",
         tags: ["templates"],
         querystring: NoQuery,
@@ -66,7 +62,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Create an app from a template",
         description:
-          "Makes the app, its companions and the Secrets of its parameters, all or none. The answer lists them under created.",
+          "Creates the app, its companions and the Secrets of its parameters, all or none. The response lists them under created.",
         tags: ["templates"],
         body: FromTemplateBody,
         querystring: WriteQueryParams,
@@ -92,7 +88,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       for (const { kind, spec } of intents) {
         if (kind === "App") assertNoNewServerFolder({ ...spec }, undefined);
       }
-      // The last one may fail, a name being taken, and then nothing must have been made.
+      // All are tried first, because the last one may fail when others have been written.
       const alongside = intents.map((intent) =>
         toPlannedResource(intent, store.apply({ ...intent, dryRun: true })),
       );
@@ -121,7 +117,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       }
       for (const intent of intents) store.apply(intent);
       const app = store.get("App", name);
-      if (!app) throw new NotFoundError(`the template ${template_id} makes no app "${name}"`);
+      if (!app) throw new NotFoundError(`the template ${template_id} contains no app "${name}"`);
       const waitMs = request.query.wait === true ? timeoutMs : null;
       const details = await respondToWrite(context, reply, app, 201, waitMs);
       return {

@@ -18,14 +18,14 @@ import type { Api, ApiContext } from "../api-context.ts";
 import { getActor } from "../request-parameters.ts";
 import { EmptyBody, LimitField, NoQuery, responses } from "../route-schemas.ts";
 
-/** As strong as the HMAC that it is the key of. */
+/** The length of the HMAC's output. */
 const SECRET_BYTES = 32;
 const DELIVERIES_SHOWN = 50;
 
 const IdParams = Type.Object({ id: Type.String() }, closed);
 const tags = ["webhooks"];
 
-/** All for admins: many receivers take whoever knows their URL for a friend. */
+/** Routes for webhooks. They require the scope admin, because many receivers trust any caller who knows their URL. */
 export function webhookRoutes(api: Api, context: ApiContext): void {
   const { store, webhooks } = context;
   const requireWebhook = (id: string): WebhookRecord => {
@@ -67,9 +67,9 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
       config: { access: "admin" },
       bodyLimit: 64 * 1024,
       schema: {
-        summary: "Tell a receiver of events",
+        summary: "Add a receiver of events",
         description:
-          "Without events and apps it is told of all. Requests are signed with the secret, as sha256=HMAC of the body; without one Berth makes it and shows it in this answer only.",
+          "Without events and apps it gets all events. Requests are signed with the secret, as sha256=HMAC of the body. If none is given, Berth generates one and shows it in this response only.",
         tags,
         body: CreateWebhookBody,
         querystring: NoQuery,
@@ -115,7 +115,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "admin" },
       schema: {
-        summary: "Tell a receiver no more",
+        summary: "Remove a receiver",
         tags,
         params: IdParams,
         querystring: NoQuery,
@@ -138,7 +138,8 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
       config: { access: "admin" },
       schema: {
         summary: "Send a test event to a receiver",
-        description: "The answer is the queued delivery; how it went is in the deliveries.",
+        description:
+          "The response is the queued delivery; the list of deliveries shows its result.",
         tags,
         params: IdParams,
         body: EmptyBody,
@@ -159,7 +160,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "admin" },
       schema: {
-        summary: "What was sent to a receiver, and how it went; the newest first",
+        summary: "The deliveries to a receiver with their results, newest first",
         tags,
         params: IdParams,
         querystring: Type.Object({ limit: LimitField }, closed),
@@ -179,7 +180,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "admin" },
       schema: {
-        summary: "Send something once more, with the same id and body",
+        summary: "Repeat a delivery with the same id and body",
         tags,
         params: Type.Object({ id: Type.String(), delivery: Type.String() }, closed),
         body: EmptyBody,

@@ -18,7 +18,7 @@ import { conditionView } from "./conditions.ts";
 import { eventView } from "./events.ts";
 import { getDeclaringManager } from "./managers.ts";
 
-/** An App as a list shows it. Pure: the same resource gives the same item. */
+/** Returns the list item of an App. Pure. */
 export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
   const { metadata, spec, status } = app;
   return {
@@ -40,7 +40,7 @@ export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
   };
 }
 
-/** Of what serves: a version that ends its last requests, or is not healthy yet, may stand before it. */
+/** Returns the image of the serving containers; others may be draining or not healthy yet. */
 function getRunningImage(containers: readonly ContainerStatus[]): string {
   const serving = containers.find(({ role }) => role === "active");
   return (serving ?? containers[0])?.image ?? "";
@@ -73,7 +73,7 @@ export function appDetails(
   };
 }
 
-/** A folder of the server is named in the spec, for who may see that. */
+/** Describes the source without the path of a folder, which only the spec shows. */
 function describeSource(source: AppSource | undefined): string | null {
   if (source === undefined) return null;
   if ("archive" in source) return `archive ${source.archive.slice(0, 12)}`;
@@ -82,7 +82,7 @@ function describeSource(source: AppSource | undefined): string | null {
   return `${url}${ref === undefined ? "" : `#${ref}`}${path === undefined ? "" : `:${path}`}`;
 }
 
-/** True only where the Ready condition speaks of the newest generation. */
+/** Returns true only if the Ready condition is about the newest generation. */
 export function isReady(app: Resource<"App">): boolean {
   if (app.metadata.deletionTimestamp !== null) return false;
   const ready = findCondition(app.status?.conditions ?? [], "Ready");
@@ -90,8 +90,7 @@ export function isReady(app: Resource<"App">): boolean {
 }
 
 /**
- * The phase, as far as it is true: what a status says of an older generation is not said of the
- * newest one.
+ * Returns the phase, or a preliminary one if the status is about an older generation.
  */
 function getVisiblePhase(app: Resource<"App">): AppPhase {
   if (app.metadata.deletionTimestamp !== null) return "deleting";
@@ -133,7 +132,7 @@ function containerView(container: ContainerStatus): ContainerView {
   };
 }
 
-/** `build` is the one that made the revision's image, where one did. */
+/** `build` is the build of the revision's image, if it was built. */
 export function revisionView(
   revision: Revision,
   attempted: number | null,

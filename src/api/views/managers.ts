@@ -1,6 +1,6 @@
 import type { Resource } from "../../resources/resource.ts";
 
-/** The manager that declares the resource, which for a spec file is `file:<path>`. */
+/** Returns the manager that declares the resource, which is `file:<path>` for a spec file. */
 export function getDeclaringManager(resource: Resource): string {
   const managers = Object.entries(resource.metadata.managers);
   const declaring = managers.find(([, entry]) => entry.declares);

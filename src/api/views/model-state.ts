@@ -17,7 +17,7 @@ export type ModelStateView = Pick<
   | "error"
 >;
 
-/** What is so with a Model now: its status, and what `progress` tells that is newer. Pure. */
+/** Returns the current state of a Model: its status, updated with `progress`. Pure. */
 export function modelStateView(
   model: Resource<"Model">,
   progress: ModelProgress | undefined,
@@ -48,7 +48,7 @@ export function modelStateView(
   };
 }
 
-/** Whole and verified, as far as the status knows; true also of what a newer spec does not want any more. */
+/** Returns true if the status shows complete and verified files, also if a newer spec wants others. */
 export function isOnDisk({ status }: Resource<"Model">): boolean {
   return (
     status !== null &&
@@ -56,14 +56,14 @@ export function isOnDisk({ status }: Resource<"Model">): boolean {
   );
 }
 
-/** Whether the status speaks of the newest generation. */
+/** Returns true if the status is about the newest generation. */
 export function isObserved(
   model: Resource<"Model">,
 ): model is Resource<"Model"> & { readonly status: ModelStatus } {
   return model.status !== null && model.status.observedGeneration >= model.metadata.generation;
 }
 
-/** The phase, as far as it is true: what a status says of an older generation is not said of the newest one. */
+/** Returns the phase, or a preliminary one if the status is about an older generation. */
 function getVisiblePhase(
   model: Resource<"Model">,
   progress: ModelProgress | undefined,
@@ -88,7 +88,7 @@ function getStatusMessage(model: Resource<"Model">): string {
   return findCondition(status.conditions, "Ready")?.message ?? "";
 }
 
-/** Newer than what the status says, which is not written for each percent. */
+/** Describes the progress, which is newer than the message in the status. */
 function describeTransfer({ step, doneBytes }: ModelProgress, size: number | null): string {
   const done =
     size === null ? formatBytes(doneBytes) : `${Math.floor(100 * getFraction(doneBytes, size))} %`;
@@ -98,7 +98,7 @@ function describeTransfer({ step, doneBytes }: ModelProgress, size: number | nul
     : `${done}${all} downloaded`;
 }
 
-/** Why it failed, or what is tried again; null while all goes well. */
+/** Returns the reason of a failure or of retries; null if there is none. */
 function getErrorText(model: Resource<"Model">): string | null {
   if (!isObserved(model) || model.metadata.deletionTimestamp !== null) return null;
   const { conditions, nextRetryAt } = model.status;

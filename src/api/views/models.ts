@@ -20,7 +20,7 @@ import { getDeclaringManager } from "./managers.ts";
 import { modelStateView } from "./model-state.ts";
 import { fieldChangeView } from "./plans.ts";
 
-/** A Model as a list shows it. `all`: every Model, some of which may have names that would else be its own. */
+/** Returns the list item of a Model. `all` are all Models, because aliases must be unique among them. */
 export function modelView(
   model: Resource<"Model">,
   progress: ModelProgress | undefined,
@@ -58,7 +58,7 @@ export function modelView(
   };
 }
 
-/** What the catalog offers, and nobody has asked for yet. */
+/** Returns the list item of a catalog entry without a Model. */
 export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelView {
   return {
     ...unknownFields,
@@ -78,7 +78,7 @@ export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelVi
   };
 }
 
-/** A file that a person put into the assistant's own folder. */
+/** Returns the list item of a file in the assistant's own folder. */
 export function assistantModelView(model: AssistantModel): ModelView {
   const status = phaseByAssistantState[model.state];
   return {
@@ -149,7 +149,7 @@ function createIdentityFields(name: string, spec: ModelSpec, origin: "resource" 
   };
 }
 
-/** Of a URL what is no secret; a file of the server is named in the spec, for who may see that. */
+/** Describes the source without secret parts of a URL, and without paths of the server, which only the spec shows. */
 function describeSource(spec: ModelSpec): string {
   const parsed = parseModelSource(spec.source);
   if ("problem" in parsed || parsed.source.type === "local") return "file";
@@ -185,7 +185,7 @@ export function modelDetails(
   };
 }
 
-/** The details of what is no Model: `spec` is what one would be made of. */
+/** Returns the details of an item without a Model. `spec` is the one that a Model of it would have. */
 export function unmanagedModelDetails(item: ModelView, spec: ModelSpec | null): ModelDetails {
   return {
     ...item,
@@ -238,7 +238,7 @@ export function modelPlanView(plan: ModelPlanReport): ModelPlanView {
   };
 }
 
-/** True only where the Ready condition speaks of the newest generation. */
+/** Returns true only if the Ready condition is about the newest generation. */
 export function isModelReady(model: Resource<"Model">): boolean {
   if (model.metadata.deletionTimestamp !== null) return false;
   const ready = findCondition(model.status?.conditions ?? [], "Ready");

@@ -5,7 +5,7 @@ import type { ResourceView, SecretView, TemplateView } from "../../resources/wir
 import type { TokenRecord } from "../../store/store.ts";
 import { getDeclaringManager } from "./managers.ts";
 
-/** Any resource in the form of its manifest. What a reconciler keeps for itself in a status stays there. */
+/** Returns a resource in the form of its manifest, without the internal state of reconcilers. */
 export function resourceView(resource: Resource): ResourceView {
   const { metadata } = resource;
   return {
@@ -44,7 +44,7 @@ export function secretView(secret: Resource<"Secret">): SecretView {
   };
 }
 
-/** Where the image or the port is a parameter, its default stands for it. */
+/** If the image or the port is a parameter, shows its default. */
 export function templateView(template: Manifest<"Template">, isBuiltIn: boolean): TemplateView {
   const { metadata, spec } = template;
   const parameters = spec.parameters ?? [];

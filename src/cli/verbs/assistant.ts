@@ -3,10 +3,11 @@ import type { CompanionReady } from "../../assistant/companion-daemon.ts";
 import type { RunningDaemon } from "../../assistant/daemon-lifetime.ts";
 import type { AssistantReady } from "../../assistant/system-instance.ts";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
+import { assistantSettings } from "../../config/assistant-settings.ts";
 import type { CompanionFlags } from "../../config/companion-config.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import { addExamples, collectValues } from "../command-options.ts";
+import { addExamples, addSettingOptions } from "../command-options.ts";
 
 /** SIGTERM ends the daemon within five seconds; what has not ended by then is safe to cut off. */
 const CLOSE_MS_MAX = 4500;
@@ -19,49 +20,14 @@ export function addAssistant(program: Command, cli: Cli): void {
       "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). With --user it starts one person's companion: the same endpoint on 7778, and the names dev.assistant.* on the session bus: tools of apps with confirmation and undo, search, and memory for each app. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it. --data-dir is the daemon's data directory here (also BERTH_ASSISTANT_DATA_DIR): models, ledger and sockets; --config is the file of a companion's settings, default: ~/.config/berth/companion.yaml.",
     );
   addExamples(
-    command
-      .option("--system", "the instance of this machine: local models, port 7777 (the default)")
-      .option("--user", "the companion of one person: the session bus, and port 7778")
-      .option(
-        "--upstream <url>",
-        "of a companion: the system instance that computes (BERTH_ASSISTANT_UPSTREAM); default: http://127.0.0.1:7777, unless --engine or --model has it compute itself",
-      )
-      .option(
-        "--model <[id=]file>",
-        "load this GGUF file, or this model of DATA_DIR/models, and keep it; can be given again",
-        collectValues,
-      )
-      .option("--alias <name=model>", "another name for a model; can be given again", collectValues)
-      .option("--port <port>", "on 127.0.0.1; 0: any (BERTH_ASSISTANT_PORT)")
-      // For whoever looks after the daemon, and wants to know it again.
-      .addOption(new Option("--started-by <program>").hideHelp())
-      .addOption(
-        new Option(
-          "--engine <engine>",
-          "what computes (BERTH_ASSISTANT_ENGINE); default: auto",
-        ).choices(["auto", "llama", "stub"]),
-      )
-      .option(
-        "--memory <amount>",
-        "what all models together may take (BERTH_ASSISTANT_MEMORY); default: three quarters of the machine's",
-      )
-      .option(
-        "--keep-alive <duration>",
-        "how long a model that was loaded on demand stays, -1 for ever (BERTH_ASSISTANT_KEEP_ALIVE); default: 5m",
-      )
-      .option("--context <tokens>", "of one request (BERTH_ASSISTANT_CONTEXT); default: up to 8192")
-      .option("--parallel <number>", "requests side by side (BERTH_ASSISTANT_PARALLEL); default: 8")
-      .option("--threads <number>", "default: measured at load (BERTH_ASSISTANT_THREADS)")
-      .option(
-        "--queue <number>",
-        "requests that wait, for each model (BERTH_ASSISTANT_QUEUE); default: 64",
-      )
-      .option("--timeout <duration>", "of one request (BERTH_ASSISTANT_TIMEOUT); default: 1h")
-      .option(
-        "--log-format <json|pretty>",
-        "default: pretty at a terminal (BERTH_ASSISTANT_LOG_FORMAT)",
-      )
-      .option("--log-level <debug|info|warn|error>", "default: info (BERTH_ASSISTANT_LOG_LEVEL)"),
+    addSettingOptions(
+      command
+        .option("--system", "the instance of this machine: local models, port 7777 (the default)")
+        .option("--user", "the companion of one person: the session bus, and port 7778")
+        // A supervisor names itself, so that it recognises the daemon later.
+        .addOption(new Option("--started-by <program>").hideHelp()),
+      assistantSettings,
+    ),
     [
       ["berth assistant --model ./some-model.gguf", "serve one model"],
       ["berth assistant --model chat=./a.gguf --alias gpt-4o=chat", "a model with two names"],

@@ -1,10 +1,11 @@
 import type { Command } from "commander";
+import type { ServerFlags } from "../../config/server-settings.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes } from "../cli-errors.ts";
 import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
 import type { DoctorFinding } from "../doctor/finding.ts";
 import { printDocument } from "../output/print.ts";
-import { addServerOptions, type ServerFlags, toConfigFlags } from "../server-flags.ts";
+import { addServerOptions, toConfigFlags } from "../server-flags.ts";
 
 export function addDoctor(program: Command, cli: Cli): void {
   const command = program

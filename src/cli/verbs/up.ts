@@ -1,9 +1,10 @@
 import type { Command } from "commander";
 import { getErrorMessage } from "../../base/errors.ts";
+import type { ServerFlags } from "../../config/server-settings.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { addExamples } from "../command-options.ts";
-import { addServerOptions, type ServerFlags, toConfigFlags } from "../server-flags.ts";
+import { addServerOptions, toConfigFlags } from "../server-flags.ts";
 
 /** SIGTERM ends the server within five seconds; what has not ended by then is safe to cut off. */
 const CLOSE_MS_MAX = 4500;

@@ -26,16 +26,18 @@ const itemFields = {
   image: Type.String({ description: "empty while an image is still to be built" }),
   source: Type.Unsafe<string | null>({
     ...NullableString,
-    description: "what the image is built from, in a few words; null for an app of an image",
+    description: "short description of the source; null for an app with an image",
   }),
-  domains: Type.Array(Type.String(), { description: "every host name of the app, its own first" }),
+  domains: Type.Array(Type.String(), {
+    description: "every host name of the app, its main domain first",
+  }),
   created_at: Timestamp,
   port: NullableInteger,
   url: NullableString,
-  ready: Type.Boolean({ description: "serves as wanted by the newest generation" }),
+  ready: Type.Boolean({ description: "serves as the newest generation desires" }),
   generation: Type.Integer(),
   observed_generation: Type.Integer(),
-  message: Type.String({ description: "why the status is what it is" }),
+  message: Type.String({ description: "explanation of the status" }),
   managed_by: Type.String({ description: "file:<path> of the spec file that declares it, or api" }),
 };
 
@@ -45,7 +47,7 @@ export type AppItem = Static<typeof AppItem>;
 export const AppList = Type.Object(
   {
     apps: Type.Array(AppItem),
-    total: Type.Integer({ description: "all that match, whatever limit and offset say" }),
+    total: Type.Integer({ description: "number of matches, independent of limit and offset" }),
   },
   closed,
 );
@@ -102,11 +104,11 @@ export const AppDetails = Type.Object(
     restarts: Type.Integer(),
     next_retry_at: NullableString,
     owners: StringMap({
-      description: "which manager owns which field, by JSON Pointer",
+      description: "managers of fields, by JSON Pointer",
     }),
     events: Type.Array(EventView, { description: "the last 20, newest first" }),
     created: Type.Optional(
-      Type.Array(CreatedResource, { description: "from-template: everything that was made" }),
+      Type.Array(CreatedResource, { description: "from-template: everything that was created" }),
     ),
   },
   closed,
@@ -124,7 +126,7 @@ export const PlanView = Type.Object(
 );
 export type PlanView = Static<typeof PlanView>;
 
-/** The answer of a write with `dry_run=true`: nothing has changed. */
+/** The response to a write with `dry_run=true`, which changes nothing. */
 export const DryRunReport = Type.Object(dryRunFields(PlanView), closed);
 export type DryRunReport = Static<typeof DryRunReport>;
 
@@ -144,7 +146,7 @@ export const RevisionView = Type.Object(
     message: NullableString,
     created_at: Timestamp,
     actor: Type.String(),
-    current: Type.Boolean({ description: "the revision that was last tried" }),
+    current: Type.Boolean({ description: "the last attempted revision" }),
     spec: Component<AppSpec>("AppSpec"),
   },
   closed,
@@ -157,17 +159,17 @@ export const RevisionList = Type.Object(
 );
 export type RevisionList = Static<typeof RevisionList>;
 
-/** The contract's five fields, and any other field of an App's spec by its name in the manifest. */
+/** The five fields of the contract, and any other field of an App's spec by its name in the manifest. */
 export const CreateAppBody = Type.Object(
   { name: Name, labels: Type.Optional(Metadata.properties.labels), ...AppSpec.properties },
   closed,
 );
 export type CreateAppBody = { name: string; labels?: Record<string, string> } & AppSpec;
 
-/** A merge patch (RFC 7396) of the spec: null takes a field away. */
+/** A merge patch (RFC 7396) of the spec, in which null removes a field. */
 export const PatchAppBody = Component<Record<string, unknown>>(
   "AppSpecPatch",
-  "fields of an App's spec; null takes a field away",
+  "fields of an App's spec; null removes a field",
 );
 export type PatchAppBody = { readonly [K in keyof AppSpec]?: AppSpec[K] | null };
 
@@ -180,14 +182,14 @@ export const DeployBody = NullableOf(
     },
     {
       ...closed,
-      description: "one of image and git; neither looks at the app's source anew",
+      description: "one of image and git; without either, the source of the app is resolved again",
     },
   ),
 );
 export type DeployBody = { image?: string; git?: GitDeploy };
 export type GitDeploy = Static<typeof GitDeploy>;
 
-/** The part named `config` of POST /api/deploy: name and port, and what else an App's spec may hold. */
+/** The part `config` of POST /api/deploy: name, port, and other fields of an App's spec. */
 const { image: _image, source: _source, ...deployedFields } = AppSpec.properties;
 export const SourceDeployConfig = Type.Object(
   { ...deployedFields, name: Name, port: Port },

@@ -50,6 +50,6 @@ export type CreateTokenBody = {
   expires_in?: string;
 };
 
-/** The only answer that ever holds a named token. */
+/** The only response that contains a named token. */
 export const CreatedToken = Type.Object({ token: Type.String(), ...tokenFields }, closed);
 export type CreatedToken = Static<typeof CreatedToken>;

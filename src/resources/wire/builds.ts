@@ -10,7 +10,7 @@ export const BuildView = Type.Object(
     revision: Type.String({ description: "commit, or sha256 of the archive or folder" }),
     image: Type.String(),
     state: OneOf(["queued", "running", "succeeded", "failed", "cancelled", "abandoned"]),
-    message: Type.Unsafe<string | null>({ ...NullableString, description: "why it failed" }),
+    message: Type.Unsafe<string | null>({ ...NullableString, description: "reason of a failure" }),
     image_bytes: NullableInteger,
     created_at: Timestamp,
     started_at: NullableString,
@@ -32,7 +32,7 @@ export const BuildLogView = Type.Object(
 );
 export type BuildLogView = Static<typeof BuildLogView>;
 
-/** An archive that was uploaded: `digest` is what `source.archive` names. */
+/** An uploaded archive. Use `digest` as `source.archive`. */
 export const UploadedArchiveView = Type.Object(
   { digest: Type.String({ description: "sha256, in hexadecimal" }), bytes: Type.Integer() },
   closed,
@@ -40,7 +40,7 @@ export const UploadedArchiveView = Type.Object(
 export type UploadedArchiveView = Static<typeof UploadedArchiveView>;
 
 export const GitHookResponse = Type.Object(
-  { apps: Type.Array(Type.String(), { description: "apps whose sources are looked at now" }) },
+  { apps: Type.Array(Type.String(), { description: "apps whose sources are being checked" }) },
   closed,
 );
 export type GitHookResponse = Static<typeof GitHookResponse>;

@@ -11,7 +11,7 @@ import {
 
 const NullableKind = Type.Unsafe<(typeof kinds)[number] | null>({
   type: ["string", "null"],
-  description: "null for what belongs to Berth itself",
+  description: "null for events of Berth itself",
 });
 
 export const EventView = Type.Object(
@@ -33,7 +33,7 @@ export type EventView = Static<typeof EventView>;
 export const EventList = Type.Object(
   {
     events: Type.Array(EventView),
-    total: Type.Integer({ description: "how many this answer holds" }),
+    total: Type.Integer({ description: "number of events in this response" }),
   },
   closed,
 );
@@ -41,7 +41,7 @@ export type EventList = Static<typeof EventList>;
 
 const changeTypes = ["added", "modified", "deleted", "status", "event"] as const;
 
-/** The data of one server-sent event of `GET /api/events`; its `id:` is the sequence. */
+/** The data of a server-sent event of `GET /api/events`; its `id:` is the sequence. */
 export const ChangeView = Type.Object(
   {
     sequence: Type.Integer(),

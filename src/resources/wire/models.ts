@@ -18,7 +18,7 @@ const NullableStep = Type.Unsafe<(typeof modelSteps)[number] | null>({
   type: ["string", "null"],
   enum: [...modelSteps, null],
   description:
-    "what is under way: the source is asked, other downloads come first, bytes come, they are checked",
+    "the current step: resolving the source, waiting for other downloads, downloading, verifying",
 });
 
 const textOrNull = (description: string) =>
@@ -28,58 +28,59 @@ const integerOrNull = (description: string) =>
 
 const modelOrigins = ["resource", "catalog", "assistant"] as const;
 
-/** How far a model is. Bytes are whole numbers, never text. */
+/** Progress of a model. Bytes are integers. */
 const progressFields = {
   status: OneOf(modelPhases),
   step: NullableStep,
-  size_bytes: integerOrNull("of all files; null while nobody has told"),
-  downloaded_bytes: Type.Integer({ description: "on disk, whole files and parts" }),
-  progress: Type.Number({ description: "0 to 1, of the step under way; 1 once all is on disk" }),
-  bytes_per_second: integerOrNull("of the step under way, over the last seconds"),
-  message: Type.String({ description: "for people: what is so, and what to do about it" }),
+  size_bytes: integerOrNull("of all files; null until it is known"),
+  downloaded_bytes: Type.Integer({ description: "on disk, complete and partial files" }),
+  progress: Type.Number({
+    description: "0 to 1 in the current step; 1 when everything is on disk",
+  }),
+  bytes_per_second: integerOrNull("in the current step, over the last seconds"),
+  message: Type.String({ description: "explanation for users, with what to do" }),
 };
 
 const itemFields = {
   id: Type.String({
-    description:
-      "repository id, such as org/name (org%2Fname in a path); the name where it has none",
+    description: "repository id, such as org/name (org%2Fname in a path); the name if it has none",
   }),
   name: Type.String({
-    description: "of the Model, and what requests to the assistant call it",
+    description: "name of the Model, also in requests to the assistant",
   }),
   origin: Type.Unsafe<(typeof modelOrigins)[number]>({
     type: "string",
     enum: [...modelOrigins],
     description:
-      "resource: a Model; catalog: known, and not here yet; assistant: a file in the assistant's own folder",
+      "resource: a Model; catalog: known, but not downloaded; assistant: a file in the assistant's own folder",
   }),
   source: textOrNull("repository id, URL, or the word file"),
   description: NullableString,
   ...progressFields,
-  ready: Type.Boolean({ description: "as its newest generation wants it" }),
-  running: Type.Boolean({ description: "in memory, and answers" }),
-  file: textOrNull("the one that is loaded; the first part of a split model"),
+  ready: Type.Boolean({ description: "in the state that its newest generation desires" }),
+  running: Type.Boolean({ description: "loaded, and answering requests" }),
+  file: textOrNull("the file to load; the first part of a split model"),
   sha256: textOrNull("of that file"),
-  revision: textOrNull("branch, tag or commit that was asked for"),
-  commit: textOrNull("what the revision stood for"),
+  revision: textOrNull("requested branch, tag or commit"),
+  commit: textOrNull("the commit of the revision"),
   architecture: NullableString,
-  parameters: integerOrNull("how many weights it has"),
+  parameters: integerOrNull("number of weights"),
   quantization: textOrNull("such as Q4_K_M"),
   kind: Type.Unsafe<"chat" | "completion" | "embedding" | null>({
     type: ["string", "null"],
     enum: ["chat", "completion", "embedding", null],
     description: "null until its file has been read",
   }),
-  context_length: integerOrNull("tokens of context, as loaded or as asked for, else its own"),
-  max_context_length: integerOrNull("tokens that it was trained with"),
-  memory_bytes: integerOrNull("what it takes in memory, or would take"),
+  context_length: integerOrNull("tokens of context, as loaded or as configured, else its own"),
+  max_context_length: integerOrNull("context length of its training, in tokens"),
+  memory_bytes: integerOrNull("memory that it uses, or would use"),
   aliases: Type.Array(Type.String(), { description: "further ids of it" }),
   managed_by: Type.String({ description: "api, cli, file:<path>, catalog or assistant" }),
-  created_at: textOrNull("RFC 3339 in UTC; null where there is no Model"),
-  loaded_at: textOrNull("since when it is in memory"),
-  generation: integerOrNull("null where there is no Model"),
+  created_at: textOrNull("RFC 3339 in UTC; null if there is no Model"),
+  loaded_at: textOrNull("time of loading"),
+  generation: integerOrNull("null if there is no Model"),
   observed_generation: NullableInteger,
-  error: textOrNull("why it failed, or what is tried again"),
+  error: textOrNull("reason of a failure or of retries"),
 };
 
 export const ModelView = Type.Object(itemFields, closed);
@@ -95,7 +96,9 @@ export const ModelFileView = Type.Object(
   {
     name: Type.String(),
     size_bytes: NullableInteger,
-    sha256: textOrNull("hexadecimal; null where the source names none and it is not here yet"),
+    sha256: textOrNull(
+      "hexadecimal; null if the source does not give it and the file is not downloaded yet",
+    ),
   },
   closed,
 );
@@ -105,7 +108,7 @@ export const ModelDetails = Type.Object(
   {
     ...itemFields,
     spec: Type.Unsafe<ModelSpec | null>({
-      ...Component<ModelSpec>("AnyModelSpec", "null: a file that the assistant knows by itself"),
+      ...Component<ModelSpec>("AnyModelSpec", "null: a file in the assistant's own folder"),
       type: ["object", "null"],
     }),
     labels: StringMap(),
@@ -113,22 +116,22 @@ export const ModelDetails = Type.Object(
     files: Type.Array(ModelFileView),
     memory: Type.Object(
       {
-        loaded_bytes: integerOrNull("what it takes now"),
-        wanted_bytes: integerOrNull("with all that the engine would like to give it"),
-        least_bytes: integerOrNull("with the least that is of use"),
+        loaded_bytes: integerOrNull("memory that it uses now"),
+        wanted_bytes: integerOrNull("with the settings that the engine prefers"),
+        least_bytes: integerOrNull("with the smallest usable settings"),
       },
       closed,
     ),
-    sequences: integerOrNull("requests that it serves at once, while it is in memory"),
+    sequences: integerOrNull("concurrent requests, while it is loaded"),
     next_retry_at: NullableString,
-    owners: StringMap({ description: "which manager owns which field, by JSON Pointer" }),
+    owners: StringMap({ description: "managers of fields, by JSON Pointer" }),
     events: Type.Array(EventView, { description: "the last 20, newest first" }),
   },
   closed,
 );
 export type ModelDetails = Static<typeof ModelDetails>;
 
-/** The data of one `progress` event of a model. */
+/** The data of a `progress` event of a model. */
 export const ModelProgressView = Type.Object(
   { name: Type.String(), ...progressFields, error: NullableString },
   closed,
@@ -138,11 +141,11 @@ export type ModelProgressView = Static<typeof ModelProgressView>;
 export const ModelPlanView = Type.Object({ model: Type.String(), ...planFields }, closed);
 export type ModelPlanView = Static<typeof ModelPlanView>;
 
-/** The answer of a write of one model with `dry_run=true`: nothing has changed. */
+/** The response to a write of a model with `dry_run=true`, which changes nothing. */
 export const ModelDryRunReport = Type.Object(dryRunFields(ModelPlanView), closed);
 export type ModelDryRunReport = Static<typeof ModelDryRunReport>;
 
-/** The answer of a stop with `dry_run=true`: one report for each model that would be stopped. */
+/** The response to a stop with `dry_run=true`: one report for each model that would be stopped. */
 export const ModelStopDryRun = Type.Object(
   { dry_run: Type.Literal(true), reports: Type.Array(ModelDryRunReport) },
   closed,
@@ -162,5 +165,5 @@ export const StopModelBody = Type.Unsafe<{ model?: string } | null>({
   type: ["object", "null"],
   properties: { model: ModelId },
   additionalProperties: false,
-  description: "without a model, every one that is to run is stopped",
+  description: "without a model, all running ones are stopped",
 });

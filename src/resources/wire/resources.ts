@@ -17,7 +17,7 @@ import {
   Timestamp,
 } from "./wire-schema.ts";
 
-/** A resource in the form of its manifest, with what the store adds. */
+/** A resource in the form of its manifest, with the fields that the store adds. */
 export const ResourceView = Type.Object(
   {
     apiVersion: Type.String(),
@@ -52,7 +52,7 @@ export const ResourceList = Type.Object(
 );
 export type ResourceList = Static<typeof ResourceList>;
 
-/** Each is checked as `berth validate` checks it, so that all that is wrong is said at once. */
+/** Manifests are validated like in `berth validate`, so that all issues are reported together. */
 const AnyManifest = Type.Unsafe<Manifest>({ "x-component": "Manifest" });
 
 export const ApplyBody = Type.Object(
@@ -79,7 +79,7 @@ export const ApplyResultView = Type.Object(
     model_plan: NullableOf(ModelPlanView),
     plan_message: Type.Unsafe<string | null>({
       ...NullableString,
-      description: "why there is no plan, where an App or a Model has none",
+      description: "reason for which an App or a Model has no plan",
     }),
   },
   closed,
@@ -131,7 +131,7 @@ export type CreateSecretBody = {
 export const PutSecretBody = SecretSpec;
 export type PutSecretBody = { type?: "opaque" | "registry"; data: Record<string, string> };
 
-/** Sets some keys and leaves the others; null takes a key away. */
+/** Sets some keys and keeps the others; null removes a key. */
 export const PatchSecretBody = Type.Object(
   {
     data: Type.Record(
@@ -151,7 +151,7 @@ const TemplateParameterView = Type.Object(
     default: Type.Optional(Type.Unknown()),
     required: Type.Boolean(),
     secret: Type.Boolean(),
-    generated: Type.Boolean({ description: "a random value is made where none is given" }),
+    generated: Type.Boolean({ description: "a random value is generated if none is given" }),
     pattern: NullableString,
   },
   closed,
@@ -167,7 +167,9 @@ export const TemplateView = Type.Object(
     port: NullableInteger,
     parameters: Type.Array(TemplateParameterView),
     website: NullableString,
-    companions: Type.Array(Type.String(), { description: "suffixes of the further apps it makes" }),
+    companions: Type.Array(Type.String(), {
+      description: "suffixes of the further apps that it creates",
+    }),
     built_in: Type.Boolean(),
   },
   closed,

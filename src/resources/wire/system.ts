@@ -45,9 +45,11 @@ export const SystemInfo = Type.Object(
     ingress: Type.Object(
       {
         mode: OneOf(["off", "process", "container"]),
-        ready: Type.Boolean({ description: "it leads requests to apps" }),
+        ready: Type.Boolean({ description: "it routes requests to apps" }),
         version: NullableString,
-        message: Type.String({ description: "what it is, or what is wrong and what to do" }),
+        message: Type.String({
+          description: "description of the ingress, or its problem and the remedy",
+        }),
         http_port: NullableInteger,
         https_port: NullableInteger,
       },
@@ -59,15 +61,17 @@ export const SystemInfo = Type.Object(
           type: "string",
           enum: ["off", "starting", "up", "waiting", "foreign"],
           description:
-            "waiting: it ended, and is started again after a pause; foreign: somebody else started it",
+            "waiting: it exited, and is restarted after a pause; foreign: another program started it",
         }),
         url: NullableString,
         pid: NullableInteger,
-        starts: Type.Integer({ description: "since Berth came up; 1 where it never ended" }),
+        starts: Type.Integer({
+          description: "starts since the start of Berth; 1 if it never exited",
+        }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
           description:
-            "why it is not up, and what to do; while it is up, what its users have to know",
+            "while it is not up, the reason and the remedy; otherwise notices for its users",
         }),
       },
       closed,
@@ -80,24 +84,24 @@ export const SystemInfo = Type.Object(
           type: "string",
           enum: ["off", "no_bus", "starting", "up", "activated", "foreign", "waiting"],
           description:
-            "no_bus: there is no session bus; activated: it is installed, and the bus and systemd look after it; foreign: somebody else started it; waiting: it ended, and is started again after a pause",
+            "no_bus: there is no session bus; activated: it is installed, and the bus and systemd manage it; foreign: somebody else started it; waiting: it ended, and is started again after a pause",
         }),
         url: NullableString,
         pid: NullableInteger,
-        starts: Type.Integer({ description: "by this Berth, since it came up" }),
+        starts: Type.Integer({ description: "starts by this Berth since its own start" }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
-          description: "why there is none, or who looks after it",
+          description: "why there is none, or which program manages it",
         }),
       },
-      { ...closed, description: "of the person who runs Berth" },
+      { ...closed, description: "the companion of the user who runs Berth" },
     ),
     counts: Type.Object(
       {
         apps: Type.Integer(),
         apps_ready: Type.Integer(),
         models: Type.Integer(),
-        models_ready: Type.Integer({ description: "as their specs want them" }),
+        models_ready: Type.Integer({ description: "models in the state that their specs desire" }),
         models_running: Type.Integer(),
         secrets: Type.Integer(),
         templates: Type.Integer(),
@@ -114,7 +118,7 @@ export const ConfigEntry = Type.Object(
     key: Type.String(),
     value: Type.Unsafe<string | null>({
       ...NullableString,
-      description: 'as it would stand in a config file; a secret as "(secret)"',
+      description: 'as in a config file; a secret as "(secret)"',
     }),
     source: OneOf(["flag", "environment", "file", "default"]),
     origin: Type.Unsafe<string | null>({
@@ -126,7 +130,7 @@ export const ConfigEntry = Type.Object(
 );
 export type ConfigEntry = Static<typeof ConfigEntry>;
 
-/** The effective configuration: what a person may see of it, and where each value came from. */
+/** The effective configuration without secrets, with the source of each value. */
 export const SystemConfig = Type.Object({ config: Type.Array(ConfigEntry) }, closed);
 export type SystemConfig = Static<typeof SystemConfig>;
 

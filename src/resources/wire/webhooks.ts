@@ -8,7 +8,9 @@ const webhookFields = {
   id: Type.String(),
   url: Type.String(),
   events: Type.Array(OneOf(webhookEvents), { description: "empty: all" }),
-  apps: Type.Array(Type.String(), { description: "empty: all, and what is about no app" }),
+  apps: Type.Array(Type.String(), {
+    description: "empty: all apps, and events that concern no app",
+  }),
   created_at: Timestamp,
 };
 
@@ -30,7 +32,7 @@ export const CreateWebhookBody = Type.Object(
       Type.String({
         minLength: 8,
         maxLength: 1024,
-        description: "what requests are signed with; without it Berth makes one",
+        description: "signs requests; if omitted, Berth generates one",
       }),
     ),
   },
@@ -38,7 +40,7 @@ export const CreateWebhookBody = Type.Object(
 );
 export type CreateWebhookBody = Static<typeof CreateWebhookBody>;
 
-/** The only answer that ever holds a secret, and only one that Berth has made. */
+/** The only response that contains a secret, and only if Berth generated it. */
 export const CreatedWebhook = Type.Object(
   { ...webhookFields, secret: Type.Optional(Type.String()) },
   closed,
@@ -54,11 +56,11 @@ export const DeliveryView = Type.Object(
     attempts: Type.Integer(),
     status: Type.Unsafe<number | null>({
       ...NullableInteger,
-      description: "of the last answer; null where there was none",
+      description: "HTTP status of the last response; null if there was none",
     }),
     message: Type.Unsafe<string | null>({
       ...NullableString,
-      description: "how the last attempt went",
+      description: "result of the last attempt",
     }),
     next_attempt_at: NullableString,
     created_at: Timestamp,
@@ -71,7 +73,7 @@ export type DeliveryView = Static<typeof DeliveryView>;
 export const DeliveryList = Type.Object(
   {
     deliveries: Type.Array(DeliveryView),
-    total: Type.Integer({ description: "how many this answer holds" }),
+    total: Type.Integer({ description: "number of deliveries in this response" }),
   },
   closed,
 );

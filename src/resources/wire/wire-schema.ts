@@ -1,20 +1,20 @@
 import { type Static, type TSchema, Type } from "typebox";
 
 /**
- * Schemas of what crosses the wire: bodies in snake_case, as `docs/api.md` shows them. They make the
- * types of the server and of the client, the serializers of the answers and the OpenAPI document.
- * Field names inside a `spec` are those of the manifest, so that a spec can be copied between both.
+ * Schemas of the bodies of the API, in snake_case as in `docs/api.md`. The types of server and client, the serializers
+ * and the OpenAPI document are derived from them. Field names inside a `spec` are those of the manifest, so that a spec
+ * can be copied between both.
  */
 export const closed = { additionalProperties: false } as const;
 
-/** `type: [x, "null"]`: serializers are several times faster with it than with a union. */
+/** Serializers are several times faster with `type: [x, "null"]` than with a union. */
 export const NullableString = Type.Unsafe<string | null>({ type: ["string", "null"] });
 export const NullableInteger = Type.Unsafe<number | null>({ type: ["integer", "null"] });
 export const NullableBoolean = Type.Unsafe<boolean | null>({ type: ["boolean", "null"] });
 
 export const Timestamp = Type.String({ description: "RFC 3339 in UTC" });
 
-/** Text by key. */
+/** A mapping of keys to text. */
 export function StringMap(options: { readonly description?: string } = {}) {
   return Type.Unsafe<Record<string, string>>({
     type: "object",
@@ -23,12 +23,12 @@ export function StringMap(options: { readonly description?: string } = {}) {
   });
 }
 
-/** One of a list of words. */
+/** A string enumeration. */
 export function OneOf<const T extends string>(values: readonly T[]) {
   return Type.Unsafe<T>({ type: "string", enum: [...values] });
 }
 
-/** A value that has a schema of its own among the OpenAPI components and goes out as it is. */
+/** A value that is serialized unchanged, and whose schema is an OpenAPI component. */
 export function Component<T>(name: string, description?: string) {
   return Type.Unsafe<T>({
     type: "object",
@@ -42,14 +42,14 @@ export function NullableOf<T extends TSchema>(schema: T) {
   return Type.Unsafe<Static<T> | null>({ ...schema, type: ["object", "null"] });
 }
 
-/** The body of every error answer: this one field and nothing else. */
+/** The body of every error response, with a single field. */
 export const ErrorBody = Type.Object(
   { error: Type.String({ description: "what happened, and what to do about it" }) },
   closed,
 );
 export type ErrorBody = Static<typeof ErrorBody>;
 
-/** `path` is a JSON Pointer below the resource. A value that was or is absent is left out; secret values are "(secret)". */
+/** `path` is a JSON Pointer into the resource. An absent value is omitted; values of secrets are "(secret)". */
 export const FieldChangeView = Type.Object(
   {
     path: Type.String(),

@@ -6,26 +6,26 @@ import {
   startInferenceHttp,
 } from "../../support/inference-http-harness.ts";
 
-let harness: InferenceHttpHarness;
+let world: InferenceHttpHarness;
 beforeEach(async () => {
-  harness = await startInferenceHttp();
+  world = await startInferenceHttp();
 });
-afterEach(() => harness[Symbol.asyncDispose]());
+afterEach(() => world[Symbol.asyncDispose]());
 
 const path = "/v1/chat/completions";
 const MIB = 2 ** 20;
 const everything =
   "there is /health, /metrics, /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models";
 
-/** Status, headers and body of the answer to a request whose lines the test writes itself. */
+/** Status, headers and body of one request whose lines a test writes itself. */
 async function raw(lines: readonly string[], body: string | Buffer = "") {
-  using client = new RawClient(harness.port);
+  using client = new RawClient(world.port);
   client.write(`${[...lines, "connection: close"].join("\r\n")}\r\n\r\n`).write(body);
   const [head = "", rest = ""] = (await client.all()).split("\r\n\r\n");
   return { status: Number(head.split(" ")[1]), head: head.toLowerCase(), body: rest };
 }
 
-/** Builds a request of a given length: one message, padded with text. */
+/** A request of a given length: one message, with a text to fill it up. */
 function askOf(bytes: number): string {
   const empty = JSON.stringify({ messages: [{ role: "user", content: "" }] });
   return empty.replace('""', `"${"x".repeat(bytes - empty.length)}"`);
@@ -41,7 +41,7 @@ describe("the Host header", () => {
     "localhost.",
     "[::1]",
     "[::1]:7777",
-  ])("%s names this machine", async (host) => {
+  ])("%s is of this machine", async (host) => {
     expect((await raw(["GET /health HTTP/1.1", `host: ${host}`])).status).toBe(200);
   });
 
@@ -55,7 +55,7 @@ describe("the Host header", () => {
     "user@127.0.0.1",
     "127.0.0.1:x",
     "",
-  ])("%j is refused on every path", async (host) => {
+  ])("%j is not, on any path", async (host) => {
     for (const target of ["/health", "/v1/models", "/metrics", "/nothing"]) {
       const { status, body } = await raw([`GET ${target} HTTP/1.1`, `host: ${host}`]);
       expect(status).toBe(403);
@@ -63,7 +63,7 @@ describe("the Host header", () => {
     }
   });
 
-  test("must be present exactly once", async () => {
+  test("may not be missing, or stand twice", async () => {
     expect((await raw(["GET /health HTTP/1.1"])).status).toBe(400);
     expect((await raw(["GET /health HTTP/1.0"])).status).toBe(403);
     const twice = await raw(["GET /health HTTP/1.1", "host: localhost", "host: example.com"]);
@@ -77,7 +77,7 @@ describe("the Origin header", () => {
     async (origin) => {
       const body = { messages: [{ role: "user", content: "hi" }], odd: 1 };
       for (const stream of [false, true]) {
-        const response = await harness.post(path, { ...body, stream }, { origin });
+        const response = await world.post(path, { ...body, stream }, { origin });
         expect(response.status).toBe(200);
         expect(response.headers.get("access-control-allow-origin")).toBe(origin);
         expect(response.headers.get("access-control-expose-headers")).toContain("x-berth-ignored");
@@ -91,11 +91,11 @@ describe("the Origin header", () => {
   test.each(["https://example.com", "null", "http://localhost.example.com", "file://", "evil"])(
     "%s is not, and nothing happens",
     async (origin) => {
-      const response = await harness.post(path, askOf(100), { origin });
+      const response = await world.post(path, askOf(100), { origin });
       expect(response.status).toBe(403);
       expect(response.headers.get("access-control-allow-origin")).toBeNull();
-      expect(harness.service.requests).toEqual([]);
-      const preflight = await fetch(`${harness.url}${path}`, {
+      expect(world.service.requests).toEqual([]);
+      const preflight = await fetch(`${world.url}${path}`, {
         method: "OPTIONS",
         headers: { origin, "access-control-request-method": "POST" },
       });
@@ -103,14 +103,14 @@ describe("the Origin header", () => {
     },
   );
 
-  test("a refusal is readable for a page of this machine", async () => {
-    const response = await harness.post(path, "{", { origin: "http://localhost:3000" });
+  test("a refusal can be read by a page of this machine too", async () => {
+    const response = await world.post(path, "{", { origin: "http://localhost:3000" });
     expect(response.status).toBe(400);
     expect(response.headers.get("access-control-allow-origin")).toBe("http://localhost:3000");
   });
 
-  test("a preflight allows the requested method and headers", async () => {
-    const response = await fetch(`${harness.url}${path}`, {
+  test("a preflight allows what it asks for", async () => {
+    const response = await fetch(`${world.url}${path}`, {
       method: "OPTIONS",
       headers: {
         origin: "http://localhost:3000",
@@ -136,7 +136,7 @@ describe("paths and methods", () => {
     ["POST", "/health", "GET, HEAD, OPTIONS"],
     ["PUT", "//v1/models/", "GET, HEAD, OPTIONS"],
     ["PROPFIND", "/metrics", "GET, HEAD, OPTIONS"],
-  ])("%s %s is 405, with the allowed methods in Allow", async (method, target, allow) => {
+  ])("%s %s is 405, and Allow says what there is", async (method, target, allow) => {
     const { status, head } = await raw([`${method} ${target} HTTP/1.1`, "host: localhost"]);
     expect(status).toBe(405);
     expect(head).toContain(`allow: ${allow.toLowerCase()}`);
@@ -150,8 +150,8 @@ describe("paths and methods", () => {
     "/V1/chat/completion",
     "/v1/embeddings/x",
     "/health/x",
-  ])("%s does not exist, whatever is sent there", async (target) => {
-    const response = await harness.post(target, "no JSON", { "content-type": "text/plain" });
+  ])("there is nothing at %s, whatever is sent there", async (target) => {
+    const response = await world.post(target, "no JSON", { "content-type": "text/plain" });
     expect(response.status).toBe(404);
     expect(await response.json()).toEqual({
       error: {
@@ -173,9 +173,9 @@ describe("paths and methods", () => {
     ["/V1/models", "it is at /v1/models; the base URL of a client ends in /v1"],
     ["/models?limit=5", "it is at /v1/models; the base URL of a client ends in /v1"],
     ["/v1/responses", "there is no Responses API here; set the client to chat completions"],
-    ["/api/chat", "this is not Ollama's API; use a client for OpenAI's API"],
-  ])("a request for %s is told the right path, or that there is none", async (target, instead) => {
-    const response = await harness.post(target, {});
+    ["/api/chat", "this is not Ollama's API; use a client of OpenAI's"],
+  ])("what is asked for at %s is told where it is, or that it is not", async (target, instead) => {
+    const response = await world.post(target, {});
     expect(response.status).toBe(404);
     const body = JSON.stringify(await response.json());
     expect(body).toContain(`: ${instead}`);
@@ -183,37 +183,37 @@ describe("paths and methods", () => {
 
   test("HEAD is GET without a body", async () => {
     for (const target of ["/health", "/v1/models", "/v1/models/tiny", "/metrics"]) {
-      const response = await fetch(`${harness.url}${target}`, { method: "HEAD" });
+      const response = await fetch(`${world.url}${target}`, { method: "HEAD" });
       expect([response.status, await response.text()]).toEqual([200, ""]);
     }
   });
 
-  test("OPTIONS without a page returns the methods", async () => {
-    const response = await fetch(`${harness.url}/v1/models`, { method: "OPTIONS" });
+  test("OPTIONS without a page tells the methods", async () => {
+    const response = await fetch(`${world.url}/v1/models`, { method: "OPTIONS" });
     expect([response.status, response.headers.get("allow")]).toEqual([204, "GET, HEAD, OPTIONS"]);
     const all = await raw(["OPTIONS * HTTP/1.1", "host: localhost"]);
     expect(all.head).toContain("allow: get, head, options, post");
-    expect((await fetch(`${harness.url}/nothing`, { method: "OPTIONS" })).status).toBe(404);
+    expect((await fetch(`${world.url}/nothing`, { method: "OPTIONS" })).status).toBe(404);
   });
 
-  test("a path with an invalid escape is an invalid request", async () => {
+  test("a path with a broken escape is a wrong request", async () => {
     const { status, body } = await raw(["GET /v1/models/%zz HTTP/1.1", "host: localhost"]);
     expect([status, JSON.parse(body).error.code]).toEqual([400, "invalid_request"]);
   });
 
-  test("a request's id is returned, and replaced if it is not safe for a log", async () => {
-    const own = await fetch(`${harness.url}/health`, { headers: { "x-request-id": "a-1.b" } });
+  test("the id of a request comes back, and is made up where it is unfit for a log", async () => {
+    const own = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a-1.b" } });
     expect(own.headers.get("x-request-id")).toBe("a-1.b");
-    const odd = await fetch(`${harness.url}/health`, { headers: { "x-request-id": "a b" } });
+    const odd = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a b" } });
     expect(odd.headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
   });
 });
 
 describe("a body", () => {
-  test("of 4 MiB is accepted, one more byte is refused, and the connection stays open", async () => {
-    const whole = await harness.post(path, askOf(4 * MIB));
+  test("of 4 MiB is taken, one more byte is not, and the connection stays", async () => {
+    const whole = await world.post(path, askOf(4 * MIB));
     expect(whole.status).toBe(200);
-    using client = new RawClient(harness.port);
+    using client = new RawClient(world.port);
     client.write(rawPost(path, askOf(4 * MIB + 1)));
     const text = await client.until((all) => all.endsWith("}}"));
     expect(text).toMatch(/^HTTP\/1\.1 413 /);
@@ -222,11 +222,11 @@ describe("a body", () => {
     });
     client.write(rawPost(path, askOf(100)));
     await client.until((all) => all.includes('"Hello there"'));
-    expect(harness.service.requests).toHaveLength(2);
+    expect(world.service.requests).toHaveLength(2);
   });
 
-  test("in chunks that is too large is refused as well", async () => {
-    const response = await fetch(`${harness.url}${path}`, {
+  test("of chunks that is too large is refused as well", async () => {
+    const response = await fetch(`${world.url}${path}`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: new Blob([askOf(5 * MIB)]).stream(),
@@ -242,45 +242,45 @@ describe("a body", () => {
     ["application/json; charset=utf-16"],
     ["json"],
   ])("of type %s is 415", async (type) => {
-    const response = await harness.post(path, askOf(100), { "content-type": type });
+    const response = await world.post(path, askOf(100), { "content-type": type });
     expect(response.status).toBe(415);
     expect(await response.json()).toMatchObject({ error: { code: "unsupported_media_type" } });
   });
 
-  test("without a type, or compressed, is 415", async () => {
+  test("without a type, or packed, is 415", async () => {
     const body = askOf(100);
     const lines = [`POST ${path} HTTP/1.1`, "host: localhost", `content-length: ${body.length}`];
     expect((await raw(lines, body)).status).toBe(415);
-    const packed = await harness.post(path, body, { "content-encoding": "gzip" });
+    const packed = await world.post(path, body, { "content-encoding": "gzip" });
     expect(packed.status).toBe(415);
-    expect(harness.service.requests).toEqual([]);
+    expect(world.service.requests).toEqual([]);
   });
 
   test.each<[string, string | Buffer, string]>([
-    ["is not JSON", '{"messages": [', "the body is not JSON"],
-    ["has an extra comma", '{"model": "a",}', "the body is not JSON: line 1, column 15"],
+    ["is no JSON", '{"messages": [', "the body is not JSON"],
+    ["has a comma too many", '{"model": "a",}', "the body is not JSON: line 1, column 15"],
     ["is not UTF-8", Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), "the body is not UTF-8"],
-    ["has a duplicate key", '{"n": 1, "n": 2}', 'the key "n" stands twice in one object'],
-    ["has an escaped duplicate key", '{"n": 1, "\\u006e": 2}', 'the key "n" stands twice'],
-    ["names __proto__", '{"__proto__": {"n": 1}}', 'the key "__proto__" is not allowed'],
+    ["has a key twice", '{"n": 1, "n": 2}', 'the key "n" occurs twice in one object'],
+    ["has an escaped key twice", '{"n": 1, "\\u006e": 2}', 'the key "n" occurs twice'],
+    ["reaches a prototype", '{"__proto__": {"n": 1}}', 'the key "__proto__" is not allowed'],
     ["is nested too deep", `${"[".repeat(300)}${"]".repeat(300)}`, "nested deeper than 256 levels"],
     ["is an array", "[]", "the body has to be a JSON object"],
     ["is null", "null", "the body has to be a JSON object"],
     ["is empty", "", "the request needs a body"],
-  ])("that %s is an invalid request", async (_, body, message) => {
+  ])("that %s is a wrong request", async (_, body, message) => {
     for (const target of [path, "/v1/completions", "/v1/embeddings"]) {
-      using client = new RawClient(harness.port);
+      using client = new RawClient(world.port);
       client.write(rawPost(target, body, { connection: "close" }));
       const answer = JSON.parse((await client.all()).split("\r\n\r\n")[1] ?? "");
       expect(answer).toMatchObject({
         error: { code: "invalid_request", message: expect.stringContaining(message) },
       });
     }
-    expect(harness.service.requests).toEqual([]);
+    expect(world.service.requests).toEqual([]);
   });
 
-  test("is not quoted in the answer that refuses it", async () => {
-    const response = await harness.post(path, '{"messages": "my secret" oops}');
+  test("that is refused is not quoted in the answer", async () => {
+    const response = await world.post(path, '{"messages": "my secret" oops}');
     expect(await response.text()).not.toContain("secret");
   });
 });

@@ -219,7 +219,7 @@ describe("bad input", () => {
       "x",
       { lane: "chat", history_json: '[{"role":"user","role":"user"}]' },
       INVALID,
-      "stands twice",
+      "occurs twice",
     ],
     ["x", { lane: "chat", history_json: '[{"__proto__":1}]' }, INVALID, "not allowed"],
     ["x", chat({}), INVALID, "history_json has to be an array"],

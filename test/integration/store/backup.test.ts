@@ -67,7 +67,7 @@ function putSecret(store: Store, value: string) {
 }
 
 describe("backup and restore", () => {
-  it("bring back everything on another machine, secrets included", async () => {
+  it("restore everything on another machine, including secrets", async () => {
     const { store } = open();
     const web = put(store, "web").resource;
     putSecret(store, "the value");
@@ -97,14 +97,14 @@ describe("backup and restore", () => {
     expect(restored.audit.list({ limit: 10 })).toHaveLength(2);
   });
 
-  it("leave neither the key in the restored database nor scraps beside the backup", async () => {
+  it("leave neither the key in the restored database nor temporary files next to the backup", async () => {
     const test = open();
     const folder = directory();
     const file = join(folder, "berth.backup");
     await test.store.backup(file);
     await test.store.backup(file);
     expect(readdirSync(folder)).toEqual(["berth.backup"]);
-    // Bytes 18 and 19 of the header: no log is looked for beside it, so a copy of the file is whole.
+    // Bytes 18 and 19 of the header: SQLite expects no write-ahead log, so a copy of the file is complete.
     expect([...readFileSync(file).subarray(18, 20)]).toEqual([1, 1]);
     const dataDir = join(directory(), "data");
     restoreStore({ dataDir, file });
@@ -116,7 +116,7 @@ describe("backup and restore", () => {
     expect(readdirSync(dataDir).toSorted()).toEqual(["berth.db", "run", "secret.key"]);
   });
 
-  it("is consistent while writes go on", async () => {
+  it("a backup is consistent during concurrent writes", async () => {
     const { store } = open();
     // Some 600 pages: SQLite copies 100 of them in each turn of the event loop.
     const annotations = { note: "x".repeat(20_000) };
@@ -140,7 +140,7 @@ describe("backup and restore", () => {
     expect(restored.audit.list({ limit: 10_000 })).toHaveLength(apps.length);
   });
 
-  it("never give a change number a second meaning", async () => {
+  it("a restored store never reuses a sequence of changes", async () => {
     const { store } = open();
     put(store, "web");
     const file = join(directory(), "berth.backup");
@@ -158,7 +158,7 @@ describe("backup and restore", () => {
     expect(restored.changesSince(next - 1, 10)).toHaveLength(1);
   });
 
-  it("refuse while the store is open, and over a store without force", async () => {
+  it("restore is refused while the store is open, and without force if there is a store", async () => {
     const test = open();
     put(test.store, "old");
     const file = join(directory(), "berth.backup");
@@ -179,12 +179,12 @@ describe("backup and restore", () => {
     expect(names).toEqual(["new", "old"]);
   });
 
-  it("keep the old store with the commits that are still in its log", async () => {
+  it("restore keeps the old store with the commits in its write-ahead log", async () => {
     const test = open();
     const file = join(directory(), "berth.backup");
     await test.store.backup(file);
     put(test.store, "in-the-log");
-    // What kill -9 leaves: the database and its log, not checkpointed.
+    // kill -9 leaves the database and its log without a checkpoint.
     const dataDir = join(directory(), "data");
     mkdirSync(dataDir);
     for (const name of ["berth.db", "berth.db-wal"]) {
@@ -199,7 +199,7 @@ describe("backup and restore", () => {
     expect(restored.list("App")).toEqual([]);
   });
 
-  it("cut short keep an empty store from being made, until run again", async () => {
+  it("an interrupted restore prevents an empty store until it is repeated", async () => {
     const { store } = open();
     put(store, "web");
     const file = join(directory(), "berth.backup");
@@ -217,7 +217,7 @@ describe("backup and restore", () => {
   });
 });
 
-describe("restore of a file that is no good", () => {
+describe("restore of an unusable file", () => {
   it.each([
     ["no file", "not_found", () => {}],
     ["text", "store_corrupt", (file: string) => writeFileSync(file, "no database")],
@@ -245,7 +245,7 @@ describe("restore of a file that is no good", () => {
         makeDatabase(file, (db) => db.exec("DELETE FROM backup_key"));
       },
     ],
-  ] as const)("%s: %s, and the store that is there stays", async (_, code, make) => {
+  ] as const)("%s: %s, and the existing store stays", async (_, code, make) => {
     const test = open();
     put(test.store, "web");
     const folder = directory();
@@ -262,8 +262,8 @@ describe("restore of a file that is no good", () => {
   });
 });
 
-describe("backup to a place that is no good", () => {
-  it("is refused, and leaves nothing behind", async () => {
+describe("backup to an unusable path", () => {
+  it("is refused, and leaves no files", async () => {
     const { store, dataDir } = open();
     const folder = directory();
     await expect(store.backup(join(folder, "missing", "x"))).rejects.toMatchObject({
@@ -277,7 +277,7 @@ describe("backup to a place that is no good", () => {
     expect(readdirSync(folder)).toEqual(["taken"]);
   });
 
-  it("is waited for by a close", async () => {
+  it("closing the store waits for a running backup", async () => {
     const { store } = open();
     for (let index = 0; index < 50; index += 1) put(store, `app-${index}`);
     const file = join(directory(), "berth.backup");

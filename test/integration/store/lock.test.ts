@@ -18,7 +18,7 @@ function dataDirectory(): string {
   return join(directory, "data");
 }
 
-/** Starts a process that has the store, and gives its lines of output as they come. */
+/** Starts a process that opens the store, and yields its lines of output. */
 function startHolder(mode: "hold" | "write", dataDir: string) {
   const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, mode, dataDir], {
     stdio: ["pipe", "pipe", "inherit"],
@@ -42,7 +42,7 @@ function open(dataDir: string): Store {
 const refusal = (dataDir: string) => catchBerthError(() => open(dataDir));
 
 describe("the lock", () => {
-  it("keeps a second process out, says who holds it, and goes with kill -9", async () => {
+  it("excludes a second process, names its holder, and is released by kill -9", async () => {
     const dataDir = dataDirectory();
     const { child, lines } = startHolder("hold", dataDir);
     expect((await lines.next()).value).toBe("open");
@@ -62,7 +62,7 @@ describe("the lock", () => {
     expect(holder).toMatchObject({ pid: process.pid, host: hostname() });
   });
 
-  it("keeps a second store of the same process out too, and is free after a close", async () => {
+  it("excludes a second store of the same process too, and is released by closing", async () => {
     const dataDir = dataDirectory();
     const store = open(dataDir);
     expect(refusal(dataDir).code).toBe("store_locked");
@@ -73,7 +73,7 @@ describe("the lock", () => {
     await open(dataDir)[Symbol.asyncDispose]();
   });
 
-  it("is given back when the store cannot be opened", async () => {
+  it("is released if the store cannot be opened", async () => {
     const dataDir = dataDirectory();
     await open(dataDir)[Symbol.asyncDispose]();
     rmSync(join(dataDir, "secret.key"));
@@ -81,7 +81,7 @@ describe("the lock", () => {
     expect(refusal(dataDir).code).toBe("store_corrupt");
   });
 
-  it("lets nobody else into the directory", async () => {
+  it("makes the directory accessible to its owner only", async () => {
     const dataDir = dataDirectory();
     await using store = open(dataDir);
     expect(store.lastSequence).toBe(0);
@@ -95,7 +95,7 @@ describe("the lock", () => {
 });
 
 describe("a store whose process was killed", () => {
-  it("has every write that had returned, and no half of another", { timeout: 60_000 }, async () => {
+  it("has every write that had returned, and no partial write", { timeout: 60_000 }, async () => {
     const dataDir = dataDirectory();
     for (let round = 0; round < 3; round += 1) {
       const { child, lines } = startHolder("write", dataDir);
@@ -112,7 +112,7 @@ describe("a store whose process was killed", () => {
         expect(store.get("App", `app-${number}`)?.spec.env).toEqual({ NUMBER: String(number) });
       }
       const apps = store.list("App");
-      // A write may have been committed whose answer was never heard.
+      // A write may have been committed although its result was never received.
       const changes = store.changesSince(0, 100_000) ?? [];
       expect(changes.filter((change) => change.type === "added")).toHaveLength(apps.length);
       expect(store.audit.list({ limit: 100_000 })).toHaveLength(apps.length);

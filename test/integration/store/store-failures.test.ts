@@ -29,7 +29,7 @@ function put(store: Store, name: string, text: string) {
 }
 
 describe("a full disk", () => {
-  it("fails the write whole, keeps everything before it, and goes on once there is room", async () => {
+  it("fails the whole write, keeps all earlier ones, and allows writes again once there is space", async () => {
     const test = openTestStore({ sizeMaxBytes: 512 * 1024 });
     onTestFinished(() => test[Symbol.asyncDispose]());
     const { store } = test;
@@ -63,7 +63,7 @@ describe("a full disk", () => {
 });
 
 describe("a damaged store", () => {
-  it("that is no database is refused with the way out", () => {
+  it("that is not a database is refused with a remedy", () => {
     const dataDir = dataDirectory();
     writeFileSync(join(dataDir, "berth.db"), "this is no database, ".repeat(1_000));
     const error = catchBerthError(() => openStore({ dataDir, clock: systemClock }));
@@ -72,7 +72,7 @@ describe("a damaged store", () => {
     expect(error.message).not.toContain(dataDir);
   });
 
-  it("with torn pages fails with store_corrupt, not with nonsense", async () => {
+  it("with damaged pages fails with store_corrupt", async () => {
     const test = openTestStore();
     onTestFinished(() => test[Symbol.asyncDispose]());
     for (let index = 0; index < 50; index += 1) put(test.store, `a-${index}`, "x".repeat(3_000));
@@ -81,7 +81,7 @@ describe("a damaged store", () => {
     const db = new Database(file);
     const pages = Number(db.pragma("page_count", { simple: true }));
     db.close();
-    // Everything after the schema is overwritten, as a bad disk does.
+    // Overwrites everything after the schema, like a faulty disk.
     const handle = openSync(file, "r+");
     writeSync(handle, Buffer.alloc((pages - 30) * 4096, 0xa5), 0, undefined, 30 * 4096);
     closeSync(handle);
@@ -109,7 +109,7 @@ describe("a damaged store", () => {
 });
 
 describe("a data directory that cannot be used", () => {
-  it("is refused without naming paths", () => {
+  it("is refused, and the message contains no paths", () => {
     const parent = dataDirectory();
     writeFileSync(join(parent, "file"), "");
     const error = catchBerthError(() =>
@@ -120,8 +120,8 @@ describe("a data directory that cannot be used", () => {
   });
 });
 
-describe("a write that fails half way", () => {
-  it("is taken back, and the next one is a write of its own", async () => {
+describe("a write that fails in the middle", () => {
+  it("is rolled back, and the next write is independent", async () => {
     const test = openTestStore();
     onTestFinished(() => test[Symbol.asyncDispose]());
     expect(catchBerthError(() => test.store.revisions.mark("web", 1, "stable", null)).code).toBe(
@@ -134,7 +134,7 @@ describe("a write that fails half way", () => {
 });
 
 describe("a closed store", () => {
-  it("says so", async () => {
+  it("throws an error that says so", async () => {
     const test = openTestStore();
     onTestFinished(() => test[Symbol.asyncDispose]());
     await test.store[Symbol.asyncDispose]();
@@ -144,7 +144,7 @@ describe("a closed store", () => {
 });
 
 describe("the schema", () => {
-  it("of a newer Berth is refused, and nothing is changed", async () => {
+  it("of a newer Berth is refused without changes", async () => {
     const test = openTestStore();
     onTestFinished(() => test[Symbol.asyncDispose]());
     put(test.store, "web", "x");
@@ -163,7 +163,7 @@ describe("the schema", () => {
     expect((await test.reopen()).get("App", "web")).toBeDefined();
   });
 
-  it("goes forward one numbered step at a time, each step whole or not at all", () => {
+  it("is migrated one numbered step at a time, each in a transaction", () => {
     const directory = dataDirectory();
     const file = join(directory, "x.db");
     const steps = ["CREATE TABLE a (x TEXT)", "ALTER TABLE a ADD COLUMN y TEXT"];
@@ -185,7 +185,7 @@ describe("the schema", () => {
 });
 
 describe("openDatabase", () => {
-  it("flushes each commit unless told not to", () => {
+  it("flushes each commit unless durability is off", () => {
     const directory = dataDirectory();
     for (const [durability, level] of [
       ["full", 2],

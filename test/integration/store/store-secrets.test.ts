@@ -29,7 +29,7 @@ function put(store: Store, data: Record<string, unknown>, more: Partial<ApplyInt
   });
 }
 
-/** Files below the directory that hold the text. In a process of its own: reading a database here would drop SQLite's locks. */
+/** Returns the files below the directory that contain the text. It runs in another process, because reading a database here would drop SQLite's locks. */
 function filesHolding(directory: string, text: string): string[] {
   try {
     return execFileSync("grep", ["-rlaF", "--", text, directory], { encoding: "utf8" })
@@ -41,7 +41,7 @@ function filesHolding(directory: string, text: string): string[] {
 }
 
 describe("secrets", () => {
-  it("go in, are revealed to reconcilers, and are shown to nobody", async () => {
+  it("are stored, revealed to reconcilers only, and never shown", async () => {
     const test = open();
     const { resource, changes } = put(test.store, { password: VALUE, user: "app" });
     expect(resource.spec).toEqual({ data: { password: "", user: "" } });
@@ -56,7 +56,7 @@ describe("secrets", () => {
     expect(store.secrets.reveal("none")).toBeUndefined();
   });
 
-  it("are in plaintext in no file of the data directory, open or closed, kept or deleted", async () => {
+  it("are not in plaintext in any file of the data directory, open or closed, kept or deleted", async () => {
     const test = open();
     put(test.store, { password: VALUE });
     put(test.store, { password: OTHER, more: VALUE });
@@ -71,17 +71,17 @@ describe("secrets", () => {
     });
     expect(() => put(test.store, { password: VALUE, "bad key": VALUE })).toThrow(InvalidSpecError);
     await test.store.backup(join(test.dataDir, "copy.backup"));
-    const look = () => [VALUE, OTHER].flatMap((text) => filesHolding(test.dataDir, text));
+    const findPlaintext = () => [VALUE, OTHER].flatMap((text) => filesHolding(test.dataDir, text));
     expect(filesHolding(test.dataDir, "from-file").length).toBeGreaterThan(0);
-    expect(look()).toEqual([]);
+    expect(findPlaintext()).toEqual([]);
     await test.reopen();
-    expect(look()).toEqual([]);
+    expect(findPlaintext()).toEqual([]);
     test.store.delete("Secret", "db", { actor: { name: "user:admin" }, manager: "api" });
     await test.store[Symbol.asyncDispose]();
-    expect(look()).toEqual([]);
+    expect(findPlaintext()).toEqual([]);
   });
 
-  it("are told apart: a new value is a new generation, the same one is none", () => {
+  it("increment the generation for a new value, but not for the same one", () => {
     const { store } = open();
     put(store, { password: VALUE });
     const same = put(store, { password: VALUE });
@@ -96,7 +96,7 @@ describe("secrets", () => {
     expect(JSON.stringify(store.audit.list({ limit: 10 }))).not.toContain(VALUE);
   });
 
-  it("are removed one by one, down to none", () => {
+  it("can be removed one by one", () => {
     const { store } = open();
     put(store, { a: VALUE, b: OTHER });
     put(store, { a: null });
@@ -106,7 +106,7 @@ describe("secrets", () => {
     expect(store.get("Secret", "db")?.spec).toEqual({ data: {} });
   });
 
-  it("of a file are yielded and taken back like any field", () => {
+  it("of a file are yielded and taken back like other fields", () => {
     const { store } = open();
     const file = (value: string) =>
       put(store, { password: value }, { manager: "file:s.yaml", mode: "replace", declares: true });
@@ -121,7 +121,7 @@ describe("secrets", () => {
     expect(store.secrets.reveal("db")).toEqual({ password: "third" });
   });
 
-  it("that are not valid are refused without being quoted", () => {
+  it("that are invalid are refused without being quoted", () => {
     const { store } = open();
     for (const data of [{ password: [VALUE] }, { "bad key": VALUE }, { password: { a: VALUE } }]) {
       const error = catchBerthError(() => put(store, data));
@@ -131,7 +131,7 @@ describe("secrets", () => {
     expect(store.get("Secret", "db")).toBeUndefined();
   });
 
-  it("are validated with their real values, those kept from before included", () => {
+  it("are validated with their plaintext, including values from before", () => {
     const { store } = open();
     const registry = { server: "r.example.org", username: "u", password: VALUE };
     put(store, {}, { spec: { type: "registry", data: registry } });
@@ -140,7 +140,7 @@ describe("secrets", () => {
     expect(() => put(store, { server: null })).toThrow(InvalidSpecError);
   });
 
-  it("moved to another name or key inside the database do not open there", async () => {
+  it("cannot be opened after they were moved to another name or key in the database", async () => {
     const test = open();
     put(test.store, { password: VALUE, user: "app" });
     await test.store[Symbol.asyncDispose]();
@@ -156,7 +156,7 @@ describe("secrets", () => {
 });
 
 describe("the key of the secrets", () => {
-  it("is for the owner only, again after somebody opened it up", async () => {
+  it("is readable for the owner only, also after its mode was changed", async () => {
     const test = open();
     const file = join(test.dataDir, "secret.key");
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -165,7 +165,7 @@ describe("the key of the secrets", () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
-  it("missing or of another store keeps the store closed, with the way out", async () => {
+  it("is required to open the store, and the error names a remedy", async () => {
     const test = open();
     put(test.store, { password: VALUE });
     await test.store[Symbol.asyncDispose]();

@@ -26,7 +26,7 @@ function filesHolding(directory: string, text: string): string {
 }
 
 describe("webhooks", () => {
-  it("are kept with their secret sealed", async () => {
+  it("store their secret sealed", async () => {
     const test = open();
     const made = test.store.webhooks.create({ ...input, events: ["failed"], apps: ["web"] });
     expect(made).toEqual({
@@ -47,7 +47,7 @@ describe("webhooks", () => {
     expect(store.webhooks.getSecret(made.id)).toBeUndefined();
   });
 
-  it("are so many and no more", () => {
+  it("are limited in number", () => {
     const { store } = open();
     for (let count = 0; count < WEBHOOKS_MAX; count += 1) store.webhooks.create(input);
     expect(() => store.webhooks.create(input)).toThrow(
@@ -57,7 +57,7 @@ describe("webhooks", () => {
 });
 
 describe("deliveries", () => {
-  it("wait in order, and go with their webhook", () => {
+  it("are pending in order, and are removed with their webhook", () => {
     const { store } = open();
     const [a, b] = [store.webhooks.create(input), store.webhooks.create(input)];
     for (const [hook, id] of [
@@ -74,7 +74,7 @@ describe("deliveries", () => {
     expect(store.webhooks.getDelivery("1")).toBeUndefined();
   });
 
-  it("note each attempt", async () => {
+  it("record each attempt", async () => {
     const { store, clock } = open();
     const { id: webhook } = store.webhooks.create(input);
     enqueue(store, webhook, "1");
@@ -107,7 +107,7 @@ describe("deliveries", () => {
     expect(store.webhooks.requeue("2")).toBe(false);
   });
 
-  it("are kept so many of each webhook: what was sent goes first, then the oldest that wait", () => {
+  it("are limited for each webhook: sent ones are removed first, then the oldest pending ones", () => {
     const { store } = open();
     const [a, b] = [store.webhooks.create(input), store.webhooks.create(input)];
     enqueue(store, b.id, "other");

@@ -55,7 +55,7 @@ const annotate = (annotations: Record<string, string>) =>
     annotations,
   });
 
-/** A stable revision whose image was built of a source; returns its number. */
+/** Creates a stable revision whose image was built from a source; returns its number. */
 function builtRevision(source: AppSpec["source"], commit: string): number {
   const image = `built:${commit}`;
   const { number } = api.store.revisions.ensure({
@@ -79,7 +79,7 @@ function builtRevision(source: AppSpec["source"], commit: string): number {
 }
 
 describe("start and stop", () => {
-  it("set running, and are 200 and change nothing where it is so already", async () => {
+  it("set running, and return 200 without changes if it is set already", async () => {
     putApp(api.store, "web");
     const running = await post("web/start");
     expect(running.statusCode).toBe(200);
@@ -96,7 +96,7 @@ describe("start and stop", () => {
     expect(api.store.get("App", "web")?.spec.running).toBe(true);
   });
 
-  it("work on an app of a file that leaves running open, and not where the file says it", async () => {
+  it("work on an app of a file that does not set running, and are refused if the file sets it", async () => {
     putApp(api.store, "open", { image: "bb:1" }, "file:open.yaml");
     expect((await post("open/stop")).statusCode).toBe(202);
     putApp(api.store, "held", { image: "bb:1", running: true }, "file:held.yaml");
@@ -106,7 +106,7 @@ describe("start and stop", () => {
     expect((await post("held/stop?force=true")).statusCode).toBe(202);
   });
 
-  it("take no fields in their body", async () => {
+  it("accept no fields in their body", async () => {
     putApp(api.store, "web");
     const response = await post("web/stop", { now: true });
     expect(response.statusCode).toBe(400);
@@ -116,7 +116,7 @@ describe("start and stop", () => {
 });
 
 describe("restart and retry", () => {
-  it("write the time into an annotation, which is a new generation, and wake the reconciler", async () => {
+  it("write the time to an annotation, which increments the generation, and wake the reconciler", async () => {
     putApp(api.store, "web");
     expect((await post("web/restart")).statusCode).toBe(202);
     await api.clock.advance(1000);
@@ -130,7 +130,7 @@ describe("restart and retry", () => {
     expect(api.control.woken).toEqual(["App/web", "App/web"]);
   });
 
-  it("refuse to restart what is stopped or suspended", async () => {
+  it("refuse to restart a stopped or suspended app", async () => {
     putApp(api.store, "stopped", { image: "bb:1", running: false });
     const stopped = await post("stopped/restart");
     expect(stopped.statusCode).toBe(409);
@@ -141,14 +141,14 @@ describe("restart and retry", () => {
 });
 
 describe("deploy", () => {
-  it("sets the image, in place of a source where there was one", async () => {
+  it("sets the image, and removes the source if there was one", async () => {
     putApp(api.store, "web", { source: { git: { url: "https://example.org/x.git" } } });
     const response = await post("web/deploy", { image: "bb:2" });
     expect(response.statusCode).toBe(202);
     expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:2" });
   });
 
-  it("wants one of image and git, and says what is wrong with either", async () => {
+  it("requires one of image and git, and reports errors in either", async () => {
     putApp(api.store, "web");
     const neither = await post("web/deploy", {});
     expect(neither.statusCode).toBe(400);
@@ -164,7 +164,7 @@ describe("deploy", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
-  it("takes a repository in place of an image; what it does not give is at its default", async () => {
+  it("replaces an image by a repository; fields that are not given get their defaults", async () => {
     putApp(api.store, "web", {
       port: 80,
       source: {
@@ -192,7 +192,7 @@ describe("deploy", () => {
     expect(api.store.get("App", "one")?.spec).toEqual({ port: 80, source: { git } });
   });
 
-  it("looks at a source anew where nothing is given, and ends what a rollback held", async () => {
+  it("resolves the source again if nothing is given, and releases the revision that a rollback held", async () => {
     putApp(api.store, "web", { port: 80, source: { git: { url: "https://example.org/a.git" } } });
     annotate({ [SOURCE_REVISION_ANNOTATION]: "c0ffee" });
     await api.clock.advance(5000);
@@ -207,7 +207,7 @@ describe("deploy", () => {
     }
   });
 
-  it("of an image takes away how a source was built, and what it was held at", async () => {
+  it("of an image removes the build options and the held revision of a source", async () => {
     putApp(api.store, "web", {
       port: 80,
       source: { git: { url: "https://example.org/a.git" } },
@@ -226,7 +226,7 @@ describe("deploy", () => {
     expect(readErrorBody(response)).toContain("web.yaml");
   });
 
-  it("refuses an image that is none", async () => {
+  it("refuses an invalid image", async () => {
     putApp(api.store, "web");
     for (const image of ["", "a b", "x".repeat(600), 7, null, ["x"]]) {
       const response = await post("web/deploy", { image });
@@ -237,7 +237,7 @@ describe("deploy", () => {
 });
 
 describe("rollback", () => {
-  it("goes back to the last stable revision that is another one, and keeps running and replicas", async () => {
+  it("returns to the last different stable revision, and keeps running and replicas", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80, replicas: 3, running: false });
     revision(1, "bb:1", "stable");
     revision(2, "bb:2", "quarantined");
@@ -252,7 +252,7 @@ describe("rollback", () => {
     });
   });
 
-  it("goes to the revision that is named; a quarantined one is tried again", async () => {
+  it("returns to the given revision; a quarantined one is retried", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80, env: { A: "1" } });
     revision(1, "bb:1", "stable");
     const bad = revision(2, "bb:2", "quarantined");
@@ -264,7 +264,7 @@ describe("rollback", () => {
     ]);
   });
 
-  it("names the revision before that was not stable yet, or was given up", async () => {
+  it("suggests an earlier revision that was never stable, or was quarantined", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80 });
     revision(1, "bb:1", "quarantined");
     expect(readErrorBody(await post("web/rollback"))).toContain("berth rollback web --to 1");
@@ -276,7 +276,7 @@ describe("rollback", () => {
     expect(readErrorBody(response)).toContain("berth rollback web --to 2");
   });
 
-  it("is 404 for a revision that is not kept and 409 where there is nothing to go back to", async () => {
+  it("returns 404 for a revision that is not kept, and 409 if there is no earlier one", async () => {
     putApp(api.store, "web", { image: "bb:1", port: 80 });
     revision(1, "bb:1", "stable");
     const unknown = await post("web/rollback", { revision: 9 });
@@ -287,7 +287,7 @@ describe("rollback", () => {
     expect((await post("web/rollback", { revision: "1" })).statusCode).toBe(400);
   });
 
-  it("is refused where a file owns what would change, unless forced", async () => {
+  it("is refused if a file owns a field that would change, unless forced", async () => {
     putApp(api.store, "web", { image: "bb:2", port: 80 }, "file:web.yaml");
     revision(1, "bb:1", "stable");
     const refused = await post("web/rollback", { revision: 1 });
@@ -297,7 +297,7 @@ describe("rollback", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
-  it("of two commits of one source stays at the earlier one, until the next deploy", async () => {
+  it("to an earlier commit of the same source holds that commit until the next deploy", async () => {
     const git = { url: "https://example.org/a.git" };
     const { uid } = putApp(api.store, "web", { port: 80, source: { git } });
     const first = builtRevision({ git }, "aaa");
@@ -316,7 +316,7 @@ describe("rollback", () => {
     expect(app().metadata.annotations).not.toHaveProperty([SOURCE_REVISION_ANNOTATION]);
   });
 
-  it("goes to what serves where the newest commit does not build", async () => {
+  it("returns to the serving commit if the newest one does not build", async () => {
     const git = { url: "https://example.org/a.git" };
     const { uid } = putApp(api.store, "web", { port: 80, source: { git } });
     builtRevision({ git }, "aaa");
@@ -330,7 +330,7 @@ describe("rollback", () => {
     expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "aaa" });
   });
 
-  it("keeps how an app follows its repository, and what it is fetched with", async () => {
+  it("keeps the settings for following the repository, and the credential", async () => {
     const url = "https://example.org/a.git";
     putApp(api.store, "web", {
       port: 80,
@@ -349,7 +349,7 @@ describe("rollback", () => {
     });
   });
 
-  it("from a source to an image ends the hold, and back to it sets it", async () => {
+  it("from a source to an image releases the hold, and back to the source sets it", async () => {
     const git = { url: "https://example.org/a.git" };
     putApp(api.store, "web", { port: 80, source: { git } });
     annotate({ [SOURCE_REVISION_ANNOTATION]: "aaa" });
@@ -363,7 +363,7 @@ describe("rollback", () => {
     expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "bbb" });
   });
 
-  it("ends when a person gives the app another source, by the API or a manifest", async () => {
+  it("is released when the app gets another source, through the API or a manifest", async () => {
     const git = { url: "https://example.org/a.git" };
     putApp(api.store, "web", { port: 80, source: { git } });
     const hold = { [SOURCE_REVISION_ANNOTATION]: "aaa" };
@@ -385,7 +385,7 @@ describe("rollback", () => {
     expect(app().metadata.annotations).toEqual({});
   });
 
-  it("to an uploaded archive names that archive, and holds nothing", async () => {
+  it("to an uploaded archive sets that archive, and holds no revision", async () => {
     putApp(api.store, "web", { port: 80, source: { archive: "b".repeat(64) } });
     annotate({ [SOURCE_REVISION_ANNOTATION]: "x" });
     const number = builtRevision({ archive: "a".repeat(64) }, "a".repeat(64));
@@ -394,13 +394,13 @@ describe("rollback", () => {
     expect(app().metadata.annotations).toEqual({});
   });
 
-  it("says so where neither image nor source of a revision is there any more", async () => {
+  it("is refused if neither the image nor the source of a revision exists any more", async () => {
     putApp(api.store, "web", { image: "bb:1", port: 80 });
     const folder = builtRevision({ local: "/srv/app" }, "ddd");
     const gone = await post("web/rollback", { revision: folder });
     expect(gone.statusCode).toBe(409);
     expect(readErrorBody(gone)).toContain(
-      `revision ${folder} cannot be had any more: its image has`,
+      `revision ${folder} is no longer available: its image has`,
     );
     api.store.ownedImages.add("built:ddd", "web");
     expect((await post("web/rollback", { revision: folder })).statusCode).toBe(202);
@@ -417,10 +417,10 @@ describe("rollback", () => {
     });
     const unknown = await post("web/rollback", { revision: number });
     expect(unknown.statusCode).toBe(409);
-    expect(readErrorBody(unknown)).toContain("not known what its image was built from");
+    expect(readErrorBody(unknown)).toContain("does not know the source of its image");
   });
 
-  it("lists revisions, newest first, and marks the one that was last tried", async () => {
+  it("lists revisions, newest first, and marks the last attempted one", async () => {
     const { uid } = putApp(api.store, "web");
     revision(1, "bb:1", "stable");
     revision(2, "bb:2", "stable");
@@ -440,7 +440,7 @@ describe("rollback", () => {
 });
 
 describe("dry runs", () => {
-  it("of every action answer a plan and change nothing", async () => {
+  it("of every action return a plan and change nothing", async () => {
     putApp(api.store, "web");
     const before = api.store.lastSequence;
     for (const [path, payload] of [

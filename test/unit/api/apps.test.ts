@@ -15,7 +15,7 @@ beforeEach(async () => {
 afterEach(() => api[Symbol.asyncDispose]());
 
 describe("listing apps", () => {
-  it("answers the contract's six fields and the rest, and the total", async () => {
+  it("returns the six fields of the contract, further fields, and the total", async () => {
     const { uid } = putApp(api.store, "hello");
     api.store.setStatus("App", "hello", uid, appStatus(1));
     const response = await api.request({ url: "/api/apps" });
@@ -58,7 +58,7 @@ describe("listing apps", () => {
     expect(beyond.json()).toEqual({ apps: [], total: 5 });
   });
 
-  it("shows every write at once, for all that it keeps its answers", async () => {
+  it("shows every write immediately, although responses are cached", async () => {
     const names = async () =>
       (await api.request({ url: "/api/apps" }))
         .json()
@@ -70,7 +70,7 @@ describe("listing apps", () => {
     expect(await names()).toEqual(["one", "two"]);
   });
 
-  it("never says Ready of a generation that nobody has looked at", async () => {
+  it("never reports Ready for a generation that has not been reconciled", async () => {
     const { uid } = putApp(api.store, "web");
     api.store.setStatus("App", "web", uid, appStatus(1));
     putApp(api.store, "web", { image: "bb:2", port: 80 });
@@ -92,7 +92,7 @@ describe("listing apps", () => {
 });
 
 describe("creating an app", () => {
-  it("answers 201 with the details, and records who did it", async () => {
+  it("returns 201 with the details, and records the actor", async () => {
     const response = await api.request({
       method: "POST",
       url: "/api/apps",
@@ -140,7 +140,7 @@ describe("creating an app", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
-  it("names each thing wrong, with the nearest known field, without a spec around it", async () => {
+  it("lists all issues, with the nearest known field and without `spec` in the paths", async () => {
     const wrong = await api.request({
       method: "POST",
       url: "/api/apps",
@@ -155,7 +155,7 @@ describe("creating an app", () => {
     expect(api.store.list("App")).toEqual([]);
   });
 
-  it("with dry_run answers the plan and writes nothing", async () => {
+  it("returns the plan with dry_run, and writes nothing", async () => {
     const response = await api.request({
       method: "POST",
       url: "/api/apps?dry_run=true",
@@ -190,7 +190,7 @@ function containerAs(role: "active" | "candidate" | "draining") {
 }
 
 describe("one app", () => {
-  it("shows the image of what serves, whatever stands beside it", async () => {
+  it("shows the image of the serving containers, whatever others exist", async () => {
     const { uid } = putApp(api.store, "web", { port: 80, source: { archive: "a".repeat(64) } });
     const containers = [containerAs("draining"), containerAs("active")];
     api.store.setStatus("App", "web", uid, appStatus(1, { containers }));
@@ -261,7 +261,7 @@ describe("one app", () => {
     expect(body).not.toHaveProperty("memory");
   });
 
-  it("is 404 where there is none, for every route of it", async () => {
+  it("returns 404 on every route if it does not exist", async () => {
     for (const [method, url, payload] of [
       ["GET", "/api/apps/nope", undefined],
       ["GET", "/api/apps/nope/logs", undefined],
@@ -285,7 +285,7 @@ describe("one app", () => {
 });
 
 describe("changing an app", () => {
-  it("merges: sets what is given, takes away what is null, leaves the rest", async () => {
+  it("sets given fields, removes fields that are null, and keeps the others", async () => {
     putApp(api.store, "web", { image: "bb:1", port: 80, env: { A: "1", B: "2" } });
     const response = await api.request({
       method: "PATCH",
@@ -297,7 +297,7 @@ describe("changing an app", () => {
     expect(api.store.get("App", "web")?.metadata.labels).toEqual({ team: "x" });
   });
 
-  it("takes a merge patch under its own content type too", async () => {
+  it("accepts a merge patch with the content type of merge patches too", async () => {
     putApp(api.store, "web");
     const response = await api.request({
       method: "PATCH",
@@ -327,7 +327,7 @@ describe("changing an app", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:2");
   });
 
-  it("refuses what would make the app invalid", async () => {
+  it("refuses changes that would make the app invalid", async () => {
     putApp(api.store, "web");
     const response = await api.request({
       method: "PATCH",
@@ -338,7 +338,7 @@ describe("changing an app", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
-  it("says in a header when a write changed nothing", async () => {
+  it("marks a write that changed nothing with a header", async () => {
     putApp(api.store, "web", { image: "bb:1" });
     const payload = { image: "bb:1" };
     const response = await api.request({ method: "PATCH", url: "/api/apps/web", payload });
@@ -349,7 +349,7 @@ describe("changing an app", () => {
 });
 
 describe("deleting an app", () => {
-  it("marks it and wakes its reconciler; volumes go only when asked", async () => {
+  it("marks it and wakes its reconciler; volumes are deleted only on request", async () => {
     putApp(api.store, "web");
     const response = await api.request({ method: "DELETE", url: "/api/apps/web" });
     expect(response.statusCode).toBe(202);
@@ -375,7 +375,7 @@ describe("deleting an app", () => {
     expect(forced.statusCode).toBe(202);
   });
 
-  it("with dry_run says what would go, and leaves it", async () => {
+  it("reports with dry_run what would be deleted, and deletes nothing", async () => {
     putApp(api.store, "web", { image: "bb:1", volumes: [{ name: "data", path: "/data" }] });
     const keep = await api.request({ method: "DELETE", url: "/api/apps/web?dry_run=true" });
     expect(keep.json().message).toContain("keep its 1 named volume");
@@ -385,7 +385,7 @@ describe("deleting an app", () => {
     expect(api.store.get("App", "web")?.metadata.deletionTimestamp).toBeNull();
   });
 
-  it("leaves nothing that an app being deleted could be brought back with", async () => {
+  it("refuses every action that could bring back an app that is being deleted", async () => {
     putApp(api.store, "web");
     await api.request({ method: "DELETE", url: "/api/apps/web" });
     for (const verb of ["start", "stop", "restart", "retry"]) {

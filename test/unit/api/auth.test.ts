@@ -38,7 +38,7 @@ async function documentedRoutes() {
 }
 
 describe("routes and tokens", () => {
-  it("lets in without a token only where the contract says so", async () => {
+  it("accept requests without a token only on the routes of the contract", async () => {
     const routes = await documentedRoutes();
     expect(routes.length).toBeGreaterThan(40);
     const open: string[] = [];
@@ -57,7 +57,7 @@ describe("routes and tokens", () => {
     ]);
   });
 
-  it("refuses every token that is not one", async () => {
+  it("refuse every invalid token", async () => {
     const good = api.token("admin");
     for (const authorization of [
       "",
@@ -83,7 +83,7 @@ describe("routes and tokens", () => {
     expect(lower.statusCode).toBe(200);
   });
 
-  it("holds tokens to their scope", async () => {
+  it("enforce the scopes of tokens", async () => {
     putApp(api.store, "web");
     const status = async (scope: "read" | "write", method: "GET" | "POST", url: string) =>
       (
@@ -103,7 +103,7 @@ describe("routes and tokens", () => {
     expect(api.store.audit.list({ limit: 1 })[0]?.actor).toBe("token:test-write");
   });
 
-  it("serves metrics without a token on this machine only, and not to a proxy on it", async () => {
+  it("serve metrics without a token on this machine only, and not to a proxy on it", async () => {
     const get = (remoteAddress: string, headers: Record<string, string> = {}) =>
       api.server.inject({ url: "/metrics", remoteAddress, headers });
     expect((await get("127.0.0.1")).statusCode).toBe(200);
@@ -117,7 +117,7 @@ describe("routes and tokens", () => {
 });
 
 describe("logging in", () => {
-  it("gives a session of 24 hours that logout ends", async () => {
+  it("creates a session of 24 hours that logout ends", async () => {
     await ensurePassword(api.store, "correct horse");
     const response = await login("correct horse");
     expect(response.statusCode).toBe(200);
@@ -144,7 +144,7 @@ describe("logging in", () => {
     expect((await api.server.inject({ url: "/api/apps", headers })).statusCode).toBe(401);
   });
 
-  it("lets a session end by itself", async () => {
+  it("creates a session that expires by itself", async () => {
     await ensurePassword(api.store, "correct horse");
     const headers = { authorization: `Bearer ${(await login("correct horse")).json().token}` };
     await api.clock.advance(24 * 3_600_000 - 1);
@@ -153,7 +153,7 @@ describe("logging in", () => {
     expect((await api.server.inject({ url: "/api/apps", headers })).statusCode).toBe(401);
   });
 
-  it("answers 401 to a wrong password, and 429 from the sixth in a minute, also at once", async () => {
+  it("returns 401 for a wrong password, and 429 from the sixth one in a minute, also for concurrent ones", async () => {
     await ensurePassword(api.store, "correct horse");
     const first = await Promise.all(Array.from({ length: 8 }, () => login("wrong")));
     const statuses = first.map((response) => response.statusCode).toSorted((a, b) => a - b);
@@ -171,7 +171,7 @@ describe("logging in", () => {
     expect(failures).toHaveLength(5);
   });
 
-  it("refuses bodies that are no login", async () => {
+  it("refuses invalid bodies", async () => {
     for (const payload of [{}, { password: 1 }, { password: "x", user: "y" }, ["x"]]) {
       const response = await api.server.inject({ method: "POST", url: "/api/auth/login", payload });
       expect(response.statusCode).toBe(400);
@@ -181,7 +181,7 @@ describe("logging in", () => {
 });
 
 describe("named tokens", () => {
-  it("are made, listed without their value, used and revoked by id or by name", async () => {
+  it("are created, listed without their value, used, and revoked by id or by name", async () => {
     const create = (payload: object) =>
       api.request({ method: "POST", url: "/api/auth/tokens", payload });
     const made = await create({ name: "ci", scope: "write", expires_in: "30d" });
@@ -211,7 +211,7 @@ describe("named tokens", () => {
     ]);
   });
 
-  it("have to be well named and of a known scope", async () => {
+  it("require a valid name and a known scope", async () => {
     for (const payload of [
       {},
       { name: "" },
@@ -227,7 +227,7 @@ describe("named tokens", () => {
     }
   });
 
-  it("are not ended by logout", async () => {
+  it("are not revoked by logout", async () => {
     const response = await api.request({ method: "POST", url: "/api/auth/logout" });
     expect(response.statusCode).toBe(409);
     expect((await api.request({ url: "/api/apps" })).statusCode).toBe(200);
@@ -235,7 +235,7 @@ describe("named tokens", () => {
 });
 
 describe("the password", () => {
-  it("is made once, and never stored as it is", async () => {
+  it("is generated once, and never stored in plaintext", async () => {
     const made = await ensurePassword(api.store, undefined);
     expect(made).toMatch(/^[a-z2-9]{6}(-[a-z2-9]{6}){3}$/);
     expect(await ensurePassword(api.store, undefined)).toBeUndefined();
@@ -245,7 +245,7 @@ describe("the password", () => {
     expect(api.store.settings.get("auth.password")).toMatch(/^scrypt\$/);
   });
 
-  it("of the environment replaces the stored one and ends its sessions", async () => {
+  it("from the environment replaces the stored one and ends its sessions", async () => {
     await ensurePassword(api.store, "one");
     const headers = { authorization: `Bearer ${(await login("one")).json().token}` };
     expect(await ensurePassword(api.store, "one")).toBeUndefined();
@@ -256,14 +256,14 @@ describe("the password", () => {
     expect(await verifyPassword(api.store.settings, "two")).toBe(true);
   });
 
-  it("cannot be anything while there is none", async () => {
+  it("is refused whatever it is while none is set", async () => {
     expect(await verifyPassword(api.store.settings, "")).toBe(false);
     expect((await login("")).statusCode).toBe(401);
   });
 });
 
 describe("the token of this machine", () => {
-  it("is in a file of its user only, and ends with the next one", async () => {
+  it("is in a file for its user only, and the next one revokes it", async () => {
     const folder = await mkdtemp(join(tmpdir(), "berth-token-"));
     const file = join(folder, "run", "token");
     try {
@@ -293,7 +293,7 @@ describe("the limit of logins", () => {
     limiter.begin("::ffff:10.0.0.2").end(true);
   });
 
-  it("frees one attempt as each failure grows old", async () => {
+  it("allows another attempt when a failure is a minute old", async () => {
     const clock = new VirtualClock();
     const limiter = new AttemptLimiter(clock);
     for (let count = 0; count < 5; count += 1) {

@@ -26,7 +26,7 @@ async function* chunks() {
 }
 
 describe("builds", () => {
-  it("are listed newest first, one is shown, and an app shows its last", async () => {
+  it("are listed newest first and shown one by one, and an app shows its last one", async () => {
     const [first, second] = [build("aaa"), build("bbb")];
     api.store.builds.mark(first, "failed", { message: "step 2: RUN false" });
     build("ccc", "other");
@@ -51,20 +51,20 @@ describe("builds", () => {
     expect(details.build).toMatchObject({ id: second, state: "queued" });
   });
 
-  it.each(["/0", "/x", "/1e1", "/999", "/-1", "/%00"])("%s is 404", async (path) => {
+  it.each(["/0", "/x", "/1e1", "/999", "/-1", "/%00"])("%s returns 404", async (path) => {
     build("aaa");
     const response = await get(path);
     expect(response.statusCode).toBe(404);
     expect(readErrorBody(response)).toMatch(/has no build .* newest is 1/);
   });
 
-  it("of another app are 404", async () => {
+  it("of another app return 404", async () => {
     const other = build("ccc", "other");
     expect((await get(`/${other}`)).statusCode).toBe(404);
     expect((await api.request({ url: "/api/apps/nope/builds" })).statusCode).toBe(404);
   });
 
-  it("are cancelled while they wait or run, and not afterwards", async () => {
+  it("can be cancelled while queued or running, and not afterwards", async () => {
     const id = build("aaa");
     const cancel = () => api.request({ method: "POST", url: `/api/apps/web/builds/${id}/cancel` });
     const done = await cancel();
@@ -92,7 +92,7 @@ describe("the log of a build", () => {
     expect((await get("/7/log")).statusCode).toBe(404);
   });
 
-  it("is followed until the build ends, and then tells how it ended", async () => {
+  it("can be followed until the build ends, and then contains the result", async () => {
     const id = build("aaa");
     api.builds.logs.set(id, ["one"]);
     const client = createClient({ baseUrl: await api.listen(), token: api.token("read") });
@@ -112,13 +112,13 @@ describe("the log of a build", () => {
 });
 
 describe("the client", () => {
-  it("uploads archives and deploys them as they come", async () => {
+  it("uploads archives and deploys them as streams", async () => {
     const client = createClient({ baseUrl: await api.listen(), token: api.token("write") });
     const { digest, bytes } = await client.builds.upload(chunks());
     expect(bytes).toBe(1_000_000);
     const write = await client.apps.deploySource({ name: "new", port: 80 }, chunks());
     expect(write).toMatchObject({ app: { name: "new", spec: { source: { archive: digest } } } });
-    // Refused before the upload is over, and the reason arrives all the same.
+    // The upload is refused before its end, and the client still receives the reason.
     putApp(api.store, "file", { image: "bb:1", port: 80 }, "file:web.yaml");
     await expect(
       client.apps.deploySource({ name: "file", port: 80 }, chunks()),

@@ -57,7 +57,7 @@ const put = (payload: string | Buffer, type = "application/gzip") =>
 describe("POST /api/deploy", () => {
   const config = JSON.stringify({ name: "web", port: 80 });
 
-  it("makes an app of an archive, whatever the order of the parts", async () => {
+  it("creates an app from an archive, in any order of the parts", async () => {
     const made = await send([
       ["config", JSON.stringify({ name: "one", port: 80, env: { A: "1" } })],
       ["source", "tar", "s.tgz"],
@@ -86,7 +86,7 @@ describe("POST /api/deploy", () => {
     expect(api.control.woken).toEqual(["App/one", "App/web", "App/two"]);
   });
 
-  it("changes an app that is there: the archive takes the place of image or repository", async () => {
+  it("changes an existing app: the archive replaces the image or the repository", async () => {
     putApp(api.store, "web", { image: "bb:1", port: 80, replicas: 2, env: { A: "1" } });
     expect((await deploy({ name: "web", port: 81 }, "v1")).statusCode).toBe(202);
     expect(api.store.get("App", "web")?.spec).toEqual({
@@ -118,7 +118,7 @@ describe("POST /api/deploy", () => {
     });
   });
 
-  it("tells what it would do, and changes nothing", async () => {
+  it("reports on a dry run what it would do, and changes nothing", async () => {
     const before = api.store.lastSequence;
     const response = await deploy({ name: "web", port: 80 }, "v1", "?dry_run=true");
     expect(response.statusCode).toBe(200);
@@ -137,7 +137,7 @@ describe("POST /api/deploy", () => {
 
   it.each<[string, object, string, number]>([
     ["a domain of another app", { domain: "taken.example.org" }, 'app "other" already', 409],
-    ["an env that is none", { env: { "1": "x" } }, "env", 400],
+    ["an invalid env", { env: { "1": "x" } }, "env", 400],
     ["ingress that makes no sense", { ingress: { stripPrefix: true } }, "stripPrefix", 400],
   ])("refuses %s before the archive is read", async (_what, fields, message, status) => {
     putApp(api.store, "other", { image: "bb:1", port: 80, domain: "taken.example.org" });
@@ -148,7 +148,7 @@ describe("POST /api/deploy", () => {
     expect(api.store.get("App", "web")).toBeUndefined();
   });
 
-  it("refuses what a file owns before the archive is read, unless forced", async () => {
+  it("refuses fields that a file owns before the archive is read, unless forced", async () => {
     putApp(api.store, "web", { image: "bb:1", port: 80 }, "file:web.yaml");
     const refused = await deploy({ name: "web", port: 80 }, "v1");
     expect(refused.statusCode).toBe(409);
@@ -157,7 +157,7 @@ describe("POST /api/deploy", () => {
     expect((await deploy({ name: "web", port: 80 }, "v1", "?force=true")).statusCode).toBe(202);
   });
 
-  it("leaves nothing of an upload that fails", async () => {
+  it("keeps nothing of a failed upload", async () => {
     api.builds.uploadError = new BerthError("archive_invalid", "../x leads out of the archive");
     const response = await deploy({ name: "web", port: 80 }, "v1");
     expect(response.statusCode).toBe(400);
@@ -226,7 +226,7 @@ describe("POST /api/deploy", () => {
       "too many",
     ],
     [
-      "a source that is no file",
+      "a source that is not a file",
       [
         ["config", config],
         ["source", "x"],
@@ -241,7 +241,7 @@ describe("POST /api/deploy", () => {
         ["config", config],
       ],
       400,
-      "stands twice",
+      "occurs twice",
     ],
     [
       "too large a file",
@@ -259,7 +259,7 @@ describe("POST /api/deploy", () => {
     expect(api.store.list("App")).toEqual([]);
   });
 
-  it("is 415 for another type, and needs a token first", async () => {
+  it("returns 415 for another content type, and requires a token first", async () => {
     const json = await api.request({ method: "POST", url: "/api/deploy", payload: {} });
     expect(json.statusCode).toBe(415);
     const open = await api.server.inject({ method: "POST", url: "/api/deploy", payload: {} });
@@ -268,7 +268,7 @@ describe("POST /api/deploy", () => {
 });
 
 describe("PUT /api/archives", () => {
-  it("keeps an archive of whatever type, and answers its digest", async () => {
+  it("accepts an archive with any content type, and returns its digest", async () => {
     for (const type of ["application/gzip", "application/json", "text/plain", "x/y"]) {
       const response = await put("{not json", type);
       expect([type, response.statusCode]).toEqual([type, 200]);
@@ -277,7 +277,7 @@ describe("PUT /api/archives", () => {
     expect([...api.builds.archives.keys()]).toEqual([digestOf("{not json")]);
   });
 
-  it("refuses what is too large, also where its length is not told, and what is empty", async () => {
+  it("refuses empty and too large archives, also without Content-Length", async () => {
     const known = await put("x".repeat(300_000));
     expect(known.statusCode).toBe(413);
     expect(readErrorBody(known)).toContain("at most");
@@ -303,7 +303,7 @@ describe("PUT /api/archives", () => {
     expect(api.builds.archives.size).toBe(0);
   });
 
-  it("needs a token that may write", async () => {
+  it("requires the scope write", async () => {
     const headers = { authorization: `Bearer ${api.token("read")}` };
     const response = await api.server.inject({ method: "PUT", url: "/api/archives", headers });
     expect(response.statusCode).toBe(403);

@@ -22,19 +22,19 @@ async function documented(): Promise<Map<string, number>> {
 const getMessage = (error: unknown) => toErrorResponse(error, "id").message;
 
 describe("the codes of errors", () => {
-  it("are all in docs/errors.md with their status, and no others are", async () => {
+  it("are exactly those in docs/errors.md, with their status", async () => {
     const table = await documented();
     expect([...table.keys()].toSorted()).toEqual([...errorCodes].toSorted());
     expect(Object.fromEntries(table)).toEqual(httpStatusByErrorCode);
   });
 
-  it("are all in the error table, and no others are", () => {
+  it("are exactly those in the error table", () => {
     expect(Object.keys(httpStatusByErrorCode).toSorted()).toEqual([...errorCodes].toSorted());
   });
 });
 
-describe("the answer to an error", () => {
-  it("is the message with the hint as a sentence", () => {
+describe("the response to an error", () => {
+  it("contains the message, and the hint as a sentence", () => {
     expect(getMessage(new NotFoundError("there is no app", "see the list"))).toBe(
       "there is no app. See the list.",
     );
@@ -42,7 +42,7 @@ describe("the answer to an error", () => {
     expect(getMessage(new NotFoundError("there is no app"))).toBe("there is no app");
   });
 
-  it("names every issue of a spec, up to twenty", () => {
+  it("lists all issues of a spec, up to twenty", () => {
     const issues = Array.from({ length: 25 }, (_, index) => ({
       path: `/spec/env/V${index}`,
       message: "is wrong",
@@ -56,7 +56,7 @@ describe("the answer to an error", () => {
     expect(message).not.toContain("V20");
   });
 
-  it("says when to come back after too many requests, and only then", () => {
+  it("has Retry-After for too many requests, and only then", () => {
     const details = { retryAfterSeconds: 7 };
     const busy = toErrorResponse(new BerthError("too_many_requests", "busy", { details }), "id");
     expect(busy).toMatchObject({ status: 429, headers: { "retry-after": "7" } });
@@ -65,7 +65,7 @@ describe("the answer to an error", () => {
     ).not.toHaveProperty("retry-after");
   });
 
-  it("says nothing of what was not expected", () => {
+  it("reveals nothing about unexpected errors", () => {
     for (const error of [new Error("/root/secret"), "text", null, undefined, { statusCode: 400 }]) {
       expect(toErrorResponse(error, "r-1")).toEqual({
         status: 500,

@@ -21,7 +21,7 @@ afterEach(() => api[Symbol.asyncDispose]());
 const record = (name: string, message: string) =>
   api.store.events.record({ kind: "App", name, type: "Warning", reason: "Test", message });
 
-/** A reader of the stream that keeps what it got. */
+/** A reader of the stream that records all events. */
 function watch(options: { kind?: "App" | "Secret"; name?: string; lastEventId?: number } = {}) {
   const client = createClient({ baseUrl: base, token: api.token("read") });
   const stop = new AbortController();
@@ -42,7 +42,7 @@ const openStreams = async () =>
   Number(/^berth_http_streams_open (\d+)$/m.exec(await api.metrics.metrics())?.[1]);
 
 describe("the stream of changes", () => {
-  it("tells each change and event in order, with its sequence as id", async () => {
+  it("sends each change and event in order, with its sequence as id", async () => {
     const reader = watch();
     await expect.poll(openStreams).toBe(1);
     const { uid } = putApp(api.store, "web");
@@ -82,7 +82,7 @@ describe("the stream of changes", () => {
     await Promise.all([byName.ended, byKind.ended]);
   });
 
-  it("goes on after Last-Event-ID without a gap or a repetition", async () => {
+  it("resumes after Last-Event-ID without gaps or repetitions", async () => {
     for (let count = 1; count <= 1_200; count += 1) record("web", `event ${count}`);
     const reader = watch({ lastEventId: 150 });
     await expect.poll(() => reader.items.length).toBe(1_050);
@@ -94,7 +94,7 @@ describe("the stream of changes", () => {
     await reader.ended;
   });
 
-  it("says reset to a reader that was away for too long, or comes from another store", async () => {
+  it("sends reset to a reader that missed too much, or that has an id of another store", async () => {
     for (let count = 1; count <= 5_100; count += 1) record("web", `event ${count}`);
     const far = watch({ lastEventId: 1 });
     const foreign = watch({ lastEventId: 999_999 });
@@ -118,7 +118,7 @@ describe("the stream of changes", () => {
     socket.destroy();
   });
 
-  it("drops a reader that does not read, and goes on for those that do", async () => {
+  it("disconnects a reader that does not read, and continues for others", async () => {
     const slow = await open("/api/events");
     await expect.poll(() => slow.text()).toContain("retry: 2000");
     slow.pause();
@@ -127,12 +127,12 @@ describe("the stream of changes", () => {
     const filler = "x".repeat(60_000);
     let written = 0;
     while ((await openStreams()) > 1) {
-      // Some at a time: to ask for the open streams takes longer than to send one.
+      // Sends several at a time, because querying the open streams takes longer than sending one.
       for (let count = 0; count < 10; count += 1) record("web", `${written++} ${filler}`);
       if (written > 2_000) throw new Error(`still open after ${written} events`);
       await expect.poll(() => reader.items.length, { interval: 1, timeout: 10_000 }).toBe(written);
     }
-    // Kernel buffers hold some megabytes; what Berth holds beyond them is bounded.
+    // Kernel buffers hold some megabytes; the buffer of Berth itself is bounded.
     expect(JSON.stringify(reader.items).length).toBeLessThan(24 * 1024 * 1024);
     record("web", "still here");
     await expect.poll(() => reader.items.length).toBe(written + 1);
@@ -141,14 +141,14 @@ describe("the stream of changes", () => {
     await reader.ended;
   });
 
-  it("ends when the server does", async () => {
+  it("ends when the server closes", async () => {
     const reader = watch();
     await expect.poll(openStreams).toBe(1);
     await api.server.close();
     await reader.ended;
   });
 
-  it("refuses an id that is none", async () => {
+  it("refuses an invalid id", async () => {
     const headers = { "last-event-id": "yesterday" };
     const response = await api.request({ url: "/api/events", headers });
     expect(response.statusCode).toBe(400);
@@ -158,7 +158,7 @@ describe("the stream of changes", () => {
 });
 
 describe("the list of events", () => {
-  it("is given with format=list, or to who asks for JSON, newest first", async () => {
+  it("is returned newest first with format=list, or if the client accepts JSON", async () => {
     record("a", "one");
     record("b", "two");
     const all = await api.request({ url: "/api/events", headers: { accept: "application/json" } });

@@ -58,7 +58,7 @@ const gitlab = JSON.stringify({
   project: { git_http_url: url, git_ssh_url: "git@git.example.org:team/shop.git" },
 });
 
-describe("a push is believed", () => {
+describe("a push is accepted", () => {
   it.each<[string, string, Record<string, string>]>([
     [
       "of GitHub",
@@ -77,7 +77,7 @@ describe("a push is believed", () => {
     expect(api.builds.pushes[0]?.urls).toEqual(
       expect.arrayContaining([url, "git@git.example.org:team/shop.git"]),
     );
-    // The same delivery again is one more look, and no more.
+    // A repeated delivery only makes Berth check the source again.
     expect((await hook(body, headers)).statusCode).toBe(202);
   });
 
@@ -91,7 +91,7 @@ describe("a push is believed", () => {
     expect(response.json()).toEqual({ apps: ["shop"] });
   });
 
-  it("with a Secret of one key, whatever that is called", async () => {
+  it("with a Secret of one key, whatever its name", async () => {
     putSecret("single", { token: "one" });
     const git = { url, hookSecret: "single" };
     putApp(api.store, "one", { port: 80, source: { git } });
@@ -100,14 +100,14 @@ describe("a push is believed", () => {
   });
 });
 
-describe("what leads to no look", () => {
-  it("a ping is 200", async () => {
+describe("calls that do not make Berth check a source", () => {
+  it("a ping returns 200", async () => {
     const response = await hook('{"zen":"x"}', signed('{"zen":"x"}', "ping"));
     expect(response.statusCode).toBe(200);
     expect(response.json()).toEqual({ apps: [] });
   });
 
-  it("another event, and a branch that was taken away, are 202 with nobody", async () => {
+  it("another event, and a deleted branch, return 202 without apps", async () => {
     const gone = JSON.stringify({ ref: "refs/heads/main", deleted: true });
     for (const [body, event] of [
       ["{}", "issues"],
@@ -119,13 +119,13 @@ describe("what leads to no look", () => {
     expect(api.builds.pushes).toEqual([]);
   });
 
-  it("a branch that nobody follows is 202 with nobody", async () => {
+  it("a branch that no app follows returns 202 without apps", async () => {
     api.builds.pushedApps = [];
     const response = await hook(push, signed(push, "push"));
     expect([response.statusCode, response.json()]).toEqual([202, { apps: [] }]);
   });
 
-  it("a signed body that is no push is 400", async () => {
+  it("a signed body that is not a push returns 400", async () => {
     for (const body of ["", "{", "[]", "7"]) {
       const response = await hook(body, signed(body, "push"));
       expect([body, response.statusCode]).toEqual([body, 400]);
@@ -134,7 +134,7 @@ describe("what leads to no look", () => {
   });
 });
 
-describe("who does not know the secret", () => {
+describe("a caller who does not know the secret", () => {
   it.each<[string, Record<string, string>]>([
     ["no signature", {}],
     ["another secret", { "x-hub-signature-256": `sha256=${sign(push, "guess")}` }],
@@ -146,14 +146,14 @@ describe("who does not know the secret", () => {
     ["another token", { "x-gitlab-token": "guess" }],
     ["the signature as a token", { "x-gitlab-token": sign(push) }],
     ["a bearer token", { authorization: `Bearer ${SECRET}` }],
-  ])("%s is 401", async (_what, headers) => {
+  ])("%s returns 401", async (_what, headers) => {
     const response = await hook(push, headers);
     expect(response.statusCode).toBe(401);
     expect(response.body).not.toContain(SECRET);
     expect(api.builds.pushes).toEqual([]);
   });
 
-  it("gets one answer for every app that has no hook", async () => {
+  it("gets the same response for all apps without a hook", async () => {
     putApp(api.store, "image");
     putApp(api.store, "plain", { port: 80, source: { git: { url } } });
     putApp(api.store, "lost", { port: 80, source: { git: { url, hookSecret: "gone" } } });
@@ -167,7 +167,7 @@ describe("who does not know the secret", () => {
     expect(JSON.stringify(api.entries)).not.toContain(SECRET);
   });
 
-  it("has five guesses a minute", async () => {
+  it("has five attempts a minute", async () => {
     const guess = () => hook(push, { "x-gitea-signature": sign(push, "guess") });
     for (let index = 0; index < 5; index += 1) expect((await guess()).statusCode).toBe(401);
     const refused = await hook(push, { "x-gitea-signature": sign(push) });

@@ -42,9 +42,9 @@ describe("bodies", () => {
     ["text", '"web"', 400, "expected a mapping"],
     ["null", "null", 400, "needs a JSON body"],
     ["nothing", "", 400, "needs a JSON body"],
-    ["a key that stands twice", '{"name":"a","image":"x","name":"b"}', 400, '"name" stands twice'],
-    ["a key that stands twice, escaped", '{"name":"a","n\\u0061me":"b"}', 400, "stands twice"],
-    ["one that stands twice further in", '{"name":"a","env":{"A":"1","A":"2"}}', 400, '"A"'],
+    ["a duplicate key", '{"name":"a","image":"x","name":"b"}', 400, '"name" occurs twice'],
+    ["a duplicate key, escaped", '{"name":"a","n\\u0061me":"b"}', 400, "occurs twice"],
+    ["a duplicate key in a nested object", '{"name":"a","env":{"A":"1","A":"2"}}', 400, '"A"'],
     ["__proto__", '{"name":"a","__proto__":{"image":"x"}}', 400, "__proto__"],
     ["constructor", '{"name":"a","env":{"constructor":"x"}}', 400, "constructor"],
     ["nested too deep", `${"[".repeat(70)}${"]".repeat(70)}`, 400, "deeper than 64"],
@@ -60,7 +60,7 @@ describe("bodies", () => {
     expect(response.headers["x-request-id"]).toBeTruthy();
   });
 
-  it("that are not UTF-8 are refused, and a marker at their start is not", async () => {
+  it("that are not UTF-8 are refused, but a byte order mark is accepted", async () => {
     const broken = Buffer.concat([
       Buffer.from('{"name":"'),
       Buffer.from([0xff, 0xfe]),
@@ -73,7 +73,7 @@ describe("bodies", () => {
     expect((await post("/api/apps/web/deploy", marked)).statusCode).toBe(202);
   });
 
-  it("of another type are 415", async () => {
+  it("of another content type return 415", async () => {
     for (const type of [
       "text/plain",
       "application/xml",
@@ -93,13 +93,13 @@ describe("bodies", () => {
     expect(untyped.statusCode).toBe(415);
   });
 
-  it("quote nothing of what was sent where they cannot be read", async () => {
+  it("are not quoted in errors if they cannot be parsed", async () => {
     const response = await post("/api/secrets", '{"name":"s","data":{"key":"hunter2" oops}}');
     expect(response.statusCode).toBe(400);
     expect(response.body).not.toContain("hunter2");
   });
 
-  it("that are too large still get their answer over a socket", async () => {
+  it("that are too large still get their response over a socket", async () => {
     const response = await fetch(`${base}/api/apps`, {
       method: "POST",
       headers: {
@@ -112,7 +112,7 @@ describe("bodies", () => {
     expect(await response.json()).toEqual({ error: expect.stringContaining("1 MiB") });
   });
 
-  it("without a token are refused before they are read", async () => {
+  it("are not read if the token is missing", async () => {
     const response = await api.server.inject({
       method: "POST",
       url: "/api/apps",
@@ -155,7 +155,7 @@ describe("names and paths", () => {
     expect(response.headers["x-evil"]).toBeUndefined();
   });
 
-  it("a method that a path does not take names those that it takes", async () => {
+  it("a method that a path does not support gets a list of the supported ones", async () => {
     const response = await api.request({ method: "PUT", url: "/api/apps/web" });
     expect(response.statusCode).toBe(404);
     expect(response.headers["allow"]).toBe("DELETE, GET, PATCH");
@@ -212,22 +212,22 @@ describe("queries", () => {
   });
 });
 
-describe("what is not even HTTP", () => {
-  it("gets an answer in the usual form", async () => {
+describe("requests that are not valid HTTP", () => {
+  it("get a response in the usual format", async () => {
     const [head = "", body = ""] = (await send("HELLO\r\n\r\n")).split("\r\n\r\n");
     expect(head).toContain("HTTP/1.1 400");
     expect(JSON.parse(body)).toEqual({ error: "the request is not valid HTTP" });
   });
 
-  it("as do headers without end", async () => {
+  it("get one too if their headers are endless", async () => {
     const answer = await send(`GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"a".repeat(40_000)}\r\n\r\n`);
     expect(answer).toContain("HTTP/1.1 431");
     expect(answer).toContain('{"error":');
   });
 });
 
-describe("what goes wrong on our side", () => {
-  it("is 500 with the request id, in the log with its stack, and says nothing else", async () => {
+describe("an internal error", () => {
+  it("returns 500 with the request id only, and is logged with its stack", async () => {
     api.control.planError = new TypeError("secret detail of /var/lib/berth");
     try {
       const response = await api.request({ url: "/api/apps/web/plan" });
@@ -241,7 +241,7 @@ describe("what goes wrong on our side", () => {
     }
   });
 
-  it("keeps the caller's request id where it is fit for a log", async () => {
+  it("keeps the caller's request id if it is safe for the log", async () => {
     expect(await echoedId("build-17:3")).toBe("build-17:3");
     expect(await echoedId("a b")).not.toBe("a b");
     expect(await echoedId("x".repeat(200))).toHaveLength(36);
@@ -249,7 +249,7 @@ describe("what goes wrong on our side", () => {
 });
 
 describe("strict JSON", () => {
-  it("reads what JSON.parse reads, as long as no key stands twice", () => {
+  it("reads what JSON.parse reads if no key occurs twice", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), fc.boolean(), (value, isIndented) => {
         const text = JSON.stringify(value, null, isIndented ? 2 : 0);
@@ -259,14 +259,14 @@ describe("strict JSON", () => {
     );
   });
 
-  it("finds a key that stands twice, wherever it is and whatever is in it", () => {
+  it("finds a duplicate key at any depth, with any name", () => {
     fc.assert(
       fc.property(fc.string(), fc.jsonValue({ maxDepth: 2 }), fc.nat(5), (key, value, depth) => {
         fc.pre(!["__proto__", "constructor", "prototype"].includes(key));
         const twice = `{${JSON.stringify(key)}: ${JSON.stringify(value)}, ${JSON.stringify(key)}: 1}`;
         const text = `${'[{"in":'.repeat(depth)}${twice}${"}]".repeat(depth)}`;
         fc.pre(!/"(__proto__|constructor|prototype)":/.test(text));
-        expect(() => parseRequestJson(Buffer.from(text))).toThrow("stands twice");
+        expect(() => parseRequestJson(Buffer.from(text))).toThrow("occurs twice");
       }),
     );
   });

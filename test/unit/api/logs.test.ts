@@ -35,7 +35,7 @@ async function* unreachable(): AsyncGenerator<AppLogLine> {
 }
 
 describe("logs", () => {
-  it("come as JSON, a hundred lines unless asked otherwise", async () => {
+  it("are returned as JSON, a hundred lines by default", async () => {
     api.control.logs = () => lines(2);
     const response = await api.request({ url: "/api/apps/web/logs" });
     expect(response.json()).toEqual({ name: "web", lines: [line("0"), line("1")] });
@@ -46,7 +46,7 @@ describe("logs", () => {
     ]);
   });
 
-  it("come as raw text to who accepts text/plain", async () => {
+  it("are returned as raw text if the client accepts text/plain", async () => {
     api.control.logs = () => lines(3, " ünï");
     const headers = { accept: "text/plain" };
     const response = await api.request({ url: "/api/apps/web/logs", headers });
@@ -54,7 +54,7 @@ describe("logs", () => {
     expect(response.body).toBe("0 ünï\n1 ünï\n2 ünï\n");
   });
 
-  it("are 503 while the engine is away, in every form that can say so", async () => {
+  it("return 503 while the engine is unreachable, in every format with a status", async () => {
     api.control.logs = unreachable;
     for (const accept of ["application/json", "text/plain"]) {
       const response = await api.request({ url: "/api/apps/web/logs", headers: { accept } });
@@ -63,7 +63,7 @@ describe("logs", () => {
     }
   });
 
-  it("are cut to the newest lines where they are too long to hold", async () => {
+  it("are truncated to the newest lines if they are too long", async () => {
     api.control.logs = () => lines(700, "x".repeat(60_000));
     const response = await api.request({ url: "/api/apps/web/logs?tail=700" });
     expect(response.headers["x-berth-truncated"]).toBe("true");
@@ -75,7 +75,7 @@ describe("logs", () => {
 });
 
 describe("following logs", () => {
-  it("gives each line as it comes, and stops asking when the reader leaves", async () => {
+  it("sends each line as it arrives, and stops reading when the client disconnects", async () => {
     const base = await api.listen();
     const waiting = new EventEmitter();
     let isEnded = false;
@@ -105,7 +105,7 @@ describe("following logs", () => {
     await expect.poll(() => isEnded).toBe(true);
   });
 
-  it("waits for a slow reader rather than hold all lines", async () => {
+  it("waits for a slow reader instead of buffering all lines", async () => {
     const base = await api.listen();
     let produced = 0;
     api.control.logs = async function* endless(_options, signal) {
@@ -129,7 +129,7 @@ describe("following logs", () => {
     await response.body?.cancel();
   });
 
-  it("ends with an event named error when the source fails, and the client throws it", async () => {
+  it("ends with an event named error if the source fails, and the client throws it", async () => {
     const base = await api.listen();
     api.control.logs = failing;
     const client = createClient({ baseUrl: base, token: api.token("read") });
@@ -150,7 +150,7 @@ describe("since", () => {
     ["1700000000.5", 1_700_000_000_500],
     ["2030-01-01T00:00:00Z", Date.parse("2030-01-01T00:00:00Z")],
     ["2030-01-01T01:00:00+01:00", Date.parse("2030-01-01T00:00:00Z")],
-  ])("takes %s", (text, expected) => {
+  ])("accepts %s", (text, expected) => {
     expect(parseSince(text, 1_000_000)).toBe(expected);
   });
 

@@ -44,7 +44,7 @@ const startedAt = (name: string) => modelOf(name).metadata.annotations[STARTED_A
 const namesThere = () => api.store.list("Model").map(({ metadata }) => metadata.name);
 
 describe("download", () => {
-  it("makes a Model of a repository that nobody knows, and is the same when asked again", async () => {
+  it("creates a Model for an unknown repository, and is idempotent", async () => {
     const response = await download("Org/Some_Model-1.5B-GGUF");
     expect(response.statusCode).toBe(202);
     expect(response.json()).toMatchObject({
@@ -62,7 +62,7 @@ describe("download", () => {
     expect(modelOf("some-model-1-5b").metadata.generation).toBe(1);
   });
 
-  it("takes the quantization behind a colon, and a hub's address before the repository", async () => {
+  it("accepts a quantization after a colon, and the address of a hub before the repository", async () => {
     expect((await download("hf.co/org/Model-GGUF:Q4_K_M")).statusCode).toBe(202);
     expect(modelOf("model").spec).toEqual({ source: "org/Model-GGUF", quantization: "Q4_K_M" });
     await download("org/Model-GGUF:Q8_0");
@@ -71,12 +71,12 @@ describe("download", () => {
     expect(namesThere()).toEqual(["model", "model-q8-0", "other-model"]);
   });
 
-  it("is understood where a proxy has decoded the slash", async () => {
+  it("works if a proxy has decoded the slash", async () => {
     expect((await post("models/org/model/download")).statusCode).toBe(202);
     expect(modelOf("model").spec.source).toBe("org/model");
   });
 
-  it("makes names that are free, and never too long", async () => {
+  it("chooses names that are free, and never too long", async () => {
     api.control.assistantModels = [assistantModel("used")];
     await download("org/used");
     await download("x/tiny");
@@ -89,7 +89,7 @@ describe("download", () => {
     expect(Math.max(...names.map((name) => name.length))).toBe(63);
   });
 
-  it("makes a Model of a catalog entry, with all that it says", async () => {
+  it("creates a Model from a catalog entry, with all of its fields", async () => {
     expect((await download("org/tiny-gguf")).json()).toMatchObject({
       name: "tiny",
       origin: "resource",
@@ -98,7 +98,7 @@ describe("download", () => {
     });
   });
 
-  it("has one that is there verified again, and one that failed or waits tried again", async () => {
+  it("verifies an existing model again, and retries a failed or waiting one", async () => {
     putModel(api.store, "small");
     setModelStatus(api.store, "small", modelStatus);
     const response = await download("small");
@@ -113,7 +113,7 @@ describe("download", () => {
     expect(api.control.woken).toEqual(["Model/small", "Model/small"]);
   });
 
-  it("changes nothing while it is under way", async () => {
+  it("changes nothing during a running download", async () => {
     putModel(api.store, "small");
     setModelStatus(api.store, "small", (generation) =>
       modelStatus(generation, { phase: "downloading" }),
@@ -126,7 +126,7 @@ describe("download", () => {
     expect(modelOf("small").metadata.generation).toBe(1);
   });
 
-  it("has nothing to do for a file of the assistant's own", async () => {
+  it("changes nothing for a file of the assistant's own", async () => {
     api.control.assistantModels = [assistantModel("mine")];
     const response = await download("mine");
     expect([response.statusCode, response.headers["x-berth-changed"]]).toEqual([200, "false"]);
@@ -135,7 +135,7 @@ describe("download", () => {
     expect(namesThere()).toEqual([]);
   });
 
-  it("is 404 for a name that nobody has, and 400 for what cannot be an id", async () => {
+  it("returns 404 for an unknown name, and 400 for an invalid id", async () => {
     expect((await download("nobody")).statusCode).toBe(404);
     for (const id of [
       "a/b/c",
@@ -152,7 +152,7 @@ describe("download", () => {
     expect(namesThere()).toEqual([]);
   });
 
-  it("is refused before anything is made where the hub says that it will not do", async () => {
+  it("is refused before anything is created if the hub reports a problem", async () => {
     api.control.sourceError = new NotFoundError("there is no repository org/nowhere");
     const missing = await download("org/nowhere");
     expect(missing.statusCode).toBe(404);
@@ -162,7 +162,7 @@ describe("download", () => {
     expect(namesThere()).toEqual([]);
   });
 
-  it("answers a plan on a dry run, and writes nothing", async () => {
+  it("returns a plan on a dry run, and writes nothing", async () => {
     const fresh = (await download("org/model", "?dry_run=true")).json();
     expect(fresh).toMatchObject({
       dry_run: true,
@@ -179,7 +179,7 @@ describe("download", () => {
 });
 
 describe("start", () => {
-  it("sets running and the time, creating the Model first where there is none", async () => {
+  it("sets running and the time, and creates the Model if there is none", async () => {
     expect((await start("org/model:Q8_0")).statusCode).toBe(202);
     expect(modelOf("model")).toMatchObject({
       spec: { source: "org/model", quantization: "Q8_0", running: true },
@@ -205,7 +205,7 @@ describe("start", () => {
     expect(api.control.woken).toEqual(["Model/model", "Model/tiny", "Model/small"]);
   });
 
-  it("of a running one is 200 and changes nothing; of one that waits for memory puts it first", async () => {
+  it("returns 200 without changes for a running model, and gives priority to one that waits for memory", async () => {
     putModel(api.store, "small", { source: "org/small", running: true });
     setModelStatus(api.store, "small", runningStatus);
     const running = await start("small");
@@ -220,7 +220,7 @@ describe("start", () => {
     expect(modelOf("small").metadata.annotations).toEqual({ [STARTED_AT_ANNOTATION]: now });
   });
 
-  it("comes after every other start, whatever the clock says", async () => {
+  it("has a later time than every other start, whatever the clock shows", async () => {
     await start("org/one");
     await start("org/two");
     expect([startedAt("one"), startedAt("two")]).toEqual([now, now.replace("000Z", "001Z")]);
@@ -236,7 +236,7 @@ describe("start", () => {
     expect(startedAt("three")).toBe("2031-05-05T05:05:05.001Z");
   });
 
-  it("leaves to a file what the file says, unless forced", async () => {
+  it("does not change fields of a file, unless forced", async () => {
     putModel(api.store, "open", { source: "org/open" }, "file:open.yaml");
     expect((await start("open")).statusCode).toBe(202);
     putModel(api.store, "held", { source: "org/held", running: false }, "file:held.yaml");
@@ -251,7 +251,7 @@ describe("start", () => {
     expect(modelOf("said").metadata.owners["/spec/running"]).toBe("file:said.yaml");
   });
 
-  it("makes a Model of a file of the assistant's own, so that it stays", async () => {
+  it("creates a Model for a file of the assistant's own, so that it stays loaded", async () => {
     api.control.assistantModels = [
       assistantModel("My.File Q4"),
       assistantModel("plain", { state: "resident" }),
@@ -273,7 +273,7 @@ describe("start", () => {
     expect(namesThere()).toEqual(["my-file-q4", "plain"]);
   });
 
-  it("is 404, 400 and 409 for what cannot be started", async () => {
+  it("returns 404, 400 or 409 for models that cannot be started", async () => {
     expect((await start("nobody")).statusCode).toBe(404);
     expect((await start("org/../x")).statusCode).toBe(400);
     expect((await post("start", {})).statusCode).toBe(400);
@@ -291,7 +291,7 @@ describe("start", () => {
 });
 
 describe("stop", () => {
-  it("takes the given one out, or every one that is to run", async () => {
+  it("unloads the given model, or all running ones", async () => {
     for (const name of ["a", "b", "c"]) putModel(api.store, name, { source: "o/x", running: true });
     putModel(api.store, "idle");
     const one = await post("stop", { model: "a" });
@@ -305,7 +305,7 @@ describe("stop", () => {
     expect(api.control.woken).toEqual(["Model/a", "Model/b", "Model/c"]);
   });
 
-  it("is 200 and changes nothing where none is to run", async () => {
+  it("returns 200 without changes if none is to run", async () => {
     putModel(api.store, "idle");
     for (const body of [undefined, {}, { model: "idle" }, { model: "tiny" }]) {
       const response = await post("stop", body);
@@ -314,7 +314,7 @@ describe("stop", () => {
     expect(modelOf("idle").metadata.generation).toBe(1);
   });
 
-  it("stops none where a file holds one of them, unless forced", async () => {
+  it("stops none if a file forbids it for one of them, unless forced", async () => {
     putModel(api.store, "a", { source: "o/x", running: true });
     putModel(api.store, "b", { source: "o/x", running: true }, "file:b.yaml");
     putModel(api.store, "c", { source: "o/x", running: true }, "file:c.yaml");
@@ -328,7 +328,7 @@ describe("stop", () => {
     expect(namesThere().map((name) => modelOf(name).spec.running)).toEqual([false, false, false]);
   });
 
-  it("knows what it cannot stop", async () => {
+  it("refuses models that it cannot stop", async () => {
     expect((await post("stop", { model: "nobody" })).statusCode).toBe(404);
     expect((await post("stop", { model: "org/unknown" })).statusCode).toBe(404);
     expect((await post("stop", { modle: "x" })).statusCode).toBe(400);
@@ -340,7 +340,7 @@ describe("stop", () => {
     expect((await post("stop", { model: "cold" })).statusCode).toBe(200);
   });
 
-  it("answers a report for each on a dry run", async () => {
+  it("returns a report for each model on a dry run", async () => {
     for (const name of ["a", "b"]) putModel(api.store, name, { source: "o/x", running: true });
     const { reports } = (await post("stop?dry_run=true")).json();
     expect(reports).toMatchObject([
@@ -352,7 +352,7 @@ describe("stop", () => {
 });
 
 describe("deletion", () => {
-  it("is 202, and takes files along only where that is asked for", async () => {
+  it("returns 202, and deletes files only on request", async () => {
     putModel(api.store, "keep");
     putModel(api.store, "drop");
     const kept = await remove("org/keep");
@@ -363,7 +363,7 @@ describe("deletion", () => {
     expect(modelOf("drop").metadata.deletionTimestamp).toBeNull();
     await remove("drop", "?files=true");
     expect(modelOf("drop").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
-    // Asked again, files may go too.
+    // A second request may add the deletion of files.
     await remove("keep", "?files=true");
     expect(modelOf("keep").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
     finishModelDeletion(api.store, "keep");
@@ -376,7 +376,7 @@ describe("deletion", () => {
     expect((await remove("held", "?force=true")).statusCode).toBe(202);
   });
 
-  it("is of Models only", async () => {
+  it("is possible for Models only", async () => {
     api.control.assistantModels = [assistantModel("mine")];
     expect((await remove("mine")).statusCode).toBe(409);
     expect((await remove("tiny")).statusCode).toBe(409);
@@ -385,7 +385,7 @@ describe("deletion", () => {
 });
 
 describe("scopes", () => {
-  it("let readers look and do nothing", async () => {
+  it("let the scope read show models but not change them", async () => {
     putModel(api.store, "small");
     const headers = { authorization: `Bearer ${api.token("read")}` };
     const call = async (method: "GET" | "POST" | "DELETE", url: string, payload?: object) =>

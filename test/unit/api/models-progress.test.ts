@@ -33,7 +33,7 @@ const setProgress = (doneBytes: number) =>
     bytesPerSecond: 100,
   });
 
-/** A reader of the stream that keeps what it got. */
+/** A reader of the stream that records all events. */
 function follow(id: string) {
   const client = createClient({ baseUrl: base, token: api.token("read") });
   const stop = new AbortController();
@@ -50,7 +50,7 @@ function follow(id: string) {
 }
 
 describe("the progress of a model", () => {
-  it("is told at most four times a second while it changes, and ends when the model is there", async () => {
+  it("is sent at most four times a second while it changes, and ends when the model is ready", async () => {
     putModel(api.store, "small");
     const reader = follow("org/small");
     await expect.poll(() => reader.events.length).toBe(1);
@@ -71,7 +71,7 @@ describe("the progress of a model", () => {
       progress: 0.5,
       bytes_per_second: 100,
     });
-    // Nothing new is not told.
+    // Without changes nothing is sent.
     await api.clock.advance(2000);
     api.control.progress.clear();
     setModelStatus(api.store, "small", modelStatus);
@@ -81,7 +81,7 @@ describe("the progress of a model", () => {
     await expect.poll(openStreams).toBe(0);
   });
 
-  it("ends at once for what is settled: failed, not started, or the assistant's own", async () => {
+  it("ends immediately for settled models: failed, not started, or the assistant's own", async () => {
     putModel(api.store, "bad");
     setModelStatus(api.store, "bad", (generation) =>
       failedStatus(generation, "SourceDenied", "it is gated"),
@@ -93,7 +93,7 @@ describe("the progress of a model", () => {
     expect(await follow("mine").ended).toMatchObject({ origin: "assistant", status: "ready" });
   });
 
-  it("goes on where something is still to come: a load that is wanted", async () => {
+  it("continues while a load is pending", async () => {
     putModel(api.store, "small", { source: "org/small", running: true });
     setModelStatus(api.store, "small", modelStatus);
     const reader = follow("small");
@@ -106,7 +106,7 @@ describe("the progress of a model", () => {
     await expect.poll(openStreams).toBe(0);
   });
 
-  it("ends with an error when the model is deleted, and with nothing when the server ends", async () => {
+  it("ends with an error if the model is deleted, and without an event if the server closes", async () => {
     putModel(api.store, "small");
     const reader = follow("small");
     await expect.poll(() => reader.events.length).toBe(1);
@@ -122,7 +122,7 @@ describe("the progress of a model", () => {
     expect(await other.ended).toBeUndefined();
   });
 
-  it("is 404 of what nobody knows, without a stream", async () => {
+  it("returns 404 without a stream for an unknown model", async () => {
     for (const id of ["nobody", "org%2Fnew"]) {
       const response = await api.request({ url: `/api/llm/models/${id}/progress` });
       expect([response.statusCode, readErrorBody(response)]).toEqual([404, expect.any(String)]);
@@ -132,7 +132,7 @@ describe("the progress of a model", () => {
 });
 
 describe("the client", () => {
-  it("tells what a write came to", async () => {
+  it("returns the result of a write", async () => {
     const { models } = createClient({ baseUrl: base, token: api.token("write") });
     const created = await models.download("org/small");
     expect(created).toMatchObject({ dryRun: false, accepted: true, model: { name: "small" } });

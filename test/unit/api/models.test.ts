@@ -39,7 +39,7 @@ const apply = (manifests: readonly object[], query = "", scope: "admin" | "write
   });
 
 describe("the list of models", () => {
-  it("has Models, then the assistant's own files, then what the catalog offers besides", async () => {
+  it("has Models, then the assistant's own files, then the other entries of the catalog", async () => {
     putModel(api.store, "small");
     api.control.assistantModels = [
       own,
@@ -76,7 +76,7 @@ describe("the list of models", () => {
     expect(namesOf(await list())).toContain("tiny");
   });
 
-  it("tells all that is known of one on the disk", async () => {
+  it("shows all facts about a model on the disk", async () => {
     putModel(api.store, "small", { source: "org/small", revision: "v1", contextSize: 4096 });
     setModelStatus(api.store, "small", modelStatus);
     expect((await list("?limit=1")).models).toEqual([
@@ -117,7 +117,7 @@ describe("the list of models", () => {
     ]);
   });
 
-  it("tells how a download goes, newer than the status", async () => {
+  it("shows the progress of a download, which is newer than the status", async () => {
     putModel(api.store, "small");
     const progress = { doneBytes: 1000, totalBytes: 4000, bytesPerSecond: 50 } as const;
     api.control.progress.set("small", { step: "downloading", ...progress });
@@ -140,7 +140,7 @@ describe("the list of models", () => {
     });
   });
 
-  it("says running only of a generation that has been looked at, and of no alias that two share", async () => {
+  it("reports running only for a reconciled generation, and no alias that two models share", async () => {
     putModel(api.store, "small", { source: "org/x", running: true });
     setModelStatus(api.store, "small", runningStatus);
     expect((await list()).models[0]).toMatchObject({
@@ -158,7 +158,7 @@ describe("the list of models", () => {
     expect(models[0].aliases).toEqual(["org/x:Q8_0"]);
   });
 
-  it("says what went wrong, and names no file of the server and no query of a URL", async () => {
+  it("explains failures without paths of the server or queries of URLs", async () => {
     putModel(api.store, "bad");
     setModelStatus(api.store, "bad", (generation) =>
       failedStatus(generation, "SourceNotFound", "there is no org/bad"),
@@ -174,7 +174,7 @@ describe("the list of models", () => {
     expect(JSON.stringify(models)).not.toMatch(/secret|hunter2/);
   });
 
-  it("filters and pages as apps do", async () => {
+  it("can be filtered and paged like apps", async () => {
     putModel(api.store, "one");
     putModel(api.store, "two");
     setModelStatus(api.store, "two", modelStatus);
@@ -212,13 +212,13 @@ describe("one model", () => {
     }
   });
 
-  it("is 409 where several are meant, and 404 where nobody knows it", async () => {
+  it("returns 409 if several models match, and 404 if none does", async () => {
     putModel(api.store, "small-8", { source: "org/Other-GGUF", quantization: "Q8_0" });
     putModel(api.store, "other", { source: "org/Other-GGUF", quantization: "Q4_0" });
     const several = await get("/org%2FOther-GGUF");
     expect(several.statusCode).toBe(409);
     expect(readErrorBody(several)).toBe(
-      "org/Other-GGUF is the repository of several models: other, small-8. Write the name of the one that is meant.",
+      "org/Other-GGUF is the repository of several models: other, small-8. Use the name of one of them.",
     );
     for (const id of ["org%2FNew", "org%2FOther-GGUF:Q2_K", "nobody"]) {
       expect([id, (await get(`/${id}`)).statusCode]).toEqual([id, 404]);
@@ -257,7 +257,7 @@ describe("one model", () => {
     });
   });
 
-  it("has a plan, also where it is no Model yet", async () => {
+  it("has a plan, also without a Model", async () => {
     putModel(api.store, "small");
     api.control.modelPlan = { blockedBy: "no room" };
     expect((await get("/small/plan")).json()).toEqual({
@@ -274,7 +274,7 @@ describe("one model", () => {
 });
 
 describe("manifests of models", () => {
-  it("come with their plans on a dry run", async () => {
+  it("are returned with their plans on a dry run", async () => {
     const manifest = modelManifest("small", { source: "org/small", running: true });
     const { results } = (await apply([manifest], "?dry_run=true")).json();
     expect(results).toMatchObject([
@@ -283,7 +283,7 @@ describe("manifests of models", () => {
     expect(api.store.list("Model")).toEqual([]);
   });
 
-  it("name files of the server for admins only", async () => {
+  it("may name files of the server with the scope admin only", async () => {
     const local = modelManifest("local", { source: "/srv/model.gguf" });
     const refused = await apply([local], "", "write");
     expect(refused.statusCode).toBe(403);

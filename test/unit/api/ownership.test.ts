@@ -39,7 +39,7 @@ describe("a folder of the server", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
-  it("that a file has named may be repeated, and given up", async () => {
+  it("that a file has named may be repeated, or removed", async () => {
     putApp(api.store, "web", { port: 80, source: { local: "/srv/web" } }, "file:web.yaml");
     expect((await patch("web", { replicas: 2, source: { local: "/srv/web" } })).statusCode).toBe(
       202,
@@ -59,7 +59,7 @@ describe("a domain of another app", () => {
     putApp(api.store, "second", { image: "bb:1", port: 80 });
   });
 
-  it("is refused wherever it is asked for, with that app's name", async () => {
+  it("is refused in every request, with the name of that app", async () => {
     const domain = "shop.example.org";
     for (const response of [
       await post("/api/apps", { name: "new", image: "bb:1", port: 80, domain }),
@@ -84,7 +84,7 @@ describe("a domain of another app", () => {
     expect(api.store.get("App", "second")?.spec.domain).toBeUndefined();
   });
 
-  it("is also that which it has by its name", async () => {
+  it("may also be its default domain", async () => {
     const response = await patch("first", { domain: "second.example.test" });
     expect(response.statusCode).toBe(409);
     expect(readErrorBody(response)).toContain('"second"');
@@ -93,7 +93,7 @@ describe("a domain of another app", () => {
     expect((await patch("second", { domain: "shop.example.org" })).statusCode).toBe(202);
   });
 
-  it("can be shared by path, changes hands in one apply, and holds up no other change", async () => {
+  it("can be shared by path, can move between apps in one apply, and does not block other changes", async () => {
     const shared = { domain: "shop.example.org", ingress: { pathPrefix: "/api" } };
     expect((await patch("second", shared)).statusCode).toBe(202);
     expect((await patch("second", { ingress: { pathPrefix: null } })).statusCode).toBe(409);

@@ -51,7 +51,7 @@ const call = (
 ) => api.request({ method, url: `/api/secrets${path}`, ...(payload ? { payload } : {}) });
 
 describe("apply", () => {
-  it("creates, configures and leaves alone, and says which with what changed", async () => {
+  it("creates and configures resources, and reports the action and the changes of each", async () => {
     putApp(api.store, "same", { image: "bb:1" }, "cli");
     putApp(api.store, "other", { image: "bb:1", port: 80 }, "cli");
     const secret = {
@@ -91,7 +91,7 @@ describe("apply", () => {
     expect(api.store.secrets.reveal("key")).toEqual({ value: "hunter2" });
   });
 
-  it("writes nothing at all when one manifest is not valid, and names each with what is wrong", async () => {
+  it("writes nothing if one manifest is invalid, and lists the issues of all", async () => {
     const response = await apply({
       manifests: [
         app("good", { image: "bb:1" }),
@@ -110,7 +110,7 @@ describe("apply", () => {
     expect(api.store.list("App")).toEqual([]);
   });
 
-  it("writes nothing at all when one manifest meets a file's field", async () => {
+  it("writes nothing if one manifest conflicts with a field of a file", async () => {
     putApp(api.store, "held", { image: "bb:1" }, "file:held.yaml");
     const manifests = [app("new", { image: "bb:1" }), app("held", { image: "bb:2" })];
     const response = await apply({ manifests });
@@ -121,7 +121,7 @@ describe("apply", () => {
     expect(api.store.get("App", "held")?.spec.image).toBe("bb:2");
   });
 
-  it("as a dry run plans each app and writes nothing, even while the engine is away", async () => {
+  it("plans each app on a dry run and writes nothing, even if the engine is unreachable", async () => {
     const manifests = [app("new", { image: "bb:1" })];
     const planned = (await apply({ manifests, dry_run: true })).json();
     expect(planned.results[0]).toMatchObject({ action: "created", plan: { app: "new" } });
@@ -132,7 +132,7 @@ describe("apply", () => {
     expect(api.store.lastSequence).toBe(0);
   });
 
-  it("waits for all apps when asked to", async () => {
+  it("waits for all apps on request", async () => {
     const manifests = [app("a", { image: "bb:1" }), app("b", { image: "bb:1" })];
     const request = apply({ manifests }, "?wait=true");
     await expect.poll(() => api.store.list("App").length).toBe(2);
@@ -156,7 +156,7 @@ describe("apply", () => {
 });
 
 describe("resources", () => {
-  it("are shown in the form of their manifests, without what a reconciler keeps for itself", async () => {
+  it("are shown in the form of their manifests, without the internal state of reconcilers", async () => {
     const { uid } = putApp(api.store, "web");
     api.store.setStatus("App", "web", uid, appStatus(1));
     const one = (await api.request({ url: "/api/resources/app/web" })).json();
@@ -179,7 +179,7 @@ describe("resources", () => {
     expect(readErrorBody(unknown)).toContain('Did you mean "secrets"?');
   });
 
-  it("are deleted: at once, or 202 while containers or files go first", async () => {
+  it("are deleted immediately, or with 202 if containers or files are removed first", async () => {
     putApp(api.store, "web");
     const spec = { title: "Own", description: "x", category: "web", app: { image: "mine:1" } };
     await apply({
@@ -204,7 +204,7 @@ describe("resources", () => {
 });
 
 describe("secrets", () => {
-  it("take values and never show them", async () => {
+  it("accept values and never show them", async () => {
     const made = await call("POST", "", { name: "db", data: { password: "hunter2", user: "me" } });
     expect(made.statusCode).toBe(201);
     const shown = { name: "db", type: "opaque", keys: ["password", "user"], managed_by: "api" };
@@ -235,7 +235,7 @@ describe("secrets", () => {
     expect((await call("PATCH", "/db", { data: { c: "4" } })).statusCode).toBe(404);
   });
 
-  it("name what is wrong without showing a value", async () => {
+  it("report issues without showing a value", async () => {
     const response = await call("POST", "", { name: "db", data: { key: ["hunter2"] } });
     expect(response.statusCode).toBe(400);
     expect(readErrorBody(response)).toContain("data.key");
@@ -246,7 +246,7 @@ describe("secrets", () => {
 });
 
 describe("templates", () => {
-  it("are listed without a token; a resource stands in for a built-in one", async () => {
+  it("are listed without a token; a resource replaces a built-in one", async () => {
     const list = await api.server.inject({ url: "/api/templates" });
     expect(list.json()).toMatchObject({
       templates: [
@@ -278,7 +278,7 @@ describe("templates", () => {
     expect((await api.server.inject({ url: "/api/templates" })).json().total).toBe(1);
   });
 
-  it("make an app, its companions and its secrets", async () => {
+  it("create an app, its companions and its secrets", async () => {
     const response = await api.request({
       method: "POST",
       url: "/api/apps/from-template",
@@ -298,7 +298,7 @@ describe("templates", () => {
     expect(response.body).not.toContain(value);
   });
 
-  it("make nothing when one of the names is taken, or on a dry run", async () => {
+  it("create nothing if one of the names is taken, or on a dry run", async () => {
     const make = (query = "") =>
       api.request({
         method: "POST",

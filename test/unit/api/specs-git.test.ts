@@ -27,7 +27,7 @@ async function open() {
   return api;
 }
 
-it("GET /api/specs tells of the repository, and of none where there is none", async () => {
+it("GET /api/specs shows the repository, or null without one", async () => {
   const api = await open();
   const git = async () => (await api.request({ url: "/api/specs" })).json().git;
   expect(await git()).toBeNull();
@@ -45,7 +45,7 @@ it("GET /api/specs tells of the repository, and of none where there is none", as
   });
 });
 
-it("POST /api/specs/sync looks now, for those who may write", async () => {
+it("POST /api/specs/sync synchronises immediately, with the scope write", async () => {
   const api = await open();
   const sync = (headers = {}) => api.request({ method: "POST", url: "/api/specs/sync", headers });
   const none = await sync();
@@ -61,7 +61,7 @@ it("POST /api/specs/sync looks now, for those who may write", async () => {
   expect(entries).toMatchObject([{ action: "specs_sync", name: "shop" }]);
 });
 
-it("berth specs shows the commit, and why it is not followed", async () => {
+it("berth specs shows the commit, and the reason of a failure", async () => {
   const api = await open();
   const environment = { BERTH_URL: await api.listen(), BERTH_TOKEN: api.token("admin") };
   const run = (...words: string[]) =>

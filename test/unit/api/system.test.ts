@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => api[Symbol.asyncDispose]());
 
 describe("health", () => {
-  it("is ok with an engine and degraded without, always 200 and without a token", async () => {
+  it("is ok with an engine and degraded without one, always with 200 and without a token", async () => {
     await api.clock.advance(61_500);
     const good = await api.server.inject({ url: "/api/health" });
     expect(good.json()).toEqual({
@@ -28,7 +28,7 @@ describe("health", () => {
 });
 
 describe("the system", () => {
-  it("tells of the machine, the engine and how much there is", async () => {
+  it("shows the machine, the engine and the counts of resources", async () => {
     const { uid } = putApp(api.store, "web");
     putApp(api.store, "two");
     api.store.setStatus("App", "web", uid, appStatus(1));
@@ -74,7 +74,7 @@ describe("the system", () => {
     expect(away.engine).toMatchObject({ connected: false, message: "connection refused" });
   });
 
-  it("tells its configuration, with secrets redacted", async () => {
+  it("shows its configuration with secrets redacted", async () => {
     expect((await api.request({ url: "/api/system/config" })).json()).toEqual({
       config: [
         { key: "listen", value: "127.0.0.1:0", source: "flag", origin: "--listen" },
@@ -85,7 +85,7 @@ describe("the system", () => {
 });
 
 describe("specs", () => {
-  it("are reported, and prunes confirmed only with confirm: true", async () => {
+  it("are reported, and prunes are confirmed only with confirm: true", async () => {
     const waiting = { kind: "App", name: "web", file: "web.yaml" } as const;
     api.control.specsReport = {
       folder: "/srv/specs",
@@ -122,7 +122,7 @@ describe("specs", () => {
 });
 
 describe("POST /api/backup", () => {
-  it("streams a copy of the store, and leaves nothing behind", async () => {
+  it("streams a copy of the store, and leaves no files", async () => {
     putApp(api.store, "web");
     const response = await api.request({ method: "POST", url: "/api/backup" });
     expect(response.statusCode).toBe(200);
@@ -148,7 +148,7 @@ describe("metrics", () => {
 });
 
 describe("the OpenAPI document", () => {
-  it("has every route, every kind as a component, and no reference that leads nowhere", async () => {
+  it("has every route, every kind as a component, and no dangling reference", async () => {
     const response = await api.server.inject({ url: "/api/openapi.json" });
     const document = response.json();
     expect(document.openapi).toBe("3.1.0");
@@ -188,7 +188,7 @@ describe("the OpenAPI document", () => {
     expect(response.body).not.toContain("x-component");
   });
 
-  it("can be browsed", async () => {
+  it("can be viewed in a browser", async () => {
     const page = await api.server.inject({ url: "/api/docs" });
     expect(page.statusCode).toBe(200);
     expect(page.headers["content-type"]).toContain("text/html");
@@ -198,8 +198,8 @@ describe("the OpenAPI document", () => {
   });
 });
 
-describe("what an earlier process left", () => {
-  it("of a backup is removed at the start", async () => {
+describe("a file that an earlier process left", () => {
+  it("is removed at the start if it is a partial backup", async () => {
     await api.request({ method: "POST", url: "/api/backup" });
     const left = join(api.dataDir, "tmp", "backup-dead.db");
     await writeFile(left, "secrets");

@@ -14,12 +14,12 @@ import { appResource } from "../../support/app-resource.ts";
 const unready = (generation: number, reason: string) =>
   condition("Ready", "False", generation, { reason, message: `it is ${reason}` });
 
-describe("what has become of a write", () => {
+describe("the outcome of a write", () => {
   const target = { name: "web", uid: "uid-web", generation: 2, until: "ready" } as const;
   const at = (status: AppStatus | null, spec = {}) =>
     assessApp({ ...appResource("web", { image: "bb:1", ...spec }), status }, target);
 
-  it("is open until the generation, or a newer one, has been looked at", () => {
+  it("is pending until this generation or a newer one has been reconciled", () => {
     expect(at(null)).toBeUndefined();
     expect(at(appStatus(1))).toBeUndefined();
     expect(at(appStatus(2, { conditions: [condition("Ready", "True", 1)] }))).toBeUndefined();
@@ -30,7 +30,7 @@ describe("what has become of a write", () => {
     );
   });
 
-  it("is a failure when it is Stalled, reverted or failed, with the condition's message", () => {
+  it("is a failure with the condition's message if the app is Stalled, reverted or failed", () => {
     const stalled = condition("Stalled", "True", 2, { message: "no such image" });
     const conditions = [unready(2, "Failed"), stalled];
     expect(at(appStatus(2, { phase: "degraded", conditions }))).toEqual({
@@ -45,7 +45,7 @@ describe("what has become of a write", () => {
     expect(at(appStatus(2, { phase: "deploying", conditions: [old] }))).toBeUndefined();
   });
 
-  it("is done for what is stopped or suspended as it was asked to be", () => {
+  it("is success if the app is stopped or suspended as desired", () => {
     const stopped = appStatus(2, { phase: "stopped", conditions: [unready(2, "Stopped")] });
     expect(at(stopped, { running: false })).toEqual({ type: "ready" });
     expect(at(stopped)).toBeUndefined();
@@ -53,7 +53,7 @@ describe("what has become of a write", () => {
     expect(at(suspended, { suspend: true })).toEqual({ type: "ready" });
   });
 
-  it("is deleted when it is gone, or another one has its name", () => {
+  it("is deleted if the app is gone, or another one has its name", () => {
     expect(assessApp(undefined, target)).toEqual({ type: "deleted" });
     expect(assessApp(appResource("web", {}, { uid: "other" }), target)).toEqual({
       type: "deleted",
@@ -79,7 +79,7 @@ describe("?wait=true", () => {
     return () => isDone;
   };
 
-  it("answers 201 for a new app once that is Ready", async () => {
+  it("returns 201 for a new app when it is Ready", async () => {
     const payload = { name: "web", image: "bb:1" };
     const request = api.request({ method: "POST", url: "/api/apps?wait=true", payload });
     const isDone = await started(request);
@@ -93,7 +93,7 @@ describe("?wait=true", () => {
     expect(response.headers["x-berth-wait"]).toBeUndefined();
   });
 
-  it("answers 200 for an action once its own generation is Ready, not an older one", async () => {
+  it("returns 200 for an action when its own generation is Ready, not an older one", async () => {
     const { uid } = putApp(api.store, "web");
     api.store.setStatus("App", "web", uid, appStatus(1));
     const request = api.request({ method: "POST", url: "/api/apps/web/restart?wait=true" });
@@ -104,7 +104,7 @@ describe("?wait=true", () => {
     expect((await request).statusCode).toBe(200);
   });
 
-  it("answers 409 with the reason when the app fails", async () => {
+  it("returns 409 with the reason if the app fails", async () => {
     const { uid } = putApp(api.store, "web");
     const payload = { image: "bb:nope" };
     const request = api.request({ method: "POST", url: "/api/apps/web/deploy?wait=true", payload });
@@ -119,7 +119,7 @@ describe("?wait=true", () => {
     expect(readErrorBody(response)).toContain("there is no image bb:nope");
   });
 
-  it("answers 202 with a header when the time is over", async () => {
+  it("returns 202 with a header after the timeout", async () => {
     putApp(api.store, "web");
     const request = api.request({ method: "POST", url: "/api/apps/web/stop?wait=true&timeout=3s" });
     await expect.poll(() => api.store.get("App", "web")?.metadata.generation).toBe(2);
@@ -143,7 +143,7 @@ describe("?wait=true", () => {
     expect(response.json()).toMatchObject({ name: "web", message: "deleted" });
   });
 
-  it("works on a plain look at an app: for the newest generation, a given one, or the end", async () => {
+  it("works on GET of an app: for the newest generation, a given one, or the deletion", async () => {
     const { uid } = putApp(api.store, "web");
     const waiting = api.request({ url: "/api/apps/web?wait=true" });
     const gone = api.request({ url: "/api/apps/web?wait=deleted" });
@@ -159,7 +159,7 @@ describe("?wait=true", () => {
     expect((await gone).statusCode).toBe(404);
   });
 
-  it("ends with 409 when the app is deleted meanwhile", async () => {
+  it("returns 409 if the app is deleted in the meantime", async () => {
     putApp(api.store, "web");
     const request = api.request({ url: "/api/apps/web?wait=true" });
     await started(request);
@@ -170,7 +170,7 @@ describe("?wait=true", () => {
     expect(readErrorBody(response)).toContain("was deleted");
   });
 
-  it("refuses a timeout that is no duration, or longer than a client waits", async () => {
+  it("refuses a timeout that is not a duration, or is longer than clients wait", async () => {
     putApp(api.store, "web");
     for (const timeout of ["soon", "-1s", "5m", "1000d", ""]) {
       const url = `/api/apps/web/stop?wait=true&timeout=${timeout}`;
@@ -180,7 +180,7 @@ describe("?wait=true", () => {
     expect(api.store.get("App", "web")?.spec.running).toBeUndefined();
   });
 
-  it("does not hold up the end of the server", async () => {
+  it("does not delay the shutdown of the server", async () => {
     putApp(api.store, "web");
     const request = api.request({ url: "/api/apps/web?wait=true" });
     await started(request);

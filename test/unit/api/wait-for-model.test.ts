@@ -80,8 +80,8 @@ const retried = (generation: number) =>
     condition("Ready", "False", generation, { reason: "SourceUnreachable" }),
   ]);
 
-describe("what has become of a write", () => {
-  it("is open until the generation has been looked at, and what was asked for is so", () => {
+describe("the outcome of a write", () => {
+  it("is pending until the generation has been reconciled and the target state is reached", () => {
     expect(outcome(null, "downloaded")).toBeUndefined();
     expect(outcome((generation) => modelStatus(generation - 1), "downloaded")).toBeUndefined();
     expect(outcome(ofBefore, "downloaded")).toBeUndefined();
@@ -96,13 +96,13 @@ describe("what has become of a write", () => {
     expect(outcome(runningStatus, "settled", { running: true })).toBe("done");
   });
 
-  it("waits for the check that a person asked for", () => {
+  it("waits for the requested verification", () => {
     expect(outcome(checked("resolve"), "downloaded")).toBeUndefined();
     expect(outcome(checked("verify"), "downloaded")).toBeUndefined();
     expect(outcome(checked(null), "downloaded")).toBe("done");
   });
 
-  it("has failed where only a person, or room, helps", () => {
+  it("is a failure if only the user, or more memory, can help", () => {
     expect(outcome(failed, "downloaded")).toBe("failed");
     expect(outcome(failed, "running", { running: true })).toBe("failed");
     expect(outcome(failed, "stopped")).toBe("done");
@@ -116,7 +116,7 @@ describe("what has become of a write", () => {
 });
 
 describe("?wait=true", () => {
-  it("answers a download when the model is on the disk", async () => {
+  it("responds to a download when the model is on the disk", async () => {
     const request = post("models/org%2Fsmall/download?wait=true");
     await there("small");
     setStatus("small", (generation) => absentStatus(generation, "downloading", []));
@@ -127,7 +127,7 @@ describe("?wait=true", () => {
     expect(response.json()).toMatchObject({ status: "ready", progress: 1 });
   });
 
-  it("answers a start when it runs, and a stop when it does not any more", async () => {
+  it("responds to a start when the model runs, and to a stop when it is unloaded", async () => {
     const started = post("start?wait=true", { model: "org/small" });
     await there("small");
     setStatus("small", modelStatus);
@@ -149,7 +149,7 @@ describe("?wait=true", () => {
     ["DigestMismatch", 409],
     ["ModelUnusable", 409],
     ["DiskFull", 503],
-  ])("answers %s with %i and the reason", async (reason, status) => {
+  ])("responds to %s with %i and the reason", async (reason, status) => {
     const request = post("models/org%2Fsmall/download?wait=true");
     await there("small");
     setStatus("small", (generation) => failedStatus(generation, reason, "because of this"));
@@ -160,7 +160,7 @@ describe("?wait=true", () => {
     );
   });
 
-  it("answers 503 at once for a full disk, although Berth tries again, and 409 for too little memory", async () => {
+  it("returns 503 immediately for a full disk, although Berth retries, and 409 for too little memory", async () => {
     const download = post("models/org%2Fsmall/download?wait=true");
     await there("small");
     setStatus("small", (generation) =>
@@ -183,7 +183,7 @@ describe("?wait=true", () => {
     expect((await off).statusCode).toBe(503);
   });
 
-  it("answers 202 with a header when the time is over", async () => {
+  it("returns 202 with a header after the timeout", async () => {
     const request = post("models/org%2Fsmall/download?wait=true&timeout=3s");
     await there("small");
     await api.clock.advance(2_999);
@@ -194,7 +194,7 @@ describe("?wait=true", () => {
     expect((await post("models/small/download?wait=true&timeout=9m")).statusCode).toBe(400);
   });
 
-  it("ends with 409 where the model is deleted meanwhile", async () => {
+  it("returns 409 if the model is deleted in the meantime", async () => {
     const request = post("models/org%2Fsmall/download?wait=true");
     await there("small");
     api.store.delete("Model", "small", { actor: { name: "user:admin" }, manager: "api" });
@@ -204,7 +204,7 @@ describe("?wait=true", () => {
     expect(readErrorBody(response)).toContain("was deleted");
   });
 
-  it("works on a plain look, and on a deletion", async () => {
+  it("works on GET, and on a deletion", async () => {
     putModel(api.store, "small");
     const waiting = api.request({ url: "/api/llm/models/small?wait=true" });
     const gone = api.request({ url: "/api/llm/models/small?wait=deleted" });
@@ -223,7 +223,7 @@ describe("?wait=true", () => {
     expect((await gone).statusCode).toBe(404);
   });
 
-  it("of what is so already answers at once", async () => {
+  it("responds immediately if the state is reached already", async () => {
     putModel(api.store, "small", { source: "org/small", running: true });
     setStatus("small", runningStatus);
     expect((await post("start?wait=true", { model: "small" })).statusCode).toBe(200);

@@ -13,7 +13,7 @@ const post = (url: string, payload?: object) =>
   api.request({ method: "POST", url, ...(payload === undefined ? {} : { payload }) });
 const get = (url: string) => api.request({ method: "GET", url });
 
-it("makes a webhook, and shows a secret that it made this once only", async () => {
+it("creates a webhook, and shows a generated secret only once", async () => {
   const made = await post("/api/webhooks", { url: "https://a.example/x", events: ["failed"] });
   expect(made.statusCode).toBe(201);
   const { id, secret, ...rest } = made.json();
@@ -32,14 +32,14 @@ it("makes a webhook, and shows a secret that it made this once only", async () =
   expect(api.store.webhooks.getSecret(id)).toBe(secret);
 });
 
-it("keeps a secret that it is given to itself", async () => {
+it("never shows a given secret", async () => {
   const secret = "a secret of theirs";
   const made = await post("/api/webhooks", { url: "http://10.0.0.5/", secret });
   expect(made.json()).not.toHaveProperty("secret");
   expect(api.store.webhooks.getSecret(made.json().id)).toBe(secret);
 });
 
-it("says what is wrong with one", async () => {
+it("reports the issues of an invalid webhook", async () => {
   for (const [payload, why] of [
     [{}, "url"],
     [{ url: "nowhere" }, "url: not a URL"],
@@ -56,7 +56,7 @@ it("says what is wrong with one", async () => {
   expect(api.store.webhooks.list()).toEqual([]);
 });
 
-it("tests, lists what was sent, sends it again, and deletes", async () => {
+it("tests a webhook, lists and repeats its deliveries, and deletes it", async () => {
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(410);
   const { id } = (await post("/api/webhooks", { url: receiver.url })).json();
@@ -104,7 +104,7 @@ it("tests, lists what was sent, sends it again, and deletes", async () => {
   );
 });
 
-it("is for admins, and knows what it does not have", async () => {
+it("requires the scope admin, and returns 404 for unknown ids", async () => {
   const { id } = (await post("/api/webhooks", { url: "https://a.example/" })).json();
   const headers = { authorization: `Bearer ${api.token("write")}` };
   for (const [method, url] of [

@@ -10,8 +10,8 @@ function timer() {
   return { clock, calls, hints };
 }
 
-describe("HintTimer", () => {
-  it("calls once when it has been quiet for 50 ms", async () => {
+describe("Debouncer", () => {
+  it("calls once after 50 ms without a hint", async () => {
     const { clock, calls, hints } = timer();
     hints.trigger();
     await clock.advance(30);
@@ -22,7 +22,7 @@ describe("HintTimer", () => {
     expect(calls).toEqual([80]);
   });
 
-  it("does not wait for quiet longer than 500 ms", async () => {
+  it("waits 500 ms at most while hints keep arriving", async () => {
     const { clock, calls, hints } = timer();
     for (let at = 0; at < 1200; at += 20) {
       hints.trigger();
@@ -31,7 +31,7 @@ describe("HintTimer", () => {
     expect(calls).toEqual([500, 1000]);
   });
 
-  it("forgets its hints when it is stopped", async () => {
+  it("drops pending hints when it is stopped", async () => {
     const { clock, calls, hints } = timer();
     hints.trigger();
     hints.cancel();

@@ -7,8 +7,8 @@ const schema = Type.Object(
   { additionalProperties: false },
 );
 
-describe("a shape", () => {
-  it("is fitted by what its schema takes, and by nothing else", () => {
+describe("a lazy validator", () => {
+  it("accepts exactly the values that match its schema", () => {
     const shape = new LazyValidator<{ name: string; port: number }>(schema);
     expect(shape.errors).toEqual([]);
     expect(shape.isValid({ name: "web", port: 80 })).toBe(true);
@@ -17,7 +17,7 @@ describe("a shape", () => {
       expect(shape.isValid(value)).toBe(false);
   });
 
-  it("says what is wrong first, or all of it", () => {
+  it("reports the first error, or all of them", () => {
     const wrong = { name: "w", port: 70_000, more: true };
     const faults = (shape: LazyValidator<unknown>) => {
       expect(shape.isValid(wrong)).toBe(false);
@@ -31,7 +31,7 @@ describe("a shape", () => {
     ]);
   });
 
-  it("changes nothing in the schema that it was given", () => {
+  it("does not change the given schema", () => {
     const before = JSON.stringify(schema);
     new LazyValidator(schema).isValid({});
     expect(JSON.stringify(schema)).toBe(before);

@@ -9,7 +9,7 @@ function aborted(signal: AbortSignal): Promise<unknown> {
   });
 }
 
-test("it ends with the time, and before it with the parent", async () => {
+test("the signal is aborted when the time is over, or earlier with the parent", async () => {
   using soon = createTimeLimit(never, 1);
   expect(await aborted(soon.signal)).toMatchObject({ name: "TimeoutError" });
   const parent = new AbortController();

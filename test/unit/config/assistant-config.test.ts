@@ -21,7 +21,7 @@ describe("--model", () => {
     ["./B.GGUF", "B", "B.GGUF"],
     ["chat=a.gguf", "chat", "a.gguf"],
     ["hub/org/chat=./a.gguf", "hub/org/chat", "a.gguf"],
-    // As Ollama keeps its files.
+    // Ollama names its files like this.
     ["sha256-12ab", "sha256-12ab", "sha256-12ab"],
     ["llama=sha256-12ab", "llama", "sha256-12ab"],
   ])("%s is a file", (text, id, file) => {
@@ -40,7 +40,7 @@ describe("--model", () => {
     ["chat=b", "there is no model file b"],
     ["../", "../ is a folder, and a model is a file"],
     ["chat=.", ". is a folder, and a model is a file"],
-  ])("%j is refused, with what to do", (text, message) => {
+  ])("%j is refused with a hint", (text, message) => {
     expect(catchBerthError(() => load({ model: [text] }))).toMatchObject({
       code: "invalid_request",
       message,
@@ -54,7 +54,7 @@ test.each([
   [{ keepAlive: "soon" }, '--keep-alive: "soon" is not a duration', "5m"],
   [{ timeout: "1" }, '--timeout: "1" is not a duration', "5m"],
   [{ alias: ["a"] }, '"a" is not an alias', "--alias NAME=MODEL"],
-])("%j is refused, with how it is written", (flags, message, hint) => {
+])("%j is refused with the expected format", (flags, message, hint) => {
   expect(catchBerthError(() => load(flags))).toMatchObject({
     message,
     hint: expect.stringContaining(hint),

@@ -24,7 +24,7 @@ function load(flags: CompanionFlags = {}, environment: Record<string, string> = 
 }
 
 describe("configuration of a companion", () => {
-  it("has its own state, port and sockets, and the system instance compute", () => {
+  it("has its own state, port and sockets, and uses the system instance for models", () => {
     const config = load();
     expect(config).toMatchObject({
       instance: "user",
@@ -36,7 +36,7 @@ describe("configuration of a companion", () => {
     });
   });
 
-  it("computes itself where an engine or a model is named", () => {
+  it("runs models itself if an engine or a model is given", () => {
     expect(load({ engine: "stub" }).upstream).toBeUndefined();
     expect(() => load({ engine: "stub", upstream: "http://127.0.0.1:1" })).toThrow(ConfigError);
   });
@@ -48,12 +48,12 @@ describe("configuration of a companion", () => {
     },
   );
 
-  it("takes the addresses of this machine", () => {
+  it("accepts addresses of this machine", () => {
     expect(load({ upstream: "http://localhost:9000/" }).upstream).toBe("http://localhost:9000");
     expect(load({ upstream: "http://[::1]:9000" }).upstream).toBe("http://[::1]:9000");
   });
 
-  it("reads what a person has set", () => {
+  it("reads the settings of the user", () => {
     const file = join(folder, "companion.yaml");
     writeFileSync(
       file,
@@ -89,7 +89,7 @@ index:
     });
   });
 
-  it("has defaults where there is no file", () => {
+  it("has defaults if there is no file", () => {
     expect(readCompanionFile(join(folder, "none.yaml"))).toMatchObject({
       isPaused: false,
       confirm: "any",
@@ -114,7 +114,7 @@ index:
     "{ a: [b, b] }",
     "{ a: [1, 2] }",
     "{ a: [b, c, d, e, f, g, h, i, j] }",
-  ])("takes no %s for names of models", (text) => {
+  ])("refuses %s as names of models", (text) => {
     const file = join(folder, "companion.yaml");
     writeFileSync(file, `models: ${text}\n`);
     const error = catchBerthError(() => readCompanionFile(file));
@@ -129,12 +129,12 @@ index:
     ["disabled_tools: [x]\n", "disabled_tools must be a list of APP_ID/TOOL"],
     ["- 1\n", 'it holds "key: value" lines'],
     ["a: [\n", "companion.yaml:2:1"],
-    ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" stands twice'],
+    ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" is used twice'],
     ["index: [{name: 'A b', path: x}]\n", "index must be a list"],
     ["models: { a: x, b: [y, a] }\n", 'models: "b" stands for "a", which is one of these names'],
     ["models: { a: [a] }\n", 'models: "a" stands for "a", which is one of these names'],
     ["paused: &x true\nconfirm: *x\n", "anchors and aliases"],
-  ])("says what is wrong in %j", (text, message) => {
+  ])("reports the problem of %j", (text, message) => {
     const file = join(folder, "companion.yaml");
     writeFileSync(file, text);
     const error = catchBerthError(() => readCompanionFile(file));

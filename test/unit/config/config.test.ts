@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-/** Nothing of the machine that runs the test gets in. */
+/** Loads without any influence of the machine that runs the test. */
 const load = (input: ConfigInput = {}) =>
   loadConfig({
     environment: {},
@@ -80,7 +80,7 @@ describe("defaults", () => {
     expect(config.values.every((value) => value.source === "default")).toBe(true);
   });
 
-  it("put the data of root below /var/lib and of others where XDG_STATE_HOME says", () => {
+  it("put the data of root below /var/lib and of other users below XDG_STATE_HOME", () => {
     expect(load({ userId: 0 }).dataDir).toBe("/var/lib/berth");
     expect(load({ environment: { XDG_STATE_HOME: "/state" } }).dataDir).toBe("/state/berth");
     expect(load({ environment: { XDG_STATE_HOME: "relative" } }).dataDir).toBe(
@@ -88,7 +88,7 @@ describe("defaults", () => {
     );
   });
 
-  it("take ./specs where it exists, pretty logs on a terminal", () => {
+  it("use ./specs if it exists, and pretty logs on a terminal", () => {
     mkdirSync(join(root, "specs"));
     expect(load().specsDir).toBe(join(root, "specs"));
     expect(load({ isTerminal: true }).logFormat).toBe("pretty");
@@ -146,7 +146,7 @@ describe("precedence", () => {
     expect(sourceOf(config, "assistant")).toMatchObject({ source: "default", origin: null });
   });
 
-  it("lets --config replace the usual files, and reads its paths from where it lies", () => {
+  it("lets --config replace the usual files, and resolves its paths against its folder", () => {
     mkdirSync(join(root, "etc"));
     writeFileSync(join(root, "system.yaml"), "log_level: error\n");
     writeFileSync(join(root, "etc/my.yaml"), "data_dir: ../data\nspecs_dir: ~/specs\n");
@@ -157,7 +157,7 @@ describe("precedence", () => {
     expect(config.files).toEqual([join(root, "etc/my.yaml")]);
   });
 
-  it("takes an empty variable for none", () => {
+  it("treats an empty variable as unset", () => {
     expect(load({ environment: { BERTH_LISTEN: "", DOCKER_HOST: "" } }).listen.port).toBe(7776);
   });
 });
@@ -173,15 +173,15 @@ describe("the password", () => {
     });
   });
 
-  it("is refused in a file, without being repeated", () => {
+  it("is refused in a file, without being quoted", () => {
     writeFileSync(join(root, "c.yaml"), "log_level: info\npassword: hunter2\n");
     const error = failure(() => load({ flags: { config: "c.yaml" } }));
-    expect(error.message).toContain("c.yaml:2:1: a password never stands in a config file");
+    expect(error.message).toContain("c.yaml:2:1: a password is not allowed in a config file");
     expect(error.message).not.toContain("hunter2");
   });
 });
 
-describe("what is wrong", () => {
+describe("invalid settings", () => {
   it.each([
     ["listen", "7776", "--listen must be HOST:PORT"],
     ["listen", "::1:80", "--listen must be"],
@@ -202,16 +202,16 @@ describe("what is wrong", () => {
     ["log_format", "xml", "--log-format must be json or pretty"],
     ["log_level", "loud", "--log-level must be debug, info, warn or error"],
     ["data_dir", "", "--data-dir must be a folder"],
-  ] as const)("%s %s is named with what it may be", (key, value, message) => {
+  ] as const)("%s %s is refused with the accepted values", (key, value, message) => {
     expect(failure(() => load({ flags: { [key]: value } })).message).toContain(message);
   });
 
-  it("names the variable that it came from", () => {
+  it("are reported with their variable", () => {
     const error = failure(() => load({ environment: { BERTH_LISTEN: "nowhere" } }));
     expect(error.message).toContain("BERTH_LISTEN must be");
   });
 
-  it("names file, line, column and the nearest key", () => {
+  it("are reported with file, line, column and the nearest key", () => {
     writeFileSync(join(root, "c.yaml"), "# mine\nlog_level: info\ndata-dirr: /x\nlog_format: 3\n");
     const { message } = failure(() => load({ flags: { config: "c.yaml" } }));
     expect(message).toContain('c.yaml:3:1: unknown key "data-dirr"; did you mean "data_dir"?');
@@ -224,33 +224,33 @@ describe("what is wrong", () => {
     ["- a\n- b\n", /holds "key: value" lines/],
     ["just text", /holds "key: value" lines/],
     ["specs_dir: &a /x\ntemplates_dir: *a\n", /aliases/],
-  ])("refuses the file %j", (text, pattern) => {
+  ])("make the file %j invalid", (text, pattern) => {
     writeFileSync(join(root, "c.yaml"), text);
     expect(failure(() => load({ flags: { config: "c.yaml" } })).message).toMatch(pattern);
   });
 
-  it("refuses a missing --config and a data directory that points elsewhere", () => {
+  it("include a missing --config, and a data directory that sets another one", () => {
     expect(failure(() => load({ flags: { config: "no.yaml" } })).message).toContain("no.yaml");
     mkdirSync(join(root, "d"));
     writeFileSync(join(root, "d/config.yaml"), "data_dir: /elsewhere\n");
     expect(failure(() => load({ flags: { data_dir: "d" } })).message).toContain(
-      "sets data_dir to another folder",
+      "sets data_dir to a folder other than",
     );
   });
 
-  it("takes an empty file for no settings", () => {
+  it("do not include an empty file", () => {
     writeFileSync(join(root, "c.yaml"), "# nothing yet\n");
     expect(load({ flags: { config: "c.yaml" } }).logLevel).toBe("info");
   });
 
-  it("points at a variable that is misspelt, and only at one", () => {
+  it("are warned of if a variable is probably misspelt", () => {
     expect(load({ environment: { BERTH_DATADIR: "/x", BERTH_ZZTOP: "1" } }).warnings).toEqual([
       "BERTH_DATADIR means nothing to Berth; did you mean BERTH_DATA_DIR?",
     ]);
   });
 });
 
-it("the companion is wanted wherever the assistant is, unless it is off", () => {
+it("the companion is on if the assistant is, unless it is turned off", () => {
   expect(load({}).companion).toEqual({ port: 7778 });
   const environment = { BERTH_COMPANION_PORT: "0" };
   expect(load({ environment }).companion).toEqual({ port: 0 });
@@ -259,18 +259,18 @@ it("the companion is wanted wherever the assistant is, unless it is off", () => 
 });
 
 describe("the assistant", () => {
-  it("is off where somebody says so", () => {
+  it("can be turned off", () => {
     expect(load({ flags: { assistant: "off" } }).assistant).toBeUndefined();
     expect(load({ environment: { BERTH_ASSISTANT: "off" } }).assistant).toBeUndefined();
   });
 
-  it("has its own data directory, which goes with another one of Berth", () => {
+  it("has its own data directory, which depends on a non-default one of Berth", () => {
     expect(assistantDirOf({ userId: 0 })).toBe("/var/lib/berth/assistant");
     expect(assistantDirOf({ environment: { XDG_DATA_HOME: "/share" } })).toBe(
       "/share/berth/assistant",
     );
     expect(assistantDirOf({ flags: { data_dir: "d" } })).toBe(join(root, "d/assistant"));
-    // The same folder by name is the same Berth.
+    // The default folder, given explicitly, is still the default.
     expect(assistantDirOf({ flags: { data_dir: "~/.local/state/berth" } })).toBe(
       join(root, "home/.local/share/berth/assistant"),
     );
@@ -281,7 +281,7 @@ describe("the assistant", () => {
     );
   });
 
-  it("takes its port and its memory from flags, variables and files", () => {
+  it("gets its port and its memory from flags, variables and files", () => {
     writeFileSync(join(root, "c.yaml"), 'assistant_memory: 8Gi\nassistant_port: "1"\n');
     const config = load({
       flags: { config: "c.yaml" },
@@ -299,7 +299,7 @@ describe("the assistant", () => {
     expect(failure(() => load({ flags })).message).toContain(message);
   });
 
-  it("hears what it is told through the environment, without being taken for a misspelling", () => {
+  it("has variables of its own, which are not reported as misspelt", () => {
     expect(
       load({ environment: { BERTH_ASSISTANT_ENGINE: "stub", BERTH_ASSISTANT_MODEL: "a.gguf" } })
         .warnings,
@@ -340,7 +340,7 @@ describe("models", () => {
     "https://hub.test?x=1",
     "ftp://hub.test",
     "hub.test",
-  ])("%s may not", (hub) => {
+  ])("%s may not be a hub", (hub) => {
     expect(failure(() => load({ flags: { hf_endpoint: hub } })).message).toContain(
       "--hf-endpoint must be an https:// URL",
     );
@@ -353,7 +353,7 @@ describe("models", () => {
   });
 });
 
-it("keeps secrets to itself", () => {
+it("keeps secrets out of values, child processes and files", () => {
   const environment = {
     HF_TOKEN: "hf_abc",
     BERTH_PASSWORD: "open sesame",
@@ -372,11 +372,11 @@ it("keeps secrets to itself", () => {
   expect(createChildEnvironment(environment)).toEqual({ LANG: "C" });
   writeFileSync(join(root, "c.yaml"), "hf_token: hf_abc\n");
   expect(failure(() => load({ flags: { config: "c.yaml" } })).message).toContain(
-    "a token never stands in a config file; set HF_TOKEN instead",
+    "a token is not allowed in a config file; set HF_TOKEN instead",
   );
 });
 
-it("is frozen through and through", () => {
+it("is deeply frozen", () => {
   const config = load();
   for (const part of [
     config,
@@ -390,7 +390,7 @@ it("is frozen through and through", () => {
     expect(Object.isFrozen(part)).toBe(true);
 });
 
-it("reads the addresses that people write", () => {
+it("parses addresses", () => {
   expect(parseListen("localhost:0")).toEqual({ host: "localhost", port: 0 });
   expect(parseListen("[fe80::1]:65535")).toEqual({ host: "fe80::1", port: 65_535 });
   expect(parseListen("0.0.0.0:80")).toEqual({ host: "0.0.0.0", port: 80 });

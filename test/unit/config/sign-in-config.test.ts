@@ -19,8 +19,8 @@ function read(text: string) {
   return readSignInConfig(file);
 }
 
-describe("where one signs in", () => {
-  it("is at the providers themselves, where nothing is said", () => {
+describe("the addresses for signing in", () => {
+  it("are those of the providers by default", () => {
     expect(readSignInConfig(undefined)).toEqual(signInDefaults);
     expect(readSignInConfig("")).toEqual(signInDefaults);
     expect(read("{}")).toEqual(signInDefaults);
@@ -28,7 +28,7 @@ describe("where one signs in", () => {
     expect(signInDefaults.huggingface.issuer).toBe("https://huggingface.co");
   });
 
-  it("is where the file says, key by key", () => {
+  it("are replaced by the file, key by key", () => {
     const config = read(
       JSON.stringify({
         openrouter: { exchangeUrl: "http://127.0.0.1:8000/keys/" },
@@ -52,15 +52,15 @@ describe("where one signs in", () => {
     ['{"openrouter":{"authorizeURL":"https://a"}}', 'did you mean "authorizeUrl"'],
     ['{"open_router":{}}', 'unknown key "open_router"; did you mean "openrouter"'],
     ['{"openrouter":[]}', "openrouter must be an object"],
-    ["[]", "it holds an object"],
-    ["", "it holds an object"],
+    ["[]", "it must be an object"],
+    ["", "it must be an object"],
     ["{", "the file is not JSON"],
-    ['{"huggingface":{},"huggingface":{}}', "stands twice"],
+    ['{"huggingface":{},"huggingface":{}}', "occurs twice"],
     ['{"huggingface":{"issuer":"http://example.org"}}', "huggingface.issuer must be an https"],
     ['{"huggingface":{"issuer":"http://127.0.0.1.evil.org"}}', "huggingface.issuer must be"],
     ['{"huggingface":{"issuer":"https://u:p@example.org"}}', "huggingface.issuer must be"],
     ['{"huggingface":{"issuer":"https://example.org/?a"}}', "huggingface.issuer must be"],
-    ['{"openrouter":{"baseUrl":"https://a:99999"}}', "openrouter.baseUrl is not an address"],
+    ['{"openrouter":{"baseUrl":"https://a:99999"}}', "openrouter.baseUrl is not a valid address"],
     ['{"huggingface":{"clientId":"a b"}}', "huggingface.clientId must be a client id"],
     ['{"huggingface":{"clientId":7}}', "huggingface.clientId must be a client id"],
   ])("cannot be read from %s", (text, message) => {
@@ -69,7 +69,7 @@ describe("where one signs in", () => {
     expect(() => read(text)).toThrow(file);
   });
 
-  it("is not guessed where the file is missing or not a small one", () => {
+  it("are an error if the file is missing or too large", () => {
     expect(() => readSignInConfig(join(folder, "none.json"))).toThrow("none.json cannot be read");
     expect(() => read(`{"openrouter":${" ".repeat(70_000)}{}}`)).toThrow("larger than 64 KiB");
   });

@@ -15,7 +15,7 @@ const commands = [
   ...readdirSync(root).filter((name) => name.endsWith(".md")),
 ].flatMap((file) => commandsIn(readFileSync(join(root, file), "utf8")).map((text) => [file, text]));
 
-test("commands were seen", () => {
+test("the documents contain commands", () => {
   expect(commands.length).toBeGreaterThan(15);
 });
 
@@ -41,7 +41,7 @@ function filesBelow(folder: string, ending: string): string[] {
 function commandsIn(text: string): string[] {
   const inline = [...text.matchAll(/`(berth [a-z][^`\n]*)`/g)];
   const inLines = [...text.matchAll(/^(?:\$ |# .*: )?(berth [a-z][^\n]*?)(?:\s+#.*)?$/gm)];
-  // What the program prints itself begins with its name too.
+  // Output of the program begins with its name too.
   return [...inline, ...inLines]
     .map((match) => match[1] ?? "")
     .filter((command) => !/^berth (ready|is)\b/.test(command));

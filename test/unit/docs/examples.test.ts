@@ -10,38 +10,38 @@ import { listSchemaFields } from "../../support/list-schema-fields.ts";
 const folder = join(import.meta.dirname, "../../../examples/specs");
 const files = readdirSync(folder).filter((file) => file.endsWith(".yaml"));
 
-/** What the hub has under each of the names. */
+/** The model that the hub returns for each name. */
 const aModel = { commit: "c1".repeat(20), bytes: 1_000, memoryBytes: 400 };
 
-test("the examples were seen", () => {
+test("there are examples", () => {
   expect(files.length).toBeGreaterThanOrEqual(8);
 });
 
 describe.each(files)("examples/specs/%s", (file) => {
-  test("is applied, and every App comes to be as it says", async () => {
+  test("is applied, and every App reaches its desired state", async () => {
     const manifests = read(file);
     const apps = manifests.filter((manifest) => isOfKind(manifest, "App"));
     const images = Object.fromEntries(apps.map((app) => [app.spec.image ?? "", {}]));
-    await using world = new ControlPlaneHarness({ images });
+    await using harness = new ControlPlaneHarness({ images });
     for (const { spec } of manifests.filter((manifest) => isOfKind(manifest, "Model")))
-      world.models.repositories.set(spec.source, aModel);
-    world.boot();
-    for (const manifest of manifests) applyTo(world, manifest);
-    // What is to be built needs a repository, which is not here.
+      harness.models.repositories.set(spec.source, aModel);
+    harness.boot();
+    for (const manifest of manifests) applyTo(harness, manifest);
+    // Apps with a source are skipped, because there is no repository here.
     for (const { metadata, spec } of apps.filter((app) => app.spec.source === undefined)) {
-      await world.waitForPhase(metadata.name, spec.running === false ? "stopped" : "running");
+      await harness.waitForPhase(metadata.name, spec.running === false ? "stopped" : "running");
     }
     expect(
-      manifests.map(({ kind, metadata }) => world.store.get(kind, metadata.name)),
+      manifests.map(({ kind, metadata }) => harness.store.get(kind, metadata.name)),
     ).not.toContain(undefined);
-    // The same again changes nothing.
-    const calls = world.store.lastSequence;
-    for (const manifest of manifests) expect(applyTo(world, manifest).changes).toEqual([]);
-    expect(world.store.lastSequence).toBe(calls);
+    // Applying again changes nothing.
+    const calls = harness.store.lastSequence;
+    for (const manifest of manifests) expect(applyTo(harness, manifest).changes).toEqual([]);
+    expect(harness.store.lastSequence).toBe(calls);
   });
 });
 
-test("every-field.yaml has every field of an App, but for what excludes another one", () => {
+test("every-field.yaml has every field of an App, except those that exclude another one", () => {
   const { spec } = requireManifest(read("every-field.yaml"), "App", "every-field");
   const missing = listSchemaFields(specSchemas.App)
     .map((field) => field.path)
@@ -58,8 +58,8 @@ function read(file: string): Manifest[] {
   return documents.map((document) => document.manifest);
 }
 
-function applyTo(world: ControlPlaneHarness, { kind, metadata, spec }: Manifest) {
-  return world.store.apply({
+function applyTo(harness: ControlPlaneHarness, { kind, metadata, spec }: Manifest) {
+  return harness.store.apply({
     kind,
     name: metadata.name,
     manager: "file:example.yaml",
@@ -72,7 +72,7 @@ function applyTo(world: ControlPlaneHarness, { kind, metadata, spec }: Manifest)
   });
 }
 
-/** Whether a value has the field of a path such as `volumes[].name` or `env.<key>.secret`. */
+/** Returns true if a value has the field of a path such as `volumes[].name` or `env.<key>.secret`. */
 function has(value: unknown, [part = "", ...rest]: string[]): boolean {
   if (part === "") return true;
   if (typeof value !== "object" || value === null) return false;

@@ -19,21 +19,21 @@ describe.each(kinds)("docs/kinds/%s.md", (kind) => {
   const rows = tableAfter(doc, "### Fields of `spec`");
   const fields = listSchemaFields(specSchemas[kind]);
 
-  test("the schema was seen", () => {
+  test("the schema has fields", () => {
     expect(fields.length).toBeGreaterThan(1);
   });
 
-  test("has a row for every field of the schema, in its order, and for nothing else", () => {
+  test("has exactly one row for every field of the schema, in its order", () => {
     expect(rows.map((row) => row.field)).toEqual(fields.map((field) => field.path));
   });
 
-  test("says of every field what it takes, and whether it is required", () => {
+  test("documents the type of every field, and if it is required", () => {
     expect(rows.map((row) => [row.field, row.type, row.default === "required"])).toEqual(
       fields.map((field) => [field.path, field.type, field.required]),
     );
   });
 
-  test("says how to write, operate and read the status", () => {
+  test("has sections on writing, operating and the status", () => {
     expect(doc.match(/^#{1,2} .*$/gm)).toEqual([
       `# ${kind}`,
       "## Write",
@@ -60,15 +60,15 @@ describe("defaults of App", () => {
     .filter((row) => /^`[^`]+`$/.test(row.default) && row.field !== "healthCheck.port")
     .map((row) => [row.field, row.default.slice(1, -1)] as const);
 
-  test("were seen", () => {
+  test("are documented", () => {
     expect(defaults.length).toBeGreaterThan(12);
   });
 
-  test.each(defaults)("%s is %s where it is left out", (field, text) => {
+  test.each(defaults)("%s is %s if it is omitted", (field, text) => {
     expect(normal(withField(field, parse(text)))).toEqual(normal(base()));
   });
 
-  test("a wrong one would be noticed", () => {
+  test("a wrong one is detected", () => {
     expect(normal(withField("stopGracePeriod", "11s"))).not.toEqual(normal(base()));
     expect(normal(withField("volumes[].readOnly", true))).not.toEqual(normal(base()));
   });
@@ -77,7 +77,7 @@ describe("defaults of App", () => {
 test.each([
   ["App", appPhases],
   ["Model", modelPhases],
-])("the phases of the status of %s are told, all of them", (kind, all) => {
+])("all phases of the status of %s are documented", (kind, all) => {
   const told = tableAfter(docOf(kind), "`phase` is one word").map((row) => row.field);
   expect(told).toEqual([...all]);
 });
@@ -88,7 +88,7 @@ interface Row {
   readonly default: string;
 }
 
-/** The rows of the first table below a line that begins with `heading`; its first column without backticks. */
+/** Returns the rows of the first table below a line that begins with `heading`, the first column without backticks. */
 function tableAfter(doc: string, heading: string): Row[] {
   const lines = doc.slice(doc.indexOf(heading)).split("\n");
   const start = lines.findIndex((line) => line.startsWith("|"));
@@ -104,7 +104,7 @@ function tableAfter(doc: string, heading: string): Row[] {
     });
 }
 
-/** A spec with one of everything that has parts. */
+/** A spec with one entry of every list and mapping. */
 function base(): Record<string, unknown> {
   return {
     image: "img:1",

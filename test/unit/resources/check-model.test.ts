@@ -17,7 +17,7 @@ describe("a source", () => {
     expect(parseModelSource(text)).toMatchObject({ source });
   });
 
-  it("that is a URL loses what is never sent", () => {
+  it("that is a URL loses its fragment, which is never sent", () => {
     const parsed = parseModelSource("https://example.org/m.gguf?x=1#y");
     expect("source" in parsed && parsed.source.type === "url" && parsed.source.url.href).toBe(
       "https://example.org/m.gguf?x=1",
@@ -25,12 +25,12 @@ describe("a source", () => {
   });
 
   it.each([
-    ["name", "is no repository id: write org/name, as the hub's page shows it"],
+    ["name", "is not a repository id: write org/name, as the hub's page shows it"],
     ["org/name:Q4_K_M", 'holds ":Q4_K_M": write "org/name", and quantization: Q4_K_M'],
     ["org/name/m.gguf", "and what comes after it as file"],
     ["hub.example/org/name", "without the hub's address"],
-    ["org/../name", "is no repository id"],
-    ["org/na..me", "holds .., which no repository id does"],
+    ["org/../name", "is not a repository id"],
+    ["org/na..me", "contains .., which is not allowed in repository ids"],
     ["../name", "is a relative path"],
     ["./m.gguf", "is a relative path"],
     ["~/m.gguf", "is a relative path"],
@@ -38,20 +38,20 @@ describe("a source", () => {
     ["org/.name", "begins and ends with a letter or digit"],
     ["org/nam e", "each part is letters, digits, . _ and -"],
     ["órg/name", "each part is letters, digits, . _ and -"],
-    ["org\\name", "is no repository id"],
-    ["org/", "is no repository id"],
+    ["org\\name", "is not a repository id"],
+    ["org/", "is not a repository id"],
     [`org/${"n".repeat(97)}`, "has a part longer than 96 characters"],
     [" org/name", "begins or ends with white space"],
     ["org/na\nme", "holds control characters"],
     ["/m\0.gguf", "holds control characters"],
     ["ftp://example.org/m.gguf", "has a scheme that is not https, http or file"],
-    ["https:/example.org/m.gguf", "is no URL"],
-    ["https://", "is no URL"],
-    ["https://user:secret@example.org/m.gguf", "holds a user or a password"],
-    ["file://server/m.gguf", "is no URL of a file of this machine"],
-    ["file:m.gguf", "is no URL of a file of this machine"],
-    ["file:///a%2Fb.gguf", "is no URL of a file of this machine"],
-  ])("%j is none", (text, problem) => {
+    ["https:/example.org/m.gguf", "is not a URL"],
+    ["https://", "is not a URL"],
+    ["https://user:secret@example.org/m.gguf", "contains a user or a password"],
+    ["file://server/m.gguf", "is not a URL of a file of this machine"],
+    ["file:m.gguf", "is not a URL of a file of this machine"],
+    ["file:///a%2Fb.gguf", "is not a URL of a file of this machine"],
+  ])("%j is refused", (text, problem) => {
     const parsed = parseModelSource(text);
     expect(parsed).toEqual({ problem: expect.stringContaining(problem) });
     expect(JSON.stringify(parsed)).not.toContain("secret");
@@ -77,18 +77,18 @@ describe("a Model", () => {
   });
 
   it.each<[ModelSpec, string, string]>([
-    [{ source: "x" }, "/spec/source", "is no repository id"],
+    [{ source: "x" }, "/spec/source", "is not a repository id"],
     [{ source: url, file: "m.gguf" }, "/spec/file", "source is a URL: leave it out"],
     [{ source: url, quantization: "Q8_0" }, "/spec/quantization", "source is a URL"],
     [{ source: url, revision: "main" }, "/spec/revision", "source is a URL"],
     [{ source: "/m.gguf", revision: "main" }, "/spec/revision", "source is a file of this machine"],
     [{ source: "/m.gguf", credential: "x" }, "/spec/credential", "is for downloads"],
-    [{ source: "http://nas.lan/m.gguf" }, "/spec/source", "could be changed on its way"],
+    [{ source: "http://nas.lan/m.gguf" }, "/spec/source", "could be changed in transit"],
     [{ source: "http://127.0.0.1.evil.example/m.gguf" }, "/spec/source", "could be changed"],
     [
       { source: "http://nas.lan/m.gguf", sha256, credential: "x" },
       "/spec/source",
-      "would carry the token of credential unencrypted",
+      "would send the token of credential unencrypted",
     ],
     [
       { source: repository, file: "m.gguf", quantization: "Q8_0" },

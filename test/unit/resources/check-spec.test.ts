@@ -78,7 +78,7 @@ describe("an App", () => {
     [
       "a password in a URL",
       { source: { git: { url: "https://me:hunter2@x/y" } } },
-      "spec.source.git.url: holds a user or a password, which everybody could read: put them into a Secret and name that with credential",
+      "spec.source.git.url: contains a user or a password, which would be readable: put them into a Secret and name it in credential",
     ],
     [
       "an option in place of a branch",
@@ -88,7 +88,7 @@ describe("an App", () => {
     [
       "build without source",
       { image: "a", build: { target: "x" } },
-      "spec.build: says how source is built, and there is no source: set source, or leave build out",
+      "spec.build: configures the build of source, but there is no source: set source, or remove build",
     ],
     [
       "a Dockerfile outside the source",
@@ -101,7 +101,7 @@ describe("an App", () => {
       "spec.build.dockerfile: set build.dockerfile or source.git.dockerfile, not both",
     ],
     [
-      "a base image beside a Dockerfile",
+      "a base image in addition to a Dockerfile",
       { source: { local: "." }, build: { dockerfile: "A", baseImage: "node:22" } },
       "spec.build.baseImage: is for a generated Dockerfile, and dockerfile names one: set one of them",
     ],
@@ -149,18 +149,18 @@ describe("an App", () => {
       'spec.ingress.redirects[1].from: "b.org" is redirected already by redirects[0]',
     ],
     [
-      "a redirect to where it comes from",
+      "a redirect to its own source",
       {
         image: "a",
         port: 80,
         ingress: { redirects: [{ from: "*.b.org", to: "https://www.b.org/x" }] },
       },
-      'spec.ingress.redirects[0].to: leads back to "*.b.org": requests would go in a circle',
+      'spec.ingress.redirects[0].to: redirects back to "*.b.org", which makes a loop',
     ],
     [
       "a path that climbs",
       { image: "a", port: 80, ingress: { pathPrefix: "/a/../b" } },
-      "spec.ingress.pathPrefix: holds an empty segment, . or ..: no request has such a path",
+      "spec.ingress.pathPrefix: contains an empty segment, . or .., which no request path has",
     ],
     [
       "an encoded path",
@@ -312,7 +312,7 @@ describe("an App", () => {
       "spec.ports[1].host: 1 is published already by ports[0]",
     ],
     [
-      "an address that is none",
+      "an invalid address",
       { image: "a", ports: [{ host: 1, container: 1, address: "1.2.3" }] },
       'spec.ports[0].address: "1.2.3" is not an IP address',
     ],
@@ -348,7 +348,7 @@ describe("an App", () => {
     ["an image by its id", { image: `sha256:${"0".repeat(64)}` }],
     ["an image of an IPv6 registry", { image: "[::1]:5000/a" }],
     [
-      "zero where it means something",
+      "zero in fields that allow it",
       {
         image: "a",
         stopGracePeriod: "0s",
@@ -393,7 +393,7 @@ describe("an App", () => {
       },
     ],
     [
-      "a wildcard beside the app's own domain",
+      "a wildcard in addition to the app's own domain",
       { image: "a", port: 80, ingress: { domains: ["*.example.org"] } },
     ],
     [
@@ -419,13 +419,13 @@ describe("an App", () => {
       { source: { local: "app" }, build: { dockerfile: "a/D", target: "t", args: { A: "" } } },
     ],
     ["a check on a port of its own", { image: "a", healthCheck: { path: "/healthz", port: 9000 } }],
-  ])("takes %s", (_what, spec) => {
+  ])("accepts %s", (_what, spec) => {
     expect(issuesOf("App", spec)).toEqual([]);
   });
 });
 
 describe("a Secret", () => {
-  it("for a registry needs all of server, username and password", () => {
+  it("for a registry requires server, username and password", () => {
     expect(issuesOf("Secret", { type: "registry", data: { server: "x", username: "y" } })).toEqual([
       'spec.data: missing key "password": a registry Secret holds server, username and password',
     ]);
@@ -447,7 +447,7 @@ describe("a Model", () => {
 describe("a Template", () => {
   const entry = { title: "T", description: "D", category: "web", app: { image: "${image}" } };
 
-  it("has parameters that are told apart and can be filled", () => {
+  it("has unique parameters that can be set", () => {
     const parameters = [
       { name: "a" },
       { name: "a" },
@@ -457,13 +457,13 @@ describe("a Template", () => {
     ];
     expect(issuesOf("Template", { ...entry, parameters })).toEqual([
       'spec.parameters[1].name: there are two parameters named "a"',
-      'spec.parameters[2].name: "name" always stands for the new app\'s name and cannot be a parameter',
+      'spec.parameters[2].name: "name" is reserved for the new app\'s name and cannot be a parameter',
       "spec.parameters[3].default: a parameter has a default or a generated value, not both",
       "spec.parameters[4].pattern: is not a regular expression",
     ]);
   });
 
-  it("has apps whose keys are known", () => {
+  it("has apps with known keys", () => {
     const companions = [
       { suffix: "db", app: { image: "a" } },
       { suffix: "db", app: {} },

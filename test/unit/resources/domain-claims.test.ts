@@ -25,7 +25,7 @@ function messageForB(...apps: readonly ClaimingApp[]): string | undefined {
 }
 
 describe("claims", () => {
-  it("are the own domain, further ones, and whole hosts that redirect; each once", () => {
+  it("are the own domain, further ones, and redirected hosts, without duplicates", () => {
     const spec: AppSpec = {
       image: "web:1",
       port: 80,
@@ -42,7 +42,7 @@ describe("claims", () => {
     ]);
   });
 
-  it("are none without a port, unless a domain is written down", () => {
+  it("are empty without a port, unless the spec has a domain", () => {
     expect(listClaims("a", { image: "web:1" }, "localhost")).toEqual([]);
     expect(listClaims("a", { image: "web:1", domain: "a.test" }, "localhost")).toHaveLength(1);
   });
@@ -51,27 +51,27 @@ describe("claims", () => {
 describe("a domain of two Apps", () => {
   const domain = "x.test";
 
-  it("is the older one's, whatever the order of the list", () => {
+  it("belongs to the older one, in any order of the list", () => {
     const [old, young] = [app("z", 1, { domain }), app("a", 2, { domain })];
     expect(losers(old, young)).toEqual(["a"]);
     expect(losers(young, old)).toEqual(["a"]);
   });
 
-  it("is the first one's by name where both are as old", () => {
+  it("belongs to the first one by name if both have the same age", () => {
     expect(losers(app("b", 1, { domain }), app("a", 1, { domain }))).toEqual(["b"]);
   });
 
-  it("may be shared by different paths", () => {
+  it("can be shared with different paths", () => {
     const below = { domain, ingress: { pathPrefix: "/api" } };
     expect(losers(app("a", 1, { domain }), app("b", 2, below))).toEqual([]);
     expect(losers(app("a", 1, below), app("b", 2, below))).toEqual(["b"]);
   });
 
-  it("that one App redirects has no path for another, whoever was first", () => {
+  it("that one App redirects cannot be shared by path, whichever App is older", () => {
     const redirecting = { ingress: { redirects: [{ from: domain }] } };
     const below = { domain, ingress: { pathPrefix: "/api" } };
     expect(messageForB(app("a", 1, redirecting), app("b", 2, below))).toBe(
-      "x.test/api belongs to the app a, which is older and redirects all of x.test: choose another domain, or take the redirect out of a",
+      "x.test/api belongs to the app a, which is older and redirects all of x.test: choose another domain, or remove the redirect from a",
     );
     expect(messageForB(app("a", 1, below), app("b", 2, redirecting))).toBe(
       "x.test cannot be redirected: x.test/api belongs to the app a, which is older. Redirect another domain, or take it from a",
@@ -81,7 +81,7 @@ describe("a domain of two Apps", () => {
     ).toEqual([]);
   });
 
-  it("may be a default of one and a further domain of the other", () => {
+  it("may be the default of one and a further domain of the other", () => {
     const claiming = app("b", 1, { ingress: { domains: ["a.localhost"] } });
     expect(losers(claiming, app("a", 2))).toEqual(["a"]);
   });
@@ -92,12 +92,12 @@ describe("a domain of two Apps", () => {
     expect(losers(leaving, app("b", 2, { domain }))).toEqual([]);
   });
 
-  it("keeps nobody from the other domains of the one that lost", () => {
+  it("does not reserve the other domains of the App that lost", () => {
     const both = app("b", 2, { domain, ingress: { domains: ["y.test"] } });
     expect(losers(app("a", 1, { domain }), both, app("c", 3, { domain: "y.test" }))).toEqual(["b"]);
   });
 
-  it("is told with its owner and what to do", () => {
+  it("is reported with its owner and the remedy", () => {
     const lost = findLostClaims([app("a", 1, { domain }), app("b", 2, { domain })], "localhost");
     expect(lost.get("b")).toEqual({ domain, pathPrefix: "", owner: "a" });
     const claim = { domain, pathPrefix: "/api", owner: "a" };
@@ -107,7 +107,7 @@ describe("a domain of two Apps", () => {
   });
 });
 
-it("leaves no claim to two of those that did not lose", () => {
+it("never belongs to two Apps that did not lose", () => {
   const domains = fc.constantFrom("a.test", "b.test", "c.test", "d.test");
   const apps = fc.uniqueArray(
     fc.record({

@@ -5,15 +5,15 @@ import { listModelAliases } from "../../../src/resources/model-aliases.ts";
 const aliases = (source: string, quantization: string | null = "Q4_K_M") =>
   listModelAliases({ name: "one", spec: { source }, quantization }, []);
 
-describe("the further names of a Model", () => {
-  test("are its repository, and that with the quantization that was found", () => {
+describe("the aliases of a Model", () => {
+  test("are its repository, and the repository with the actual quantization", () => {
     expect(aliases("org/x")).toEqual(["org/x", "org/x:Q4_K_M"]);
     expect(aliases("org/x", null)).toEqual(["org/x"]);
     expect(aliases("https://hub.test/x.gguf")).toEqual([]);
     expect(aliases("/srv/x.gguf")).toEqual([]);
   });
 
-  // The hub lets names begin so, and the assistant none.
+  // The hub allows such names, but the assistant does not.
   test.each(["_org/x", "org/_x", "o_r.g-1/x.y_z"])(
     "are ones that the assistant takes: %s",
     async (source) => {

@@ -7,7 +7,7 @@ const head = (name = "hello", kind = "App") =>
   `apiVersion: berth.dev/v1\nkind: ${kind}\nmetadata: { name: ${name} }\n`;
 const app = (name = "hello") => `${head(name)}spec:\n  image: nginx\n`;
 
-/** A short text that is long once its aliases are expanded. */
+/** Returns a short text that is long after its aliases are expanded. */
 function bomb(): string {
   const lines = ["a: &a [x, x, x, x, x, x, x, x, x]"];
   for (const [index, key] of "bcdefghij".split("").entries()) {
@@ -17,14 +17,14 @@ function bomb(): string {
   return lines.join("\n");
 }
 
-/** Errors as a compiler prints them. */
+/** Formats errors like a compiler. */
 function errorsOf(input: string | Uint8Array): string[] {
   return parseManifests(input).errors.map(
     ({ line, column, message }) => `${line}:${column} ${message}`,
   );
 }
 
-describe("parseDocuments", () => {
+describe("parseManifests", () => {
   it("reads one document", () => {
     const { documents, errors } = parseManifests(app());
     expect(errors).toEqual([]);
@@ -39,7 +39,7 @@ describe("parseDocuments", () => {
     expect(documents[0]).toMatchObject({ line: 1, column: 1 });
   });
 
-  it("reads several documents, and skips empty ones wherever they stand", () => {
+  it("reads several documents, and skips empty ones", () => {
     const text = `# a file\n---\n---\n${app("one")}---\n# nothing\n---\nnull\n---\n${app("two")}---\n`;
     const { documents, errors } = parseManifests(text);
     expect(errors).toEqual([]);
@@ -73,7 +73,7 @@ describe("parseDocuments", () => {
     }
   });
 
-  it("takes YAML 1.2 at its word: yes and no are text, and quotes are optional", () => {
+  it("follows YAML 1.2: yes and no are text, and quotes are optional", () => {
     const { documents } = parseManifests(
       `${app()}  env: { A: yes, B: no, C: 12:30, D: 8080, E: true }\n`,
     );
@@ -90,7 +90,7 @@ describe("parseDocuments", () => {
     expect(documents[0]?.manifest.spec).toMatchObject({ env: { A: "x", B: "x", C: "nginx" } });
   });
 
-  it("says where each issue is: at the key, and for a missing key at its parent", () => {
+  it("locates each issue at its key, and that of a missing key at its parent", () => {
     const text = `${head()}spec:\n  imgae: nginx\n  port: eighty\n  volumes:\n    - name: data\n      path: data\n    - name: logs\n  env:\n    TOKEN:\n      key: x\n`;
     expect(errorsOf(text)).toEqual([
       '5:3 spec.imgae: unknown key "imgae"; did you mean "image"?',
@@ -101,14 +101,14 @@ describe("parseDocuments", () => {
     ]);
   });
 
-  it("says where in flow style, in the second document, and with CRLF", () => {
+  it("locates issues in flow style, in the second document, and with CRLF", () => {
     const second = `${app("one")}---\n${head("two")}spec: { image: a, prot: 80 }\n`;
     const expected = ['10:19 spec.prot: unknown key "prot"; did you mean "port"?'];
     expect(errorsOf(second)).toEqual(expected);
     expect(errorsOf(second.replaceAll("\n", "\r\n"))).toEqual(expected);
   });
 
-  it("locates any field of a document, and the nearest parent of one that is not there", () => {
+  it("locates any field of a document, and the nearest parent of a missing one", () => {
     const document = parseManifests(`${app()}  env:\n    A: b\n`).documents[0];
     expect(document?.locate("/spec/image")).toEqual({ line: 5, column: 3 });
     expect(document?.locate("/spec/env/A")).toEqual({ line: 7, column: 5 });
@@ -117,13 +117,13 @@ describe("parseDocuments", () => {
     expect(document?.locate("")).toEqual({ line: 1, column: 1 });
   });
 
-  it("keeps the good documents beside the errors of the bad ones", () => {
+  it("returns the valid documents and the errors of the others", () => {
     const { documents, errors } = parseManifests(`${app("good")}---\n${head("bad")}spec: {}\n`);
     expect(documents.map(({ manifest }) => manifest.metadata.name)).toEqual(["good"]);
     expect(errors).toHaveLength(1);
   });
 
-  it("refuses a resource that is there twice, but not two kinds of one name", () => {
+  it("refuses a duplicate resource, but not two kinds with the same name", () => {
     expect(errorsOf(`${app()}---\n${app()}`)).toEqual([
       '9:13 App "hello" is declared already in line 1 of this file',
     ]);
@@ -143,11 +143,11 @@ describe("parseDocuments", () => {
       '1:1 apiVersion: expected "berth.dev/v1", found "berth.dev/v2"',
     ],
     ["plain text", "hello", "1:1 expected a mapping with apiVersion, kind, metadata and spec"],
-    ["a key twice", `${app()}  image: b\n`, '6:3 the key "image" is there twice'],
+    ["a key twice", `${app()}  image: b\n`, '6:3 the key "image" occurs twice'],
     [
       "a key twice in flow style",
       `${head()}spec: { image: a, "image": b }\n`,
-      '4:19 the key "image" is there twice',
+      '4:19 the key "image" occurs twice',
     ],
     ["__proto__", `${app()}  env: { __proto__: x }\n`, '6:10 the key "__proto__" is not allowed'],
     [
@@ -223,7 +223,7 @@ describe("parseDocuments", () => {
     expect(parseManifests(text).documents).toEqual([]);
   });
 
-  it("refuses what is not UTF-8, and says where", () => {
+  it("refuses text that is not UTF-8, with the position", () => {
     expect(errorsOf(Buffer.from(`${app()}# caf\xe9\n`, "latin1"))).toEqual(["6:6 not UTF-8 text"]);
     expect(errorsOf(Buffer.from(`\uFEFF${app()}`, "utf16le"))).toEqual(["1:1 not UTF-8 text"]);
   });
@@ -238,7 +238,7 @@ describe("parseDocuments", () => {
     expect(texts.join("\n")).not.toMatch(/hunter2|77123/);
   });
 
-  describe("against text made to hurt", () => {
+  describe("malicious text", () => {
     it.each<[string, string, RegExp]>([
       ["too large a file", "#".repeat(1_048_577), /^1:1 larger than 1 MiB/],
       ["an alias bomb", bomb(), /too large once its aliases are expanded$/],
@@ -263,9 +263,9 @@ describe("parseDocuments", () => {
       [
         "keys that are all alike",
         `${app()}${"  image: a\n".repeat(20_000)}`,
-        /the key "image" is there twice$/,
+        /the key "image" occurs twice$/,
       ],
-    ])("gives up on %s, soon and with few words", (_what, text, expected) => {
+    ])("is refused quickly with a short message: %s", (_what, text, expected) => {
       const started = performance.now();
       const errors = errorsOf(text);
       expect(performance.now() - started).toBeLessThan(UNBOUNDED_AFTER_MS);
@@ -273,14 +273,14 @@ describe("parseDocuments", () => {
       expect(errors.length).toBeLessThanOrEqual(50);
     });
 
-    it("takes a thousand documents", () => {
+    it("may have a thousand documents", () => {
       const text = Array.from({ length: 1000 }, (_, index) => app(`a${index}`)).join("---\n");
       const { documents, errors } = parseManifests(text);
       expect(errors).toEqual([]);
       expect(documents).toHaveLength(1000);
     });
 
-    it("never throws, whatever the text", () => {
+    it("never makes the parser throw", () => {
       const fragments = fc.constantFrom(
         ..."\n \t:-,[]{}&a*a!?|>'\"#%@`".split(""),
         "---\n",

@@ -8,37 +8,40 @@ import { createEditorSchemas } from "../../../src/resources/spec-editor-schemas.
 const folder = join(import.meta.dirname, "../../../schemas");
 
 describe("the schema files for editors", () => {
-  it("are there for each kind and for all, as the code makes them", async () => {
+  it("exist for each kind and for all kinds, as the code generates them", async () => {
     const generated = createEditorSchemas();
     const names = [...generated.keys()].toSorted();
     expect(names).toEqual([...kinds.map((kind) => `${kind}.json`), "berth.json"].toSorted());
-    // The manifests of tools are the assistant's, and tested there.
+    // The schema of tool manifests is tested with the assistant.
     const found = (await readdir(folder)).filter((name) => name !== "ToolManifest.json");
     expect(found.toSorted()).toEqual(names);
     for (const [name, text] of generated) {
-      // Where they differ: npm run build.
+      // If they differ, run npm run build.
       expect(await readFile(join(folder, name), "utf8")).toBe(text);
     }
   });
 
-  it.each(kinds)("judge a %s as its kind, and in the file of all kinds", async (kind) => {
-    const document = {
-      apiVersion: "berth.dev/v1",
-      kind,
-      metadata: { name: "x" },
-      spec: {
-        App: { image: "nginx" },
-        Model: { source: "org/name" },
-        Template: { title: "t", description: "d", category: "c", app: {} },
-        Secret: { data: { a: "b" } },
-      }[kind],
-    };
-    for (const file of [`${kind}.json`, "berth.json"]) {
-      const schema: object = JSON.parse(await readFile(join(folder, file), "utf8"));
-      const validate = new Ajv({ strict: false }).compile(schema);
-      expect(validate(document)).toBe(true);
-      expect(validate({ ...document, spec: { ...document.spec, nonsense: 1 } })).toBe(false);
-      expect(validate({ ...document, kind: "Nonsense" })).toBe(false);
-    }
-  });
+  it.each(kinds)(
+    "validate a %s by its own schema, and by the schema of all kinds",
+    async (kind) => {
+      const document = {
+        apiVersion: "berth.dev/v1",
+        kind,
+        metadata: { name: "x" },
+        spec: {
+          App: { image: "nginx" },
+          Model: { source: "org/name" },
+          Template: { title: "t", description: "d", category: "c", app: {} },
+          Secret: { data: { a: "b" } },
+        }[kind],
+      };
+      for (const file of [`${kind}.json`, "berth.json"]) {
+        const schema: object = JSON.parse(await readFile(join(folder, file), "utf8"));
+        const validate = new Ajv({ strict: false }).compile(schema);
+        expect(validate(document)).toBe(true);
+        expect(validate({ ...document, spec: { ...document.spec, nonsense: 1 } })).toBe(false);
+        expect(validate({ ...document, kind: "Nonsense" })).toBe(false);
+      }
+    },
+  );
 });

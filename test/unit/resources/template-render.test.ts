@@ -46,7 +46,7 @@ function problem(run: () => unknown): InvalidSpecError {
 }
 
 describe("substitution", () => {
-  test("a whole string takes the value with its type, a part of one takes its text", () => {
+  test("a placeholder alone gets the value with its type, inside a string its text", () => {
     const spec = template(
       {
         port: "${port}",
@@ -64,7 +64,7 @@ describe("substitution", () => {
     expect(app(render(spec, { port: "81" }))).toMatchObject({ port: 81 });
   });
 
-  test("substituted text is not looked at again", () => {
+  test("replaced text is not scanned again", () => {
     const spec = template({ env: { A: "${text}", B: "x${text}" } }, [{ name: "text" }]);
     expect(app(render(spec, { text: "${name} $${" })).env).toEqual({
       A: "${name} $${",
@@ -72,7 +72,7 @@ describe("substitution", () => {
     });
   });
 
-  test("a parameter without a value leaves out what it alone fills, and is empty inside a text", () => {
+  test("a parameter without a value omits a field that consists of it, and is empty inside a text", () => {
     const spec = template(
       {
         port: 80,
@@ -104,7 +104,7 @@ describe("substitution", () => {
     ["${port", '"${" is not closed'],
     ["${PORT:-80}", '"${PORT:-80}" is not the name of a parameter; write "$${PORT:-80}"'],
     ["${}", "is not the name of a parameter"],
-  ])("%s is an error that names the place", (text, message) => {
+  ])("%s is an error that names the field", (text, message) => {
     const error = problem(() => render(template({ command: ["x", text] }, [{ name: "port" }])));
     expect(error.message).toContain(message);
     expect(error.issues[0]?.path).toBe("/app/command/1");
@@ -117,7 +117,7 @@ describe("parameters", () => {
     { name: "size", default: 5, pattern: "^[0-9]+$" },
   ]);
 
-  test("all problems are told at once", () => {
+  test("all problems are reported together", () => {
     const error = problem(() => render(spec, { titel: "x", size: "big" }));
     expect(error.issues).toEqual([
       { path: "/parameters", message: 'there is no parameter "titel"; did you mean "title"?' },
@@ -129,7 +129,7 @@ describe("parameters", () => {
     ]);
   });
 
-  test("an unknown name with no likeness lists the known ones", () => {
+  test("an unknown name that is near no known one lists all known ones", () => {
     expect(problem(() => render(spec, { title: "x", zzzzzz: 1 })).message).toContain(
       "known are title, size",
     );
@@ -144,7 +144,7 @@ describe("parameters", () => {
     );
   });
 
-  test("a number must be one, an empty required value is missing, a huge value is refused", () => {
+  test("a number must be valid, an empty required value is missing, a huge value is refused", () => {
     expect(
       problem(() => render(template({ port: "${p}" }, [{ name: "p", default: 1 }]), { p: "1x" }))
         .message,
@@ -155,7 +155,7 @@ describe("parameters", () => {
     );
   });
 
-  test("names that every object has are no parameters", () => {
+  test("names that every object inherits are not parameters", () => {
     const odd = template({ env: { A: "${constructor}" } }, [{ name: "constructor" }]);
     expect(app(render(odd)).env).toEqual({});
     expect(problem(() => render(template({ command: ["${constructor}"] }))).message).toContain(
@@ -167,7 +167,7 @@ describe("parameters", () => {
 describe("secrets", () => {
   const password: TemplateParameter = { name: "password", secret: true, generate: 12 };
 
-  test("a variable that is the parameter refers to its Secret", () => {
+  test("a variable that consists of the parameter refers to its Secret", () => {
     const manifests = render(template({ env: { PASSWORD: "${password}", USER: "u" } }, [password]));
     expect(app(manifests).env).toEqual({
       PASSWORD: { secret: "blog-password", key: "value" },
@@ -177,7 +177,7 @@ describe("secrets", () => {
     expect(manifests.map((m) => m.kind)).toEqual(["Secret", "App"]);
   });
 
-  test("a longer text is kept whole, under a key of its own for each app and variable", () => {
+  test("a longer text is stored as a whole, under a separate key for each app and variable", () => {
     const manifests = render(
       template(
         {
@@ -227,11 +227,11 @@ describe("secrets", () => {
 
   test("outside env a secret parameter is refused", () => {
     const error = problem(() => render(template({ command: ["-p", "${password}"] }, [password])));
-    expect(error.message).toContain('the secret parameter "password" can stand in env only');
+    expect(error.message).toContain('the secret parameter "password" is only allowed in env');
     expect(error.issues[0]?.path).toBe("/app/command/1");
   });
 
-  test("an optional secret that is not given leaves no Secret and no variable", () => {
+  test("an optional secret that is not given creates no Secret and no variable", () => {
     const manifests = render(
       template({ env: { KEY: "${key}", A: "b" } }, [{ name: "key", secret: true }]),
     );
@@ -239,7 +239,7 @@ describe("secrets", () => {
     expect(app(manifests).env).toEqual({ A: "b" });
   });
 
-  test("no message holds a secret's value", () => {
+  test("no message contains the value of a secret", () => {
     const error = problem(() =>
       render(template({ env: { P: "${password}" } }, [{ ...password, pattern: "^[a-z]+$" }]), {
         password: "HUNTER2",
@@ -262,7 +262,7 @@ describe("secrets", () => {
     ["adminPassword", "blog-admin-password"],
     ["db_root_password_", "blog-db-root-password"],
     ["s3Key", "blog-s3-key"],
-  ])("%s is kept in %s", (parameter, name) => {
+  ])("%s is stored in %s", (parameter, name) => {
     expect(getSecretName("blog", parameter)).toBe(name);
   });
 });
@@ -270,7 +270,7 @@ describe("secrets", () => {
 describe("names", () => {
   const companion = [{ suffix: "database", app: { image: "db:1" } }];
 
-  test("manifests are valid and carry the app that they are part of", () => {
+  test("manifests are valid, and have a label with their app", () => {
     const manifests = render(template({ dependsOn: ["${name}-database"] }, [], companion));
     expect(manifests.map((m) => [m.kind, m.metadata])).toEqual([
       ["App", { name: "blog-database", labels: { "berth.dev/part-of": "blog" } }],
@@ -278,13 +278,13 @@ describe("names", () => {
     ]);
   });
 
-  test("a name that leaves no room for the companion says by how much", () => {
+  test("a name that is too long for the companion is refused with the excess", () => {
     const error = problem(() => render(template({}, [], companion), {}, "x".repeat(60)));
     expect(error.message).toContain("69 characters");
     expect(error.message).toContain("6 shorter");
   });
 
-  test("a name that leaves no room for the Secret is refused too", () => {
+  test("a name that is too long for the Secret is refused too", () => {
     const spec = template({ env: { A: "${password}" } }, [
       { name: "password", secret: true, generate: 8 },
     ]);
@@ -292,23 +292,23 @@ describe("names", () => {
     expect(render(spec, {}, "x".repeat(54))).toHaveLength(2);
   });
 
-  test.each(["", "Blog", "a b", "-a", "a/../b", "x".repeat(64)])("%j is no name", (name) => {
+  test.each(["", "Blog", "a b", "-a", "a/../b", "x".repeat(64)])("%j is not a name", (name) => {
     expect(problem(() => render(template({}), {}, name)).issues[0]?.path).toBe("/name");
   });
 
-  test("two apps of one name are refused", () => {
+  test("two apps with the same name are refused", () => {
     const twice = [...companion, ...companion];
     expect(problem(() => render(template({}, [], twice))).message).toContain("makes two apps");
   });
 });
 
-test("an App that the parameters make invalid is refused, with the field's name", () => {
+test("an App that the parameters make invalid is refused with its field", () => {
   const spec = template({ port: "${port}" }, [{ name: "port", default: 80 }]);
   const error = problem(() => render(spec, { port: 70_000 }));
   expect(error.message).toContain('App "blog" is not valid: spec.port');
 });
 
-test("randomText makes letters and digits of the length, and another one each time", () => {
+test("generateRandomText returns different letters and digits each time, in the given length", () => {
   const texts = new Set(Array.from({ length: 50 }, () => generateRandomText(24)));
   expect(texts.size).toBe(50);
   for (const text of texts) expect(text).toMatch(/^[A-Za-z0-9]{24}$/);

@@ -7,9 +7,9 @@ import { isOfKind } from "../../support/find-manifest.ts";
 
 const { templates: catalog } = loadCatalog(join(import.meta.dirname, "../../../templates"));
 
-/** The real store and reconcilers bring each template up on an engine in memory. */
+/** The real store and reconcilers run each template on an engine in memory. */
 test.each(catalog.map((template) => [template.metadata.name, template.spec] as const))(
-  "%s comes up, its companions first",
+  "%s becomes Ready, its companions first",
   async (_, spec) => {
     const parameters = Object.fromEntries(
       (spec.parameters ?? []).filter((p) => p.required).map((p) => [p.name, "/srv/files"]),
@@ -19,7 +19,7 @@ test.each(catalog.map((template) => [template.metadata.name, template.spec] as c
     const images = Object.fromEntries(apps.map((app) => [app.spec.image ?? "", { held: false }]));
     await using world = new ControlPlaneHarness({ images });
     world.boot();
-    // The app before what it needs: the order of writing must not matter.
+    // The app is written before its dependencies, because the order must not matter.
     for (const { kind, metadata, spec: applied } of manifests.toReversed()) {
       world.store.apply({
         kind,

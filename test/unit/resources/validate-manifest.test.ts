@@ -13,7 +13,7 @@ function document(spec: unknown, kind = "App", name = "hello"): unknown {
   return { apiVersion: "berth.dev/v1", kind, metadata: { name }, spec };
 }
 
-/** Every issue as `field: message`; empty for what is valid. */
+/** Returns every issue as `field: message`; empty for a valid document. */
 function issuesOf(work: () => unknown): string[] {
   try {
     work();
@@ -36,7 +36,7 @@ function pathsOf(value: unknown): string[] {
 const issuesOfApp = (spec: unknown) => issuesOf(() => validateManifest(document(spec)));
 
 describe("validateManifest", () => {
-  it("answers the document itself", () => {
+  it("returns the document itself", () => {
     const value = document({
       image: "nginx:1.27",
       port: 80,
@@ -71,11 +71,11 @@ describe("validateManifest", () => {
       'kind: unknown kind "Deployment"; known kinds: App, Model, Template, Secret',
     ],
     [
-      "a kind that is no text",
+      "a kind that is not text",
       { apiVersion: "berth.dev/v1", kind: 5 },
       "kind: unknown kind 5; known kinds: App, Model, Template, Secret",
     ],
-  ])("names what is wrong with the head: %s", (_what, value, expected) => {
+  ])("reports problems of apiVersion, kind and metadata: %s", (_what, value, expected) => {
     const [first, ...others] = issuesOf(() => validateManifest(value));
     expect(others).toEqual([]);
     expect(first).toMatch(expected);
@@ -165,7 +165,7 @@ describe("validateManifest", () => {
       "spec.resources.cpu: expected a number above 0, found the number -1",
     ],
     [
-      "a union that is of no type of it",
+      "a value that matches no branch of a union",
       { image: "a", env: { A: [] } },
       "spec.env.A: expected text, a number, true or false, or { secret: NAME, key: KEY }, found a list",
     ],
@@ -200,7 +200,7 @@ describe("validateManifest", () => {
       "spec.volumes[0]: set name or hostPath, not both",
     ],
     [
-      "a volume of no sort",
+      "a volume of unknown type",
       { image: "a", volumes: [{ path: "/c" }] },
       "spec.volumes[0]: expected a named volume (name) or a folder of the machine (hostPath), mounted at path, found a mapping with path",
     ],
@@ -214,11 +214,11 @@ describe("validateManifest", () => {
       { image: "a", "<<": {} },
       'spec["<<"]: unknown key "<<": YAML 1.2 has no merge keys; repeat the values',
     ],
-  ])("gives one message for people: %s", (_what, spec, expected) => {
+  ])("gives one readable message: %s", (_what, spec, expected) => {
     expect(issuesOfApp(spec)).toEqual([expected]);
   });
 
-  it("lists the known keys where none is near", () => {
+  it("lists the known keys if none is near", () => {
     expect(issuesOfApp({ image: "a", kubernetes: 1 })[0]).toMatch(
       /^spec\.kubernetes: unknown key "kubernetes"; known keys: image, source, build, port/,
     );
@@ -233,7 +233,7 @@ describe("validateManifest", () => {
     },
   );
 
-  it("reports every mistake at once, and sums up in its message", () => {
+  it("reports all issues together, and summarizes them in its message", () => {
     const value = document({ image: "a", port: 0, replicas: 0, prot: 1 });
     expect(issuesOf(() => validateManifest(value))).toHaveLength(3);
     expect(() => validateManifest(value)).toThrow(
@@ -241,7 +241,7 @@ describe("validateManifest", () => {
     );
   });
 
-  it("points with JSON Pointers: an unknown key at itself, a missing one at its parent", () => {
+  it("has JSON Pointers to unknown keys, and to the parents of missing keys", () => {
     expect(pathsOf(document({ image: "a", "x/y~z": 1 }))).toEqual(["/spec/x~1y~0z"]);
     expect(pathsOf(document({ image: "a", env: { A: {} } }))).toEqual(["/spec/env/A"]);
     expect(pathsOf(document({ image: "a", volumes: [{ name: "x", path: "y" }] }))).toEqual([
@@ -260,7 +260,7 @@ describe("validateManifest", () => {
     expect(texts.join("\n")).not.toMatch(/hunter2|77123/);
   });
 
-  it("refuses keys that reach a prototype, whatever they came from", () => {
+  it("refuses keys that give access to a prototype, from any source", () => {
     const parsed: unknown = JSON.parse('{"image":"a","env":{"__proto__":"x"}}');
     expect(issuesOfApp(parsed)).toEqual(['spec.env.__proto__: the key "__proto__" is not allowed']);
     expect(issuesOfApp({ image: "a", env: { constructor: "x" } })).toEqual([
@@ -268,7 +268,7 @@ describe("validateManifest", () => {
     ]);
   });
 
-  it("refuses values that JSON does not have, endless nesting and endless size", () => {
+  it("refuses values that JSON lacks, too deep nesting and too large values", () => {
     expect(issuesOfApp({ image: "a", port: Number.NaN })).toEqual([
       "spec.port: NaN is not a number that can be stored",
     ]);
@@ -284,14 +284,14 @@ describe("validateManifest", () => {
     ]);
   });
 
-  it("stays quick and short for noise", () => {
+  it("is fast and brief for random input", () => {
     const env = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`A${i}`, []]));
     const started = performance.now();
     expect(issuesOfApp({ image: "a", env }).length).toBeLessThanOrEqual(100);
     expect(performance.now() - started).toBeLessThan(UNBOUNDED_AFTER_MS);
   });
 
-  it("throws nothing but InvalidSpecError, whatever it gets", () => {
+  it("throws only InvalidSpecError, for any input", () => {
     const anything = fc.oneof(
       fc.anything(),
       fc.jsonValue().map((spec) => document(spec)),
@@ -318,7 +318,7 @@ describe("validateManifest", () => {
 });
 
 describe("validateSpec", () => {
-  it("has the paths of the whole document", () => {
+  it("reports paths of the whole document", () => {
     expect(issuesOf(() => validateSpec("App", { image: "a", port: 0 }))).toEqual([
       "spec.port: expected a whole number from 1 to 65535, found the number 0",
     ]);
@@ -327,7 +327,7 @@ describe("validateSpec", () => {
     ]);
   });
 
-  it("knows the resource's name where it is given", () => {
+  it("checks rules about the name if it is given", () => {
     const spec = { image: "a", dependsOn: ["me"] };
     expect(issuesOf(() => validateSpec("App", spec))).toEqual([]);
     expect(issuesOf(() => validateSpec("App", spec, "me"))).toEqual([
@@ -343,7 +343,7 @@ describe("validatePartialSpec", () => {
     [{ image: null, env: { A: null, B: "x", C: { secret: "s" } }, healthCheck: { path: null } }],
     [{ source: { git: { ref: "main" } } }],
     [{ volumes: [{ name: "a", path: "/a" }] }],
-  ])("takes %j", (fields) => {
+  ])("accepts %j", (fields) => {
     expect(validatePartialSpec("App", fields)).toBe(fields);
   });
 

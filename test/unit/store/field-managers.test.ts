@@ -33,7 +33,7 @@ function writeOf(manager: string, spec: Spec, more: Partial<FieldWrite> = {}): F
 
 const specOf = (ownership: Ownership) => unflattenLeaves(ownership.leaves).spec;
 
-/** A base, then one write; what is expected of it. */
+/** An initial state, a write, and the expected result. */
 interface Case {
   readonly name: string;
   readonly before: readonly FieldWrite[];
@@ -52,14 +52,14 @@ const cli = (spec: Spec, more: Partial<FieldWrite> = {}) => writeOf("cli", spec,
 
 const cases: readonly Case[] = [
   {
-    name: "replace removes what the manager owned and no longer gives",
+    name: "replace removes fields that the manager owned and no longer gives",
     before: [cli({ image: "a", port: 80, env: { A: "1", B: "2" } })],
     write: cli({ image: "b", env: { B: "2" } }),
     spec: { image: "b", env: { B: "2" } },
     owners: { "/spec/image": "cli", "/spec/env/B": "cli" },
   },
   {
-    name: "replace leaves the fields of others",
+    name: "replace keeps the fields of other managers",
     before: [file({ image: "a" }), api({ running: false, env: { X: "1" } })],
     write: file({ image: "b", env: { Y: "2" } }),
     spec: { image: "b", running: false, env: { X: "1", Y: "2" } },
@@ -71,7 +71,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: "merge sets what it gives and leaves the rest",
+    name: "merge sets the given fields and keeps the others",
     before: [api({ image: "a", env: { A: "1" } })],
     write: api({ env: { B: "2" } }),
     spec: { image: "a", env: { A: "1", B: "2" } },
@@ -91,13 +91,13 @@ const cases: readonly Case[] = [
     owners: { "/spec/data": "api" },
   },
   {
-    name: "null for what is not there does nothing",
+    name: "null for a missing field does nothing",
     before: [api({ image: "a" })],
     write: api({ env: { A: null }, port: null }),
     spec: { image: "a" },
   },
   {
-    name: "api and cli take each other's fields without asking",
+    name: "api and cli take each other's fields without force",
     before: [api({ image: "a", port: 80 })],
     write: cli({ image: "b" }),
     spec: { image: "b", port: 80 },
@@ -105,21 +105,21 @@ const cases: readonly Case[] = [
     managers: ["api", "cli"],
   },
   {
-    name: "a manager that has lost everything leaves no trace",
+    name: "a manager that has lost all fields is removed",
     before: [api({ image: "a" })],
     write: cli({ image: "b" }),
     spec: { image: "b" },
     managers: ["cli"],
   },
   {
-    name: "a file takes what api owns without asking",
+    name: "a file takes fields of api without force",
     before: [api({ image: "a", running: false })],
     write: file({ image: "b" }),
     spec: { image: "b", running: false },
     owners: { "/spec/image": "file:a.yaml", "/spec/running": "api" },
   },
   {
-    name: "a field of a file is refused to others, each one named",
+    name: "writes of other managers to fields of a file are refused, and each field is named",
     before: [file({ image: "a", port: 80, env: { A: "1" } })],
     write: api({ image: "b", port: 81, env: { A: "1", B: "2" } }),
     conflicts: ["/spec/image", "/spec/port"],
@@ -131,35 +131,35 @@ const cases: readonly Case[] = [
     conflicts: ["/spec/env/A"],
   },
   {
-    name: "the same value as the file's is no conflict, and stays the file's",
+    name: "a value equal to the file's is not a conflict, and the file stays the owner",
     before: [file({ image: "a" })],
     write: api({ image: "a", running: true }),
     spec: { image: "a", running: true },
     owners: { "/spec/image": "file:a.yaml", "/spec/running": "api" },
   },
   {
-    name: "force moves the field and notes it for the file",
+    name: "force moves the field, and records it as yielded by the file",
     before: [file({ image: "a", port: 80 })],
     write: api({ image: "b" }, { force: true }),
     spec: { image: "b", port: 80 },
     owners: { "/spec/image": "api", "/spec/port": "file:a.yaml" },
   },
   {
-    name: "the file again, unchanged, yields what was taken",
+    name: "the unchanged file, applied again, yields the taken field",
     before: [file({ image: "a", port: 80 }), api({ image: "b" }, { force: true })],
     write: file({ image: "a", port: 80 }),
     spec: { image: "b", port: 80 },
     yielded: ["/spec/image"],
   },
   {
-    name: "a field removed with force stays away while the file is unchanged",
+    name: "a field removed with force stays removed while the file is unchanged",
     before: [file({ image: "a", port: 80 }), api({ port: null }, { force: true })],
     write: file({ image: "a", port: 80 }),
     spec: { image: "a" },
     yielded: ["/spec/port"],
   },
   {
-    name: "the file, changed, takes it back",
+    name: "the changed file takes the field back",
     before: [file({ image: "a", port: 80 }), api({ image: "b" }, { force: true })],
     write: file({ image: "a", port: 81 }),
     spec: { image: "a", port: 81 },
@@ -168,14 +168,14 @@ const cases: readonly Case[] = [
     managers: ["file:a.yaml"],
   },
   {
-    name: "the file, unchanged but forced, takes it back",
+    name: "the unchanged file takes the field back with force",
     before: [file({ image: "a" }), api({ image: "b" }, { force: true })],
     write: file({ image: "a" }, { force: true }),
     spec: { image: "a" },
     owners: { "/spec/image": "file:a.yaml" },
   },
   {
-    name: "a renamed file keeps its fields, and what it had yielded",
+    name: "a renamed file keeps its fields and its yielded fields",
     before: [file({ image: "a", port: 80 }), api({ image: "b" }, { force: true })],
     write: writeOf("file:b.yaml", { image: "a", port: 80 }, { takeOverFrom: ["file:a.yaml"] }),
     spec: { image: "b", port: 80 },
@@ -184,7 +184,7 @@ const cases: readonly Case[] = [
     managers: ["api", "file:b.yaml"],
   },
   {
-    name: "a renamed and changed file drops what it no longer gives",
+    name: "a renamed and changed file removes fields that it no longer gives",
     before: [file({ image: "a", port: 80 })],
     write: writeOf("file:b.yaml", { image: "c" }, { takeOverFrom: ["file:a.yaml"] }),
     spec: { image: "c" },
@@ -192,33 +192,33 @@ const cases: readonly Case[] = [
     managers: ["file:b.yaml"],
   },
   {
-    name: "a map in place of a scalar is a write to the scalar",
+    name: "replacing a scalar by a map is a write to the scalar",
     before: [file({ env: { A: "text" } })],
     write: api({ env: { A: { secret: "s" } } }),
     conflicts: ["/spec/env/A"],
   },
   {
-    name: "a scalar in place of a map, with force, takes all of it",
+    name: "replacing a map by a scalar with force takes all of its fields",
     before: [file({ env: { A: { secret: "s", key: "k" } } })],
     write: api({ env: { A: "text" } }, { force: true }),
     spec: { env: { A: "text" } },
     owners: { "/spec/env/A": "api" },
   },
   {
-    name: "an empty map makes way for its first field, whoever owns it",
+    name: "an empty map is replaced by its first field, whichever manager owns it",
     before: [file({ image: "a", env: {} })],
     write: api({ env: { A: "1" } }),
     spec: { image: "a", env: { A: "1" } },
     owners: { "/spec/image": "file:a.yaml", "/spec/env/A": "api" },
   },
   {
-    name: "an empty map given again leaves the fields of others in it",
+    name: "an empty map given again keeps the fields of other managers in it",
     before: [file({ image: "a", env: {} }), api({ env: { A: "1" } })],
     write: file({ image: "a", env: {} }),
     spec: { image: "a", env: { A: "1" } },
   },
   {
-    name: "an array is one field",
+    name: "an array is a single field",
     before: [file({ command: ["a", "b"] })],
     write: api({ command: ["a", "c"] }),
     conflicts: ["/spec/command"],
@@ -238,7 +238,7 @@ describe("applyFields", () => {
       yielded: outcome.yielded,
       managers: Object.keys(outcome.managers).toSorted(),
     };
-    // What an example does not mention may be anything.
+    // Fields that an example does not mention are not checked.
     const { spec = seen.spec, owners = seen.owners } = example;
     const { yielded = seen.yielded, managers = seen.managers } = example;
     expect(seen).toEqual({ spec, owners, yielded, managers });
@@ -250,7 +250,7 @@ describe("applyFields", () => {
     expect(patched.managers["cli"]?.contentHash).toBe(hashJson({ image: "a" }));
   });
 
-  it("never changes what it is given", () => {
+  it("never changes its arguments", () => {
     const before = succeed(NOTHING, file({ image: "a", env: { A: "1" } }));
     const text = canonicalJson([[...before.leaves], before.owners, before.managers]);
     applyFields(before, api({ image: "b", env: null }, { force: true }));
@@ -266,7 +266,7 @@ describe("applyFields", () => {
   });
 });
 
-describe("applyFields, whatever is written in whatever order", () => {
+describe("applyFields, for any writes in any order", () => {
   const value = fc.oneof(
     fc.constantFrom<unknown>("x", "y", 1, 2, true, {}),
     fc.array(fc.constantFrom("p", "q"), { maxLength: 2 }),
@@ -314,7 +314,7 @@ describe("applyFields, whatever is written in whatever order", () => {
     );
   });
 
-  it("a file that is applied with force, or has changed, gets everything that it asks for", () => {
+  it("a file that is applied with force, or has changed, owns all of its fields", () => {
     fc.assert(
       fc.property(history, document, (writes, spec) => {
         const write = writeOf("file:1", spec, { force: true });
@@ -330,7 +330,7 @@ describe("applyFields, whatever is written in whatever order", () => {
     );
   });
 
-  it("nobody touches a file's field without force", () => {
+  it("no other manager changes a file's field without force", () => {
     fc.assert(
       fc.property(history, step, (writes, write) => {
         const before = run(writes);
@@ -348,7 +348,7 @@ describe("applyFields, whatever is written in whatever order", () => {
   });
 });
 
-/** Where a history of writes ends, the refused ones left out. */
+/** Returns the result of a history of writes without the refused ones. */
 function run(writes: readonly FieldWrite[]): Ownership {
   return writes.reduce<Ownership>((before, write) => {
     const outcome = applyFields(before, write);
@@ -364,7 +364,7 @@ function succeed(before: Ownership, write: FieldWrite): Ownership {
 
 function expectSound(ownership: Ownership): void {
   expect(Object.keys(ownership.owners).toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
-  // No leaf stands on the way to another one.
+  // No leaf is an ancestor of another one.
   const paths = [...flattenFields(unflattenLeaves(ownership.leaves)).keys()];
   expect(paths.toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
   for (const owner of Object.values(ownership.owners)) {

@@ -40,7 +40,7 @@ const status = (phase: AppStatus["phase"]): AppStatus => ({
 });
 
 describe("delete", () => {
-  it("marks an App, and the last finalizer takes it away with all that hangs on it", async () => {
+  it("marks an App, and removing the last finalizer removes it with everything that belongs to it", async () => {
     const { store, clock } = open();
     const made = makeApp(store, "web");
     store.setStatus("App", "web", made.metadata.uid, status("running"));
@@ -90,7 +90,7 @@ describe("delete", () => {
     expect(store.ports.lease("web", 0, 80)).toBe(port);
   });
 
-  it("takes a resource without a finalizer away at once", () => {
+  it("removes a resource without a finalizer immediately", () => {
     const { store } = open();
     store.apply({
       kind: "Secret",
@@ -107,7 +107,7 @@ describe("delete", () => {
     expect(store.secrets.reveal("s")).toBeUndefined();
   });
 
-  it("asked for twice changes nothing, but may let the volumes go too", () => {
+  it("changes nothing when repeated, but may add the deletion of volumes", () => {
     const { store } = open();
     makeApp(store, "web");
     store.delete("App", "web", byApi);
@@ -124,12 +124,12 @@ describe("delete", () => {
     ]);
   });
 
-  it("of what is not there is not_found", () => {
+  it("throws not_found for a missing resource", () => {
     const { store } = open();
     expect(catchBerthError(() => store.delete("App", "web", byApi)).code).toBe("not_found");
   });
 
-  it("of what a file declares needs the file, or force", () => {
+  it("of a resource that a file declares requires the file, or force", () => {
     const { store } = open();
     makeApp(store, "web", "file:apps/web.yaml");
     expect(catchBerthError(() => store.delete("App", "web", byApi))).toMatchObject({
@@ -145,7 +145,7 @@ describe("delete", () => {
     expect(forced.metadata.deletionTimestamp).not.toBeNull();
   });
 
-  it("as a dry run changes nothing", () => {
+  it("changes nothing as a dry run", () => {
     const { store } = open();
     const made = makeApp(store, "web");
     const dry = store.delete("App", "web", { ...byApi, dryRun: true });
@@ -156,7 +156,7 @@ describe("delete", () => {
 });
 
 describe("removeFinalizer", () => {
-  it("of a resource that is not being deleted only takes the finalizer", () => {
+  it("only removes the finalizer of a resource that is not being deleted", () => {
     const { store } = open();
     makeApp(store, "web");
     store.removeFinalizer("App", "web", APP_FINALIZER);
@@ -165,7 +165,7 @@ describe("removeFinalizer", () => {
 });
 
 describe("setStatus", () => {
-  it("writes what differs, with a new resource version and the same generation", () => {
+  it("writes a different status with a new resourceVersion and the same generation", () => {
     const { store } = open();
     const { uid } = makeApp(store, "web").metadata;
     store.setStatus("App", "web", uid, status("pending"));
@@ -181,7 +181,7 @@ describe("setStatus", () => {
     expect(store.audit.list({ limit: 10 })).toHaveLength(1);
   });
 
-  it("does nothing to a resource that is gone, or is another one of that name", () => {
+  it("does nothing if the resource is gone, or is another one of that name", () => {
     const { store } = open();
     const { uid } = makeApp(store, "web").metadata;
     store.setStatus("App", "gone", uid, status("running"));
@@ -199,8 +199,8 @@ describe("setStatus", () => {
   });
 });
 
-describe("declaredBy", () => {
-  it("lists what each file declares now", () => {
+describe("listDeclared", () => {
+  it("lists the resources that each file declares now", () => {
     const { store } = open();
     makeApp(store, "b", "file:apps/x.yaml");
     makeApp(store, "a", "file:apps/x.yaml");

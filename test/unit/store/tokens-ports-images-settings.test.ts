@@ -13,7 +13,7 @@ const named = (name: string, lifetimeMs: number | null = null) =>
   ({ name, scope: "write", kind: "named", lifetimeMs }) as const;
 
 describe("tokens", () => {
-  it("are random, opaque, and found by nobody who does not have them", async () => {
+  it("are random, opaque, and cannot be found without their value", async () => {
     const test = open();
     const { token, record } = test.store.tokens.create(named("ci"));
     expect(token).toMatch(/^berth_[A-Za-z0-9_-]{43}$/);
@@ -32,7 +32,7 @@ describe("tokens", () => {
     expect(JSON.stringify(store.tokens.list())).not.toContain(token.slice(6));
   });
 
-  it("end at their time, to the millisecond", async () => {
+  it("expire on time, to the millisecond", async () => {
     const { store, clock } = open();
     const { token, record } = store.tokens.create(named("ci", 1_000));
     expect(record.expiresAt).toBe("2030-01-01T00:00:01.000Z");
@@ -44,7 +44,7 @@ describe("tokens", () => {
     expect(store.tokens.create(named("ci")).record.name).toBe("ci");
   });
 
-  it("are revoked at once", () => {
+  it("are revoked immediately", () => {
     const { store } = open();
     const { token, record } = store.tokens.create(named("ci"));
     expect(store.tokens.revoke(record.id)).toBe(true);
@@ -52,7 +52,7 @@ describe("tokens", () => {
     expect(store.tokens.revoke(record.id)).toBe(false);
   });
 
-  it("have one name each, except for sessions", () => {
+  it("have unique names, except for sessions", () => {
     const { store } = open();
     store.tokens.create(named("ci"));
     expect(() => store.tokens.create(named("ci"))).toThrow(
@@ -64,7 +64,7 @@ describe("tokens", () => {
     expect(store.tokens.list()).toHaveLength(3);
   });
 
-  it("remember when they were used, to the minute", async () => {
+  it("store the time of their last use, to the minute", async () => {
     const { store, clock } = open();
     const { token } = store.tokens.create(named("ci"));
     expect(store.tokens.find(token)?.lastUsedAt).toBe("2030-01-01T00:00:00.000Z");
@@ -75,7 +75,7 @@ describe("tokens", () => {
     expect(store.tokens.list()[0]?.lastUsedAt).toBe("2030-01-01T00:01:00.000Z");
   });
 
-  it("of sessions are bounded: the oldest login ends first", async () => {
+  it("of sessions are limited: the oldest session is removed first", async () => {
     const { store, clock } = open();
     const login = () =>
       store.tokens.create({ name: "admin", scope: "admin", kind: "session", lifetimeMs: 1e9 });
@@ -90,7 +90,7 @@ describe("tokens", () => {
 });
 
 describe("port leases", () => {
-  it("are stable over a restart, and others in another instance", async () => {
+  it("are stable over a restart, and differ in another instance", async () => {
     const test = open({ instanceId: "00000001" });
     const port = test.store.ports.lease("web", 0, 80);
     expect(port).toBeGreaterThanOrEqual(LEASE_PORT_MIN);
@@ -99,7 +99,7 @@ describe("port leases", () => {
     expect(open({ instanceId: "00000002" }).store.ports.lease("web", 0, 80)).not.toBe(port);
   });
 
-  it("are never given twice", () => {
+  it("are never leased twice", () => {
     const { store } = open();
     const ports = [];
     for (let app = 0; app < 100; app += 1) {
@@ -111,7 +111,7 @@ describe("port leases", () => {
     expect(new Set(ports).size).toBe(1_000);
   });
 
-  it("move off a port that was found taken, and stay there", () => {
+  it("move away from an occupied port, and stay on the new one", () => {
     const { store } = open();
     const first = store.ports.lease("web", 0, 80);
     const second = store.ports.lease("web", 0, 80, [first, first + 1]);
@@ -134,7 +134,7 @@ describe("port leases", () => {
 });
 
 describe("owned images", () => {
-  it("belong to apps, and are shared where two have the same one", () => {
+  it("belong to apps, and are shared if two use the same one", () => {
     const { store } = open();
     store.ownedImages.add("nginx:1", "web");
     store.ownedImages.add("nginx:1", "web");
@@ -150,7 +150,7 @@ describe("owned images", () => {
 });
 
 describe("settings", () => {
-  it("are kept, and keep apart from what the store knows of itself", async () => {
+  it("are stored separately from the store's own values", async () => {
     const test = open();
     expect(test.store.settings.get("password")).toBeUndefined();
     test.store.settings.set("password", "scrypt:1");

@@ -26,7 +26,7 @@ const event = (message: string) =>
   ({ kind: "App", name: "web", type: "Normal", reason: "Started", message }) as const;
 
 describe("watch", () => {
-  it("hears each committed change once, in order, before the write returns", () => {
+  it("delivers each committed change once, in order, before the write returns", () => {
     const { store } = open();
     const heard: StoreChange[] = [];
     const stop = store.watch((change) => heard.push(change));
@@ -45,7 +45,7 @@ describe("watch", () => {
     expect(store.changesSince(0, 3)).toEqual(heard);
   });
 
-  it("sees the state that the change made, and hears nothing of a write that failed", () => {
+  it("sees the new state, and gets no change for a failed write", () => {
     const { store } = open();
     const images: (string | undefined)[] = [];
     store.watch((change) => images.push(store.get("App", change.name)?.spec.image));
@@ -55,7 +55,7 @@ describe("watch", () => {
     expect(images).toEqual(["one", "two"]);
   });
 
-  it("keeps one order for all when a watcher writes too", () => {
+  it("keeps one order for all watchers when a watcher writes too", () => {
     const { store } = open();
     const first: number[] = [];
     const second: number[] = [];
@@ -69,7 +69,7 @@ describe("watch", () => {
     expect(second).toEqual([1, 2]);
   });
 
-  it("begun while changes are being told begins after them", () => {
+  it("that starts during a delivery begins with later changes", () => {
     const { store } = open();
     const late: number[] = [];
     let begun = false;
@@ -85,7 +85,7 @@ describe("watch", () => {
     expect(late).toEqual([3]);
   });
 
-  it("of one that throws disturbs neither the write nor the others, and is logged", () => {
+  it("logs a watcher that throws, without affecting the write or other watchers", () => {
     const errors: string[] = [];
     const logger: Logger = { ...silentLogger, error: (_, message) => errors.push(message) };
     const { store } = open({ logger });
@@ -102,7 +102,7 @@ describe("watch", () => {
 });
 
 describe("changesSince", () => {
-  it("gives what a watcher missed, in pieces, over a restart", async () => {
+  it("returns missed changes, in pages, also after a restart", async () => {
     const test = open();
     for (const name of ["a", "b", "c"]) put(test.store, name);
     test.store.events.record(event("hello"));
@@ -113,14 +113,14 @@ describe("changesSince", () => {
     expect(store.changesSince(4, 10)).toEqual([]);
   });
 
-  it("is undefined for a number that this store never gave", () => {
+  it("is undefined for an unknown sequence", () => {
     const { store } = open();
     put(store, "a");
     expect(store.changesSince(2, 10)).toBeUndefined();
     expect(store.changesSince(-1, 10)).toBeUndefined();
   });
 
-  it("is undefined once the changes after a number have been trimmed, and loses nothing silently", () => {
+  it("is undefined if changes after the sequence have been trimmed", () => {
     const { store } = open();
     put(store, "a");
     const extra = 600;

@@ -16,7 +16,7 @@ import {
   parseImports,
 } from "../../support/tidy-rules.ts";
 
-/** `a.ts imports b.ts`, with every named file there. */
+/** Parses `a.ts imports b.ts`, and creates every named file. */
 function tree(...edges: [from: string, to: string][]) {
   const texts = new Map<string, string>();
   for (const [from, to] of edges) {
@@ -45,7 +45,7 @@ describe("importsOf", () => {
     expect(parseImports(`// first\n${text}\n`)).toEqual([{ specifier, line: 2, typeOnly }]);
   });
 
-  test("an export of its own, and a word in a comment or a text, are no imports", () => {
+  test("exports, and words in comments or texts, are not imports", () => {
     const text = 'export const a = "b";\n/** import x from "y" */\nconst t = "import";\n';
     expect(parseImports(text)).toEqual([]);
   });
@@ -60,7 +60,7 @@ test.each([
   expect(getRoom(path)).toBe(room);
 });
 
-describe("rooms", () => {
+describe("modules", () => {
   test.each([
     ["src/base/a.ts", "src/resources/b.ts"],
     ["src/resources/a.ts", "src/store/store.ts"],
@@ -100,7 +100,7 @@ describe("rooms", () => {
     expect(findEdgeProblems(tree([from, to]))).toEqual([]);
   });
 
-  test("an import of a file that is not there is told", () => {
+  test("an import of a missing file is reported", () => {
     expect(findEdgeProblems(file('import { a } from "./gone.ts";'))[0]).toContain(
       "src/base/gone.ts",
     );
@@ -135,7 +135,7 @@ describe("the folders of controller/ and cli/", () => {
     expect(innerProblems(tree([from, to]))).toEqual([]);
   });
 
-  test("no folder of a table may import one that imports it", () => {
+  test("no folder in a table may import one that imports it", () => {
     for (const { folders } of Object.values(innerRooms))
       for (const [folder, others] of Object.entries(folders))
         for (const other of others)
@@ -171,7 +171,7 @@ describe("adapters and ports", () => {
   });
 });
 
-describe("the assistant's rooms", () => {
+describe("the modules of the assistant", () => {
   test.each([
     ["src/assistant/ledger/a.ts", "src/assistant/inference/inference-engine.ts"],
     ["src/assistant/inference/http/a.ts", "src/assistant/inference/service/inference-service.ts"],
@@ -191,7 +191,7 @@ describe("the assistant's rooms", () => {
   });
 });
 
-describe("circles", () => {
+describe("import cycles", () => {
   test("two files, three files, and a file with itself", () => {
     expect(
       findImportCycles(tree(["src/a/a.ts", "src/a/b.ts"], ["src/a/b.ts", "src/a/a.ts"])),
@@ -204,7 +204,7 @@ describe("circles", () => {
     expect(findImportCycles(file('import "./thing.ts";'))).toHaveLength(1);
   });
 
-  test("a diamond is none", () => {
+  test("a diamond is not a cycle", () => {
     expect(
       findImportCycles(
         tree(
@@ -230,12 +230,12 @@ describe("names and shape", () => {
     expect(findNameProblems(file("", `src/api/${name}`))).toEqual([]);
   });
 
-  test("past 400 lines is too long", () => {
+  test("more than 400 lines are refused", () => {
     expect(findShapeProblems(file("const a = 1;\n".repeat(400)))).toEqual([]);
     expect(findShapeProblems(file("const a = 1;\n".repeat(401)))[0]).toContain("401 lines");
   });
 
-  test("a barrel is refused, a file that also does something is not", () => {
+  test("a barrel is refused, but not a file with code of its own", () => {
     const barrel = '/** All of it. */\nexport * from "./a.ts";\nexport { b } from "./b.ts";\n';
     expect(findShapeProblems(file(barrel))[0]).toContain("only passes on");
     expect(findShapeProblems(file(`${barrel}export const c = 1;\n`))).toEqual([]);
@@ -259,16 +259,16 @@ describe("environment and printing", () => {
     expect(findEnvironmentProblems(file(text, "src/config/config.ts"))).toEqual([]);
   });
 
-  test("comments may speak of it", () => {
+  test("comments may mention it", () => {
     const text = "// process.env\n/* process.env\n process.env */\nconst a = 1; // process.env\n";
     expect(findEnvironmentProblems(file(text))).toEqual([]);
   });
 
-  test("code after a comment is seen, with its line", () => {
+  test("code after a comment is reported with its line", () => {
     expect(findEnvironmentProblems(file("/* a\n b */ f(process.env);\n"))[0]).toContain(":2 ");
   });
 
-  test("console is the command line's", () => {
+  test("console is for the command line only", () => {
     expect(findConsoleProblems(file('console.log("x");', "src/api/a.ts"))).toHaveLength(1);
     expect(findConsoleProblems(file('console.log("x");', "src/cli/a.ts"))).toEqual([]);
   });
@@ -279,7 +279,7 @@ describe("paths in documents", () => {
   const problems = (text: string) =>
     findDocPathProblems({ path: "README.md", text }, (path) => there.has(path));
 
-  test("a path that is gone is told with its line", () => {
+  test("a missing path is reported with its line", () => {
     expect(problems("ok `src/base/clock.ts`\nsee `src/base/gone.ts`.")).toEqual([
       "README.md:2 names `src/base/gone.ts`, which is not there",
     ]);
@@ -292,11 +292,11 @@ describe("paths in documents", () => {
     },
   );
 
-  test("the folder of a pattern must be there", () => {
+  test("the folder of a pattern must exist", () => {
     expect(problems("`src/gone/*.ts`")).toHaveLength(1);
   });
 
-  test("fenced code and other words are not looked at", () => {
+  test("fenced code and other words are ignored", () => {
     expect(problems("```sh\ncat `src/gone.ts`\n```\n`npm run src` and `etc/gone`")).toEqual([]);
   });
 });

@@ -225,7 +225,7 @@ describe("a file that is not valid", () => {
     [
       "a key twice",
       appText("web", "a", "  image: b\n"),
-      /^invalid\n6:3 the key "image" is there twice$/,
+      /^invalid\n6:3 the key "image" occurs twice$/,
     ],
     [
       "a YAML bomb",

@@ -58,7 +58,7 @@ describe("lint", () => {
 
   it.each([
     ['{\n  "a": 1,\n}', "3:1  the file is not JSON"],
-    ['{\n  "a": 1,\n  "a": 2\n}', '3:3  the key "a" stands twice in one object'],
+    ['{\n  "a": 1,\n  "a": 2\n}', '3:3  the key "a" occurs twice in one object'],
     ['{\n  "a": [tru]\n}', "2:9  the file is not JSON"],
     ['{"a": "x', "1:7  the file is not JSON"],
     ['{"a": 01}', "1:7  the file is not JSON"],

@@ -123,7 +123,7 @@ describe("a bad manifest", () => {
     ["", "the file is empty", true],
     ["  \n", "the file is empty", true],
     ['{"svc_manifest": 1,', "the file is not JSON", true],
-    ['{"app_id": 1, "app_id": 2}', 'the key "app_id" stands twice in one object', true],
+    ['{"app_id": 1, "app_id": 2}', 'the key "app_id" occurs twice in one object', true],
     ['{"tools": [{"__proto__": {}}]}', 'the key "__proto__" is not allowed', true],
     ["[".repeat(65) + "]".repeat(65), "the file is nested deeper than 64 levels", true],
     ["[]", "a manifest is an object, not a list", false],

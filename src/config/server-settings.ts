@@ -1,0 +1,359 @@
+import { existsSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import { resolveAssistantDataDir } from "../base/assistant-paths.ts";
+import { defaultPorts } from "../base/default-ports.ts";
+import type { Environment } from "../base/process-environment.ts";
+import { createFlagName, type Default, type Setting, type SettingFlags } from "./setting.ts";
+import {
+  bytes,
+  choice,
+  cpus,
+  duration,
+  folder,
+  integer,
+  port,
+  positiveBytes,
+  text,
+  type ValueType,
+} from "./setting-values.ts";
+
+/** Facts that defaults depend on. Paths are absolute. */
+export interface ConfigContext {
+  readonly dataDir: string;
+  readonly environment: Environment;
+  readonly workingDirectory: string;
+  readonly home: string;
+  readonly userId: number;
+  readonly isTerminal: boolean;
+}
+
+type ServerDefault = Default<ConfigContext> | undefined;
+
+interface ServerSettingRow<Key extends string, Value, D extends ServerDefault>
+  extends ValueType<Value> {
+  /** Name in a config file. The flag and the variable are derived from it. */
+  readonly key: Key;
+  /** Name in the environment if other programs have established it. */
+  readonly variable?: string;
+  readonly argument: string;
+  readonly help: string;
+  readonly default: D;
+  /** Relative values are resolved against the folder of the config file, or the working directory. */
+  readonly isPath?: boolean;
+}
+
+export type ServerSetting<
+  Key extends string = string,
+  Value = unknown,
+  D extends ServerDefault = ServerDefault,
+> = Setting<D> & ServerSettingRow<Key, Value, D>;
+
+function setting<const Key extends string, Value, D extends ServerDefault>(
+  row: ServerSettingRow<Key, Value, D>,
+): ServerSetting<Key, Value, D> {
+  const { key } = row;
+  return { flag: createFlagName(key), variable: `BERTH_${key.toUpperCase()}`, ...row };
+}
+
+/** Every setting but the secrets, in the order in which `berth config` and the help show them. */
+export const serverSettings = {
+  dataDir: setting({
+    key: "data_dir",
+    argument: "<dir>",
+    help: "data directory of the server (BERTH_DATA_DIR)",
+    default: ({ dataDir }) => dataDir,
+    ...folder(),
+  }),
+  specsDir: setting({
+    key: "specs_dir",
+    argument: "<dir>",
+    help: "folder of spec files to follow (BERTH_SPECS_DIR)",
+    default: ({ workingDirectory, dataDir }) => {
+      const local = join(workingDirectory, "specs");
+      return existsSync(local) ? local : join(dataDir, "specs");
+    },
+    ...folder(),
+  }),
+  templatesDir: setting({
+    key: "templates_dir",
+    argument: "<dir>",
+    help: "more templates (BERTH_TEMPLATES_DIR)",
+    default: undefined,
+    ...folder(),
+  }),
+  listen: setting({
+    key: "listen",
+    argument: "<host:port>",
+    help: "address of the API (BERTH_LISTEN); default: 127.0.0.1:7776",
+    default: `127.0.0.1:${defaultPorts.api}`,
+    ...text(
+      /^(\[[0-9A-Fa-f:.]+(%[0-9A-Za-z]+)?\]|[^\s:[\]/]+):[0-9]{1,5}$/,
+      "HOST:PORT or [IPV6]:PORT (port 0 picks a free one)",
+    ),
+  }),
+  dockerHost: setting({
+    key: "docker_host",
+    variable: "DOCKER_HOST",
+    argument: "<url>",
+    help: "container engine (DOCKER_HOST)",
+    default: ({ environment, home }) => findDockerHost(environment, home),
+    ...text(/^(unix:\/\/\/.+|(tcp|https?):\/\/[^/\s]+\/?)$/, "unix:///PATH or tcp://HOST:PORT"),
+  }),
+  ingress: setting({
+    key: "ingress",
+    argument: "<auto|process|container|off>",
+    help: "route domains to apps with Caddy on this machine or in a container (BERTH_INGRESS); default: auto",
+    default: "auto",
+    ...choice("auto", "process", "container", "off"),
+  }),
+  ingressImage: setting({
+    key: "ingress_image",
+    argument: "<image>",
+    help: "Caddy's image (BERTH_INGRESS_IMAGE); default: caddy:2",
+    default: "caddy:2",
+    ...text(/^[^\s]+$/, "an image reference of Caddy, such as caddy:2"),
+  }),
+  httpPort: setting({
+    key: "http_port",
+    argument: "<port>",
+    help: "HTTP port of the ingress; 0: no HTTP (BERTH_HTTP_PORT); default: 80 for root, else 8080",
+    default: ({ userId }) => (userId === 0 ? "80" : "8080"),
+    ...port("0: no HTTP"),
+  }),
+  httpsPort: setting({
+    key: "https_port",
+    argument: "<port>",
+    help: "HTTPS port of the ingress; 0: no HTTPS (BERTH_HTTPS_PORT); default: 443 for root, else 8443",
+    default: ({ userId }) => (userId === 0 ? "443" : "8443"),
+    ...port("0: no HTTPS"),
+  }),
+  acmeEmail: setting({
+    key: "acme_email",
+    argument: "<address>",
+    help: "e-mail address for the certificate authority (BERTH_ACME_EMAIL)",
+    default: undefined,
+    ...text(/^[^\s@]+@[^\s@]+$/, "an e-mail address"),
+  }),
+  buildConcurrency: setting({
+    key: "build_concurrency",
+    argument: "<number>",
+    help: "concurrent builds (BERTH_BUILD_CONCURRENCY); default: 1",
+    default: "1",
+    ...integer(1, 16),
+  }),
+  buildMemory: setting({
+    key: "build_memory",
+    argument: "<amount>",
+    help: "memory limit of one build (BERTH_BUILD_MEMORY); default: no limit",
+    default: undefined,
+    ...bytes("an amount of memory, such as 2Gi"),
+  }),
+  buildCpu: setting({
+    key: "build_cpu",
+    argument: "<cpus>",
+    help: "CPU limit of one build (BERTH_BUILD_CPU); default: no limit",
+    default: undefined,
+    ...cpus(),
+  }),
+  buildTimeout: setting({
+    key: "build_timeout",
+    argument: "<duration>",
+    help: "time limit of one build (BERTH_BUILD_TIMEOUT); default: 30m",
+    default: "30m",
+    ...duration("30m"),
+  }),
+  buildKeep: setting({
+    key: "build_keep",
+    argument: "<number>",
+    help: "images and archives to keep of each app (BERTH_BUILD_KEEP); default: 5",
+    default: "5",
+    ...integer(1, 99),
+  }),
+  buildDisk: setting({
+    key: "build_disk",
+    argument: "<amount>",
+    help: "disk budget of images and archives of all apps (BERTH_BUILD_DISK); default: 20Gi",
+    default: "20Gi",
+    ...bytes("an amount of disk space, such as 20Gi"),
+  }),
+  uploadLimit: setting({
+    key: "upload_limit",
+    argument: "<amount>",
+    help: "largest archive to upload (BERTH_UPLOAD_LIMIT); default: 512Mi",
+    default: "512Mi",
+    ...bytes("an amount of data, such as 512Mi"),
+  }),
+  specsGitUrl: setting({
+    key: "specs_git_url",
+    argument: "<url>",
+    help: "repository to keep in the specs folder (BERTH_SPECS_GIT_URL)",
+    default: undefined,
+    ...text(
+      /^((https?|ssh):\/\/[^\s]+|[^\s@/]+@[^\s:/]+:[^\s]+)$/,
+      "https://, ssh:// or user@host:path",
+    ),
+  }),
+  specsGitRef: setting({
+    key: "specs_git_ref",
+    argument: "<ref>",
+    help: "branch, tag or commit of the repository (BERTH_SPECS_GIT_REF); default: HEAD",
+    default: undefined,
+    ...text(/^[^\s]{1,255}$/u, "a branch, a tag or a commit"),
+  }),
+  specsGitPath: setting({
+    key: "specs_git_path",
+    argument: "<path>",
+    help: "folder of the repository with spec files (BERTH_SPECS_GIT_PATH); default: .",
+    default: ".",
+    ...text(/^(?!\/)(?!.*(^|\/)\.\.(\/|$)).+$/, "a folder of the repository"),
+  }),
+  specsGitInterval: setting({
+    key: "specs_git_interval",
+    argument: "<duration>",
+    help: "how often the repository is checked (BERTH_SPECS_GIT_INTERVAL); default: 1m",
+    default: "1m",
+    ...duration("1m"),
+  }),
+  specsGitCredential: setting({
+    key: "specs_git_credential",
+    argument: "<secret>",
+    help: "Secret for fetching the repository (BERTH_SPECS_GIT_CREDENTIAL)",
+    default: undefined,
+    ...text(/^(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "the name of a Secret"),
+  }),
+  assistant: setting({
+    key: "assistant",
+    argument: "<on|off>",
+    help: "start and supervise the assistant (BERTH_ASSISTANT); default: on",
+    default: "on",
+    ...choice("on", "off"),
+  }),
+  assistantPort: setting({
+    key: "assistant_port",
+    argument: "<port>",
+    help: "port of the assistant on 127.0.0.1; 0: any (BERTH_ASSISTANT_PORT); default: 7777",
+    default: String(defaultPorts.system),
+    ...port("0 picks a free one"),
+  }),
+  assistantDataDir: setting({
+    key: "assistant_data_dir",
+    argument: "<dir>",
+    help: "data directory of the assistant (BERTH_ASSISTANT_DATA_DIR)",
+    default: findAssistantDataDir,
+    ...folder(),
+  }),
+  assistantMemory: setting({
+    key: "assistant_memory",
+    argument: "<amount>",
+    help: "memory budget of all models together (BERTH_ASSISTANT_MEMORY)",
+    default: undefined,
+    ...positiveBytes("an amount of memory, such as 8Gi"),
+  }),
+  companion: setting({
+    key: "companion",
+    argument: "<auto|off>",
+    help: "start the companion if there is a session bus (BERTH_COMPANION); default: auto",
+    default: "auto",
+    ...choice("auto", "off"),
+  }),
+  companionPort: setting({
+    key: "companion_port",
+    argument: "<port>",
+    help: "port of the companion on 127.0.0.1; 0: any (BERTH_COMPANION_PORT); default: 7778",
+    default: String(defaultPorts.companion),
+    ...port("0 picks a free one"),
+  }),
+  modelsDisk: setting({
+    key: "models_disk",
+    argument: "<amount>",
+    help: "disk budget of model files without a Model (BERTH_MODELS_DISK); default: 50Gi",
+    default: "50Gi",
+    ...bytes("an amount of disk space, such as 50Gi"),
+  }),
+  modelsBandwidth: setting({
+    key: "models_bandwidth",
+    argument: "<amount>",
+    help: "limit of downloads per second, such as 20Mi (BERTH_MODELS_BANDWIDTH); default: no limit",
+    default: undefined,
+    ...positiveBytes("an amount of data in a second, such as 20Mi"),
+  }),
+  hfEndpoint: setting({
+    key: "hf_endpoint",
+    variable: "HF_ENDPOINT",
+    argument: "<url>",
+    help: "hub of models (HF_ENDPOINT; a token in HF_TOKEN)",
+    default: "https://huggingface.co",
+    // HTTP without TLS on this machine only, where no other machine can read along.
+    ...text(
+      /^(?=.{1,2048}$)(https:\/\/[^\s/@?#]+|http:\/\/(localhost|127\.[0-9.]+|\[::1\])(:[0-9]{1,5})?)(\/[^\s?#]*)?$/u,
+      "an https:// URL without credentials (http:// for this machine only)",
+    ),
+  }),
+  baseDomain: setting({
+    key: "base_domain",
+    argument: "<name>",
+    help: "apps get NAME.<this> (BERTH_BASE_DOMAIN); default: localhost",
+    default: "localhost",
+    ...text(
+      /^(?=.{1,190}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/,
+      "a host name in lower case, such as localhost or apps.example.org",
+    ),
+  }),
+  logFormat: setting({
+    key: "log_format",
+    argument: "<json|pretty>",
+    help: "format of the log (BERTH_LOG_FORMAT)",
+    default: ({ isTerminal }) => (isTerminal ? "pretty" : "json"),
+    ...choice("json", "pretty"),
+  }),
+  logLevel: setting({
+    key: "log_level",
+    argument: "<debug|info|warn|error>",
+    help: "level of the log (BERTH_LOG_LEVEL)",
+    default: "info",
+    ...choice("debug", "info", "warn", "error"),
+  }),
+};
+
+export type ServerFlags = SettingFlags<Omit<typeof serverSettings, "dataDir">>;
+export type ConfigKey = (typeof serverSettings)[keyof typeof serverSettings]["key"];
+
+/** All rows of the table, for code that treats every setting alike. */
+export const serverSettingList: readonly ServerSetting<ConfigKey>[] = Object.values(serverSettings);
+
+/** Secrets are accepted in the environment only, and no output contains their values. */
+export const secretSettings = [
+  { key: "password", variable: "BERTH_PASSWORD", what: "a password" },
+  { key: "hf_token", variable: "HF_TOKEN", what: "a token" },
+] as const;
+
+export function getDefaultDataDir({
+  environment,
+  home,
+  userId,
+}: Pick<ConfigContext, "environment" | "home" | "userId">): string {
+  if (userId === 0) return "/var/lib/berth";
+  const state = environment["XDG_STATE_HOME"];
+  // The XDG specification says that a relative value is invalid and to be ignored.
+  return join(state && isAbsolute(state) ? state : join(home, ".local/state"), "berth");
+}
+
+/** The default data directory shares the folder of `berth assistant`, with its models and its ledger. */
+function findAssistantDataDir(context: ConfigContext): string {
+  const { dataDir, environment, workingDirectory, home, userId } = context;
+  return dataDir === getDefaultDataDir(context)
+    ? resolveAssistantDataDir({ environment, workingDirectory, homeDirectory: home, userId })
+    : join(dataDir, "assistant");
+}
+
+/** Returns the first engine socket that exists, or the usual path, so that error messages name it. */
+function findDockerHost(environment: Environment, home: string): string {
+  const usual = "/var/run/docker.sock";
+  const runtime = environment["XDG_RUNTIME_DIR"];
+  const candidates = [
+    usual,
+    ...(runtime ? [join(runtime, "docker.sock")] : []),
+    join(home, ".docker/run/docker.sock"),
+  ];
+  return `unix://${candidates.find((path) => existsSync(path)) ?? usual}`;
+}

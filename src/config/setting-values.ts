@@ -1,0 +1,79 @@
+import {
+  bytesPattern,
+  cpuPattern,
+  durationPattern,
+  parseBytes,
+  parseCpu,
+  parseDuration,
+} from "../base/units.ts";
+
+/** The type of a setting: its description for messages, and its parser. */
+export interface ValueType<Value> {
+  /** Completes "KEY must be ...". */
+  readonly expects: string;
+  /** Returns undefined for an invalid text. */
+  readonly parse: (text: string) => Value | undefined;
+}
+
+function matching<Value>(
+  pattern: RegExp,
+  expects: string,
+  parse: (text: string) => Value,
+): ValueType<Value> {
+  return { expects, parse: (value) => (pattern.test(value) ? parse(value) : undefined) };
+}
+
+export function text(pattern: RegExp, expects: string): ValueType<string> {
+  return matching(pattern, expects, (value) => value);
+}
+
+export function folder(): ValueType<string> & { readonly isPath: true } {
+  return { ...text(/./su, "a folder"), isPath: true };
+}
+
+export function choice<const Choice extends string>(
+  ...choices: readonly Choice[]
+): ValueType<Choice> {
+  return {
+    expects: `${choices.slice(0, -1).join(", ")} or ${choices.at(-1) ?? ""}`,
+    parse: (value) => choices.find((one) => one === value),
+  };
+}
+
+export function integer(min: number, max: number): ValueType<number> {
+  return {
+    expects: `a number of ${min} to ${max}`,
+    parse: (value) => parseDecimal(value, min, max),
+  };
+}
+
+export function port(zero: string): ValueType<number> {
+  return {
+    expects: `a port of 0 to 65535 (${zero})`,
+    parse: (value) => parseDecimal(value, 0, 65_535),
+  };
+}
+
+/** Refuses leading zeros, which could be meant as octal. */
+function parseDecimal(value: string, min: number, max: number): number | undefined {
+  const number = Number(value);
+  return /^(0|[1-9][0-9]*)$/.test(value) && number >= min && number <= max ? number : undefined;
+}
+
+export function duration(example: string): ValueType<number> {
+  return matching(new RegExp(durationPattern), `a duration, such as ${example}`, parseDuration);
+}
+
+export function cpus(): ValueType<number> {
+  return matching(new RegExp(cpuPattern), "a number of CPUs, such as 1.5", parseCpu);
+}
+
+export function bytes(expects: string): ValueType<number> {
+  return matching(new RegExp(bytesPattern), expects, parseBytes);
+}
+
+/** More than zero, though an accepted fraction such as 0.1 may be less than a byte. */
+export function positiveBytes(expects: string): ValueType<number> {
+  const pattern = bytesPattern.replace("^", "^(?!0*(\\.0*)?[A-Za-z]*$)");
+  return matching(new RegExp(pattern), expects, (value) => Math.max(1, parseBytes(value)));
+}
