@@ -22,7 +22,7 @@ function asRoot(program: string, ...args: string[]): void {
   execFileSync(command, words, { stdio: ["ignore", "ignore", "pipe"] });
 }
 
-describe("a disk that is full", () => {
+describe("a download to a full disk", () => {
   let bytes: Buffer;
   let world: DownloadHarness;
 
@@ -38,7 +38,7 @@ describe("a disk that is full", () => {
     await world[Symbol.asyncDispose]();
   });
 
-  it("is seen before the first byte, with what is missing", async () => {
+  it("fails before the first byte, with the number of missing bytes", async () => {
     const model = world.model("key", { [NAME]: bytes });
     const error = await world
       .disk()
@@ -53,7 +53,7 @@ describe("a disk that is full", () => {
     expect(world.hub.requests).toEqual([]);
   });
 
-  it("is counted for all downloads together", async () => {
+  it("counts the free space for all downloads together", async () => {
     const contents = { a: createRandomBytes(40 * MIB), b: createRandomBytes(40 * MIB) };
     await world.hub.addRepository({ id: "org/model", files: contents });
     world.hub.faults.add({ on: "resolve", type: "hang" });
@@ -61,9 +61,9 @@ describe("a disk that is full", () => {
     const abort = new AbortController();
     const model = (name: "a" | "b") => world.model(name, { [name]: contents[name] });
     const first = disk.download(model("a"), recordProgress(), abort.signal).catch(() => undefined);
-    // It has its place before it asks for the first byte. Of two that begin at once, either may be the first.
+    // A download reserves its space before its first request. Of two concurrent ones, either may be the first.
     await expect.poll(() => world.hub.requests.length).toBeGreaterThan(0);
-    // 40 MiB and what stays free: there would be room for either of them.
+    // There is space for one of the two files and the reserve.
     await expect(disk.download(model("b"), recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",
       details: { neededBytes: 80 * MIB },
@@ -72,11 +72,11 @@ describe("a disk that is full", () => {
     await first;
   });
 
-  it("half way ends the download, keeps what has come, and goes on when there is room", async () => {
+  it("fails during the transfer, keeps the received bytes, and resumes when there is space", async () => {
     const model = world.model("key", { [NAME]: bytes });
     const filler = join(world.dir, "filler");
     await writeFile(filler, Buffer.alloc(20 * MIB));
-    // As if another had taken the space after it was looked at.
+    // The check passes, but there is less space.
     const disk = world.disk({ freeBytes: async () => 1000 * MIB });
     await expect(disk.download(model, recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",

@@ -71,7 +71,7 @@ describe("kill -9", () => {
     return (await inspectPartial(partialDir())).entry?.ranges ?? [];
   }
 
-  /** What the journal claims has to be there, and right, byte by byte. */
+  /** Checks that the bytes in the journal are on the disk and correct, and returns their number. */
   async function journaled(): Promise<number> {
     const dir = partialDir();
     const { entry, bytes: count } = await inspectPartial(dir);
@@ -89,7 +89,7 @@ describe("kill -9", () => {
     return count;
   }
 
-  it("at any moment of a download: the next run brings what was not journaled, and no more", async () => {
+  it("at a random time during a download: the next run downloads only the bytes that are not in the journal", async () => {
     const dice = new Dice(SEED);
     process.stdout.write(`BERTH_SEED=${SEED}\n`);
     const args = [world.dir, world.buildUrl("m.gguf"), String(SIZE), hashSha256(bytes)];
@@ -120,7 +120,7 @@ describe("kill -9", () => {
   });
 
   it.each(["fdatasync", "fsync", "pwrite64", "rename", "symlink", "unlink", "rmdir"])(
-    "at %s, whichever of them: nothing is claimed that is not there, and the next run completes it",
+    "at each call of %s: the journal claims only bytes on the disk, and the next run completes the download",
     async (call) => {
       const small = bytes.subarray(0, 2 * MIB);
       const url = await world.hub.addFile("/files/small", small);
@@ -133,7 +133,7 @@ describe("kill -9", () => {
         await rm(world.dir, { recursive: true, force: true });
         await mkdir(world.dir, { mode: 0o700 });
         const args = [world.dir, url, String(small.length), hashSha256(small)];
-        // Only calls on these files: the loader of the program has files of its own.
+        // Only calls on these files: the program's loader opens other files.
         const tracer = ["-f", "-qq", "-o", "/dev/null", ...pathsOf(world.dir, small)];
         const inject = ["-e", `trace=${call}`, "-e", `inject=${call}:signal=SIGKILL:when=${nth}`];
         const last = await run(args, undefined, ["strace", ...tracer, ...inject]);
@@ -145,13 +145,13 @@ describe("kill -9", () => {
         expect((await readStored(stored.path)).equals(small)).toBe(true);
         expect(world.hub.bytesSent - sentBefore).toBe(small.length - kept);
       }
-      // The last run had fewer such calls.
+      // The last run has fewer calls than that, and completes.
       expect([isDone, killed > 0]).toEqual([true, true]);
     },
   );
 });
 
-/** For strace: the files and folders that a download of these bytes writes. */
+/** Returns the strace options for the files and folders that a download of these bytes writes. */
 function pathsOf(dir: string, bytes: Buffer): string[] {
   const sha256 = hashSha256(bytes);
   const partial = `partial/sha256-${sha256}`;

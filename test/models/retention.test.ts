@@ -20,7 +20,7 @@ import {
 
 const DAY_MS = 24 * 3_600_000;
 
-/** One bit of a file is another from now on. `hidden`: its time says nothing of it, as after a failing disk. */
+/** Flips a bit of a file. `hidden` keeps its modification time, as a failing disk does. */
 async function flipBit(path: string, hidden: "hidden" | "seen"): Promise<void> {
   const file = await open(path, "r+");
   try {
@@ -36,7 +36,7 @@ async function flipBit(path: string, hidden: "hidden" | "seen"): Promise<void> {
   }
 }
 
-describe("what is kept", () => {
+describe("a stored model", () => {
   const name = "m.gguf";
   let bytes: Buffer;
   let world: DownloadHarness;
@@ -61,7 +61,7 @@ describe("what is kept", () => {
     expect(world.hub.bytesSent).toBe(bytes.length);
   });
 
-  it("and has been touched since is not found; download reads it before it asks the hub", async () => {
+  it("that was touched since is verified before the hub is contacted", async () => {
     await utimes(path, new Date(), new Date(Date.now() + 5000));
     const disk = world.disk();
     expect(await disk.find(model)).toBeUndefined();
@@ -70,7 +70,7 @@ describe("what is kept", () => {
     expect(await disk.find(model)).toMatchObject({ path });
   });
 
-  it("and was damaged, as its time shows, is downloaded again", async () => {
+  it("with a damaged file and a new modification time is downloaded again", async () => {
     await flipBit(path, "seen");
     const disk = world.disk();
     expect(await disk.find(model)).toBeUndefined();
@@ -79,7 +79,7 @@ describe("what is kept", () => {
     expect(world.hub.bytesSent).toBe(2 * bytes.length);
   });
 
-  it("and was damaged unseen is found out by verify, and is out of use then", async () => {
+  it("with a damaged file and an old modification time is removed by verify", async () => {
     await flipBit(path, "hidden");
     const disk = world.disk();
     const wrong = await readStored(path);
@@ -93,7 +93,7 @@ describe("what is kept", () => {
     expect((await readStored(path)).equals(bytes)).toBe(true);
   });
 
-  it("and lost its note in a power cut is read, not downloaded", async () => {
+  it("without a readable note is verified, not downloaded", async () => {
     const note = join(world.dir, "blobs", `${hashSha256(bytes)}.json`);
     await writeFile(note, "{ half of");
     const disk = world.disk();
@@ -113,7 +113,7 @@ describe("what is kept", () => {
     expect(await readdir(join(world.dir, "views"))).toEqual([]);
   });
 
-  it("cannot be verified where it is not there", async () => {
+  it("cannot be verified if it is missing", async () => {
     const disk = world.disk();
     await disk.remove("key", []);
     await expect(disk.verify(model, neverAborted)).rejects.toMatchObject({ code: "not_found" });
@@ -130,7 +130,7 @@ describe("what is kept", () => {
     },
   );
 
-  it("is checked against git's digest where it has no other", async () => {
+  it("is verified with git's digest if there is no other", async () => {
     const given = world.hub.requests.length;
     await world.hub.addRepository({
       id: "org/small",
@@ -140,7 +140,7 @@ describe("what is kept", () => {
     const gitBlob = createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
     const file = { sha256: null, gitBlob, location: { type: "url", url } } as const;
     const small = withFile({ ...model, key: "small" }, file);
-    // It was there already: what came is thrown away, and the two are one.
+    // The content exists already: the download is discarded, and both models share the file.
     expect(await world.disk().download(small, recordProgress(), neverAborted)).toMatchObject({
       files: [{ sha256: hashSha256(bytes) }],
     });
@@ -156,8 +156,8 @@ describe("what is kept", () => {
   });
 });
 
-describe("a file of this machine", () => {
-  it("stays where it is, and is not read where nobody gave a digest", async () => {
+describe("a local file", () => {
+  it("is used in place, and not read without an expected digest", async () => {
     const { world, path, model } = await openLocalHarness(null);
     await using _ = world;
     const disk = world.disk();
@@ -167,7 +167,7 @@ describe("a file of this machine", () => {
     expect(await readdir(join(world.dir, "blobs"))).toEqual([]);
   });
 
-  it("is read once where a digest is given, and again when it has changed", async () => {
+  it("is read once if there is an expected digest, and again after a change", async () => {
     const { world, path, model } = await openLocalHarness("its own");
     await using _ = world;
     const disk = world.disk();
@@ -182,11 +182,11 @@ describe("a file of this machine", () => {
     await expect(disk.download(model, recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "digest_mismatch",
     });
-    // It is the person's: it is not thrown away.
+    // The file belongs to the user and is not removed.
     expect(existsSync(path)).toBe(true);
   });
 
-  it("that is not there is said so, without its path", async () => {
+  it("that is missing is an error without its path", async () => {
     const { world, model } = await openLocalHarness(null);
     await using _ = world;
     const wanted = withFile(model, { location: { type: "local", path: "/nowhere/x.gguf" } });
@@ -206,7 +206,7 @@ describe("collect", () => {
     c: createRandomBytes(3 * MIB),
   };
 
-  /** Three models that were last of use in the order of their names, days apart. */
+  /** Adds three models that were last used in the order of their names, days apart. */
   async function threeModels(budgetBytes: number) {
     const world = await DownloadHarness.open(contents);
     let aheadMs = -30 * DAY_MS;
@@ -228,7 +228,7 @@ describe("collect", () => {
     expect(await disk.collect([])).toEqual([]);
   });
 
-  it("removes the longest unused first, and only as much as has to go", async () => {
+  it("removes files in order of last use, and only as many as necessary", async () => {
     const { world, disk, models } = await threeModels(5 * MIB + 100_000);
     await using _ = world;
     expect(await disk.collect([])).toEqual([{ sha256: hashSha256(contents.a), sizeBytes: MIB }]);
@@ -240,7 +240,7 @@ describe("collect", () => {
     expect(await readdir(join(world.dir, "views"))).toEqual(["key-b", "key-c"]);
   });
 
-  it("never removes what a model has; having it counts as use", async () => {
+  it("never removes files of a kept model, and updates their time of use", async () => {
     const { world, disk, models, later } = await threeModels(0);
     await using _ = world;
     const [a] = models;
@@ -254,7 +254,7 @@ describe("collect", () => {
     expect((await disk.collect([])).map(({ sizeBytes }) => sizeBytes)).toEqual([MIB]);
   });
 
-  it("removes halves that nobody wants after a week", async () => {
+  it("removes partial downloads without a model after a week", async () => {
     const { world, disk, later } = await threeModels(20 * MIB);
     await using _ = world;
     await addPartialDownload(world, disk);
@@ -269,7 +269,7 @@ describe("collect", () => {
     expect(await partials()).toEqual([]);
   });
 
-  it("removes halves before anything whole, where the budget is exceeded", async () => {
+  it("removes partial downloads before complete files if the budget is exceeded", async () => {
     const { world, disk } = await threeModels(7 * MIB);
     await using _ = world;
     await addPartialDownload(world, disk);
@@ -278,7 +278,7 @@ describe("collect", () => {
     expect(await readdir(join(world.dir, "views"))).toHaveLength(3);
   });
 
-  it("removes a half with its model, and leaves it where another wants it", async () => {
+  it("removes a partial download with its model, unless another model needs it", async () => {
     const { world, disk } = await threeModels(20 * MIB);
     await using _ = world;
     await addPartialDownload(world, disk);
@@ -288,7 +288,7 @@ describe("collect", () => {
     expect(await readdir(join(world.dir, "partial"))).toEqual([]);
   });
 
-  it("touches no download that is under way", async () => {
+  it("does not touch a running download", async () => {
     const { world, disk } = await threeModels(0);
     await using _ = world;
     const bytes = createRandomBytes(4 * MIB);
@@ -312,7 +312,7 @@ describe("collect", () => {
     await collecting;
   });
 
-  it("sweeps what a crash has left beside the blobs", async () => {
+  it("removes leftovers of a crash next to the blobs", async () => {
     const { world, disk } = await threeModels(9 * MIB);
     await using _ = world;
     await writeFile(join(world.dir, "blobs", `${"0".repeat(64)}.json`), "{}");
@@ -347,7 +347,7 @@ async function openLocalHarness(sha256: string | null) {
   return { world, path, model };
 }
 
-/** Half of a model: the other half did not come. */
+/** Adds a partial download. */
 async function addPartialDownload(world: DownloadHarness, disk: ModelDisk): Promise<void> {
   const half = createRandomBytes(8 * MIB);
   const url = await world.hub.addFile("/files/half", half);

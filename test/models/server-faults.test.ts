@@ -21,7 +21,7 @@ import {
 const SIZE = 12 * MIB + 5;
 const NAME = "m.gguf";
 
-/** Servers that do not do as they should, on one file of a hub's CDN. */
+/** Each title continues "a server that ...". The file is on a hub's CDN. */
 describe("a server that", () => {
   let world: DownloadHarness;
   let bytes: Buffer;
@@ -37,7 +37,7 @@ describe("a server that", () => {
     await world[Symbol.asyncDispose]();
   });
 
-  /** Downloads it, and gives back what lies on the disk then. */
+  /** Downloads the model, and returns the stored bytes. */
   async function downloaded(
     options: Partial<ModelDiskOptions> = {},
     wanted = model,
@@ -70,27 +70,27 @@ describe("a server that", () => {
     ["says longer lengths", { on: "cdn", type: "wrong-length", byBytes: 1000, times: 2 }],
     ["refuses a fresh signature", { on: "cdn", type: "expired", times: 1 }],
     ["sends a sign-in page for a while", { on: "cdn", type: "page", times: 2 }],
-  ])("%s is asked again, and little comes twice", async (_, fault) => {
+  ])("%s gets another request, and few bytes are sent twice", async (_, fault) => {
     world.hub.faults.add(fault);
-    // Only a server that sends nothing is given up, and not one that shares a busy machine.
+    // The short stall limit is only for silent servers, because a busy machine may be slow.
     const isSilent = fault.type === "stall" || fault.type === "hang";
     const limits = isSilent ? { ...quickLimits, stallMs: 1_000 } : quickLimits;
     expect((await downloaded({ limits })).equals(bytes)).toBe(true);
-    // What was on its way in a connection that broke comes again: two parts of 4 MiB at most.
+    // Bytes in transit on a broken connection are sent again: two parts of 4 MiB at most.
     expect(world.hub.bytesSent).toBeLessThan(SIZE + 9 * MIB);
   });
 
-  it("is slow at one connection is helped by the others", async () => {
+  it("is slow on one connection does not delay the download: the others take over", async () => {
     world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 100_000, times: 1 });
     const start = performance.now();
     expect((await downloaded()).equals(bytes)).toBe(true);
-    // Its part alone would take 42 s.
+    // The slow connection alone would take 42 s for its part.
     expect(performance.now() - start).toBeLessThan(UNBOUNDED_AFTER_MS);
     expect(world.hub.bytesSent).toBeLessThan(SIZE + 2 * MIB);
   });
 
-  it("is gone for good is given up, and what has come is gone on with", async () => {
-    // The first part comes, and half of each of the others.
+  it("stays unreachable fails the download, and the next attempt resumes it", async () => {
+    // The first part is complete, and half of each of the others.
     world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 2 * MIB, times: 3 });
     const off = world.hub.faults.add({ on: "cdn", type: "reset", after: 3 });
     expect(await failure()).toMatchObject({
@@ -105,7 +105,7 @@ describe("a server that", () => {
     expect(world.hub.bytesSent - before).toBeLessThan(SIZE - kept + MIB);
   });
 
-  it("asks to be left alone is left alone for so long, and asked by fewer", async () => {
+  it("sends Retry-After gets no request for that time, and then fewer connections", async () => {
     world.hub.faults.add({
       on: "cdn",
       type: "status",
@@ -118,7 +118,7 @@ describe("a server that", () => {
     expect(performance.now() - start).toBeGreaterThan(1000);
   });
 
-  it("asks to be left alone for an hour is given up at once", async () => {
+  it("sends a Retry-After of an hour fails the download at once", async () => {
     const headers = { "retry-after": "3600" };
     world.hub.faults.add({ on: "cdn", type: "status", status: 429, headers });
     expect(await failure()).toMatchObject({
@@ -127,20 +127,20 @@ describe("a server that", () => {
     });
   });
 
-  it("has no ranges sends one stream, which is begun again where it is cut", async () => {
+  it("supports no ranges sends one stream, which starts again when it is cut", async () => {
     world.hub.faults.add({ on: "cdn", type: "no-ranges" });
     world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB, after: 1, times: 1 });
     expect((await downloaded()).equals(bytes)).toBe(true);
     expect(world.transfers.at(-1)?.bodyBytes).toBe(SIZE);
   });
 
-  it("has no ranges and always cuts is given up", async () => {
+  it("supports no ranges and always cuts the connection fails the download", async () => {
     world.hub.faults.add({ on: "cdn", type: "no-ranges" });
     world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB });
     expect(await failure()).toMatchObject({ code: "hub_unreachable" });
   });
 
-  it("says nothing of the size, nor of ranges, is believed when the connection ends well", async () => {
+  it("sends neither size nor ranges: the file is complete when the connection ends normally", async () => {
     const url = await world.hub.addFile("/files/x.gguf", bytes, {
       ranges: false,
       length: false,
@@ -152,7 +152,7 @@ describe("a server that", () => {
       location: { type: "url", url },
     });
     expect((await downloaded({}, wanted)).equals(bytes)).toBe(true);
-    // The digest was computed, and names it.
+    // The computed digest identifies the file.
     expect(await world.disk().find(wanted)).toMatchObject({
       files: [{ sizeBytes: SIZE, sha256: hashSha256(bytes) }],
     });
@@ -163,7 +163,7 @@ describe("a server that", () => {
     ["a weak tag", { etag: "weak" as const }, false],
     ["none", { etag: false as const }, false],
   ])(
-    "promises no digest is asked for parts only if they have a strong tag: %s",
+    "sends no digest gets range requests only with a strong entity tag: %s",
     async (_, options, isInParts) => {
       const url = await world.hub.addFile("/files/x.gguf", bytes, options);
       const wanted = withFile(model, {
@@ -178,7 +178,7 @@ describe("a server that", () => {
     },
   );
 
-  it("sends more than the file was said to have: not a byte more is written", async () => {
+  it("sends more bytes than expected: the surplus is not written", async () => {
     const url = await world.hub.addFile("/files/x.gguf", bytes, { ranges: false, length: false });
     const wanted = withFile(model, {
       sizeBytes: SIZE - 7,
@@ -189,7 +189,7 @@ describe("a server that", () => {
     expect(await world.disk().storedBytes(wanted)).toBeLessThanOrEqual(SIZE - 7);
   });
 
-  it("has another size than promised: it is not begun", async () => {
+  it("reports another size than expected: nothing is downloaded", async () => {
     const wanted = withFile(model, { sizeBytes: SIZE + 1 });
     expect(await failure({}, wanted)).toMatchObject({
       code: "digest_mismatch",
@@ -197,7 +197,7 @@ describe("a server that", () => {
     });
   });
 
-  it("flips a bit is found out, by name of both digests, and the file is thrown away", async () => {
+  it("flips a bit: the error has both digests, and the file is discarded", async () => {
     const off = world.hub.faults.add({ on: "cdn", type: "flip", atByte: 9 * MIB });
     const wrong = Buffer.from(bytes);
     wrong.writeUInt8(wrong.readUInt8(9 * MIB) ^ 1, 9 * MIB);
@@ -211,7 +211,7 @@ describe("a server that", () => {
     expect((await downloaded()).equals(bytes)).toBe(true);
   });
 
-  it("changes the file half way is asked for all of the new one", async () => {
+  it("changes the file during the download: the new file is downloaded", async () => {
     const url = await world.hub.addFile("/files/x.gguf", bytes);
     const changed = createRandomBytes(SIZE + 3);
     world.hub.faults.add({
@@ -228,7 +228,7 @@ describe("a server that", () => {
     expect((await downloaded({}, wanted)).equals(changed)).toBe(true);
   });
 
-  it("changes a file that has a digest: the new one is not it", async () => {
+  it("changes a file with an expected digest: the download fails", async () => {
     const changed = createRandomBytes(SIZE);
     world.hub.faults.add({
       on: "cdn",
@@ -242,7 +242,7 @@ describe("a server that", () => {
     });
   });
 
-  it("changes the file between two tries: nothing of the old one is kept", async () => {
+  it("changes the file between two attempts: no byte of the old file is kept", async () => {
     const url = await world.hub.addFile("/files/x.gguf", bytes);
     const wanted = withFile(model, { sha256: null, location: { type: "url", url } });
     world.hub.faults.add({ on: "files", type: "cut", afterBytes: 3 * MIB, times: 2 });
@@ -255,7 +255,7 @@ describe("a server that", () => {
     expect((await downloaded({}, wanted)).equals(changed)).toBe(true);
   });
 
-  it("signs URLs that expire half way is asked for new ones", async () => {
+  it("signs URLs that expire during the download gets requests for new ones", async () => {
     world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 20 * MIB, times: 3 });
     let expired = false;
     const stored = await world.disk({ partsMax: 2 }).download(
@@ -273,11 +273,11 @@ describe("a server that", () => {
     expect(expired).toBe(true);
     expect((await readStored(stored.path)).equals(bytes)).toBe(true);
     expect(world.hub.at("cdn").some(({ status }) => status === 403)).toBe(true);
-    // The first, and one or two after that: not one for each part.
+    // The first request, and one or two after that: not one for each part.
     expect(world.hub.at("hub").length).toBeLessThan(5);
   });
 
-  it("redirects in circles is left", async () => {
+  it("redirects too often fails the download", async () => {
     world.hub.faults.add({ on: "resolve", type: "loop" });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
@@ -286,7 +286,7 @@ describe("a server that", () => {
     expect(world.hub.requests.length).toBe(11);
   });
 
-  it("always sends a page for people is not taken for a hub", async () => {
+  it("always sends a web page fails the download", async () => {
     world.hub.faults.add({ on: "cdn", type: "page" });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
@@ -297,9 +297,9 @@ describe("a server that", () => {
   it.each([
     [401, undefined, "hub_denied", "without a token"],
     [403, "hf_wrong", "hub_denied", "the owner of this token"],
-    [404, undefined, "hub_not_found", "has no m.gguf"],
-    [410, undefined, "hub_not_found", "has no m.gguf"],
-  ])("answers %i at once says so: %s", async (status, token, code, words) => {
+    [404, undefined, "hub_not_found", "no longer has m.gguf"],
+    [410, undefined, "hub_not_found", "no longer has m.gguf"],
+  ])("answers %i fails the download with the reason: %s", async (status, token, code, words) => {
     world.hub.faults.add({ on: "resolve", type: "status", status });
     const error = await failure({}, model, token);
     expect(error).toMatchObject({ code, message: expect.stringContaining(words) });
@@ -307,7 +307,7 @@ describe("a server that", () => {
     expect(world.hub.requests.length).toBe(1);
   });
 
-  it("redirects to another origin gets no token there, and gets it where it is meant", async () => {
+  it("redirects to another origin: only the first origin gets the token", async () => {
     const url = await world.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
     const wanted = withFile(model, { location: { type: "url", url } });
     const moved = `${world.hub.cdnUrl}/elsewhere`;

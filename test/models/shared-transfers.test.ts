@@ -17,10 +17,10 @@ import {
 
 const SIZE = 12 * MIB;
 const NAME = "m.gguf";
-/** On a busy machine slow parts are divided, and what was on its way in the socket then is sent twice. */
+/** On a busy machine slow parts are divided, and bytes in the socket's buffers are then sent twice. */
 const DIVIDED = 3 * MIB;
 
-describe("two models of one content", () => {
+describe("two models with the same content", () => {
   let world: DownloadHarness;
   let bytes: Buffer;
   let disk: ModelDisk;
@@ -39,7 +39,7 @@ describe("two models of one content", () => {
     await world[Symbol.asyncDispose]();
   });
 
-  it("are brought by one transfer, and both are told how far it is", async () => {
+  it("share one transfer, and both get its progress", async () => {
     const [a, b] = [recordProgress(), recordProgress()];
     const stored = await Promise.all([
       disk.download(first, a, neverAborted),
@@ -54,7 +54,7 @@ describe("two models of one content", () => {
     expect(await readdir(join(world.dir, "partial"))).toEqual([]);
   });
 
-  it("one after the other cost one transfer", async () => {
+  it("need one transfer if they are downloaded one after the other", async () => {
     await disk.download(first, recordProgress(), neverAborted);
     expect(await disk.find(second)).toBeUndefined();
     expect(await disk.storedBytes(second)).toBe(SIZE);
@@ -63,7 +63,7 @@ describe("two models of one content", () => {
     expect(world.hub.bytesSent).toBeLessThan(SIZE + DIVIDED);
   });
 
-  it("go on for one when the other is aborted", async () => {
+  it("continue for one model when the other is aborted", async () => {
     world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
     const abort = new AbortController();
     const leaving = disk.download(first, recordProgress(), abort.signal);
@@ -76,7 +76,7 @@ describe("two models of one content", () => {
     expect(world.hub.bytesSent).toBeLessThan(SIZE + DIVIDED);
   });
 
-  it("stop when both are aborted, and what has come is kept", async () => {
+  it("stop when both are aborted, and the received bytes are kept", async () => {
     world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
     const abort = new AbortController();
     const both = Promise.allSettled(
@@ -89,19 +89,19 @@ describe("two models of one content", () => {
     const kept = await disk.storedBytes(first);
     expect(kept).toBeGreaterThan(MIB);
     world.hub.faults.clear();
-    // At once, on the same disk: the transfer that was aborted is over.
+    // Immediately on the same disk: the aborted transfer has ended.
     const before = world.hub.bytesSent;
     await disk.download(second, recordProgress(), neverAborted);
     expect(world.hub.bytesSent - before).toBeLessThan(SIZE - kept + DIVIDED);
   });
 
-  it("do not share a refusal: the one with the token gets it", async () => {
+  it("do not share a refusal: the one with the token downloads the file", async () => {
     const url = await world.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
     const [without, withToken] = [first, second].map((model) =>
       withFile(model, { location: { type: "url", url } }),
     );
     if (!without || !withToken) throw new Error("two models");
-    // The refusal comes with the second request, when both wait for it.
+    // The second request is refused, while both wait for it.
     world.hub.faults.add({ on: "files", type: "hang", times: 1 });
     disk = world.disk({ limits: { ...quickLimits, stallMs: 2_000 } });
     const leading = disk
@@ -114,8 +114,8 @@ describe("two models of one content", () => {
   });
 });
 
-describe("progress", () => {
-  it("is told some ten times a second, and grows", async () => {
+describe("the progress of a download", () => {
+  it("is reported about ten times a second, and never decreases", async () => {
     const bytes = createRandomBytes(6 * MIB);
     await using world = await DownloadHarness.open({ [NAME]: bytes });
     world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
@@ -134,8 +134,8 @@ describe("progress", () => {
   });
 });
 
-describe("a cap on bandwidth", () => {
-  it("holds for all downloads together, within 15 %", async () => {
+describe("the bandwidth limit", () => {
+  it("applies to all downloads together, within 15 %", async () => {
     const contents = { "a.gguf": createRandomBytes(6 * MIB), "b.gguf": createRandomBytes(6 * MIB) };
     await using world = await DownloadHarness.open(contents);
     const disk = world.disk({ bandwidthBytesPerSecond: 4 * MIB });

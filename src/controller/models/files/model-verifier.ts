@@ -8,7 +8,7 @@ import type { StoredModel } from "./port.ts";
 import type { StoredFile, StoredFiles } from "./stored-files.ts";
 import type { Views } from "./views.ts";
 
-/** Reads models once more, from the first byte to the last. */
+/** Verifies models by reading all their files. */
 export class ModelVerifier {
   readonly #blobs: Blobs;
   readonly #views: Views;
@@ -30,7 +30,7 @@ export class ModelVerifier {
     this.#logger = parts.logger;
   }
 
-  /** Every file is read even where one is damaged, so that the next download brings all that has to come. */
+  /** Reads every file even if one is damaged, so that the next download replaces all damaged files. */
   async verify(model: ResolvedModel, signal: AbortSignal): Promise<StoredModel> {
     const found: StoredFile[] = [];
     let failure: unknown;
@@ -64,7 +64,7 @@ export class ModelVerifier {
         hint: "download the model",
       });
     if (!verified.isRight) {
-      this.#logger.warn({ sha256 }, "a file of a model is damaged; it was taken out of use");
+      this.#logger.warn({ sha256 }, "a file of a model is damaged; it was removed");
       throw digestMismatchError(file.name, sha256, verified.got);
     }
     return { sizeBytes: verified.sizeBytes, sha256 };

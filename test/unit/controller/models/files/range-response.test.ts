@@ -12,7 +12,7 @@ const wanted: ExpectedRange = {
 const whole: ExpectedRange = { range: undefined, sizeBytes: 1000, validator: null };
 const part = { "content-range": "bytes 100-199/1000", "content-length": "100", etag: '"a"' };
 
-describe("the verdict on an answer", () => {
+describe("classifyRangeResponse", () => {
   it.each<[string, number, Record<string, string>, ExpectedRange, object]>([
     ["the part", 206, part, wanted, { type: "part", end: 200, sizeBytes: 1000, validator: '"a"' }],
     [
@@ -29,33 +29,39 @@ describe("the verdict on an answer", () => {
       wanted,
       { type: "part" },
     ],
-    ["a part that nobody can place", 206, {}, wanted, { type: "lying" }],
-    ["another part", 206, { "content-range": "bytes 0-99/1000" }, wanted, { type: "lying" }],
+    ["a part without a range", 206, {}, wanted, { type: "bad-range" }],
+    ["another part", 206, { "content-range": "bytes 0-99/1000" }, wanted, { type: "bad-range" }],
     [
       "more than the part",
       206,
       { "content-range": "bytes 100-200/1000" },
       wanted,
-      { type: "lying" },
+      { type: "bad-range" },
     ],
     [
       "a part behind the end",
       206,
       { "content-range": "bytes 100-199/150" },
       { ...wanted, sizeBytes: null },
-      { type: "lying" },
+      { type: "bad-range" },
     ],
-    ["two lengths", 206, { ...part, "content-length": "99" }, wanted, { type: "lying" }],
-    ["a part backwards", 206, { "content-range": "bytes 199-100/1000" }, wanted, { type: "lying" }],
+    ["two lengths", 206, { ...part, "content-length": "99" }, wanted, { type: "bad-range" }],
+    [
+      "a part backwards",
+      206,
+      { "content-range": "bytes 199-100/1000" },
+      wanted,
+      { type: "bad-range" },
+    ],
     [
       "a part without a size",
       206,
       { "content-range": "bytes 100-199/*" },
       { ...wanted, sizeBytes: null },
-      { type: "lying" },
+      { type: "bad-range" },
     ],
-    ["a part of the whole", 206, part, whole, { type: "lying" }],
-    ["compressed", 206, { ...part, "content-encoding": "gzip" }, wanted, { type: "lying" }],
+    ["a part of the whole", 206, part, whole, { type: "bad-range" }],
+    ["compressed", 206, { ...part, "content-encoding": "gzip" }, wanted, { type: "bad-range" }],
     ["another tag", 206, { ...part, etag: '"b"' }, wanted, { type: "changed", sizeBytes: 1000 }],
     [
       "another size",
@@ -65,7 +71,7 @@ describe("the verdict on an answer", () => {
       { type: "changed", sizeBytes: 1001 },
     ],
     [
-      "a weak tag tells nothing",
+      "a weak tag",
       206,
       { ...part, etag: 'W/"b"' },
       wanted,
@@ -114,7 +120,7 @@ describe("the verdict on an answer", () => {
       wanted,
       { type: "changed", sizeBytes: 90 },
     ],
-    ["not behind the end", 416, { "content-range": "bytes */1000" }, wanted, { type: "lying" }],
+    ["not behind the end", 416, { "content-range": "bytes */1000" }, wanted, { type: "bad-range" }],
     ["unsatisfiable without a reason", 416, {}, wanted, { type: "status", status: 416 }],
     [
       "busy",
