@@ -32,7 +32,7 @@ import type {
   SpecsGitReport,
   SpecsReport,
 } from "../controller/port.ts";
-import type { ContainerRuntime } from "../controller/runtime/port.ts";
+import type { ImageRuntime, WorkloadRuntime } from "../controller/runtime/port.ts";
 import { resolveAppDefaults } from "../resources/app-defaults.ts";
 import type { AppSpec } from "../resources/app-spec.ts";
 import { emptyReconcileState, type ReconcileState } from "../resources/app-status.ts";
@@ -52,7 +52,7 @@ export interface SpecsControl {
 /** Answers the API's questions from the same parts that the reconcilers use. */
 export class LocalControlPlane implements ControlPlane {
   readonly #store: Store;
-  readonly #runtime: ContainerRuntime;
+  readonly #runtime: WorkloadRuntime & ImageRuntime;
   readonly #archive: LogArchive;
   readonly #manager: ControllerManager;
   readonly #models: ModelController;
@@ -65,7 +65,7 @@ export class LocalControlPlane implements ControlPlane {
 
   constructor(options: {
     store: Store;
-    runtime: ContainerRuntime;
+    runtime: WorkloadRuntime & ImageRuntime;
     archive: LogArchive;
     manager: ControllerManager;
     specs: SpecsControl;

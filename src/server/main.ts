@@ -158,7 +158,6 @@ export async function runServer(config: Config): Promise<RunningServer> {
       assistant: assistant.control,
       findReachability: (signal) =>
         findHostReachability({ runtime, store, dockerHost: config.dockerHost, signal }),
-      dockerHost: config.dockerHost,
       port: config.assistant?.port ?? MODELS_PORT,
       clock,
       logger,
@@ -196,7 +195,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
       builds,
       ingress,
       baseDomain: config.baseDomain,
-      bootedAtMs: createBootTimeReader(config.dockerHost, clock),
+      bootedAtMs: createBootTimeReader(runtime, clock),
       containerListener: containerListeners,
       metrics: reconcileMetrics,
       random: Math.random,

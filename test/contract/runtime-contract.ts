@@ -633,7 +633,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         });
         const command = await probe({ type: "command", command: harness.command });
         expect(command.healthy).toBe(false);
-        expect(command.message).toMatch(/ended with 3: out/);
+        expect(command.message).toMatch(/exited with 3: out/);
         expect(await runtime.listeningPorts(id, signal)).toEqual([8080]);
 
         await harness.hands.makeUnhealthy(id);

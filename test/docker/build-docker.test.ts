@@ -171,7 +171,7 @@ describe("a large context on Docker", () => {
 });
 
 describe("what a build on Docker tells", () => {
-  it("reads lines without colours, without what was drawn over, and long ones in pieces", async () => {
+  it("returns lines without colours and overwritten text, and splits long ones", async () => {
     const { logs } = await build([
       `FROM ${SHELL}`,
       String.raw`RUN printf '\033[31mred\033[0m\n10%%\r20%%\rall\nno end'`,

@@ -196,7 +196,7 @@ describe("a build on the engine", () => {
     expect(await built(apply("web"))).toMatchObject({
       reason: "DiskFull",
       terminal: false,
-      message: expect.stringMatching(/ are free .*, and a build wants 1048576 TiB/),
+      message: expect.stringMatching(/ are free .*, but a build needs 1048576 TiB/),
     });
   });
 });

@@ -60,7 +60,6 @@ beforeAll(async () => {
     },
     findReachability: (signal) =>
       findHostReachability({ runtime, store, dockerHost: dockerHost(), signal }),
-    dockerHost: dockerHost(),
     port,
     clock: systemClock,
     logger: silentLogger,

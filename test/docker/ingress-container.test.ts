@@ -171,7 +171,7 @@ describe("Caddy in a container", () => {
       () => here.ingress.state().message,
     );
     expect(here.ingress.state().message).toBe(
-      `port ${httpPort} is taken by another program: choose another with --http-port`,
+      `port ${httpPort} is used by another program: choose another with --http-port`,
     );
     other.close();
     await here.waitUntilReady();
@@ -237,6 +237,7 @@ describe("the way to containers", () => {
     const here = await open({ ingress: "auto" });
     const { store } = here;
     const away = {
+      location: "this-machine" as const,
       ensureNetwork: () => Promise.reject(new Error("away")),
       networkSubnets: () => Promise.resolve([]),
       removeNetwork: () => Promise.resolve(),

@@ -153,7 +153,7 @@ export class FakeImageBuilder {
       if (isLast && build.cut)
         throw new BerthError(
           "engine_unreachable",
-          "cannot build the image: the engine is away, the connection was cut",
+          "cannot build the image: the engine is unreachable, the connection was cut",
         );
     }
   }

@@ -21,7 +21,7 @@ export function probeFake(
     };
     return {
       healthy: exitCode === 0 && healthy,
-      message: `${target.command.join(" ")} ended with ${exitCode}${output ? `: ${output.trim()}` : ""}`,
+      message: `${target.command.join(" ")} exited with ${exitCode}${output ? `: ${output.trim()}` : ""}`,
     };
   }
   if (!ready || (image.listensOn && !image.listensOn.includes(target.port)))

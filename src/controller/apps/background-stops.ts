@@ -1,21 +1,21 @@
 import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 
 /**
  * Stops that nobody waits for: a version that has been replaced may take its time to end, while its
  * App is looked after. What is under way is lost with the process, and simply asked for again.
  */
 export class BackgroundStops {
-  readonly #runtime: ContainerRuntime;
+  readonly #runtime: WorkloadRuntime;
   readonly #tasks: TaskGroup;
   readonly #logger: Logger;
   readonly #onEnded: (app: string) => void;
   readonly #stoppingIds = new Set<string>();
 
   constructor(options: {
-    readonly runtime: ContainerRuntime;
+    readonly runtime: WorkloadRuntime;
     readonly tasks: TaskGroup;
     readonly logger: Logger;
     /** The container has ended, or could not be stopped: look again. */

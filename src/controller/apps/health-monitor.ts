@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 
 /** A container that is coming up is probed this soon, then half as often again each time, up to one second. */
@@ -52,14 +52,14 @@ function createUnprobedState(nowMs: number) {
  * known here is lost with the process and found again by the first probes.
  */
 export class HealthMonitor {
-  readonly #runtime: ContainerRuntime;
+  readonly #runtime: WorkloadRuntime;
   readonly #clock: Clock;
   readonly #tasks: TaskGroup;
   readonly #onChange: (app: string) => void;
   readonly #targets = new Map<string, MonitoredContainer>();
 
   constructor(options: {
-    runtime: ContainerRuntime;
+    runtime: WorkloadRuntime;
     clock: Clock;
     tasks: TaskGroup;
     onChange: (app: string) => void;

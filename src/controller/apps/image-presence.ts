@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { ImageRuntime } from "../runtime/port.ts";
 
 /**
  * How long an answer counts: the rounds of one run share it. An old version is stopped in the belief
@@ -12,14 +12,14 @@ const VALID_MS = 2_000;
  * round: a creation that finds the image gone says so, and `absent` is told.
  */
 export class ImagePresence {
-  readonly #runtime: ContainerRuntime;
+  readonly #runtime: ImageRuntime;
   readonly #clock: Clock;
   /** When each image was seen. */
   readonly #seenMs = new Map<string, number>();
   /** Versions whose image was pulled because their policy is Always. */
   readonly #refreshed = new Set<string>();
 
-  constructor(runtime: ContainerRuntime, clock: Clock) {
+  constructor(runtime: ImageRuntime, clock: Clock) {
     this.#runtime = runtime;
     this.#clock = clock;
   }

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
-import type { ContainerRuntime, PullProgress, RegistryAuth } from "../runtime/port.ts";
+import type { ImageRuntime, PullProgress, RegistryAuth } from "../runtime/port.ts";
 
 /** Pulls at once; more would only share the same line. Docker itself takes three layers at a time. */
 const PULLS_MAX = 3;
@@ -30,7 +30,7 @@ interface Pull {
  * apps want runs once. What is under way is lost with the process, and simply asked for again.
  */
 export class ImagePuller {
-  readonly #runtime: ContainerRuntime;
+  readonly #runtime: ImageRuntime;
   readonly #clock: Clock;
   readonly #tasks: TaskGroup;
   readonly #onSettled: (app: string) => void;
@@ -39,7 +39,7 @@ export class ImagePuller {
   #running = 0;
 
   constructor(options: {
-    runtime: ContainerRuntime;
+    runtime: ImageRuntime;
     clock: Clock;
     tasks: TaskGroup;
     onSettled: (app: string) => void;

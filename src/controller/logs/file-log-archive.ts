@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import { isAbortError } from "../../base/errors.ts";
 import { LazyValidator } from "../../base/json-validator.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 import type { ArchivedLine, LogArchive } from "./log-archive.ts";
 
 const lineValidator = new LazyValidator<ArchivedLine>(
@@ -25,13 +25,13 @@ const BYTES_MAX = 4 * 2 ** 20;
 /** One file of JSON lines for each container, named by the time it was put away: `<dir>/<app>/<time>-<container>.jsonl`. */
 export class FileLogArchive implements LogArchive {
   readonly #dir: string;
-  readonly #runtime: ContainerRuntime;
+  readonly #runtime: WorkloadRuntime;
   readonly #logger: Logger;
   readonly #now: () => number;
 
   constructor(options: {
     dir: string;
-    runtime: ContainerRuntime;
+    runtime: WorkloadRuntime;
     logger: Logger;
     now: () => number;
   }) {

@@ -6,9 +6,10 @@ import {
   ContainerListenerReconciler,
   type ContainerListenerReconcilerOptions,
 } from "../../../../src/controller/models/container-listener-reconciler.ts";
+import type { EngineLocation } from "../../../../src/controller/runtime/port.ts";
 import { openTestStore, type TestStore } from "../../../support/test-store.ts";
 
-/** An engine with one network, and an assistant, as far as doors are concerned. */
+/** Fakes of an engine with one network and of an assistant. */
 class Site {
   readonly told: (readonly ContainerListenerSpec[])[] = [];
   readonly woken: string[] = [];
@@ -16,6 +17,7 @@ class Site {
   nextSubnet = "172.18.0.0/16";
   gateway: string | undefined = "172.17.0.1";
   engineDown = false;
+  location: EngineLocation = "this-machine";
   assistantError: BerthError | undefined;
   reach: "address" | "published" = "address";
   readonly store = testStore.store;
@@ -24,6 +26,7 @@ class Site {
     return new ContainerListenerReconciler({
       store: this.store,
       runtime: {
+        location: this.location,
         ensureNetwork: async () => {
           this.#engine();
           this.network ??= [this.nextSubnet];
@@ -41,7 +44,6 @@ class Site {
         },
       },
       findReachability: async () => this.reach,
-      dockerHost: "unix:///var/run/docker.sock",
       port: 7777,
       clock: testStore.clock,
       logger: silentLogger,
@@ -100,8 +102,8 @@ const door = {
   subnets: ["172.18.0.0/16"],
 };
 
-describe("the way to the models", () => {
-  it("is closed while no App uses models, and makes nothing on the engine", async () => {
+describe("the container listener", () => {
+  it("is closed while no App uses models, and creates nothing on the engine", async () => {
     site.put("web", {});
     const doors = await started();
     expect(site.told).toEqual([[]]);
@@ -111,7 +113,7 @@ describe("the way to the models", () => {
     expect(site.told).toEqual([[]]);
   });
 
-  it("is opened for the network of the instance, and the App is told", async () => {
+  it("is opened for the instance's network, and the App is notified", async () => {
     const doors = await started();
     site.put("web", { models: ["chat"] });
     await testStore.clock.advance(1_000);
@@ -120,7 +122,7 @@ describe("the way to the models", () => {
     expect(site.woken).toEqual(["web"]);
   });
 
-  it("is closed again with the last of them", async () => {
+  it("is closed after the last of these Apps", async () => {
     site.put("web", { models: ["chat"] });
     site.put("other", {});
     await started();
@@ -140,7 +142,7 @@ describe("the way to the models", () => {
     expect(site.told.at(-1)).toEqual([]);
   });
 
-  it("follows a network that comes back with other addresses", async () => {
+  it("follows a network that was created again with other addresses", async () => {
     site.put("web", { models: ["chat"] });
     const doors = await started();
     site.network = ["172.19.0.0/16", "fd00::/64"];
@@ -153,7 +155,7 @@ describe("the way to the models", () => {
     expect(site.woken).toEqual(["web"]);
   });
 
-  it("is told again to an assistant that has come up anew", async () => {
+  it("is sent again to a restarted assistant", async () => {
     site.put("web", { models: ["chat"] });
     const doors = await started();
     const before = site.told.length;
@@ -164,7 +166,7 @@ describe("the way to the models", () => {
     expect(site.told.length).toBe(before + 2);
   });
 
-  it("is by loopback where the engine has a machine of its own", async () => {
+  it("is on loopback if the engine runs in a virtual machine", async () => {
     site.reach = "published";
     site.gateway = "172.17.0.1";
     site.put("web", { models: ["chat"] });
@@ -172,30 +174,25 @@ describe("the way to the models", () => {
     expect(site.told.at(-1)).toEqual([{ ...door, address: "127.0.0.1", subnets: ["127.0.0.0/8"] }]);
   });
 
-  it.each(["tcp://10.1.2.3:2375", "https://docker.example.org:2376", "10.1.2.3"])(
-    "is none for containers of another machine: %s",
-    async (dockerHost) => {
-      site.put("web", { models: ["chat"] });
-      const doors = await started({ dockerHost });
-      expect(doors.getUnavailableReason()?.message).toMatch(/another machine; set OPENAI_BASE_URL/);
-      expect(site.told).toEqual([]);
-    },
-  );
-
-  it.each([
-    "/run/docker.sock",
-    "",
-    "tcp://127.0.0.1:2375",
-    "tcp://localhost:2375",
-    "tcp://[::1]:1",
-  ])("is one for an engine at %j", async (dockerHost) => {
+  it("is unavailable when the engine runs on another machine", async () => {
     site.put("web", { models: ["chat"] });
-    expect((await started({ dockerHost })).getUnavailableReason()).toBeNull();
+    site.location = "remote";
+    const listeners = await started();
+    expect(listeners.getUnavailableReason()?.message).toMatch(
+      /another machine; set OPENAI_BASE_URL/,
+    );
+    expect(site.told).toEqual([]);
+  });
+
+  it("is available when the engine is behind a TCP port of this machine", async () => {
+    site.put("web", { models: ["chat"] });
+    site.location = "loopback";
+    expect((await started()).getUnavailableReason()).toBeNull();
   });
 });
 
-describe("what goes wrong on the way", () => {
-  it("is said, tried again, and over as soon as it can be", async () => {
+describe("a failure of the container listener", () => {
+  it("is reported, retried, and cleared on success", async () => {
     site.put("web", { models: ["chat"] });
     site.assistantError = new BerthError("engine_error", "port 7777 of 172.17.0.1 is taken", {
       hint: "stop it",
@@ -214,7 +211,7 @@ describe("what goes wrong on the way", () => {
     expect(site.woken).toEqual(["web", "web"]);
   });
 
-  it("with an engine that is away ends when it is back", async () => {
+  it("of an unreachable engine ends when it is reachable again", async () => {
     site.engineDown = true;
     site.put("web", { models: ["chat"] });
     const doors = await started();
@@ -225,22 +222,23 @@ describe("what goes wrong on the way", () => {
     expect(doors.getUnavailableReason()).toBeNull();
   });
 
-  it("is nobody's concern without Apps that use models", async () => {
+  it("is not reported without Apps that use models", async () => {
     site.assistantError = new BerthError("assistant_unreachable", "it is off");
     await started();
     await testStore.clock.advance(600_000);
     expect(site.woken).toEqual([]);
   });
 
-  it("without a default bridge is told", async () => {
+  it("is reported if there is no default bridge", async () => {
     site.gateway = undefined;
     site.put("web", { models: ["chat"] });
     expect((await started()).getUnavailableReason()?.message).toContain("default bridge");
   });
 
-  it("leaves no network behind when the last App goes meanwhile", async () => {
+  it("leaves no network if the last App is deleted meanwhile", async () => {
     const doors = site.doors({
       runtime: {
+        location: site.location,
         ensureNetwork: async () => {
           site.network = ["172.18.0.0/16"];
           site.delete("web");
@@ -266,7 +264,7 @@ describe("the port", () => {
     expect(site.doors({ port: 7790 }).port).toBe(7790);
   });
 
-  it("is chosen once where the endpoint has another one at each start", async () => {
+  it("is leased once if the endpoint has another one at each start", async () => {
     const first = site.doors({ port: 0 }).port;
     expect(first).toBeGreaterThan(1023);
     const store = await testStore.reopen();

@@ -114,14 +114,14 @@ describe("the error of a build that failed", () => {
     expect({ code: error.code, message: error.message }).toEqual({ code, message });
   });
 
-  it("takes a private image for denied once credentials were sent", () => {
+  it("treats a private image as denied if credentials were sent", () => {
     const text =
       "pull access denied for a, repository does not exist or may require 'docker login'";
     const error = toEngineBuildError({ text, step: step("FROM a"), hasAuth: true });
     expect(error.code).toBe("registry_denied");
   });
 
-  it("names the limit of memory when a step was killed", () => {
+  it("contains the memory limit when a step was killed", () => {
     const text = "The command '/bin/sh -c make' returned a non-zero code: 137";
     const killed = { text, step: step("RUN make"), hasAuth: false };
     expect(toEngineBuildError({ ...killed, memoryBytes: 2 ** 30 }).hint).toContain("1024 MiB");

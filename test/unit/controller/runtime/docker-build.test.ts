@@ -120,8 +120,8 @@ async function failureOf(building: Promise<unknown>): Promise<BerthError> {
   throw new Error("the build did not fail as it should");
 }
 
-describe("what a build asks of the engine", () => {
-  it("is everything that the options say, with limits that the classic builder keeps", async () => {
+describe("the request of a build", () => {
+  it("contains all options, and the limits with the classic builder", async () => {
     const { result, seen } = await built(says({ aux: { ID } }), {
       target: "app",
       noCache: true,
@@ -164,7 +164,7 @@ describe("what a build asks of the engine", () => {
 });
 
 describe("the stream of a build", () => {
-  it("gives steps and lines in order, whole however they were cut", async () => {
+  it("is read as steps and lines in order, wherever chunks are split", async () => {
     const { output } = await built(
       says(
         '{"stream":"Step 1/2 : FROM a"}\r\n{"stream":"\\n"}\r\n{"str',
@@ -188,7 +188,7 @@ describe("the stream of a build", () => {
     ]);
   });
 
-  it("takes nothing that a command writes for a step of the engine's", async () => {
+  it("does not treat a command's output as a step", async () => {
     const { output } = await built(
       says(
         { stream: "Step 1/3 : FROM a" },
@@ -226,7 +226,7 @@ describe("the stream of a build", () => {
     ]);
   });
 
-  it("keeps the end of the output for the message, and no more of it than a message bears", async () => {
+  it("keeps the end of the output for the message, up to a limit", async () => {
     const lines = Array.from({ length: 500 }, (_, index) => `line ${index} ${"x".repeat(2_000)}`);
     const text = `${lines.join("\n")}\n`;
     const building = built(
@@ -249,7 +249,7 @@ describe("the stream of a build", () => {
     expect(Buffer.byteLength(message)).toBeLessThanOrEqual(2_048);
   });
 
-  it("is no success without an image at its end", async () => {
+  it("fails without an image at its end", async () => {
     await expect(built(says({ stream: "Step 1/1 : RUN make" }))).rejects.toMatchObject({
       code: "engine_unreachable",
     });
@@ -278,7 +278,7 @@ describe("a step that ends with a code", () => {
 });
 
 describe("the context of a build", () => {
-  it("is read only as fast as the engine takes it, and not for ever", async () => {
+  it("is read only as fast as the engine reads it, with a time limit", async () => {
     const clock = new VirtualClock();
     let isAsked = false;
     await using engine = await startEngine(() => (isAsked = true), clock);
@@ -310,7 +310,7 @@ describe("the context of a build", () => {
     await clock.advance(121_000);
     expect(await outcome).toMatchObject({
       code: "engine_unreachable",
-      message: "cannot send the source to the engine: it took nothing for 120 s",
+      message: "cannot send the source to the engine: it read nothing for 120 s",
     });
     await expect.poll(() => isEnded).toBe(true);
   });
@@ -338,7 +338,7 @@ describe("the context of a build", () => {
     },
   );
 
-  it("is destroyed where it fails itself, and leaves no path in the error", async () => {
+  it("is destroyed if it fails, and its error contains no path", async () => {
     await using engine = await startEngine(says({ aux: { ID } }));
     const source = new PassThrough();
     source.write(Buffer.alloc(1024));
@@ -349,7 +349,7 @@ describe("the context of a build", () => {
     expect(message).not.toContain("/home");
   });
 
-  it("ends the build when it fails while the engine talks already", async () => {
+  it("cancels the build when it fails after the engine has started to respond", async () => {
     let isCut = false;
     const talks: Handler = (request, response) => {
       request.resume();
