@@ -72,7 +72,7 @@ describe("a process that was chosen before", () => {
     here.store.settings.set("ingress.ran", "process");
     await here.boot();
     expect(here.ingress.mode).toBe("process");
-    await expectReason(here, "there is no caddy on this machine any more; install it");
+    await expectReason(here, "caddy is no longer installed on this machine; install it");
   });
 });
 

@@ -232,7 +232,7 @@ describe("what is said of an App's domains", () => {
     );
     expect(here.getVerdict("plain")).toEqual({
       ...waiting,
-      message: "Caddy does not answer, and is started anew",
+      message: "Caddy does not answer, and is restarted",
     });
     process.kill(caddyPid, "SIGCONT");
     await here.waitForVerdict("plain");
@@ -274,7 +274,7 @@ describe("a port", () => {
       () => here.ingress.state().message.startsWith("port"),
       () => here.ingress.state().message,
     );
-    const error = `port ${port} is taken by another program: choose another with --http-port`;
+    const error = `port ${port} is used by another program: choose another with --http-port`;
     expect(here.ingress.state()).toEqual({ ready: false, message: error });
     expect(warned).toEqual([{ error, failures: 1 }]);
     other.close();

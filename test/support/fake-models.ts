@@ -23,34 +23,34 @@ import type {
   SourceRequest,
 } from "../../src/controller/models/hub/port.ts";
 
-/** What a hub has under one id. */
+/** A repository of the hub. */
 export interface FakeRepository {
-  /** Null: as with a URL. */
+  /** Null for a URL. */
   readonly commit: string | null;
   readonly bytes: number;
-  /** What the model takes in memory, at least. */
+  /** The minimum memory of the model. */
   readonly memoryBytes: number;
   readonly quantization?: string;
 }
 
-/** Whatever outlives Berth: the hub, the disk, and an assistant in a process of its own. */
+/** The state that survives a restart of Berth: the hub, the disk, and the assistant's process. */
 export class FakeModelEnvironment {
   readonly repositories = new Map<string, FakeRepository>();
-  /** Thrown by the next calls, oldest first. */
+  /** Errors that the next calls throw, oldest first. */
   readonly resolveErrors: BerthError[] = [];
   readonly downloadErrors: BerthError[] = [];
   readonly loadErrors: BerthError[] = [];
-  /** Keys to bytes on the disk. */
+  /** The bytes on the disk by key. */
   readonly disk = new Map<string, { done: number; readonly total: number }>();
   readonly damaged = new Set<string>();
   readonly resident = new Map<string, AssistantModel>();
   memoryBytesMax = 1_000;
-  /** Whatever may go is taken at once, as where the budget is used up. */
+  /** True if unused files are removed at once, as if the budget were exceeded. */
   isShortOfDisk = false;
   isReachable = true;
-  /** Who started the assistant, as its supervisor says. */
+  /** The supervisor's state of the assistant. */
   daemonState: AssistantReport["state"] = "up";
-  /** How long the whole of a download and of a load take, in milliseconds of the world's clock. */
+  /** How long the whole of a download and of a load take, in milliseconds of the virtual clock. */
   downloadMs = 10_000;
   loadMs = 500;
   readonly calls: string[] = [];
@@ -60,19 +60,19 @@ export class FakeModelEnvironment {
     this.#clock = clock;
   }
 
-  /** The daemon ends, and comes back without a memory of what it had. */
+  /** Restarts the daemon, which loses its loaded models. */
   restartAssistant(): void {
     this.resident.clear();
   }
 
-  /** Of the file at that path; undefined where it is no model. */
+  /** Returns the memory of the model at that path; undefined if there is none. */
   findMemoryBytes(path: string): number | undefined {
     for (const [source, repository] of this.repositories)
       if (path.includes(createResolvedModel(source, repository).key)) return repository.memoryBytes;
     return undefined;
   }
 
-  /** Resolves when it is in memory. */
+  /** Resolves when the model is loaded. */
   async load(request: LoadModelRequest): Promise<void> {
     const failure = this.loadErrors.shift();
     const { id, path, contextTokens, sequences } = request;
@@ -197,7 +197,7 @@ export class FakeModelFiles implements ModelFiles {
     return this.#world.disk.get(model.key)?.done ?? 0;
   }
 
-  /** In ten steps, so that it can be cut off anywhere. */
+  /** Downloads in ten steps, between which it can be cut off. */
   async download(
     model: ResolvedModel,
     { onProgress }: { readonly onProgress: (progress: DownloadProgress) => void },
@@ -261,7 +261,7 @@ export class FakeAssistant implements AssistantControl {
     this.#clock = clock;
   }
 
-  /** The process lives, whether or not it answers. */
+  /** Reports the state of the process, even if it does not answer. */
   report(): AssistantReport {
     const state = this.#world.daemonState;
     return { state, url: "http://127.0.0.1:7777", pid: 1, starts: 1, message: null };
@@ -294,7 +294,7 @@ export class FakeAssistant implements AssistantControl {
     };
   }
 
-  /** Goes on in its own process, whatever becomes of the caller. */
+  /** Continues in the assistant's process if the caller is aborted. */
   async load(request: LoadModelRequest, signal: AbortSignal): Promise<void> {
     this.#assertReachable();
     this.#world.calls.push(`load ${request.id}`);

@@ -7,13 +7,13 @@ import type { StoredModel } from "./files/port.ts";
 import type { JobState, JobStep } from "./model-jobs.ts";
 import type { ModelPlan } from "./plan-model.ts";
 
-/** What one run has found out: all that a status is made of. */
+/** The results of one run, from which the status is derived. */
 export interface ModelStatusInput {
   readonly resource: Resource<"Model">;
   readonly desired: DesiredModel;
   readonly nowMs: number;
   readonly memory: ModelReconcileState;
-  /** Undefined where it is not whole, or is not what the spec wants now. */
+  /** Undefined if it is incomplete or does not match the spec. */
   readonly stored: StoredModel | undefined;
   readonly storedBytes: number;
   readonly facts: ModelFileFacts | null;
@@ -26,6 +26,6 @@ export interface ModelStatusInput {
       };
   readonly plan: ModelPlan | null;
   readonly job: { readonly step: JobStep; readonly state: JobState } | undefined;
-  /** Why the spec cannot be worked with. */
+  /** The reason why the spec cannot be applied. */
   readonly refused: Reason | null;
 }

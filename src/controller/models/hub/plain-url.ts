@@ -18,7 +18,7 @@ export interface UrlResolverOptions {
   readonly now: () => number;
 }
 
-/** What a URL comes to: its size and tag, and those of the other parts where it names one of several. */
+/** Resolves a URL to its size and entity tag, and those of the other parts if it is one part of a split model. */
 export async function resolveUrl(
   access: UrlResolverOptions,
   request: UrlRequest,
@@ -74,8 +74,8 @@ function getLastPathSegment(url: URL): string {
 }
 
 /**
- * HEAD, and where a server will not have that, or tells no size, a GET for one byte: URLs that are signed for
- * GET refuse HEAD.
+ * Sends HEAD; if the server refuses it or omits the size, sends GET for one byte: URLs that are signed for GET
+ * refuse HEAD.
  */
 async function probeUrl(
   { limitMs, now }: UrlResolverOptions,
@@ -96,15 +96,15 @@ async function probeUrl(
       );
   if (answer.status !== 200 && answer.status !== 206) throw toUrlError(answer, url, now());
   if (/^(text\/html|application\/xhtml)/i.test(answer.headers["content-type"] ?? ""))
-    throw new BerthError("hub_not_found", `${formatUrl(url)} is a page, and no GGUF file`, {
-      hint: "give the address of the file itself, which the page's download button leads to",
+    throw new BerthError("hub_not_found", `${formatUrl(url)} is a web page, not a GGUF file`, {
+      hint: "set source to the URL of the file itself, which the page's download button has",
     });
   return answer;
 }
 
 interface UrlFacts {
   readonly sizeBytes: number | null;
-  /** Strong, with its quotation marks. */
+  /** A strong entity tag with its quotation marks. */
   readonly etag: string | null;
   readonly weakEtag: string | null;
   readonly lastModified: string | null;
@@ -134,9 +134,9 @@ function toUrlError(answer: HttpResponse, url: URL, nowMs: number): BerthError {
     if (answer.url.origin !== url.origin)
       return new BerthError(
         "hub_denied",
-        `${formatUrl(url)} redirects to ${answer.url.host}, which refuses (HTTP ${status}); a token is not sent to another server`,
+        `${formatUrl(url)} redirects to ${answer.url.host}, which denies access (HTTP ${status}); Berth sends no token to another server`,
         {
-          hint: "give the address that it redirects to, if that server is meant to have the token",
+          hint: "set source to the URL that it redirects to if that server may receive the token",
         },
       );
     return answer.isAuthorised
@@ -145,22 +145,26 @@ function toUrlError(answer: HttpResponse, url: URL, nowMs: number): BerthError {
         })
       : new BerthError(
           "hub_denied",
-          `${formatUrl(url)}: the server wants a token (HTTP ${status})`,
+          `${formatUrl(url)}: the server requires a token (HTTP ${status})`,
           {
-            hint: "make a Secret with the key token, and name it in credential",
+            hint: "create a Secret with the key token, and set credential to its name",
           },
         );
   }
   return status === 404 || status === 410
-    ? new BerthError("hub_not_found", `${formatUrl(url)}: there is no such file`, {
-        hint: "check the address in source",
+    ? new BerthError("hub_not_found", `${formatUrl(url)}: the file does not exist`, {
+        hint: "check the URL in source",
       })
-    : new BerthError("hub_not_found", `${formatUrl(url)}: the server refuses with HTTP ${status}`, {
-        hint: "check the address in source",
-      });
+    : new BerthError(
+        "hub_not_found",
+        `${formatUrl(url)}: the server refused the request with HTTP ${status}`,
+        {
+          hint: "check the URL in source",
+        },
+      );
 }
 
-/** For people: without the query, which may hold a signature. */
+/** Formats a URL for messages without its query, which may contain a signature. */
 function formatUrl(url: URL): string {
   return url.origin + url.pathname;
 }

@@ -41,11 +41,11 @@ describe("after a crash", () => {
     await bench.service.start();
     expect(bench.store.builds.list({ limit: 9 })).toMatchObject([
       { id: 2, state: "abandoned" },
-      { id: 1, state: "abandoned", message: "Berth ended in the middle of this build" },
+      { id: 1, state: "abandoned", message: "Berth ended during this build" },
     ]);
     expect(readdirSync(dir).toSorted()).toEqual(["1.log", "2.log"]);
     expect((await bench.readLog(1, true)).at(-1)).toBe(
-      "==> abandoned: Berth ended in the middle of this build",
+      "==> abandoned: Berth ended during this build",
     );
   });
 

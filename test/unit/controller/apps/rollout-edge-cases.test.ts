@@ -163,7 +163,7 @@ test("a deploy shortly after another does not go back to the version before both
   );
   await world.waitUntilReady("web");
   await world.clock.advance(3_000);
-  world.builds.head = { type: "resolving", message: "looks at main" };
+  world.builds.head = { type: "resolving", message: "resolving main" };
   annotate(world, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
   const seen = new Set<string>();
   await world.clock

@@ -45,7 +45,7 @@ function dials(names: readonly string[]): string[] {
 }
 
 describe("an entry of the route table", () => {
-  it("says after the way into a name and back what it said before", () => {
+  it("is equal after encoding and decoding", () => {
     fc.assert(
       fc.property(entries, (entry) => {
         expect(decodeTableEntry(encodeTableEntry(entry))).toEqual(entry);
@@ -53,7 +53,7 @@ describe("an entry of the route table", () => {
     );
   });
 
-  it("is made of names that a file may have", () => {
+  it("consists of valid file names", () => {
     fc.assert(
       fc.property(entries, (entry) => {
         for (const name of encodeTableEntry(entry)) {
@@ -64,7 +64,7 @@ describe("an entry of the route table", () => {
     );
   });
 
-  it("gives Caddy all targets, each about as often, and no other", () => {
+  it("contains all targets about equally often, and no other", () => {
     fc.assert(
       fc.property(entries, (entry) => {
         const { targets } = entry.route;
@@ -79,7 +79,7 @@ describe("an entry of the route table", () => {
     );
   });
 
-  it("sorts before those that were made earlier", () => {
+  it("sorts before older entries", () => {
     const route = { version: "v", sinceMs: 0, targets: ["a:1"] };
     const [newer = ""] = encodeTableEntry({ order: 99, route });
     const [older = ""] = encodeTableEntry({ order: 100, route });
@@ -103,7 +103,7 @@ describe("an entry of the route table", () => {
     );
   });
 
-  it("is nothing that somebody else put there", () => {
+  it("is not decoded from names of other programs", () => {
     for (const name of ["", "readme.txt", "000000000001~v", "1~v~0~a~b~1~c", "~~~~~~~"])
       expect(decodeTableEntry([name])).toBeUndefined();
   });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { COMPONENT, INSTANCE } from "../../../../src/controller/labels.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
-test("a container that Berth runs beside the apps is no App's, and nobody takes it away", async () => {
+test("a container of Berth itself belongs to no App and is not removed", async () => {
   const signal = new AbortController().signal;
   await using world = new ControlPlaneHarness({ images: { "caddy:2": {}, "web:1": {} } });
   world.boot();

@@ -13,17 +13,17 @@ beforeEach(() => {
   return () => world[Symbol.asyncDispose]();
 });
 
-test("what is there will do", async () => {
+test("an existing source is accepted", async () => {
   await expect(check("org/there")).resolves.toBeUndefined();
 });
 
-test("what is not there, or may not be had, is said so", async () => {
+test("a missing or denied source is an error", async () => {
   await expect(check("org/nowhere")).rejects.toMatchObject({ code: "not_found" });
   world.models.resolveErrors.push(new BerthError("hub_denied", "it is gated"));
   await expect(check("org/there")).rejects.toMatchObject({ code: "hub_denied" });
 });
 
-test("a hub that is away refuses nothing; a caller who leaves is told", async () => {
+test("an unreachable hub refuses nothing; an aborted call rejects", async () => {
   world.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
   await expect(check("org/there")).resolves.toBeUndefined();
   const leaving = new AbortController();

@@ -138,7 +138,7 @@ test("a Model that runs", () => {
   });
   expect(condition(more, "Ready")).toBe(`True Running: answers as "x" at ${url}/v1`);
   expect(condition(more, "Accepted")).toBe("True Valid: the spec is valid");
-  expect(condition(more, "Downloaded")).toMatch(/^True Verified: every file is on the disk/);
+  expect(condition(more, "Downloaded")).toMatch(/^True Verified: all files are on the disk/);
   expect(condition(more, "Loaded")).toBe(`True Running: answers at ${url}/v1`);
   expect(condition(more, "Progressing")).toBe("False Complete: complete");
   expect(condition(more, "Stalled")).toBeUndefined();
@@ -231,22 +231,19 @@ describe("Ready", () => {
     ["False SourceNotFound: there is none", { memory: { stalled, failure } }],
     ["False SourceUnreachable: no answer", { memory: { failure } }],
     ["Unknown AssistantUnreachable: it does not answer", { spec: wanted, assistant: away }],
-    ["True OnDisk: on the disk, 2 KiB; not in memory, as the spec wants it", { assistant: away }],
+    ["True OnDisk: on the disk, 2 KiB; not in memory, as the spec requests", { assistant: away }],
     [
-      "False ResolvingSource: the source is asked what it has",
+      "False ResolvingSource: resolving the source",
       { plan: resolve, job: { step: "resolve", state: running } },
     ],
+    ["False ResolvingSource: resolving the source", { job: { step: "resolve", state: running } }],
+    ["False Stopping: being unloaded from memory", { assistant: known(resident) }],
     [
-      "False ResolvingSource: the source is asked what it has",
-      { job: { step: "resolve", state: running } },
-    ],
-    ["False Stopping: being taken out of memory", { assistant: known(resident) }],
-    [
-      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec wants it",
+      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec requests",
       { assistant: known({ ...resident, pinned: false }) },
     ],
     [
-      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec wants it",
+      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec requests",
       { assistant: known({ ...resident, state: "unloaded" }) },
     ],
     [
@@ -274,23 +271,23 @@ describe("Downloaded", () => {
   const half = { stored: undefined, storedBytes: 500 };
   test.each<[string, More]>([
     [
-      "True Verified: the file is there; nobody named a digest to compare it with",
+      "True Verified: the file exists; there is no digest to compare it with",
       { stored: { ...stored, files: [{ name: "x", sizeBytes: 1, sha256: null }] } },
     ],
     ["False SecretNotFound: it is not there", { ...half, refused, memory: { failure } }],
     ["False SourceNotFound: there is none", { ...half, memory: { stalled, failure } }],
     ["False SourceUnreachable: no answer", { ...half, memory: { failure } }],
-    ["False ResolvingSource: the source is asked what it has", { ...half, memory: { pin: null } }],
+    ["False ResolvingSource: resolving the source", { ...half, memory: { pin: null } }],
     [
-      "False ResolvingSource: the source is asked what it has",
+      "False ResolvingSource: resolving the source",
       { ...half, memory: { pin: { inputs: "older", model: pinned } } },
     ],
     [
-      "False ResolvingSource: the source is asked what it has",
+      "False ResolvingSource: resolving the source",
       { ...half, job: { step: "resolve", state: running } },
     ],
     [
-      "False WaitingForDownload: other downloads come first",
+      "False WaitingForDownload: waiting for other downloads",
       { ...half, job: { step: "download", state: { type: "waiting" } } },
     ],
     [
@@ -298,7 +295,7 @@ describe("Downloaded", () => {
       { ...half, job: { step: "download", state: running } },
     ],
     [
-      "False Verifying: everything is there, and is compared with its digest",
+      "False Verifying: all files are on the disk; comparing their digests",
       {
         ...half,
         job: {
@@ -311,7 +308,7 @@ describe("Downloaded", () => {
     expect(condition(more, "Downloaded")).toBe(expected);
   });
 
-  test.each([null, 0])("of a size of %s tells what has come", (sizeBytes) => {
+  test.each([null, 0])("with a size of %s has the downloaded bytes", (sizeBytes) => {
     const [file] = pinned.files;
     if (!file) throw new Error("it has a file");
     const model = { ...pinned, files: [{ ...file, sizeBytes }] };
@@ -321,7 +318,7 @@ describe("Downloaded", () => {
     expect(status(more).sizeBytes).toBe(sizeBytes);
   });
 
-  test("of an older source is nothing of this one", () => {
+  test("of an older source does not count", () => {
     const more = { ...half, storedBytes: 0, memory: { pin: { inputs: "older", model: pinned } } };
     expect(status(more)).toMatchObject({ commit: null, files: [], sizeBytes: null });
   });
@@ -330,15 +327,15 @@ describe("Downloaded", () => {
 describe("Loaded", () => {
   test.each<[string, More]>([
     ["Unknown AssistantUnreachable: it does not answer", { assistant: away }],
-    ["False NotWanted: it is not to run", { assistant: known(resident) }],
-    ["False NotWanted: it is not to run", {}],
+    ["False NotWanted: the spec sets running: false", { assistant: known(resident) }],
+    ["False NotWanted: the spec sets running: false", {}],
     ["False LoadFailed: the engine ended", { spec: wanted, assistant: known(failedModel) }],
   ])("%s", (expected, more) => {
     expect(condition(more, "Loaded")).toBe(expected);
   });
 });
 
-test("a failure says when it is tried again, and a stall that nothing is", () => {
+test("a failure has the time of the next attempt, and a stall has none", () => {
   expect(status({ memory: { failure } }).nextRetryAt).toBe("2030-01-02T00:00:00.000Z");
   expect(condition({ memory: { stalled } }, "Stalled")).toBe("True SourceNotFound: there is none");
   expect(condition({ memory: { stalled } }, "Progressing")).toBe(

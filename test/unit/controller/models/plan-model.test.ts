@@ -91,7 +91,7 @@ describe("the files", () => {
       "nothing known",
       { pin: null, stored: undefined, storedBytes: 0 },
       [
-        ["resolveSource", "it is not known what the source stands for"],
+        ["resolveSource", "the source is not resolved"],
         ["downloadFiles", "they are not on the disk"],
       ],
     ],
@@ -99,11 +99,11 @@ describe("the files", () => {
       "known of an older spec, whose files are there",
       { pin: { inputs: "before", model: pinned } },
       [
-        ["resolveSource", "it is not known what the source stands for"],
+        ["resolveSource", "the source is not resolved"],
         ["downloadFiles", "they are not on the disk"],
       ],
     ],
-    ["there in part", { stored: undefined }, [["downloadFiles", "they are there in part"]]],
+    ["there in part", { stored: undefined }, [["downloadFiles", "they are incomplete"]]],
     [
       "not there at all",
       { stored: undefined, storedBytes: 0 },
@@ -113,11 +113,11 @@ describe("the files", () => {
       "to be looked at anew",
       { isPinStale: true, isVerifyDue: true },
       [
-        ["resolveSource", "a person asked for it"],
-        ["verifyFiles", "a person asked for it"],
+        ["resolveSource", "a user requested it"],
+        ["verifyFiles", "a user requested it"],
       ],
     ],
-    ["to be compared", { isVerifyDue: true }, [["verifyFiles", "a person asked for it"]]],
+    ["to be compared", { isVerifyDue: true }, [["verifyFiles", "a user requested it"]]],
     ["as they should be", {}, []],
   ])("%s", (_, observed, steps) => {
     const files = { assistant: sight(undefined), ...observed };
@@ -181,18 +181,18 @@ describe("memory", () => {
   });
 
   test("what it takes is looked up before it is loaded", () => {
-    const asked = ["inspectFile", "what it takes in memory is not known"];
+    const asked = ["inspectFile", "its memory use is not known"];
     const load = ["loadModel", "it is not in memory"];
     expect(plan({ facts: null, assistant: sight(undefined) }).steps).toEqual([asked, load]);
     expect(plan({ stored: undefined, assistant: sight(undefined) }).steps).toEqual([
-      ["downloadFiles", "they are there in part"],
+      ["downloadFiles", "they are incomplete"],
       asked,
       load,
     ]);
   });
 
   test("one that is not wanted goes, whatever state it is in; what others keep does not", () => {
-    const steps = [["unloadModel", "the spec wants it stopped"]];
+    const steps = [["unloadModel", "the spec sets running: false"]];
     for (const model of [resident, failed])
       expect(plan({ assistant: sight(model) }, stopped)).toEqual({ steps, blockedBy: null });
     const theirs = { ...resident, pinned: false };
@@ -201,7 +201,7 @@ describe("memory", () => {
 
   test("one that is refused goes, and its load waits; but not before its new file is there", () => {
     const blockedBy = { reason: "InsufficientMemory", message: "5 B are missing" };
-    const steps = [["unloadModel", "another one comes first where memory is short"]];
+    const steps = [["unloadModel", "another model has priority for the memory"]];
     expect(plan({ assistant: sight(resident, refused) })).toEqual({ steps, blockedBy });
     expect(plan({ assistant: sight(failed, refused) })).toEqual({ steps, blockedBy });
     const going = { ...resident, state: "unloading" } as const;
@@ -220,7 +220,7 @@ describe("memory", () => {
     const waits = { type: "waits", for: ["a", "b"] } as const;
     expect(plan({ assistant: sight(undefined, waits) })).toEqual({
       steps: [],
-      blockedBy: { reason: "WaitingForMemory", message: "waits until a, b has left the memory" },
+      blockedBy: { reason: "WaitingForMemory", message: "waits until a, b is unloaded" },
     });
     expect(plan({ stored: undefined, assistant: sight(undefined, waits) }).blockedBy).toBeNull();
   });

@@ -38,7 +38,7 @@ const setSecret = (token: string) =>
     spec: { data: { token } },
   });
 
-describe("a wait is over", () => {
+describe("a retry delay ends", () => {
   test("when the spec changes", async () => {
     world.models.resolveErrors.push(unreachable(3_000_000));
     world.applyModel("small", { source });
@@ -48,7 +48,7 @@ describe("a wait is over", () => {
     expect(count("resolve")).toBe(2);
   });
 
-  test("when the credential does", async () => {
+  test("when the credential changes", async () => {
     setSecret("hf_old");
     world.models.resolveErrors.push(unreachable(3_000_000));
     world.applyModel("small", { source, credential: "hub" });
@@ -58,21 +58,21 @@ describe("a wait is over", () => {
     expect(world.models.calls).toContain("resolve org/small hf_new");
   });
 
-  test("after an hour, whatever the hub asks for", async () => {
+  test("after an hour, whatever the hub requests", async () => {
     world.models.resolveErrors.push(unreachable(999_999_999_000));
     world.applyModel("small", { source });
     await untilUnreachable("small");
     expect(world.model("small")?.status?.nextRetryAt).toBe("2030-01-01T01:00:00.000Z");
   });
 
-  test("no sooner than that of our own, where the hub asks for none", async () => {
+  test("no earlier than Berth's own back-off if the hub requests none", async () => {
     for (let time = 0; time < 100; time += 1) world.models.resolveErrors.push(unreachable(0));
     world.applyModel("small", { source });
     await world.clock.advance(1_000);
     expect(count("resolve")).toBeLessThanOrEqual(3);
   });
 
-  test("at once, where the clock has been set back since", async () => {
+  test("at once if the clock was set back since", async () => {
     world.models.resolveErrors.push(unreachable());
     world.applyModel("small", { source });
     await untilUnreachable("small");
@@ -90,7 +90,7 @@ describe("a wait is over", () => {
 });
 
 describe("an edit of the source", () => {
-  test("is not fulfilled by what is there of the old one", async () => {
+  test("is not satisfied by the files of the old source", async () => {
     world.applyModel("small", { source });
     await world.waitForModelPhase("small", "ready");
     for (let time = 0; time < 20; time += 1) world.models.resolveErrors.push(unreachable());
@@ -105,7 +105,7 @@ describe("an edit of the source", () => {
     });
   });
 
-  test("that is taken back leaves nothing behind of what went wrong", async () => {
+  test("that is reverted clears its failure", async () => {
     world.applyModel("small", { source });
     await world.waitForModelPhase("small", "ready");
     for (let time = 0; time < 20; time += 1) world.models.resolveErrors.push(unreachable());
@@ -118,7 +118,7 @@ describe("an edit of the source", () => {
     expect(count("download")).toBe(1);
   });
 
-  test("of one that had failed is not said to be held up by that, in a dry run", async () => {
+  test("of a failed model is not shown as blocked by the failure in a dry run", async () => {
     world.applyModel("small", { source: "org/nowhere" });
     await world.waitForModelPhase("small", "failed");
     const signal = new AbortController().signal;
@@ -137,14 +137,14 @@ describe("the credential", () => {
     world.store.delete("Secret", "hub", { actor: { name: "test" }, manager: "api", force: true });
   });
 
-  test("is not needed to load what is on the disk", async () => {
+  test("is not needed to load a file on the disk", async () => {
     world.models.restartAssistant();
     await world.clock.until(() => count("load small") === 2, 60_000, "it is loaded again");
     await world.waitForModelPhase("small", "running");
     expect(world.modelCondition("small", "Accepted")?.reason).toBe("SecretNotFound");
   });
 
-  test("is needed to ask the source", async () => {
+  test("is needed to resolve the source", async () => {
     world.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
     world.applyModel("other", { source: "org/large", credential: "hub" });
     await world.clock.advance(60_000);
@@ -167,7 +167,7 @@ const crashes = () =>
     .filter(({ reason }) => reason === "Crashed")
     .reduce((sum, { count: times }) => sum + times, 0);
 
-test("a token is taken without the end of its line, and one that cannot be sent is refused", async () => {
+test("a token's final newline is ignored, and an invalid token is refused", async () => {
   setSecret("hf_x\n");
   world.applyModel("small", { source, credential: "hub" });
   await world.waitForModelPhase("small", "ready");
@@ -194,7 +194,7 @@ describe("a model that crashes", () => {
     await world.waitForModelPhase("small", "running");
   });
 
-  test("leaves an event each time", async () => {
+  test("records an event each time", async () => {
     for (const times of [1, 2]) {
       const model = crash(true);
       await world.waitForModelPhase("small", "starting");
@@ -205,7 +205,7 @@ describe("a model that crashes", () => {
     }
   });
 
-  test("is loaded as soon as the assistant gives it up", async () => {
+  test("is loaded as soon as the assistant stops retrying", async () => {
     crash(true);
     await world.waitForModelPhase("small", "starting");
     crash(false);
@@ -215,7 +215,7 @@ describe("a model that crashes", () => {
   });
 });
 
-test("a download that had to wait shows that it has begun", async () => {
+test("a queued download shows when it has started", async () => {
   world.models.downloadMs = 20_000;
   const names = ["a", "b", "c"];
   for (const name of names) {
@@ -237,8 +237,8 @@ test("a download that had to wait shows that it has begun", async () => {
 const isOut = () =>
   world.clock.until(() => world.models.resident.size === 0, 60_000, "it is out of memory");
 
-describe("what no Model stands for any more leaves the memory", () => {
-  test("where the store has forgotten it, as after a restore", async () => {
+describe("a model without a Model resource is unloaded", () => {
+  test("after a restore of a store without it", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     const model = world.models.resident.get("small");
@@ -252,7 +252,7 @@ describe("what no Model stands for any more leaves the memory", () => {
     expect(world.models.calls).toContain("unload forgotten");
   });
 
-  test("where it was deleted without having to wait, as one of an older store is", async () => {
+  test("after a deletion without a finalizer, as in older stores", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     world.store.removeFinalizer("Model", "small", MODEL_FINALIZER);
@@ -262,7 +262,7 @@ describe("what no Model stands for any more leaves the memory", () => {
     expect(count("unload small")).toBe(1);
   });
 
-  test("but not in an assistant that somebody else started, or on demand", async () => {
+  test("but not from a foreign assistant, or if it was loaded on demand", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     const model = world.models.resident.get("small");
@@ -279,7 +279,7 @@ describe("what no Model stands for any more leaves the memory", () => {
   });
 });
 
-test("files that another Model has too stay, whatever was asked for", async () => {
+test("files of another Model are kept, even if their removal was requested", async () => {
   world.applyModel("one", { source });
   world.applyModel("two", { source });
   await world.waitForModelPhase("one", "ready");
@@ -301,7 +301,7 @@ test("files that another Model has too stay, whatever was asked for", async () =
   expect(world.models.disk.size).toBe(0);
 });
 
-test("what is in memory comes back there while its successor is still on its way", async () => {
+test("a loaded model is loaded again after a restart while its successor is being downloaded", async () => {
   world.models.isShortOfDisk = true;
   world.models.downloadMs = 600_000;
   world.models.disk.set(createResolvedModel(source, small).key, { done: 1_000, total: 1_000 });
@@ -326,7 +326,7 @@ test("what is in memory comes back there while its successor is still on its way
   );
 });
 
-test("a deletion waits for an assistant that lives and does not answer, and not for one that has ended", async () => {
+test("a deletion waits for an unresponsive assistant, but not for one that has ended", async () => {
   world.applyModel("small", { source, running: true });
   await world.waitForModelPhase("small", "running");
   world.models.isReachable = false;

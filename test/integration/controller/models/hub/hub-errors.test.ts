@@ -26,23 +26,23 @@ describe("a hub that cannot answer now", () => {
     [
       "says something else",
       { type: "page" },
-      ": what it answers is no listing of a repository; is it a hub?",
+      ": the response is not a listing of a repository; is it a hub?",
     ],
     [
       "sends half of a listing",
       { type: "status", status: 200, body: '{"sha": "0123' },
-      ": what it answers is no listing of a repository; is it a hub?",
+      ": the response is not a listing of a repository; is it a hub?",
     ],
     [
       "sends a listing of something else",
       { type: "status", status: 200, body: '{"sha": 5, "siblings": []}' },
-      ": what it answers is no listing of a repository; is it a hub?",
+      ": the response is not a listing of a repository; is it a hub?",
     ],
-    ["redirects to itself", { type: "loop" }, ": it redirects in circles"],
+    ["redirects to itself", { type: "loop" }, ": it redirects too often"],
     [
       "redirects to a file",
       { type: "redirect", to: "file:///etc/passwd" },
-      ": it redirects to something that is not http",
+      ": it redirects to a URL that is not http",
     ],
     ["forgets where it redirects to", { type: "status", status: 302 }, "answers with HTTP 302"],
   ])("%s", async (_, fault, message) => {
@@ -50,7 +50,7 @@ describe("a hub that cannot answer now", () => {
     const error = await createResolverHarness(hub.url).refusal({});
     expect(error).toMatchObject({
       code: "hub_unreachable",
-      hint: expect.stringContaining("tried again"),
+      hint: expect.stringContaining("will retry"),
     });
     expect(error.message).toContain(host);
     expect(error.message).toContain(message);
@@ -105,7 +105,7 @@ describe("a hub that cannot answer now", () => {
     hub.faults.add({ on: "api", type: "redirect", to: `${hub.url}/files/huge.gguf` });
     await hub.addFile("/files/huge.gguf", Buffer.alloc(65 * 1024 * 1024), { length: false });
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
-      `${host}: its answer is longer than any listing`,
+      `${host}: its response is larger than any listing`,
     );
   });
 
@@ -126,7 +126,7 @@ describe("a hub that is not there", () => {
     const [port] = await freePorts(1);
     expect(await createResolverHarness(`http://127.0.0.1:${port}`).refusal({})).toMatchObject({
       code: "hub_unreachable",
-      message: `127.0.0.1:${port}: nothing listens there (ECONNREFUSED)`,
+      message: `127.0.0.1:${port}: it refused the connection (ECONNREFUSED)`,
     });
   });
 
@@ -138,7 +138,7 @@ describe("a hub that is not there", () => {
 
   it("does not speak TLS", async () => {
     const { message } = await createResolverHarness(hub.url.replace("http:", "https:")).refusal({});
-    expect(message).toMatch(/: there is no TLS connection to it \(\w+\)$/);
+    expect(message).toMatch(/: the TLS connection failed \(\w+\)$/);
   });
 
   it("has a certificate that nobody vouches for", async () => {
