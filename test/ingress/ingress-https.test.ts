@@ -8,7 +8,7 @@ import { CaddyHarness } from "../support/caddy-harness.ts";
 import { readLoadedConfig } from "../support/loaded-caddy-config.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Certificates: of the ingress's own authority for names of this machine, of a public one for others. */
+/** Tests of certificates: internal names have one of the ingress's own authority, others one of a public authority. */
 
 let world: CaddyHarness;
 let backend: Backend;
@@ -28,7 +28,7 @@ function authority(): string {
   return readFileSync(join(folder, "root.crt"), "utf8");
 }
 
-/** By TLS that is checked against the ingress's own authority. */
+/** Sends a request over TLS, verified with the ingress's own authority. */
 function getSecurely(host: string, path = "/"): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const outgoing = request(
@@ -54,7 +54,7 @@ function getSecurely(host: string, path = "/"): Promise<{ status: number; body: 
   });
 }
 
-/** True where the ingress has a certificate for the name. */
+/** Returns true if the ingress has a certificate for the name. */
 function hasCertificate(servername: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket: TLSSocket = connect(
@@ -75,7 +75,7 @@ async function addApp(name: string, spec: Parameters<CaddyHarness["apply"]>[1] =
   return verdict;
 }
 
-describe("a name of this machine", () => {
+describe("an internal name", () => {
   it("has HTTPS without a reload, and HTTP as well", async () => {
     await addApp("before");
     const socket = await openWebSocket(world.httpPort, "before.localhost");
@@ -87,7 +87,7 @@ describe("a name of this machine", () => {
     socket.close();
   });
 
-  it("has it with options too, under each of its names", async () => {
+  it("has HTTPS with options too, for each of its names", async () => {
     await addApp("special", {
       ingress: {
         pathPrefix: "/in",
@@ -100,26 +100,26 @@ describe("a name of this machine", () => {
     expect((await getSecurely("old.special.local", "/x")).status).toBe(307);
   });
 
-  it("has none where the App turned it off", async () => {
+  it("has no HTTPS if the App disabled it", async () => {
     await addApp("bare", { ingress: { https: "off" } });
     expect(await hasCertificate("bare.localhost")).toBe(false);
     expect((await world.get("bare.localhost")).body).toBe("one");
   });
 
-  it("has none where no App has the name", async () => {
+  it("has no HTTPS without an App", async () => {
     expect(await hasCertificate("nobody.localhost")).toBe(false);
     expect(await hasCertificate("..localhost")).toBe(false);
     expect(await hasCertificate("x.y.special.test")).toBe(false);
   });
 
-  it("is told to nobody who asks from outside as Caddy does", async () => {
+  it("is not revealed by permission requests from outside", async () => {
     const path = "/.well-known/berth/certificate?domain=hello.localhost";
     expect((await world.get("hello.localhost", path)).body).toBe("one");
   });
 });
 
 describe("a public name", () => {
-  it("is asked for at a public authority, and its HTTP requests are sent to HTTPS", async () => {
+  it("gets a certificate of a public authority, and its HTTP requests are redirected to HTTPS", async () => {
     const verdict = await addApp("public", {
       domain: "public.example.org",
       ingress: { domains: ["www.example.org"], redirects: [{ from: "old.example.org" }] },
@@ -148,7 +148,7 @@ describe("a public name", () => {
     );
   });
 
-  it("is served over HTTP where the App turned HTTPS off", async () => {
+  it("is served over HTTP if the App disabled HTTPS", async () => {
     const verdict = await addApp("plain", {
       domain: "plain.example.org",
       ingress: { https: "off" },
@@ -158,7 +158,7 @@ describe("a public name", () => {
     expect(await hasCertificate("plain.example.org")).toBe(false);
   });
 
-  it("is told to be without a certificate only until there is one", async () => {
+  it("has a note about its certificate only until there is one", async () => {
     await addApp("signed", { domain: "signed.example.org" });
     const folder = join(world.dataDir, "ingress/storage/certificates/authority/signed.example.org");
     mkdirSync(folder, { recursive: true });
@@ -171,7 +171,7 @@ describe("a public name", () => {
     expect(world.getVerdict("signed")).toEqual({ served: true, https: true });
   });
 
-  it("leaves the questions of authorities to the authority's side", async () => {
+  it("does not redirect the HTTP challenges of authorities", async () => {
     const answer = await world.get("www.example.org", "/.well-known/acme-challenge/token");
     expect(answer.status).toBe(200);
   });

@@ -4,7 +4,7 @@ import type { AppSpec, IngressOptions } from "../../src/resources/app-spec.ts";
 import { type Backend, startBackend } from "../support/backend.ts";
 import { CaddyHarness } from "../support/caddy-harness.ts";
 
-/** What the ingress does with requests, by the options of their Apps, on the real Caddy. */
+/** Tests of the Apps' ingress options with the real Caddy. */
 
 let world: CaddyHarness;
 let one: Backend;
@@ -43,14 +43,14 @@ const basic = (user: string, password: string) => ({
 });
 
 describe("hosts", () => {
-  it("that nobody has are answered with 404 and a page", async () => {
+  it("without an App are answered with 404 and a page", async () => {
     const answer = await world.get("nobody.localhost");
     expect(answer.status).toBe(404);
     expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
     expect(answer.body).toContain("No app answers for this address");
   });
 
-  it("of an App that is stopped are answered with 503, and when to try again", async () => {
+  it("of a stopped App are answered with 503 and Retry-After", async () => {
     const host = await addApp("stopped");
     await world.ingress.table.write("stopped", { version: "v1", targets: [] });
     const answer = await world.get(host);
@@ -69,7 +69,7 @@ describe("hosts", () => {
     "HOST.localhost..",
     "[a-z]*",
     "h?st.localhost",
-  ])("such as %s match nobody else's", async (odd) => {
+  ])("such as %s match no other App's host", async (odd) => {
     await addApp("host");
     const status = await new Promise<string>((resolve, reject) => {
       const socket = connect(world.httpPort, "127.0.0.1", () =>
@@ -84,7 +84,7 @@ describe("hosts", () => {
     expect(["400", "404"]).toContain(status);
   });
 
-  it("are the same in upper case and with a dot at the end, and the App sees the usual form", async () => {
+  it("are equal in upper case and with a trailing dot, and the App gets the normalised form", async () => {
     await addApp("spelt");
     await addApp("spelt-api", { pathPrefix: "/in" });
     for (const host of ["Spelt.LocalHost", "spelt.localhost.", "SPELT.localhost.:80"])
@@ -103,7 +103,7 @@ describe("hosts", () => {
       expect((await world.get(host)).body).toBe("one");
   });
 
-  it("of a subtree lead to the App, where no other App has the name", async () => {
+  it("of a subtree lead to the App unless another App has the name", async () => {
     await addApp("tree", { domains: ["*.tree.test"] });
     await addApp("leaf", {}, { domain: "leaf.tree.test" }, two.target);
     expect((await world.get("any.tree.test")).body).toBe("one");
@@ -126,8 +126,8 @@ describe("hosts", () => {
   });
 });
 
-describe("a domain that two Apps want", () => {
-  it("stays with the older one, and goes to the other when that is gone", async () => {
+describe("a domain of two Apps", () => {
+  it("belongs to the older App, and to the other one after its deletion", async () => {
     const host = await addApp("first", {}, { domain: "wanted.test" });
     world.apply("second", { domain: "wanted.test" });
     const verdict = await world.waitForVerdict("second", "DomainTaken");
@@ -156,8 +156,8 @@ describe("a domain that two Apps want", () => {
   });
 });
 
-describe("a host that one App redirects", () => {
-  it("has no path for another one, and the later App is told so", async () => {
+describe("a host that an App redirects", () => {
+  it("cannot have paths of another App, whose status has the reason", async () => {
     await addApp("sender", { redirects: [{ from: "sent.test", to: "https://new.test" }] });
     world.apply("below", { domain: "sent.test", ingress: { pathPrefix: "/api" } });
     expect(await world.waitForVerdict("below", "DomainTaken")).toMatchObject({
@@ -168,7 +168,7 @@ describe("a host that one App redirects", () => {
 });
 
 describe("a path prefix", () => {
-  it("reaches the App as it came, and nothing else does", async () => {
+  it("is passed on to the App, and other paths are not", async () => {
     const host = await addApp("prefixed", { pathPrefix: "/in" });
     expect((await world.get(host, "/in/here?a=b")).body).toBe("one");
     expect(one.seen.at(-1)).toMatchObject({ url: "/in/here?a=b" });
@@ -176,7 +176,7 @@ describe("a path prefix", () => {
     expect((await world.get(host, "/inner")).status).toBe(404);
   });
 
-  it("is taken off where that was asked for, and told in a header", async () => {
+  it("is removed if requested, and sent in a header", async () => {
     const host = await addApp("stripped", { pathPrefix: "/in.here", stripPrefix: true });
     expect((await world.get(host, "/in.here/x?a=b")).body).toBe("one");
     expect(one.seen.at(-1)).toMatchObject({
@@ -188,7 +188,7 @@ describe("a path prefix", () => {
     expect((await world.get(host, "/inXhere/x")).status).toBe(404);
   });
 
-  it("with characters that mean something to Caddy means only itself", async () => {
+  it("with Caddy's special characters is matched literally", async () => {
     const host = await addApp("braces", { pathPrefix: "/a{http.request.host}[b]" });
     expect((await world.get(host, "/a%7Bhttp.request.host%7D%5Bb%5D/x")).body).toBe("one");
     expect((await world.get(host, `/a${host}b/x`)).status).toBe(404);
@@ -204,7 +204,7 @@ describe("redirects", () => {
     expect((await world.get("own.test")).body).toBe("one");
   });
 
-  it("lead elsewhere, for good", async () => {
+  it("lead permanently to another domain", async () => {
     await addApp("left", {
       redirects: [{ from: "left.test", to: "https://new.test/at/{env.HOME}/", permanent: true }],
     });
@@ -213,7 +213,7 @@ describe("redirects", () => {
     expect(answer.headers.location).toBe("https://new.test/at/{env.HOME}/x?y");
   });
 
-  it("to themselves are refused, and nothing else of the App's is served", async () => {
+  it("to themselves are refused, and the App is not served", async () => {
     world.apply("circle", { ingress: { redirects: [{ from: "circle.localhost" }] } });
     expect(await world.waitForVerdict("circle", "RedirectLoop")).toMatchObject({
       message: expect.stringContaining("circle.localhost"),
@@ -223,7 +223,7 @@ describe("redirects", () => {
 });
 
 describe("maintenance", () => {
-  it("shows a page in place of the App, and the App again afterwards", async () => {
+  it("shows a page instead of the App, and the App again afterwards", async () => {
     const host = await addApp("shop");
     world.apply("shop", { ingress: { maintenance: { message: "Back at <8>, {env.HOME}" } } });
     await world.waitUntil(
@@ -240,7 +240,7 @@ describe("maintenance", () => {
     );
   });
 
-  it("shows a page of one's own as it is", async () => {
+  it("shows a custom page unchanged", async () => {
     const html = "<style>b{color:red}</style>{http.request.host} \\{x\\} {{y}} \\\\{env.HOME}";
     const host = await addApp("page", { maintenance: { html } });
     expect((await world.get(host)).body).toBe(html);
@@ -250,7 +250,7 @@ describe("maintenance", () => {
 });
 
 describe("basic authentication", () => {
-  it("lets in who is in the Secret, and follows it", async () => {
+  it("allows the users in the Secret, and follows its changes", async () => {
     world.applySecret("people", { ann: "secret-1", "b.o_b": "pä:ss" });
     const host = await addApp("closed", { basicAuth: { secret: "people" } });
     const bare = await world.get(host);
@@ -268,7 +268,7 @@ describe("basic authentication", () => {
     expect((await world.get(host, "/", basic("ann", "secret-1"))).status).toBe(401);
   });
 
-  it("without its Secret costs only this App its route", async () => {
+  it("without its Secret only makes this App unavailable", async () => {
     const host = await addApp("open");
     world.apply("locked", { ingress: { basicAuth: { secret: "missing" } } });
     const verdict = await world.waitForVerdict("locked", "SecretNotFound");
@@ -281,7 +281,7 @@ describe("basic authentication", () => {
     expect((await world.get("locked.localhost")).status).toBe(401);
   });
 
-  it("closes an App that was open as soon as its Secret cannot be had", async () => {
+  it("makes a public App unavailable if its Secret is missing", async () => {
     const host = await addApp("closing");
     world.apply("closing", { ingress: { basicAuth: { secret: "nowhere" } } });
     await world.waitForVerdict("closing", "SecretNotFound");
@@ -290,7 +290,7 @@ describe("basic authentication", () => {
 });
 
 describe("requests", () => {
-  it("carry who sent them, and not what the client says of that", async () => {
+  it("have the client's address, not the client's own headers", async () => {
     const host = await addApp("headers");
     await world.get(host, "/", {
       "X-Forwarded-For": "1.2.3.4",
@@ -322,7 +322,7 @@ describe("requests", () => {
   it.each([
     ["/events", "data: one\n\n"],
     ["/trickle", '{"from":"one"}\n'],
-  ])("to %s get what trickles as it comes", async (path, first) => {
+  ])("to %s get slow responses without delay", async (path, first) => {
     const host = await addApp("stream");
     const text = await new Promise<string>((resolve, reject) => {
       const socket = connect(world.httpPort, "127.0.0.1", () =>
@@ -342,7 +342,7 @@ describe("requests", () => {
 });
 
 describe("an App without a port", () => {
-  it("is not led to, and leaves its name to others", async () => {
+  it("is not served, and does not claim its name", async () => {
     world.store.apply({
       kind: "App",
       name: "worker",

@@ -6,7 +6,7 @@ import { CaddyHarness } from "../support/caddy-harness.ts";
 import { freePorts } from "../support/free-port.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Switches of an App under load, on the real Caddy. */
+/** Tests of route switches under load with the real Caddy. */
 
 let world: CaddyHarness;
 let one: Backend;
@@ -32,12 +32,12 @@ async function addApp(name: string, ...targets: readonly string[]): Promise<stri
 }
 
 describe("a switch under load", () => {
-  it("fails none of 5,000 requests in 50 switches, and sends none to the old side after its return", async () => {
+  it("loses none of 5,000 requests in 50 switches, and sends none to the old target after its return", async () => {
     const host = await addApp("loaded", one.target);
     const load = { sent: 0 };
     const failures: string[] = [];
     const late: string[] = [];
-    // Which side may still answer a request that begins now: both while a switch is under way.
+    // The targets that may answer a new request: both during a switch.
     let allowed = new Set(["one"]);
     const client = async () => {
       while (load.sent < 5_000) {
@@ -75,7 +75,7 @@ describe("a switch under load", () => {
     expect(two.seen.length).toBeGreaterThan(1_000);
   });
 
-  it("lets a request finish where it began", async () => {
+  it("completes a request at its target", async () => {
     const host = await addApp("slow", one.target);
     const before = one.seen.length;
     const slow = world.get(host, "/slow");
@@ -85,7 +85,7 @@ describe("a switch under load", () => {
     expect((await slow).body).toBe("one slowly");
   });
 
-  it("leaves no more than one entry behind", async () => {
+  it("leaves only one entry", async () => {
     const host = await addApp("tidy", one.target);
     for (let round = 1; round <= 5; round += 1)
       await world.ingress.table.write("tidy", { version: `v${round}`, targets: [two.target] });
@@ -97,7 +97,7 @@ describe("a switch under load", () => {
 });
 
 describe("other apps", () => {
-  it("keep their WebSockets while one is made, switched, stopped and deleted", async () => {
+  it("keep their WebSockets while an App is created, switched, stopped and deleted", async () => {
     const host = await addApp("chat", two.target);
     const socket = await openWebSocket(world.httpPort, host);
     await socket.echo("before");
@@ -123,7 +123,7 @@ describe("other apps", () => {
 });
 
 describe("several targets", () => {
-  it("all get requests, and one that is gone costs none", async () => {
+  it("all get requests, and an unreachable one loses none", async () => {
     const [gone = 0] = await freePorts(1);
     const host = await addApp("many", one.target, two.target, `127.0.0.1:${gone}`);
     const bodies = await Promise.all(Array.from({ length: 60 }, () => world.get(host)));
@@ -131,7 +131,7 @@ describe("several targets", () => {
     expect(new Set(bodies.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it("are led to beyond twelve", async () => {
+  it("are supported beyond twelve", async () => {
     const backends = await Promise.all(
       Array.from({ length: 15 }, (_, index) => startBackend(`r${index}`)),
     );
@@ -145,7 +145,7 @@ describe("several targets", () => {
     for (const backend of backends) await backend[Symbol.asyncDispose]();
   });
 
-  it("answer 502 with a page where none can be reached", async () => {
+  it("are answered with 502 and a page if none is reachable", async () => {
     const [gone = 0] = await freePorts(1);
     const host = await addApp("dark", `127.0.0.1:${gone}`);
     const answer = await world.get(host);

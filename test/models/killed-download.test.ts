@@ -52,19 +52,19 @@ async function run(
 
 describe("kill -9", () => {
   let bytes: Buffer;
-  let world: DownloadHarness;
+  let harness: DownloadHarness;
 
   beforeEach(async () => {
     bytes = createRandomBytes(SIZE);
-    world = await DownloadHarness.open({ "m.gguf": bytes });
+    harness = await DownloadHarness.open({ "m.gguf": bytes });
   });
 
   afterEach(async () => {
-    await world[Symbol.asyncDispose]();
+    await harness[Symbol.asyncDispose]();
   });
 
   function partialDir(): string {
-    return join(world.dir, "partial", `sha256-${hashSha256(bytes)}`);
+    return join(harness.dir, "partial", `sha256-${hashSha256(bytes)}`);
   }
 
   async function claimed(): Promise<ByteRanges> {
@@ -92,7 +92,7 @@ describe("kill -9", () => {
   it("at a random time during a download: the next run downloads only the bytes that are not in the journal", async () => {
     const dice = new Dice(SEED);
     process.stdout.write(`BERTH_SEED=${SEED}\n`);
-    const args = [world.dir, world.buildUrl("m.gguf"), String(SIZE), hashSha256(bytes)];
+    const args = [harness.dir, harness.buildUrl("m.gguf"), String(SIZE), hashSha256(bytes)];
     let kills = 0;
     let gained = 0;
     for (let round = 0; round < KILLS; round += 1) {
@@ -106,11 +106,11 @@ describe("kill -9", () => {
     }
     expect([SEED, kills > 2, gained > 0]).toEqual([SEED, true, true]);
     const kept = await claimed();
-    const requestsBefore = world.hub.requests.length;
+    const requestsBefore = harness.hub.requests.length;
     const ended = await run(args, undefined);
     expect([SEED, ended.split(" ")[0]]).toEqual([SEED, "done"]);
     expect((await readStored(ended.slice("done ".length))).equals(bytes)).toBe(true);
-    const asked = world.hub.requests.slice(requestsBefore).filter(({ server }) => server === "cdn");
+    const asked = harness.hub.requests.slice(requestsBefore).filter(({ server }) => server === "cdn");
     expect([SEED, asked.length > 0]).toEqual([SEED, true]);
     for (const { headers } of asked) {
       const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
@@ -123,27 +123,27 @@ describe("kill -9", () => {
     "at each call of %s: the journal claims only bytes on the disk, and the next run completes the download",
     async (call) => {
       const small = bytes.subarray(0, 2 * MIB);
-      const url = await world.hub.addFile("/files/small", small);
-      const model = withFile(world.model("key", { "m.gguf": small }), {
+      const url = await harness.hub.addFile("/files/small", small);
+      const model = withFile(harness.model("key", { "m.gguf": small }), {
         location: { type: "url", url },
       });
       let killed = 0;
       let isDone = false;
       for (let nth = 1; nth <= 20 && !isDone; nth += 1) {
-        await rm(world.dir, { recursive: true, force: true });
-        await mkdir(world.dir, { mode: 0o700 });
-        const args = [world.dir, url, String(small.length), hashSha256(small)];
+        await rm(harness.dir, { recursive: true, force: true });
+        await mkdir(harness.dir, { mode: 0o700 });
+        const args = [harness.dir, url, String(small.length), hashSha256(small)];
         // Only calls on these files: the program's loader opens other files.
-        const tracer = ["-f", "-qq", "-o", "/dev/null", ...pathsOf(world.dir, small)];
+        const tracer = ["-f", "-qq", "-o", "/dev/null", ...pathsOf(harness.dir, small)];
         const inject = ["-e", `trace=${call}`, "-e", `inject=${call}:signal=SIGKILL:when=${nth}`];
         const last = await run(args, undefined, ["strace", ...tracer, ...inject]);
         isDone = last.startsWith("done");
         if (!isDone) killed += 1;
-        const sentBefore = world.hub.bytesSent;
-        const kept = await world.disk().storedBytes(model);
-        const stored = await world.disk().download(model, recordProgress(), neverAborted);
+        const sentBefore = harness.hub.bytesSent;
+        const kept = await harness.disk().storedBytes(model);
+        const stored = await harness.disk().download(model, recordProgress(), neverAborted);
         expect((await readStored(stored.path)).equals(small)).toBe(true);
-        expect(world.hub.bytesSent - sentBefore).toBe(small.length - kept);
+        expect(harness.hub.bytesSent - sentBefore).toBe(small.length - kept);
       }
       // The last run has fewer calls than that, and completes.
       expect([isDone, killed > 0]).toEqual([true, true]);

@@ -23,18 +23,18 @@ const NAME = "m.gguf";
 
 /** Each title continues "a server that ...". The file is on a hub's CDN. */
 describe("a server that", () => {
-  let world: DownloadHarness;
+  let harness: DownloadHarness;
   let bytes: Buffer;
   let model: ResolvedModel;
 
   beforeEach(async () => {
     bytes = createRandomBytes(SIZE);
-    world = await DownloadHarness.open({ [NAME]: bytes });
-    model = world.model("key", { [NAME]: bytes });
+    harness = await DownloadHarness.open({ [NAME]: bytes });
+    model = harness.model("key", { [NAME]: bytes });
   });
 
   afterEach(async () => {
-    await world[Symbol.asyncDispose]();
+    await harness[Symbol.asyncDispose]();
   });
 
   /** Downloads the model, and returns the stored bytes. */
@@ -42,12 +42,12 @@ describe("a server that", () => {
     options: Partial<ModelDiskOptions> = {},
     wanted = model,
   ): Promise<Buffer> {
-    const stored = await world.disk(options).download(wanted, recordProgress(), neverAborted);
+    const stored = await harness.disk(options).download(wanted, recordProgress(), neverAborted);
     return readStored(stored.path);
   }
 
   function failure(options: Partial<ModelDiskOptions> = {}, wanted = model, token?: string) {
-    return world
+    return harness
       .disk(options)
       .download(wanted, recordProgress(token), neverAborted)
       .then(
@@ -71,42 +71,42 @@ describe("a server that", () => {
     ["refuses a fresh signature", { on: "cdn", type: "expired", times: 1 }],
     ["sends a sign-in page for a while", { on: "cdn", type: "page", times: 2 }],
   ])("%s gets another request, and few bytes are sent twice", async (_, fault) => {
-    world.hub.faults.add(fault);
+    harness.hub.faults.add(fault);
     // The short stall limit is only for silent servers, because a busy machine may be slow.
     const isSilent = fault.type === "stall" || fault.type === "hang";
     const limits = isSilent ? { ...quickLimits, stallMs: 1_000 } : quickLimits;
     expect((await downloaded({ limits })).equals(bytes)).toBe(true);
     // Bytes in transit on a broken connection are sent again: two parts of 4 MiB at most.
-    expect(world.hub.bytesSent).toBeLessThan(SIZE + 9 * MIB);
+    expect(harness.hub.bytesSent).toBeLessThan(SIZE + 9 * MIB);
   });
 
   it("is slow on one connection does not delay the download: the others take over", async () => {
-    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 100_000, times: 1 });
+    harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 100_000, times: 1 });
     const start = performance.now();
     expect((await downloaded()).equals(bytes)).toBe(true);
     // The slow connection alone would take 42 s for its part.
     expect(performance.now() - start).toBeLessThan(UNBOUNDED_AFTER_MS);
-    expect(world.hub.bytesSent).toBeLessThan(SIZE + 2 * MIB);
+    expect(harness.hub.bytesSent).toBeLessThan(SIZE + 2 * MIB);
   });
 
   it("stays unreachable fails the download, and the next attempt resumes it", async () => {
     // The first part is complete, and half of each of the others.
-    world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 2 * MIB, times: 3 });
-    const off = world.hub.faults.add({ on: "cdn", type: "reset", after: 3 });
+    harness.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 2 * MIB, times: 3 });
+    const off = harness.hub.faults.add({ on: "cdn", type: "reset", after: 3 });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
       message: expect.stringContaining("the connection was cut"),
     });
-    const kept = await world.disk().storedBytes(model);
+    const kept = await harness.disk().storedBytes(model);
     expect(kept).toBeGreaterThan(MIB);
     off();
-    const before = world.hub.bytesSent;
+    const before = harness.hub.bytesSent;
     expect((await downloaded()).equals(bytes)).toBe(true);
-    expect(world.hub.bytesSent - before).toBeLessThan(SIZE - kept + MIB);
+    expect(harness.hub.bytesSent - before).toBeLessThan(SIZE - kept + MIB);
   });
 
   it("sends Retry-After gets no request for that time, and then fewer connections", async () => {
-    world.hub.faults.add({
+    harness.hub.faults.add({
       on: "cdn",
       type: "status",
       status: 429,
@@ -120,7 +120,7 @@ describe("a server that", () => {
 
   it("sends a Retry-After of an hour fails the download at once", async () => {
     const headers = { "retry-after": "3600" };
-    world.hub.faults.add({ on: "cdn", type: "status", status: 429, headers });
+    harness.hub.faults.add({ on: "cdn", type: "status", status: 429, headers });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
       message: expect.stringContaining("60 minutes"),
@@ -128,20 +128,20 @@ describe("a server that", () => {
   });
 
   it("supports no ranges sends one stream, which starts again when it is cut", async () => {
-    world.hub.faults.add({ on: "cdn", type: "no-ranges" });
-    world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB, after: 1, times: 1 });
+    harness.hub.faults.add({ on: "cdn", type: "no-ranges" });
+    harness.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB, after: 1, times: 1 });
     expect((await downloaded()).equals(bytes)).toBe(true);
-    expect(world.transfers.at(-1)?.bodyBytes).toBe(SIZE);
+    expect(harness.transfers.at(-1)?.bodyBytes).toBe(SIZE);
   });
 
   it("supports no ranges and always cuts the connection fails the download", async () => {
-    world.hub.faults.add({ on: "cdn", type: "no-ranges" });
-    world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB });
+    harness.hub.faults.add({ on: "cdn", type: "no-ranges" });
+    harness.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB });
     expect(await failure()).toMatchObject({ code: "hub_unreachable" });
   });
 
   it("sends neither size nor ranges: the file is complete when the connection ends normally", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes, {
+    const url = await harness.hub.addFile("/files/x.gguf", bytes, {
       ranges: false,
       length: false,
       etag: false,
@@ -153,7 +153,7 @@ describe("a server that", () => {
     });
     expect((await downloaded({}, wanted)).equals(bytes)).toBe(true);
     // The computed digest identifies the file.
-    expect(await world.disk().find(wanted)).toMatchObject({
+    expect(await harness.disk().find(wanted)).toMatchObject({
       files: [{ sizeBytes: SIZE, sha256: hashSha256(bytes) }],
     });
   });
@@ -165,28 +165,28 @@ describe("a server that", () => {
   ])(
     "sends no digest gets range requests only with a strong entity tag: %s",
     async (_, options, isInParts) => {
-      const url = await world.hub.addFile("/files/x.gguf", bytes, options);
+      const url = await harness.hub.addFile("/files/x.gguf", bytes, options);
       const wanted = withFile(model, {
         sizeBytes: null,
         sha256: null,
         location: { type: "url", url },
       });
       expect((await downloaded({}, wanted)).equals(bytes)).toBe(true);
-      const parts = world.transfers.filter(({ headers }) => headers["if-range"] !== undefined);
+      const parts = harness.transfers.filter(({ headers }) => headers["if-range"] !== undefined);
       expect(parts.length > 2).toBe(isInParts);
-      expect(world.transfers.some(({ bodyBytes }) => bodyBytes === SIZE)).toBe(!isInParts);
+      expect(harness.transfers.some(({ bodyBytes }) => bodyBytes === SIZE)).toBe(!isInParts);
     },
   );
 
   it("sends more bytes than expected: the surplus is not written", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes, { ranges: false, length: false });
+    const url = await harness.hub.addFile("/files/x.gguf", bytes, { ranges: false, length: false });
     const wanted = withFile(model, {
       sizeBytes: SIZE - 7,
       sha256: null,
       location: { type: "url", url },
     });
     expect(await failure({}, wanted)).toMatchObject({ code: "digest_mismatch" });
-    expect(await world.disk().storedBytes(wanted)).toBeLessThanOrEqual(SIZE - 7);
+    expect(await harness.disk().storedBytes(wanted)).toBeLessThanOrEqual(SIZE - 7);
   });
 
   it("reports another size than expected: nothing is downloaded", async () => {
@@ -198,23 +198,23 @@ describe("a server that", () => {
   });
 
   it("flips a bit: the error has both digests, and the file is discarded", async () => {
-    const off = world.hub.faults.add({ on: "cdn", type: "flip", atByte: 9 * MIB });
+    const off = harness.hub.faults.add({ on: "cdn", type: "flip", atByte: 9 * MIB });
     const wrong = Buffer.from(bytes);
     wrong.writeUInt8(wrong.readUInt8(9 * MIB) ^ 1, 9 * MIB);
     expect(await failure()).toMatchObject({
       code: "digest_mismatch",
       details: { expected: hashSha256(bytes), got: hashSha256(wrong) },
     });
-    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
-    expect(await readdir(join(world.dir, "blobs"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "partial"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "blobs"))).toEqual([]);
     off();
     expect((await downloaded()).equals(bytes)).toBe(true);
   });
 
   it("changes the file during the download: the new file is downloaded", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes);
+    const url = await harness.hub.addFile("/files/x.gguf", bytes);
     const changed = createRandomBytes(SIZE + 3);
-    world.hub.faults.add({
+    harness.hub.faults.add({
       on: "files",
       type: "changed",
       content: bufferContent(changed),
@@ -230,7 +230,7 @@ describe("a server that", () => {
 
   it("changes a file with an expected digest: the download fails", async () => {
     const changed = createRandomBytes(SIZE);
-    world.hub.faults.add({
+    harness.hub.faults.add({
       on: "cdn",
       type: "changed",
       content: bufferContent(changed),
@@ -243,51 +243,51 @@ describe("a server that", () => {
   });
 
   it("changes the file between two attempts: no byte of the old file is kept", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes);
+    const url = await harness.hub.addFile("/files/x.gguf", bytes);
     const wanted = withFile(model, { sha256: null, location: { type: "url", url } });
-    world.hub.faults.add({ on: "files", type: "cut", afterBytes: 3 * MIB, times: 2 });
-    const off = world.hub.faults.add({ on: "files", type: "reset", after: 2 });
+    harness.hub.faults.add({ on: "files", type: "cut", afterBytes: 3 * MIB, times: 2 });
+    const off = harness.hub.faults.add({ on: "files", type: "reset", after: 2 });
     await failure({}, wanted);
-    expect(await world.disk().storedBytes(wanted)).toBeGreaterThan(MIB);
+    expect(await harness.disk().storedBytes(wanted)).toBeGreaterThan(MIB);
     off();
     const changed = createRandomBytes(SIZE);
-    await world.hub.addFile("/files/x.gguf", changed);
+    await harness.hub.addFile("/files/x.gguf", changed);
     expect((await downloaded({}, wanted)).equals(changed)).toBe(true);
   });
 
   it("signs URLs that expire during the download gets requests for new ones", async () => {
-    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 20 * MIB, times: 3 });
+    harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 20 * MIB, times: 3 });
     let expired = false;
-    const stored = await world.disk({ partsMax: 2 }).download(
+    const stored = await harness.disk({ partsMax: 2 }).download(
       model,
       {
         token: undefined,
         onProgress: ({ doneBytes }) => {
           if (doneBytes < MIB || expired) return;
           expired = true;
-          world.hub.expireUrls();
+          harness.hub.expireUrls();
         },
       },
       neverAborted,
     );
     expect(expired).toBe(true);
     expect((await readStored(stored.path)).equals(bytes)).toBe(true);
-    expect(world.hub.at("cdn").some(({ status }) => status === 403)).toBe(true);
+    expect(harness.hub.at("cdn").some(({ status }) => status === 403)).toBe(true);
     // The first request, and one or two after that: not one for each part.
-    expect(world.hub.at("hub").length).toBeLessThan(5);
+    expect(harness.hub.at("hub").length).toBeLessThan(5);
   });
 
   it("redirects too often fails the download", async () => {
-    world.hub.faults.add({ on: "resolve", type: "loop" });
+    harness.hub.faults.add({ on: "resolve", type: "loop" });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
       message: expect.stringContaining("more than 10 times"),
     });
-    expect(world.hub.requests.length).toBe(11);
+    expect(harness.hub.requests.length).toBe(11);
   });
 
   it("always sends a web page fails the download", async () => {
-    world.hub.faults.add({ on: "cdn", type: "page" });
+    harness.hub.faults.add({ on: "cdn", type: "page" });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
       message: expect.stringContaining("web page"),
@@ -300,25 +300,25 @@ describe("a server that", () => {
     [404, undefined, "hub_not_found", "no longer has m.gguf"],
     [410, undefined, "hub_not_found", "no longer has m.gguf"],
   ])("answers %i fails the download with the reason: %s", async (status, token, code, words) => {
-    world.hub.faults.add({ on: "resolve", type: "status", status });
+    harness.hub.faults.add({ on: "resolve", type: "status", status });
     const error = await failure({}, model, token);
     expect(error).toMatchObject({ code, message: expect.stringContaining(words) });
     expect(JSON.stringify(error)).not.toContain("hf_wrong");
-    expect(world.hub.requests.length).toBe(1);
+    expect(harness.hub.requests.length).toBe(1);
   });
 
   it("redirects to another origin: only the first origin gets the token", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
+    const url = await harness.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
     const wanted = withFile(model, { location: { type: "url", url } });
-    const moved = `${world.hub.cdnUrl}/elsewhere`;
-    const off = world.hub.faults.add({ on: "files", type: "redirect", to: moved, status: 307 });
-    expect(await failure({}, wanted, world.hub.token)).toMatchObject({ code: "hub_denied" });
-    expect(world.hub.at("cdn").length).toBeGreaterThan(0);
-    expect(world.hub.leaks).toEqual([]);
+    const moved = `${harness.hub.cdnUrl}/elsewhere`;
+    const off = harness.hub.faults.add({ on: "files", type: "redirect", to: moved, status: 307 });
+    expect(await failure({}, wanted, harness.hub.token)).toMatchObject({ code: "hub_denied" });
+    expect(harness.hub.at("cdn").length).toBeGreaterThan(0);
+    expect(harness.hub.leaks).toEqual([]);
     off();
-    const stored = await world
+    const stored = await harness
       .disk()
-      .download(wanted, recordProgress(world.hub.token), neverAborted);
+      .download(wanted, recordProgress(harness.hub.token), neverAborted);
     expect((await readStored(stored.path)).equals(bytes)).toBe(true);
   });
 });

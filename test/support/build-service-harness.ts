@@ -113,7 +113,7 @@ export class BuildServiceHarness implements AsyncDisposable {
     return this.service;
   }
 
-  /** As SIGKILL: nothing that goes on is awaited or ended. The next service finds what is left. */
+  /** Simulates SIGKILL: running work is neither awaited nor cancelled. The next service finds its remains. */
   kill(): void {
     this.runtime.die();
     this.runtime = new FakeRuntime({ clock: this.clock, engine: this.engine });

@@ -101,7 +101,7 @@ export class FakeEngine {
   #ports = 40_000;
   #reachable = true;
   #isShuttingDown = false;
-  /** What containers reach the machine by. */
+  /** The address of the machine for containers. */
   readonly hostAddress = "10.255.0.1";
   /** Events fall on the floor while this is false; the stream stays up. */
   deliverEvents = true;
@@ -115,7 +115,7 @@ export class FakeEngine {
     return this.#reachable;
   }
 
-  /** True from the beginning of a shutdown on: calls are answered, but nobody new is let in. */
+  /** True during a shutdown: calls are answered, but new connections are refused. */
   get isShuttingDown(): boolean {
     return this.#isShuttingDown;
   }
@@ -163,14 +163,14 @@ export class FakeEngine {
     return [...this.#containers.values()];
   }
 
-  /** By id or by name. */
+  /** Finds a container by id or name. */
   find(idOrName: string): FakeContainer | undefined {
     return (
       this.#containers.get(idOrName) ?? this.containers().find((item) => item.name === idOrName)
     );
   }
 
-  /** By id or by name; throws NotFoundError. */
+  /** Returns a container by id or name; throws NotFoundError. */
   container(idOrName: string): FakeContainer {
     const container = this.find(idOrName);
     if (!container) throw new NotFoundError(`there is no container ${idOrName}`);
@@ -296,7 +296,7 @@ export class FakeEngine {
     }
   }
 
-  /** As the process ending: a running container exits with `exitCode`. */
+  /** Makes a running container exit with `exitCode`. */
   kill(idOrName: string, exitCode = 137): void {
     const container = this.container(idOrName);
     if (container.state === "running" || container.state === "paused")
@@ -321,7 +321,7 @@ export class FakeEngine {
     this.#containerEvent(container, "rename");
   }
 
-  /** As `docker network prune`: those that nothing running is on. */
+  /** Removes networks without a running container, like `docker network prune`. */
   pruneNetworks(): void {
     for (const name of this.networks.keys()) {
       const isUsed = this.containers().some(
@@ -347,7 +347,7 @@ export class FakeEngine {
     this.#containerEvent(this.container(idOrName), "pause");
   }
 
-  /** As `docker update`. */
+  /** Changes limits, like `docker update`. */
   update(
     idOrName: string,
     limits: { memoryBytes?: number | null; nanoCpus?: number | null },

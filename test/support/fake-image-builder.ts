@@ -18,7 +18,7 @@ export interface FakeImageBuild {
   readonly steps?: readonly string[];
   /** Lines that the last step writes. */
   readonly lines?: readonly string[];
-  /** What containers of the built image do. */
+  /** The behaviour of containers of the built image. */
   readonly image?: FakeImage;
   /** This step ends with a code after these lines; steps count from 1. */
   readonly fails?: {
@@ -57,11 +57,11 @@ const DEFAULT_STEPS = ["FROM scratch", "COPY . /app"];
  * same image, as a build cache does.
  */
 export class FakeImageBuilder {
-  /** What builds do; a function decides for each. */
+  /** The behaviour of builds; a function returns it for each. */
   script: FakeImageBuild | ((run: FakeBuildRun) => FakeImageBuild) = {};
   /** Every build that was begun, the oldest first. */
   readonly runs: FakeBuildRun[] = [];
-  /** What `freeBytes` tells. */
+  /** The result of `freeBytes`. */
   freeBytes: number | undefined = 100 * 2 ** 30;
   readonly #engine: FakeEngine;
   readonly #images = new Map<string, BuiltImage>();
@@ -113,7 +113,7 @@ export class FakeImageBuilder {
       }));
   }
 
-  /** By tag, or by id with all its tags; false where it is missing or in use. */
+  /** Removes a tag, or an image with all its tags by id; returns false if it is missing or in use. */
   remove(reference: string): boolean {
     const { localImages: held } = this.#engine;
     const isId = reference.startsWith("sha256:");

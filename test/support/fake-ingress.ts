@@ -32,7 +32,7 @@ export interface FakeIngressOptions {
   /** The table of an ingress that "died": it outlives Berth, as the real one on the disk does. */
   readonly routes?: Map<string, AppRoute>;
   readonly faults?: FakeIngressFaults;
-  /** Beside what `setVerdict` says; default: every App is served over HTTP. */
+  /** The verdict on Apps without `setVerdict`; default: every App is served over HTTP. */
   readonly verdict?: SiteVerdict;
 }
 
@@ -40,7 +40,7 @@ export interface FakeIngressOptions {
 export class FakeIngress implements Ingress {
   readonly mode: Ingress["mode"];
   readonly reachability: Ingress["reachability"];
-  /** Where requests of each App go now; an App that is not in it has nowhere to send them. */
+  /** The route of each App; an App that is not in it has none. */
   readonly routes: Map<string, AppRoute>;
   faults: FakeIngressFaults;
   /** The process that uses this ingress is gone: its changes never settle. The table lives on. */

@@ -80,12 +80,12 @@ export class ModelE2eHarness implements AsyncDisposable {
     return { status: answer.status, body: await answer.json() };
   }
 
-  /** Where models are kept. */
+  /** The folder of the models. */
   get modelsDir(): string {
     return join(this.berth.dataDir, "models");
   }
 
-  /** Where downloaded contents lie, under their digests. */
+  /** The folder of the contents, named by their digests. */
   get blobsDir(): string {
     return join(this.modelsDir, "blobs");
   }

@@ -20,7 +20,7 @@ interface QueueEntry extends SourceResolution {
 /** Running and queued resolutions, at most one for each App, in the order of the calls. */
 export class SourceResolutionQueue {
   readonly #tasks: TaskGroup;
-  readonly #run: (look: SourceResolution, signal: AbortSignal) => Promise<void>;
+  readonly #run: (resolution: SourceResolution, signal: AbortSignal) => Promise<void>;
   readonly #entries = new Map<string, QueueEntry>();
   readonly #waiting: QueueEntry[] = [];
   #running = 0;
@@ -28,7 +28,7 @@ export class SourceResolutionQueue {
   /** `run` resolves the source and records the result; it does not throw if the source is unavailable. */
   constructor(options: {
     tasks: TaskGroup;
-    run: (look: SourceResolution, signal: AbortSignal) => Promise<void>;
+    run: (resolution: SourceResolution, signal: AbortSignal) => Promise<void>;
   }) {
     this.#tasks = options.tasks;
     this.#run = options.run;

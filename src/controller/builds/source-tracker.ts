@@ -56,7 +56,7 @@ export class SourceTracker {
     this.#options = options;
     this.#resolutions = new SourceResolutionQueue({
       tasks: options.tasks,
-      run: (look, signal) => this.#resolve(look, signal),
+      run: (resolution, signal) => this.#resolve(resolution, signal),
     });
     this.#timers = new SourceTimers(options.clock, (app) => this.#onTimer(app));
   }
@@ -122,8 +122,8 @@ export class SourceTracker {
     const attempt = this.#attemptKey(resource);
     if (this.#failures.get(name)?.attempt !== attempt) this.#failures.delete(name);
     // A refresh of a pin continues: only its credential has changed.
-    const look = this.#resolutions.get(name);
-    if (look && look.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
+    const resolution = this.#resolutions.get(name);
+    if (resolution && resolution.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
   }
 
   /** Resolves the sources of all Apps that follow this repository; returns their names. */
@@ -180,23 +180,23 @@ export class SourceTracker {
     this.#refresh(resource, false);
   }
 
-  async #resolve(look: SourceResolution, signal: AbortSignal): Promise<void> {
-    const resource = this.#options.store.get("App", look.app);
-    if (!resource?.spec.source || this.#attemptKey(resource) !== look.attempt) return;
+  async #resolve(resolution: SourceResolution, signal: AbortSignal): Promise<void> {
+    const resource = this.#options.store.get("App", resolution.app);
+    if (!resource?.spec.source || this.#attemptKey(resource) !== resolution.attempt) return;
     try {
       const revision = await this.#options.resolve(resource, signal);
       signal.throwIfAborted();
-      this.#recordRevision(look, resource, revision);
+      this.#recordRevision(resolution, resource, revision);
     } catch (error) {
       // An abort of anything else means that the server did not respond.
       signal.throwIfAborted();
-      this.#recordFailure(look, resource, error);
+      this.#recordFailure(resolution, resource, error);
     }
   }
 
-  #recordRevision(look: SourceResolution, resource: Resource<"App">, revision: string): void {
+  #recordRevision(resolution: SourceResolution, resource: Resource<"App">, revision: string): void {
     const { store, clock, onChanged } = this.#options;
-    const { app } = look;
+    const { app } = resolution;
     this.#timers.markResolved(app);
     this.#failingRefreshes.delete(app);
     const key = pinKey(resource);
@@ -223,15 +223,15 @@ export class SourceTracker {
     onChanged(app);
   }
 
-  #recordFailure(look: SourceResolution, resource: Resource<"App">, error: unknown): void {
+  #recordFailure(resolution: SourceResolution, resource: Resource<"App">, error: unknown): void {
     const { store, logger, onChanged } = this.#options;
-    const { app } = look;
+    const { app } = resolution;
     if (isUnexpected(error)) logger.error({ app, err: error }, "a source could not be resolved");
     const failure = describeSourceFailure(error, secretMask(store, resource.spec));
     this.#timers.markResolved(app);
     const known = this.revision(resource);
-    if (!look.isRefresh || known === undefined) {
-      this.#failures.set(app, { attempt: look.attempt, failure });
+    if (!resolution.isRefresh || known === undefined) {
+      this.#failures.set(app, { attempt: resolution.attempt, failure });
       onChanged(app);
       return;
     }

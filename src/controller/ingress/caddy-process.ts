@@ -123,8 +123,8 @@ export class CaddyProcess implements CaddyHost {
     try {
       const pid = Number(await readFile(this.#pidFile, "utf8"));
       if (!Number.isSafeInteger(pid) || pid <= 1) return undefined;
-      const words = (await readFile(`/proc/${pid}/cmdline`, "utf8")).split("\0");
-      return words.includes(this.#options.paths.configFile) ? pid : undefined;
+      const args = (await readFile(`/proc/${pid}/cmdline`, "utf8")).split("\0");
+      return args.includes(this.#options.paths.configFile) ? pid : undefined;
     } catch {
       return undefined;
     }

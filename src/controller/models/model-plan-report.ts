@@ -40,7 +40,7 @@ export async function reportModelPlan(
     memory,
     facts: stored?.status?.facts ?? null,
     files,
-    sight: await watch.observe(signal),
+    observation: await watch.observe(signal),
     all,
   });
   const plan = planModel(desired, observed);

@@ -60,15 +60,15 @@ export class ModelRun {
     this.#memory = applyModelInputs(this.#memory, this.#desired, inputs);
     const refused = findCredentialProblem(store, this.#resource.spec) ?? null;
     for (let step = 0; step < STEPS_MAX; step += 1) {
-      const sight = await this.#context.watch.observe(signal);
-      const observed = await this.#observe(sight);
+      const observation = await this.#context.watch.observe(signal);
+      const observed = await this.#observe(observation);
       const plan = planModel(this.#desired, observed);
       this.#clearResolvedFailure(plan, observed);
       const next = this.#chooseNext(plan, refused);
       if (this.#settleFinishedJob(next)) continue;
       const waitMs = next ? this.#getRetryDelayMs(next) : 0;
       if (next && waitMs === 0 && this.#startStep(next, observed)) continue;
-      this.#writeStatus(observed, sight, plan, refused);
+      this.#writeStatus(observed, observation, plan, refused);
       if (waitMs > 0) return { isSettled: true, requeueAfterMs: waitMs };
       const isAtWork = jobs.current(name)?.state.type === "running";
       return { isSettled: true, requeueAfterMs: isAtWork ? PROGRESS_WRITTEN_MS : null };
@@ -76,13 +76,13 @@ export class ModelRun {
     throw new Error(`the reconcile of model ${name} does not converge`);
   }
 
-  #observe(sight: AssistantObservation): Promise<ObservedModel> {
+  #observe(observation: AssistantObservation): Promise<ObservedModel> {
     return observeModel({
       desired: this.#desired,
       memory: this.#memory,
       facts: this.#facts,
       files: this.#context.files,
-      sight,
+      observation,
       all: this.#context.store.list("Model"),
     });
   }
@@ -365,7 +365,7 @@ export class ModelRun {
 
   #writeStatus(
     observed: ObservedModel,
-    sight: AssistantObservation,
+    observation: AssistantObservation,
     plan: ModelPlan,
     refused: Reason | null,
   ): void {
@@ -382,9 +382,9 @@ export class ModelRun {
       storedBytes: isCurrent ? observed.storedBytes : 0,
       facts: this.#facts,
       assistant:
-        sight.reachable && observed.assistant.reachable
-          ? { reachable: true, url: sight.state.url, model: observed.assistant.model }
-          : { reachable: false, message: sight.reachable ? "" : sight.message },
+        observation.reachable && observed.assistant.reachable
+          ? { reachable: true, url: observation.state.url, model: observed.assistant.model }
+          : { reachable: false, message: observation.reachable ? "" : observation.message },
       plan,
       job: jobs.current(name),
       refused,

@@ -18,11 +18,11 @@ export async function observeModel(input: {
   readonly memory: ModelReconcileState;
   readonly facts: ModelFileFacts | null;
   readonly files: Pick<ModelFiles, "find" | "storedBytes">;
-  readonly sight: AssistantObservation;
+  readonly observation: AssistantObservation;
   /** All Models of the store. */
   readonly all: readonly Resource<"Model">[];
 }): Promise<ObservedModel> {
-  const { desired, memory, files, sight } = input;
+  const { desired, memory, files, observation } = input;
   const { pin } = memory;
   const stored = pin ? await files.find(pin.model) : undefined;
   const facts =
@@ -35,23 +35,23 @@ export async function observeModel(input: {
     storedBytes: pin ? await files.storedBytes(pin.model) : 0,
     isVerifyDue: memory.refresh !== null,
     facts,
-    assistant: sight.reachable
+    assistant: observation.reachable
       ? {
           reachable: true,
-          model: sight.state.models.find(({ id }) => id === desired.name),
-          namesOfOthers: sight.state.models
+          model: observation.state.models.find(({ id }) => id === desired.name),
+          namesOfOthers: observation.state.models
             .filter(({ id }) => id !== desired.name)
             .flatMap(({ id, aliases }) => [id, ...aliases]),
           verdict: decideMemory(
             desired.name,
-            collectCandidates(input.all, sight.state, desired, facts),
+            collectCandidates(input.all, observation.state, desired, facts),
             {
-              bytesMax: sight.state.memoryBytesMax,
-              otherBytes: sumOtherBytes(input.all, sight.state),
+              bytesMax: observation.state.memoryBytesMax,
+              otherBytes: sumOtherBytes(input.all, observation.state),
             },
           ),
         }
-      : sight,
+      : observation,
   };
 }
 

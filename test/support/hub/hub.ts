@@ -50,9 +50,9 @@ interface Signed {
 }
 
 /**
- * A model hub that speaks the protocol of the large one, on two loopback ports: the hub, which lists
- * repositories and says where their files are, and a CDN for the files that are in LFS, behind signed URLs.
- * One account has access, with `token`. Plain files are served beside it, as any web server does.
+ * A model hub with the protocol of the large one, on two loopback ports: the hub, which lists repositories and redirects
+ * to their files, and a CDN for files in LFS, behind signed URLs. One account has access, with `token`. The hub
+ * also serves plain files, like any web server.
  */
 export class Hub implements AsyncDisposable {
   readonly token = `hf_${randomBytes(16).toString("hex")}`;

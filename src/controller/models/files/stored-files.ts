@@ -15,14 +15,14 @@ export class StoredFiles {
   readonly #views: Views;
   readonly #local: LocalFiles;
 
-  constructor(parts: {
+  constructor(dependencies: {
     readonly blobs: Blobs;
     readonly views: Views;
     readonly local: LocalFiles;
   }) {
-    this.#blobs = parts.blobs;
-    this.#views = parts.views;
-    this.#local = parts.local;
+    this.#blobs = dependencies.blobs;
+    this.#views = dependencies.views;
+    this.#local = dependencies.local;
   }
 
   /** Returns the model with its own file names; undefined if a file is missing. */

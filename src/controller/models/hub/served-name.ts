@@ -11,9 +11,9 @@ export function chooseServedName(
 ): string {
   const own = sanitizeName(getLastPathSegment(asked));
   if (own !== undefined && GGUF_SUFFIX.test(own)) return own;
-  const told =
+  const sent =
     disposition === undefined ? undefined : sanitizeName(parseDispositionName(disposition));
-  const name = told ?? sanitizeName(getLastPathSegment(answered)) ?? own ?? "model";
+  const name = sent ?? sanitizeName(getLastPathSegment(answered)) ?? own ?? "model";
   return GGUF_SUFFIX.test(name) ? name : `${name}.gguf`;
 }
 

@@ -336,7 +336,7 @@ describe("the queue", () => {
     ).toEqual(["one", "two", "three"]);
   });
 
-  test("gives up what an app no longer wants, running or waiting", async () => {
+  test("cancels running and queued builds that an app no longer needs", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     const first = await bench.waitUntilResolved(app);
@@ -391,7 +391,7 @@ describe("the queue", () => {
 });
 
 describe("the log", () => {
-  test("is followed to its end by whoever reads, and is there afterwards", async () => {
+  test("can be followed to its end, and read afterwards", async () => {
     bench.builder.script = { hangs: true, steps: ["FROM scratch", "RUN make"], lines: ["working"] };
     const app = bench.apply("web");
     bench.service.ensure(app, await bench.waitUntilResolved(app));
@@ -464,7 +464,7 @@ describe("the log", () => {
     );
   });
 
-  test("of a credential that is not there says how to make it", async () => {
+  test("of a missing credential has an error with the command to create it", async () => {
     const git = { url: REPOSITORY, ref: "main", credential: "deploy" };
     const app = bench.apply("web", { source: { git } });
     await vi.waitFor(

@@ -44,7 +44,7 @@ async function extract(
   return extractArchive(file, dir, { ...limits, ...special }, signal);
 }
 
-/** The message of the refusal, after which nothing may be left, neither there nor beside it. */
+/** Returns the message of the refusal; checks that no file is left, neither in the folder nor next to it. */
 async function refusal(
   archive: Uint8Array | readonly RawEntry[],
   special: Partial<ExtractLimits> = {},
@@ -79,7 +79,7 @@ describe("what is unpacked", () => {
   test.each([
     ["czf", true],
     ["cf", false],
-  ])("what `tar %s` makes, long names included", async (flags) => {
+  ])("unpacks an archive of `tar %s` with long names", async (flags) => {
     const source = join(home, "source");
     const long = `${"a-folder-with-a-long-name/".repeat(12)}${"\u{e9}".repeat(90)}`;
     await mkdir(join(source, long), { recursive: true });
@@ -305,7 +305,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
     expect(await refusal(entries)).toContain(message);
   });
 
-  test("an empty archive, one that is cut off, one that is none, and one with a broken header", async () => {
+  test("an empty archive, a truncated one, another format, and a damaged header", async () => {
     const tar = rawTar([{ name: "a", content: "x".repeat(5000) }]);
     const noise = Buffer.from(Array.from({ length: 4000 }, (_, at) => (at * 7919) % 256));
     const packed = gzipSync(rawTar([{ name: "a", content: noise }]));
@@ -357,7 +357,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
   });
 
   test("a bomb of 10 GB that claims to be small, long before it is all unpacked", async () => {
-    // Zeros behind the end of the archive, which no header announces.
+    // Zeros after the end of the archive, which no header announces.
     const start = gzipSync(rawTar([{ name: "a", content: "a" }]));
     const zeros = gzipSync(Buffer.alloc(64 * 2 ** 20), { level: 1 });
     const parts = Array.from({ length: 160 }, () => zeros);
@@ -390,7 +390,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
   });
 });
 
-test("an abort leaves nothing, and is no failure of the archive", async () => {
+test("an abort leaves no files, and is not reported as a failure of the archive", async () => {
   const entries = Array.from({ length: 500 }, (_, at) => ({ name: `f${at}`, content: "x" }));
   await writeFile(file, rawTar(entries));
   await expect(extractArchive(file, dir, limits, AbortSignal.abort())).rejects.toMatchObject({

@@ -24,7 +24,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** In pieces of `length` bytes, as a network brings it. */
+/** Splits bytes into pieces of `length`, as a network does. */
 async function* inPieces(bytes: Buffer, length: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length);
 }
@@ -35,7 +35,7 @@ test.each([
   ["gzipped", gzipped, 1],
   ["gzipped, in one piece", gzipped, 1e6],
   ["plain", plain, 100],
-])("keeps what is %s under the digest of its bytes", async (_, bytes, length) => {
+])("stores an archive that is %s under the digest of its bytes", async (_, bytes, length) => {
   const kept = await store.put(inPieces(bytes, length), signal);
   expect(kept).toEqual({ digest: digestOf(bytes), bytes: bytes.length });
   expect(await store.has(kept.digest)).toBe(true);
@@ -137,7 +137,7 @@ describe("leaves nothing behind", () => {
   });
 
   test("where the disk is full", async () => {
-    // Every write to this device fails so.
+    // Every write to this device fails with ENOSPC.
     const file = await import("node:fs/promises").then(({ open }) => open("/dev/full", "w"));
     const failure = await file.write("x").catch((error: unknown) => error);
     await file.close();

@@ -93,7 +93,7 @@ function input(changes: Partial<BuildCollectionInput>): BuildCollectionInput {
   };
 }
 
-/** The larger `age` is the newer. */
+/** A larger `age` is newer. */
 function image(app: string, age: number, bytes = 1): BuiltImageInfo {
   return {
     id: `id-${app}-${age}`,

@@ -95,7 +95,7 @@ describe("a build that the app no longer needs", () => {
       { source: { git: { url: REPOSITORY, ref: "main" } }, suspend: true },
       "the app is suspended",
     ],
-  ])("ends with %s, running or waiting", async (_what, spec, message) => {
+  ])("is cancelled after a change to %s, running or queued", async (_what, spec, message) => {
     bench.builder.script = { hangs: true };
     for (const name of ["one", "two"]) {
       const app = bench.apply(name);

@@ -21,7 +21,7 @@ describe("the key of a pin", () => {
     ["ref", { ref: "next" }],
     ["path", { path: "web" }],
     ["dockerfile", { dockerfile: "Dockerfile.prod" }],
-  ])("is another one for another %s", (_, change) => {
+  ])("depends on %s", (_, change) => {
     expect(keyOf({ ...git, ...change })).not.toBe(keyOf(git));
   });
 
@@ -55,7 +55,7 @@ describe("the image of a revision", () => {
     ["path", { source: { git: { ...git, path: "web" } } }, "c".repeat(40)],
     ["dockerfile", { source: { git: { ...git, dockerfile: "a" } } }, "c".repeat(40)],
     ["argument", { ...spec, build: { args: { MODE: "fast" } } }, "c".repeat(40)],
-  ])("is another one for another %s", (_, other, revision) => {
+  ])("depends on %s", (_, other, revision) => {
     const image = getImageReference("0123abcd", "web", spec, "c".repeat(40));
     expect(getImageReference("0123abcd", "web", other, revision)).not.toBe(image);
   });

@@ -19,7 +19,7 @@ let held: TestStore;
 let tasks: TaskGroup;
 let sources: SourceTracker;
 let woken: string[];
-/** What a look finds, by app; an error is what it fails with. */
+/** The result of a resolution by app; an error is thrown. */
 let remote: Map<string, string | Error>;
 let looks: string[];
 let blocked: Promise<void> | undefined;

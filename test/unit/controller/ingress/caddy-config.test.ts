@@ -126,7 +126,7 @@ describe("names", () => {
     "x.home.arpa",
     "*.a.test",
     "a.internal",
-  ])("such as %s are of this machine or network", (name) =>
+  ])("such as %s are internal", (name) =>
     expect(isInternalName(name)).toBe(true),
   );
 
@@ -172,13 +172,13 @@ describe("a network", () => {
     ["172.18.0.0/16", true],
     ["10.213.0.128/25", true],
     ["172.18.0.0/24", false],
-    // Behind a gateway, as in a virtual machine.
+    // Reached through a gateway, as in a virtual machine.
     ["172.19.0.0/16", false],
     ["172.20.0.0/16", false],
     ["0.0.0.0/0", false],
     ["fd00::/64", false],
     ["", false],
-  ])("%s is this machine's own: %s", (subnet, own) => {
+  ])("%s is a network of this machine: %s", (subnet, own) => {
     expect(isLocalSubnet(subnet, table)).toBe(own);
   });
 });

@@ -94,7 +94,7 @@ describe("hosts", () => {
 
 describe("names", () => {
   it.each(["..", ".", "", "a/b", "../x", "A", "a".repeat(64)])(
-    "that are no App's are refused: %j",
+    "that are not names of Apps are refused: %j",
     async (name) => {
       const route = { version: "v1", targets: ["a:1"] };
       const refused = { code: "internal" };
@@ -105,7 +105,7 @@ describe("names", () => {
   );
 
   it.each(["..", "../x", "a/b", "*.test", "A.test", "a..b"])(
-    "that are no host's are refused: %j",
+    "that are not host names are refused: %j",
     async (host) => {
       await expect(table.setHosts(new Map([[host, "web"]]), "replace")).rejects.toMatchObject({
         code: "internal",

@@ -12,11 +12,11 @@ import {
 const byte = fc.integer({ min: 0, max: 255 });
 const port = fc.integer({ min: 1, max: 65_535 });
 const replicas = fc.oneof(
-  // On the network of an instance, all on one port.
+  // Addresses on the network of an instance, all with one port.
   fc
     .tuple(fc.uniqueArray(fc.tuple(byte, byte), { maxLength: 50, selector: String }), port)
     .map(([ends, at]) => ends.map(([a, b]) => `172.18.${a}.${b}:${at}`)),
-  // Published on loopback.
+  // Addresses of published ports on loopback.
   fc
     .uniqueArray(port, { maxLength: 50 })
     .map((ports) => ports.map((number) => `127.0.0.1:${number}`)),
@@ -35,7 +35,7 @@ const entries = fc.record({
   }),
 });
 
-/** What Caddy makes of an entry: the addresses of all its upstreams. */
+/** Returns the addresses of Caddy's upstreams for an entry. */
 function dials(names: readonly string[]): string[] {
   const match = new RegExp(names.length > 1 ? longPattern : shortPattern).exec(
     `/hosts/x.localhost/${names.join("/")}`,
@@ -97,7 +97,7 @@ describe("an entry of the route table", () => {
       version: "v",
       targets: Array.from({ length: 9 }, (_, index) => `${index}${"x".repeat(40)}${index}:1`),
     },
-  ])("refuses what fits into no name: %j", (route) => {
+  ])("refuses a route that fits into no file name: %j", (route) => {
     expect(() => encodeTableEntry({ order: 1, route: { ...route, sinceMs: 0 } })).toThrow(
       expect.objectContaining({ code: "internal" }),
     );

@@ -26,7 +26,7 @@ test("a container of Berth itself belongs to no App and is not removed", async (
   await runtime.startContainer(id, signal);
   world.apply("web", { image: "web:1", port: 80 });
   await world.waitUntilReady("web");
-  // Several looks at everything, a death that is told of, and the end of the last App.
+  // Time for several resyncs, a container's exit, and the deletion of the last App.
   await world.clock.advance(200_000);
   runtime.kill(id);
   await world.clock.advance(200_000);

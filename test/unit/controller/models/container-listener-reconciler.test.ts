@@ -11,7 +11,7 @@ import { openTestStore, type TestStore } from "../../../support/test-store.ts";
 
 /** Fakes of an engine with one network and of an assistant. */
 class Site {
-  readonly told: (readonly ContainerListenerSpec[])[] = [];
+  readonly sent: (readonly ContainerListenerSpec[])[] = [];
   readonly woken: string[] = [];
   network: readonly string[] | undefined;
   nextSubnet = "172.18.0.0/16";
@@ -22,7 +22,7 @@ class Site {
   reach: "address" | "published" = "address";
   readonly store = testStore.store;
 
-  doors(options: Partial<ContainerListenerReconcilerOptions> = {}): ContainerListenerReconciler {
+  listeners(options: Partial<ContainerListenerReconcilerOptions> = {}): ContainerListenerReconciler {
     return new ContainerListenerReconciler({
       store: this.store,
       runtime: {
@@ -38,9 +38,9 @@ class Site {
         },
       },
       assistant: {
-        setContainerListeners: async (doors) => {
+        setContainerListeners: async (listeners) => {
           if (this.assistantError) throw this.assistantError;
-          this.told.push(doors);
+          this.sent.push(listeners);
         },
       },
       findReachability: async () => this.reach,
@@ -81,21 +81,21 @@ beforeEach(() => {
   open = [];
 });
 afterEach(async () => {
-  for (const doors of open) await doors[Symbol.asyncDispose]();
+  for (const listeners of open) await listeners[Symbol.asyncDispose]();
   await testStore[Symbol.asyncDispose]();
 });
 
 async function started(
   options: Partial<ContainerListenerReconcilerOptions> = {},
 ): Promise<ContainerListenerReconciler> {
-  const doors = site.doors(options);
-  open.push(doors);
-  doors.start();
+  const listeners = site.listeners(options);
+  open.push(listeners);
+  listeners.start();
   await testStore.clock.advance(1_000);
-  return doors;
+  return listeners;
 }
 
-const door = {
+const listener = {
   address: "172.17.0.1",
   port: 7777,
   host: "models.berth.internal",
@@ -105,20 +105,20 @@ const door = {
 describe("the container listener", () => {
   it("is closed while no App uses models, and creates nothing on the engine", async () => {
     site.put("web", {});
-    const doors = await started();
-    expect(site.told).toEqual([[]]);
-    expect(doors.getUnavailableReason()).toMatchObject({ reason: "ModelsOutOfReach" });
+    const listeners = await started();
+    expect(site.sent).toEqual([[]]);
+    expect(listeners.getUnavailableReason()).toMatchObject({ reason: "ModelsOutOfReach" });
     expect(site.network).toBeUndefined();
     await testStore.clock.advance(600_000);
-    expect(site.told).toEqual([[]]);
+    expect(site.sent).toEqual([[]]);
   });
 
   it("is opened for the instance's network, and the App is notified", async () => {
-    const doors = await started();
+    const listeners = await started();
     site.put("web", { models: ["chat"] });
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([door]);
-    expect(doors.getUnavailableReason()).toBeNull();
+    expect(site.sent.at(-1)).toEqual([listener]);
+    expect(listeners.getUnavailableReason()).toBeNull();
     expect(site.woken).toEqual(["web"]);
   });
 
@@ -128,42 +128,42 @@ describe("the container listener", () => {
     await started();
     site.put("web", {});
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([]);
+    expect(site.sent.at(-1)).toEqual([]);
     site.put("web", { models: ["chat"] });
     await testStore.clock.advance(1_000);
     site.put("web", { models: ["chat"], running: false });
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([]);
+    expect(site.sent.at(-1)).toEqual([]);
     site.put("web", { models: ["chat"] });
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([door]);
+    expect(site.sent.at(-1)).toEqual([listener]);
     site.delete("web");
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([]);
+    expect(site.sent.at(-1)).toEqual([]);
   });
 
   it("follows a network that was created again with other addresses", async () => {
     site.put("web", { models: ["chat"] });
-    const doors = await started();
+    const listeners = await started();
     site.network = ["172.19.0.0/16", "fd00::/64"];
     await testStore.clock.advance(31_000);
-    expect(site.told.at(-1)).toEqual([{ ...door, subnets: ["172.19.0.0/16", "fd00::/64"] }]);
+    expect(site.sent.at(-1)).toEqual([{ ...listener, subnets: ["172.19.0.0/16", "fd00::/64"] }]);
     site.network = ["172.20.0.0/16"];
-    doors.refresh();
+    listeners.refresh();
     await testStore.clock.advance(300);
-    expect(site.told.at(-1)).toEqual([{ ...door, subnets: ["172.20.0.0/16"] }]);
+    expect(site.sent.at(-1)).toEqual([{ ...listener, subnets: ["172.20.0.0/16"] }]);
     expect(site.woken).toEqual(["web"]);
   });
 
   it("is sent again to a restarted assistant", async () => {
     site.put("web", { models: ["chat"] });
-    const doors = await started();
-    const before = site.told.length;
-    doors.refresh();
+    const listeners = await started();
+    const before = site.sent.length;
+    listeners.refresh();
     await testStore.clock.advance(300);
-    expect(site.told.length).toBe(before + 1);
+    expect(site.sent.length).toBe(before + 1);
     await testStore.clock.advance(31_000);
-    expect(site.told.length).toBe(before + 2);
+    expect(site.sent.length).toBe(before + 2);
   });
 
   it("is on loopback if the engine runs in a virtual machine", async () => {
@@ -171,7 +171,7 @@ describe("the container listener", () => {
     site.gateway = "172.17.0.1";
     site.put("web", { models: ["chat"] });
     await started();
-    expect(site.told.at(-1)).toEqual([{ ...door, address: "127.0.0.1", subnets: ["127.0.0.0/8"] }]);
+    expect(site.sent.at(-1)).toEqual([{ ...listener, address: "127.0.0.1", subnets: ["127.0.0.0/8"] }]);
   });
 
   it("is unavailable when the engine runs on another machine", async () => {
@@ -181,7 +181,7 @@ describe("the container listener", () => {
     expect(listeners.getUnavailableReason()?.message).toMatch(
       /another machine; set OPENAI_BASE_URL/,
     );
-    expect(site.told).toEqual([]);
+    expect(site.sent).toEqual([]);
   });
 
   it("is available when the engine is behind a TCP port of this machine", async () => {
@@ -197,8 +197,8 @@ describe("a failure of the container listener", () => {
     site.assistantError = new BerthError("engine_error", "port 7777 of 172.17.0.1 is taken", {
       hint: "stop it",
     });
-    const doors = await started();
-    expect(doors.getUnavailableReason()).toEqual({
+    const listeners = await started();
+    expect(listeners.getUnavailableReason()).toEqual({
       reason: "ModelsOutOfReach",
       message: "containers cannot reach the models: port 7777 of 172.17.0.1 is taken; stop it",
     });
@@ -207,19 +207,19 @@ describe("a failure of the container listener", () => {
     expect(site.woken).toEqual(["web"]);
     site.assistantError = undefined;
     await testStore.clock.advance(3_000);
-    expect(doors.getUnavailableReason()).toBeNull();
+    expect(listeners.getUnavailableReason()).toBeNull();
     expect(site.woken).toEqual(["web", "web"]);
   });
 
   it("of an unreachable engine ends when it is reachable again", async () => {
     site.engineDown = true;
     site.put("web", { models: ["chat"] });
-    const doors = await started();
-    expect(doors.getUnavailableReason()?.message).toContain("does not answer");
+    const listeners = await started();
+    expect(listeners.getUnavailableReason()?.message).toContain("does not answer");
     site.engineDown = false;
-    doors.refresh();
+    listeners.refresh();
     await testStore.clock.advance(300);
-    expect(doors.getUnavailableReason()).toBeNull();
+    expect(listeners.getUnavailableReason()).toBeNull();
   });
 
   it("is not reported without Apps that use models", async () => {
@@ -236,7 +236,7 @@ describe("a failure of the container listener", () => {
   });
 
   it("leaves no network if the last App is deleted meanwhile", async () => {
-    const doors = site.doors({
+    const listeners = site.listeners({
       runtime: {
         location: site.location,
         ensureNetwork: async () => {
@@ -250,24 +250,24 @@ describe("a failure of the container listener", () => {
         },
       },
     });
-    open.push(doors);
+    open.push(listeners);
     site.put("web", { models: ["chat"] });
-    doors.start();
+    listeners.start();
     await testStore.clock.advance(1_000);
     expect(site.network).toBeUndefined();
-    expect(site.told.at(-1)).toEqual([]);
+    expect(site.sent.at(-1)).toEqual([]);
   });
 });
 
 describe("the port", () => {
   it("is the endpoint's own", async () => {
-    expect(site.doors({ port: 7790 }).port).toBe(7790);
+    expect(site.listeners({ port: 7790 }).port).toBe(7790);
   });
 
   it("is leased once if the endpoint has another one at each start", async () => {
-    const first = site.doors({ port: 0 }).port;
+    const first = site.listeners({ port: 0 }).port;
     expect(first).toBeGreaterThan(1023);
     const store = await testStore.reopen();
-    expect(site.doors({ port: 0, store }).port).toBe(first);
+    expect(site.listeners({ port: 0, store }).port).toBe(first);
   });
 });

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { AssistantModel } from "../../../../src/controller/models/assistant/port.ts";
-import { deriveModelStatus } from "../../../../src/controller/models/derive-model-status.ts";
+import {
+  deriveModelStatus,
+  type ModelStatusInput,
+} from "../../../../src/controller/models/derive-model-status.ts";
 import { desiredModel } from "../../../../src/controller/models/desired-model.ts";
-import type { ModelStatusInput } from "../../../../src/controller/models/model-status-input.ts";
 import { type ConditionType, findCondition } from "../../../../src/resources/app-status.ts";
 import type { ModelSpec } from "../../../../src/resources/model-spec.ts";
 import {
@@ -258,7 +260,7 @@ describe("Ready", () => {
     ],
   ])("%s", (expected, more) => {
     expect(condition(more, "Ready")).toBe(expected);
-    // It rests, or is at work: never both, never neither.
+    // Progressing is the opposite of being done.
     const isDone =
       expected.startsWith("True") ||
       more.refused !== undefined ||

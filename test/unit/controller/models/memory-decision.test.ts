@@ -23,7 +23,7 @@ const message = (candidates: readonly MemoryCandidate[], otherBytes = 0) => {
 describe("decideMemory", () => {
   test("admits a model that fits in addition to the others", () => {
     const both = [model("a", { leastBytes: 400 }), model("b")];
-    // Each leaves the other what it needs at least.
+    // Each model leaves the minimum to the other one.
     expect(decideMemory("a", both, memory)).toEqual({ type: "fits", bytesMax: 400 });
     expect(decideMemory("b", both, memory)).toEqual({ type: "fits", bytesMax: 600 });
   });
@@ -145,7 +145,7 @@ describe("decideMemory", () => {
       { startedAt: at(1) },
     ],
     ["the older one", { createdAt: at(0) }, { createdAt: at(1) }],
-  ])("first comes %s", (_, first, second) => {
+  ])("prefers %s", (_, first, second) => {
     const both = [model("z", first), model("a", second)];
     for (const order of [both, both.toReversed()]) {
       expect(decideMemory("z", order, memory).type).not.toBe("refused");

@@ -26,8 +26,8 @@ const count = (call: string) => world.models.calls.filter((made) => made.startsW
 const events = () =>
   world.store.events.list({ kind: "Model", limit: 50 }).map(({ reason }) => reason);
 
-describe("from the spec to tokens", () => {
-  test("a Model is found, fetched and verified, and stays out of memory until it is to run", async () => {
+describe("the steps of a Model", () => {
+  test("a Model is resolved, downloaded and verified, and is not loaded until it should run", async () => {
     world.applyModel("small", { source });
     await world.waitForModelPhase("small", "downloading");
     await world.waitForModelPhase("small", "ready");
@@ -46,7 +46,7 @@ describe("from the spec to tokens", () => {
     expect(events().toReversed()).toEqual(["Resolved", "Downloaded"]);
   });
 
-  test("one that is to run is loaded, under its own name", async () => {
+  test("a Model that should run is loaded under its own name", async () => {
     world.applyModel("small", { source, running: true, contextSize: 2_048 });
     await world.waitForModelPhase("small", "starting");
     await world.waitForModelPhase("small", "running");
@@ -61,7 +61,7 @@ describe("from the spec to tokens", () => {
     expect(world.models.resident.size).toBe(0);
   });
 
-  test("the status tells how far a download is", async () => {
+  test("the status has the progress of a download", async () => {
     world.applyModel("small", { source });
     await world.clock.until(
       () => (world.model("small")?.status?.downloadedBytes ?? 0) >= 500,
@@ -77,7 +77,7 @@ describe("from the spec to tokens", () => {
     expect(world.modelCondition("small", "Ready")?.message).toMatch(/\d+ % of/);
   });
 
-  test("a change of settings exchanges what is in memory; one of the source keeps it until the new one is there", async () => {
+  test("new settings reload the model; a new source keeps the loaded one until the new files are complete", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     world.applyModel("small", { source, contextSize: 1_024 });
@@ -101,7 +101,7 @@ describe("from the spec to tokens", () => {
     expect(world.models.resident.get("small")?.path).not.toBe(before);
   });
 
-  test("what is as it should be plans nothing", async () => {
+  test("a Model in its desired state has an empty plan", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     const signal = new AbortController().signal;
@@ -112,7 +112,7 @@ describe("from the spec to tokens", () => {
     expect(world.models.calls).toHaveLength(calls);
   });
 
-  test("a dry run shows every step, and takes none", async () => {
+  test("a dry run shows every step and runs none", async () => {
     const signal = new AbortController().signal;
     const report = await world.controlPlane.planModel("new", { source, running: true }, signal);
     expect(report.operations.map(({ operation }) => operation)).toEqual([
@@ -125,7 +125,7 @@ describe("from the spec to tokens", () => {
   });
 });
 
-test("a dry run of another download shows that everything is looked at again", async () => {
+test("a dry run of a repeated download shows that the source is resolved and the files are verified again", async () => {
   world.applyModel("small", { source });
   await world.waitForModelPhase("small", "ready");
   const { resource } = world.store.apply({
@@ -145,8 +145,8 @@ test("a dry run of another download shows that everything is looked at again", a
   expect(operations.map(({ operation }) => operation)).toEqual(["resolveSource", "verifyFiles"]);
 });
 
-describe("what goes wrong", () => {
-  test("a repository that is not there ends the tries, until the spec changes", async () => {
+describe("failures", () => {
+  test("a missing repository is not retried until the spec changes", async () => {
     world.applyModel("small", { source: "org/nowhere" });
     await world.waitForModelPhase("small", "failed");
     expect(world.modelCondition("small", "Stalled")).toMatchObject({
@@ -159,7 +159,7 @@ describe("what goes wrong", () => {
     await world.waitForModelPhase("small", "ready");
   });
 
-  test("a hub that does not answer is asked again, later each time", async () => {
+  test("an unreachable hub is retried with growing delays", async () => {
     for (let time = 0; time < 3; time += 1)
       world.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
     world.applyModel("small", { source });
@@ -172,7 +172,7 @@ describe("what goes wrong", () => {
     expect(count("resolve")).toBe(4);
   });
 
-  test("as late as the hub asks for", async () => {
+  test("a retry is as late as the hub requests", async () => {
     world.models.resolveErrors.push(
       new BerthError("hub_unreachable", "too many requests", { details: { retryAfterMs: 90_000 } }),
     );
@@ -183,7 +183,7 @@ describe("what goes wrong", () => {
     await world.waitForModelPhase("small", "ready");
   });
 
-  test("a cut download goes on where it was", async () => {
+  test("an interrupted download is resumed", async () => {
     world.applyModel("small", { source });
     await world.clock.until(
       () => (world.models.disk.get(keyOf())?.done ?? 0) >= 500,
@@ -195,7 +195,7 @@ describe("what goes wrong", () => {
     expect(world.models.calls).toContain(`download ${keyOf()} from 500`);
   });
 
-  test("a file that is not what was promised is fetched three times, and not for ever", async () => {
+  test("a file with a wrong digest is downloaded three times at most", async () => {
     for (let time = 0; time < 3; time += 1)
       world.models.downloadErrors.push(new BerthError("digest_mismatch", "another file came"));
     world.applyModel("small", { source });
@@ -205,7 +205,7 @@ describe("what goes wrong", () => {
     await world.waitForModelPhase("small", "ready");
   });
 
-  test("a credential that is not there is named, and comes by itself once it is", async () => {
+  test("a missing credential is named in the status, and used once it exists", async () => {
     world.applyModel("small", { source, credential: "hub" });
     await world.clock.until(
       () => world.modelCondition("small", "Accepted")?.status === "False",
@@ -225,7 +225,7 @@ describe("what goes wrong", () => {
     expect(world.models.calls).toContain("resolve org/small hf_x");
   });
 
-  test("a load that fails is tried again; the engine's fifth crash ends it", async () => {
+  test("a failed load is retried, until the engine's fifth crash", async () => {
     for (let time = 0; time < 5; time += 1)
       world.models.loadErrors.push(new BerthError("engine_error", "it crashed"));
     world.applyModel("small", { source, running: true });
@@ -235,7 +235,7 @@ describe("what goes wrong", () => {
     await world.waitForModelPhase("small", "running");
   });
 
-  test("without an assistant the files come, and nobody pretends to know more", async () => {
+  test("without an assistant the files are downloaded, and Ready is unknown", async () => {
     world.models.isReachable = false;
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "ready");
@@ -247,7 +247,7 @@ describe("what goes wrong", () => {
     await world.waitForModelPhase("small", "running");
   });
 
-  test("an assistant that came up anew is told again what to load", async () => {
+  test("a restarted assistant loads its models again", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     world.models.restartAssistant();
@@ -256,7 +256,7 @@ describe("what goes wrong", () => {
     expect([...world.models.resident.keys()]).toEqual(["small"]);
   });
 
-  test("a model that crashed is left to the assistant, which tries again by itself", async () => {
+  test("a crashed model is reloaded by the assistant, not by the reconciler", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     const model = world.models.resident.get("small");
@@ -278,7 +278,7 @@ describe("what goes wrong", () => {
   });
 });
 
-test("while a new source comes, the one before serves on, also in an assistant that starts anew", async () => {
+test("the previous model serves while a new source is downloaded, also after a restart of the assistant", async () => {
   world.applyModel("small", { source, running: true });
   await world.waitForModelPhase("small", "running");
   const before = world.models.resident.get("small")?.path;
@@ -303,7 +303,7 @@ test("while a new source comes, the one before serves on, also in an assistant t
   expect(world.model("small")?.status?.memory.replaced).toBeNull();
 });
 
-test("what no commit stands for is asked again what it is, once its bytes are not what they were", async () => {
+test("a source without a commit is resolved again after its digest has changed", async () => {
   world.models.repositories.set("org/loose", { ...small, commit: null });
   world.models.downloadErrors.push(new BerthError("digest_mismatch", "another size"));
   world.applyModel("small", { source: "org/loose" });
@@ -314,11 +314,11 @@ test("what no commit stands for is asked again what it is, once its bytes are no
   world.models.disk.clear();
   world.applyModel("other", { source: "org/loose" });
   await world.waitForModelPhase("other", "failed");
-  // Three tries, and as many looks: a server that lies is not asked for ever.
+  // Three attempts with as many resolutions: a wrong server is not asked without end.
   expect(count("resolve")).toBeLessThan(7);
 });
 
-test("a name that another model still has is left to it", async () => {
+test("a name that another model still has is not claimed", async () => {
   world.applyModel("one", { source, running: true });
   await world.waitForModelPhase("one", "running");
   world.models.downloadMs = 3_600_000;
@@ -330,7 +330,7 @@ test("a name that another model still has is left to it", async () => {
 });
 
 describe("memory", () => {
-  test("the second one that does not fit waits on the disk, and comes when the first is stopped", async () => {
+  test("a second model that does not fit stays on the disk, and is loaded when the first is stopped", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     world.applyModel("large", { source: "org/large", running: true });
@@ -344,7 +344,7 @@ describe("memory", () => {
     await world.waitForModelPhase("large", "running");
   });
 
-  test("the one that a person starts takes the place of the other, which comes back afterwards", async () => {
+  test("a model that a user starts replaces another one, which is loaded again afterwards", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     world.applyModel(
@@ -361,7 +361,7 @@ describe("memory", () => {
     await world.waitForModelPhase("small", "running");
   });
 
-  test("two that fit run side by side", async () => {
+  test("two models that fit run concurrently", async () => {
     world.models.memoryBytesMax = 1_100;
     world.applyModel("small", { source, running: true });
     world.applyModel("large", { source: "org/large", running: true });
@@ -371,8 +371,8 @@ describe("memory", () => {
   });
 });
 
-describe("a person's wishes", () => {
-  test("another download asks the source anew, and compares what is there", async () => {
+describe("a user's requests", () => {
+  test("a repeated download resolves the source again, and verifies the files", async () => {
     world.applyModel("small", { source });
     await world.waitForModelPhase("small", "ready");
     world.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
@@ -382,7 +382,7 @@ describe("a person's wishes", () => {
     expect(count("download")).toBe(1);
   });
 
-  test("what was damaged meanwhile comes again", async () => {
+  test("damaged files are downloaded again", async () => {
     world.applyModel("small", { source });
     await world.waitForModelPhase("small", "ready");
     world.models.damaged.add(keyOf());
@@ -392,7 +392,7 @@ describe("a person's wishes", () => {
     expect(world.models.damaged.size).toBe(0);
   });
 
-  test("a hub that is away takes nothing from what is there", async () => {
+  test("an unreachable hub does not affect stored files", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     world.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
@@ -402,7 +402,7 @@ describe("a person's wishes", () => {
     expect(events()).toContain("SourceUnreachable");
   });
 
-  test("stopped in the middle of a load, deleted in the middle of a download", async () => {
+  test("a model is stopped during a load, or deleted during a download", async () => {
     world.models.loadMs = 60_000;
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "starting");
@@ -417,7 +417,7 @@ describe("a person's wishes", () => {
     expect(count("download")).toBe(2);
   });
 
-  test("a deletion takes it out of memory; its files go where that was asked for", async () => {
+  test("a deletion unloads the model; its files are removed if requested", async () => {
     world.applyModel("small", { source, running: true });
     await world.waitForModelPhase("small", "running");
     world.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
@@ -435,7 +435,7 @@ describe("a person's wishes", () => {
 
 describe("kill -9", () => {
   test.each(Array.from({ length: 24 }, (_, index) => index * 500 + 250))(
-    "after %i ms, and what should be comes about all the same",
+    "after %i ms, and the next run reaches the desired state",
     async (ms) => {
       world.applyModel("small", { source, running: true });
       await world.clock.advance(ms);
@@ -445,7 +445,7 @@ describe("kill -9", () => {
       world.boot();
       await world.waitForModelPhase("small", "running");
       expect([...world.models.resident.keys()]).toEqual(["small"]);
-      // What had come is not fetched twice.
+      // The downloaded bytes are not downloaded again.
       const downloads = world.models.calls.filter((call) => call.startsWith("download"));
       expect(downloads).toEqual(there < small.bytes ? [`download ${keyOf()} from ${there}`] : []);
     },

@@ -31,7 +31,7 @@ test.each<[ErrorCode, number, string]>([
   ["digest_mismatch", 3, "DigestMismatch"],
   ["model_unusable", 1, "ModelUnusable"],
   ["engine_error", 5, "LoadFailed"],
-])("%s ends the tries after %i", (code, tries, reason) => {
+])("%s is not retried after %i attempts", (code, tries, reason) => {
   const before = after(tries - 1, code);
   expect(before.stalled).toBeNull();
   expect(before.failure?.reason).toBe(tries === 1 ? undefined : reason);

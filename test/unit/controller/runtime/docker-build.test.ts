@@ -25,7 +25,7 @@ const options: BuildImageOptions = {
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** An engine that answers builds as the test says, and knows the size of what was built. */
+/** Starts an engine with the test's responses to builds, and the size of their image. */
 async function startEngine(
   onBuild: Handler,
   clock: Clock = systemClock,
@@ -67,7 +67,7 @@ function answerTo(url: string): Record<string, unknown> {
     : { Id: ID, Size: 4096 };
 }
 
-/** Reads the context to its end, then says these messages. */
+/** Reads the context to its end, then sends these messages. */
 function says(...messages: readonly unknown[]): Handler {
   return (request, response) => {
     request.resume();
@@ -262,7 +262,7 @@ describe("a step that ends with a code", () => {
     [["create", "start", "die", "destroy"], "build_failed"],
     [["create", "start", "oom", "kill", "die", "destroy"], "build_failed"],
     [["create", "start", "kill", "die", "destroy"], "engine_error"],
-    // An engine that was started again has seen nothing of the container.
+    // A restarted engine has no events of the container.
     [[], "engine_error"],
   ])("after %j of its container is %s", async (actions, code) => {
     const message = "The command '/bin/sh -c make' returned a non-zero code: 137";
@@ -297,7 +297,7 @@ describe("the context of a build", () => {
     const building = engine.runtime.buildImage(endless(), options, () => {}, signal);
     const outcome = building.catch((error: unknown) => error);
     await expect.poll(() => isAsked).toBe(true);
-    // What the sockets hold is taken at once, and nothing after that.
+    // The buffers of the sockets are filled at once, and nothing is read after that.
     let before = -1;
     await expect
       .poll(() => {
@@ -316,7 +316,7 @@ describe("the context of a build", () => {
   });
 
   it.each([true, false])(
-    "is destroyed when the engine answers before it has read it (a stream: %s)",
+    "is destroyed when the engine responds before it has read the context (a stream: %s)",
     async (isStream) => {
       await using engine = await startEngine(early);
       let isEnded = false;

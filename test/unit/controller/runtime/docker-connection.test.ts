@@ -12,7 +12,7 @@ const signal = new AbortController().signal;
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void;
 
-/** An HTTP server on a socket that answers as the test says. */
+/** Starts an HTTP server on a socket with the test's responses. */
 async function startEngine(answer: Answer) {
   const dir = await mkdtemp(path.join(os.tmpdir(), "berth-engine-"));
   const seen: { url: string; body: string }[] = [];
@@ -29,7 +29,7 @@ async function startEngine(answer: Answer) {
   return {
     host: `unix://${socket}`,
     seen,
-    /** Whoever is in stays in. */
+    /** Open connections stay open. */
     lockOut: () => void Server.prototype.close.call(server),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
@@ -57,7 +57,7 @@ describe("the negotiation of an API version", () => {
     ["1.41", "/v1.41/info"],
     ["1.44", "/v1.44/info"],
     ["1.99", "/v1.47/info"],
-  ])("of an engine that speaks %s it uses %s", async (api, url) => {
+  ])("with an engine of API %s uses %s", async (api, url) => {
     await using engine = await startEngine((request, response) =>
       json(response, request.url === "/version" ? version(api) : { NCPU: 4, MemTotal: 1024 }),
     );
@@ -71,7 +71,7 @@ describe("the negotiation of an API version", () => {
     [version("1.40"), "too old"],
     [version("1.99", "1.60"), "too new"],
     [{ hello: "world" }, "not a container engine"],
-  ])("refuses what it cannot speak to (%#)", async (answer, part) => {
+  ])("refuses an unsupported engine (%#)", async (answer, part) => {
     await using engine = await startEngine((_, response) => json(response, answer));
     await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
     await expect(runtime.info(signal)).rejects.toMatchObject({
@@ -120,7 +120,7 @@ describe("a ping of the engine", () => {
 
 describe("calls", () => {
   it("have a time limit, after which the engine counts as unreachable", async () => {
-    // Fires every timer at once when the engine has been asked: no test waits thirty seconds.
+    // Fires every timer after the engine's request, so that no test waits thirty seconds.
     const timers = new Set<() => void>();
     const clock: Clock = {
       now: () => 0,

@@ -12,7 +12,7 @@ import { splitReference } from "../../../../src/controller/runtime/docker-refere
 
 const isInspection = (value: object): value is ContainerInspectInfo => "State" in value;
 
-/** The state of a container that Docker inspects so. */
+/** Returns the state of a container with this inspection. */
 const stateOf = (Status: string, text: string) => {
   const inspection = {
     Id: "a".repeat(64),
@@ -220,7 +220,7 @@ describe("an error of the engine", () => {
   });
 
   it.each(["ECONNREFUSED", "ENOENT", "ECONNRESET", "EACCES", "ETIMEDOUT", "EPIPE", "EHOSTUNREACH"])(
-    "takes %s for an engine that is away, and keeps the socket's path to itself",
+    "treats %s as an unreachable engine, without the socket's path in the message",
     (code) => {
       const failure = Object.assign(new Error(`connect ${code} /srv/secret/docker.sock`), { code });
       const error = toEngineError(failure, "list the containers");

@@ -56,7 +56,7 @@ describe("a hub that cannot answer now", () => {
     expect(error.message).toContain(message);
   });
 
-  it("is asked again by whoever wants to, and answers then", async () => {
+  it("can be asked again, and then answers", async () => {
     hub.faults.add({ on: "api", type: "status", status: 503, times: 1 });
     const { refusal, resolve } = createResolverHarness(hub.url);
     await refusal({});
@@ -67,7 +67,7 @@ describe("a hub that cannot answer now", () => {
     [{ "retry-after": "77" }, 77_000],
     [{ ratelimit: '"api";r=0;t=155' }, 155_000],
     [{}, undefined],
-  ])("says how long it wants to be left alone (%j)", async (headers, retryAfterMs) => {
+  ])("sends the delay of the next request (%j)", async (headers, retryAfterMs) => {
     hub.faults.add({ on: "api", type: "status", status: 429, headers });
     const { code, message, details } = await createResolverHarness(hub.url).refusal({});
     expect({ code, details }).toEqual({
@@ -91,7 +91,7 @@ describe("a hub that cannot answer now", () => {
   });
 
   it.each(["hang", "stall"])("never answers (%s)", async (type) => {
-    // A listing that begins and does not end is as bad as none.
+    // A listing that starts and never ends.
     const endless = { type: "redirect", to: `${hub.url}/files/endless.gguf` } as const;
     await hub.addFile("/files/endless.gguf", Buffer.alloc(1000), { length: false });
     hub.faults.add({ on: "files", type: "stall", afterBytes: 10 });
@@ -109,7 +109,7 @@ describe("a hub that cannot answer now", () => {
     );
   });
 
-  it("is let go of at once, when nobody waits any more", async () => {
+  it("gets no more requests once the caller aborts", async () => {
     hub.faults.add({ on: "api", type: "hang" });
     const abort = new AbortController();
     const waited = createResolverHarness(hub.url).resolve({}, abort.signal);
@@ -130,7 +130,7 @@ describe("a hub that is not there", () => {
     });
   });
 
-  it("has a name that nobody knows", async () => {
+  it("has an unknown name", async () => {
     const { code, message } = await createResolverHarness("https://hub.invalid").refusal({});
     expect(code).toBe("hub_unreachable");
     expect(message).toMatch(/^hub\.invalid: the name hub\.invalid cannot be resolved/);
@@ -141,7 +141,7 @@ describe("a hub that is not there", () => {
     expect(message).toMatch(/: the TLS connection failed \(\w+\)$/);
   });
 
-  it("has a certificate that nobody vouches for", async () => {
+  it("has an untrusted certificate", async () => {
     const folder = await mkdtemp(path.join(os.tmpdir(), "berth-hub-tls-"));
     try {
       const [key, cert] = [path.join(folder, "key.pem"), path.join(folder, "cert.pem")];

@@ -6,7 +6,7 @@ import {
 } from "../../../../../src/controller/models/hub/choose-files.ts";
 import { catchBerthError } from "../../../../support/catch-berth-error.ts";
 
-/** Repositories as their publishers lay them out. */
+/** Real repositories of several publishers. */
 const theBloke = [
   ".gitattributes",
   "README.md",
@@ -113,7 +113,7 @@ describe("without file and quantization", () => {
       ["m-Q4_K_M.gguf"],
       "Q4_K_M",
     ],
-  ])("takes %s", (_, listed, names, quantization) => {
+  ])("chooses %s", (_, listed, names, quantization) => {
     expect(choose(listed)).toEqual({ names, quantization });
     expect(choose(listed.toReversed())).toEqual({ names, quantization });
   });
@@ -336,7 +336,7 @@ describe("for an unusual listing", () => {
         expect(names).toHaveLength(count);
         expect(names).toEqual(names.toSorted());
         expect(names.join()).not.toContain("mmproj");
-        // Naming any of them comes to the same.
+        // Each part chooses the whole model.
         for (const file of names) expect(choose(listed, { file }).names).toEqual(names);
       }),
     );

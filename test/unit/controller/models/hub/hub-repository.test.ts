@@ -41,7 +41,7 @@ describe("a repository", () => {
         },
       ],
     });
-    // One question, and nothing of the file itself.
+    // One request, and no byte of the file.
     expect(hub.requests).toHaveLength(1);
   });
 
@@ -134,7 +134,7 @@ describe("a repository", () => {
   });
 
   it.each(["", "/resolve/v1/m-Q8_0.gguf", "/blob/v1/m-Q8_0.gguf"])(
-    "is known by the address of its page%s",
+    "is recognised by the URL of its page%s",
     async (page) => {
       const repository = await hub.addRepository({ id: "org/name", files, tags: ["v1"] });
       const commit = repository.find("v1")?.sha;
@@ -290,7 +290,7 @@ describe("a gated repository", () => {
     repository.authorised = true;
     const model = await createResolverHarness(hub.url).resolve({ token: hub.token });
     expect(model.files[0]?.sha256).toBe(sha256);
-    // Where the file is was asked; it was not gone to.
+    // The redirect to the file was requested, but not followed.
     expect(hub.requests.map(({ method }) => method)).toEqual(["GET", "HEAD"]);
     expect(hub.at("cdn")).toEqual([]);
   });
@@ -298,7 +298,7 @@ describe("a gated repository", () => {
 
 describe("a listing without sizes and digests, as some mirrors give", () => {
   it.each(["direct", "relative-redirect"] as const)(
-    "is made whole at the files (%s)",
+    "is completed by requests for the files (%s)",
     async (kind) => {
       hub.smallFiles = kind;
       const content = Buffer.from("GGUF small");
@@ -358,7 +358,7 @@ describe("a missing repository, revision or file", () => {
   });
 
   it.each(["api", "resolve"] as const)(
-    "a token that has expired is said to be so, however the hub words it (%s)",
+    "an expired token is an error that says so, for each of the hub's messages (%s)",
     async (on) => {
       await hub.addRepository({ id: "org/name", files, gated: "auto" });
       const code = on === "api" ? "RepoNotFound" : "GatedRepo";

@@ -13,7 +13,7 @@ let hub: Hub;
 let sources: ResolverHarness;
 beforeEach(async () => {
   hub = await Hub.open();
-  // The hub of the settings is another one: what is asked for here is any web server.
+  // The configured hub is another server: the URLs of these tests are of a plain web server.
   sources = createResolverHarness("https://hub.invalid");
 });
 afterEach(() => hub[Symbol.asyncDispose]());
@@ -49,11 +49,11 @@ describe("a URL", () => {
     ],
     ["no tag", { etag: false }, { sizeBytes: bytes.length, etag: null }],
     ["a weak tag", { etag: "weak" }, { sizeBytes: bytes.length, etag: null }],
-  ])("of a server that gives %s", async (_, options, expected) => {
+  ])("of a server that sends %s", async (_, options, expected) => {
     const source = await hub.addFile("/m.gguf", bytes, options);
     const { files } = await sources.resolve({ source });
     expect(files[0]).toMatchObject(expected);
-    // Whatever had to be asked: the file itself did not come.
+    // The file itself is not downloaded, whatever requests are necessary.
     expect(hub.bytesSent).toBeLessThanOrEqual(options.ranges === false ? bytes.length : 1);
   });
 
