@@ -18,15 +18,15 @@ import { openWebSocket } from "../support/web-socket.ts";
 
 const signal = new AbortController().signal;
 const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
-let world: CaddyHarness | undefined;
+let harness: CaddyHarness | undefined;
 
 beforeAll(async () => {
   await ensureCaddyImage(dockerHost());
 });
 afterEach(async () => {
-  const instance = world?.store.instanceId;
-  await world?.[Symbol.asyncDispose]();
-  world = undefined;
+  const instance = harness?.store.instanceId;
+  await harness?.[Symbol.asyncDispose]();
+  harness = undefined;
   if (instance) await sweep(dockerClient(), `${INSTANCE}=${instance}`);
 });
 afterAll(async () => {
@@ -36,13 +36,13 @@ afterAll(async () => {
 async function open(
   options: Parameters<typeof CaddyHarness.open>[0] = { ingress: "container" },
 ): Promise<CaddyHarness> {
-  world = await CaddyHarness.open({
+  harness = await CaddyHarness.open({
     runtime,
     dockerHost: dockerHost(),
     ingressImage: CADDY,
     ...options,
   });
-  return world;
+  return harness;
 }
 
 /** Runs a container of an app on the instance's network; returns its address. */

@@ -6,20 +6,20 @@ import { FakeRuntime } from "../support/fake-runtime.ts";
 /** Tests of the mode that `--ingress auto` chooses, which depends on the machine and on the previous mode. */
 
 const IMAGE = "caddy:2";
-let world: CaddyHarness | undefined;
+let harness: CaddyHarness | undefined;
 let runtime: FakeRuntime;
 
 afterEach(async () => {
   runtime.engine.setReachable(true);
-  await world?.[Symbol.asyncDispose]();
-  world = undefined;
+  await harness?.[Symbol.asyncDispose]();
+  harness = undefined;
 });
 
 /** Opens an ingress on a machine without a Caddy; it chooses a container if the engine has the image. */
 async function open(hasImage: boolean): Promise<CaddyHarness> {
   runtime = new FakeRuntime({ clock: systemClock, images: hasImage ? { [IMAGE]: {} } : {} });
-  world = await CaddyHarness.open({ ingress: "auto", searchPath: "/nowhere", runtime });
-  return world;
+  harness = await CaddyHarness.open({ ingress: "auto", searchPath: "/nowhere", runtime });
+  return harness;
 }
 
 function loseImage(): void {

@@ -23,23 +23,23 @@ import { openWebSocket } from "../support/web-socket.ts";
 
 const signal = new AbortController().signal;
 let backend: Backend;
-let world: CaddyHarness | undefined;
+let harness: CaddyHarness | undefined;
 
 beforeAll(async () => {
   backend = await startBackend("one");
 });
 afterEach(async () => {
-  await world?.[Symbol.asyncDispose]();
-  world = undefined;
+  await harness?.[Symbol.asyncDispose]();
+  harness = undefined;
 });
 afterAll(async () => {
   await backend[Symbol.asyncDispose]();
 });
 
 async function open(): Promise<CaddyHarness> {
-  world = await CaddyHarness.open();
-  await world.waitUntilReady();
-  return world;
+  harness = await CaddyHarness.open();
+  await harness.waitUntilReady();
+  return harness;
 }
 
 /** Adds an App that needs only the table, and one with its own route. */
@@ -268,8 +268,8 @@ describe("a port", () => {
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const warned: LogFields[] = [];
     const logger = { ...silentLogger, warn: (fields: LogFields) => void warned.push(fields) };
-    world = await CaddyHarness.open({ httpPort: port, logger });
-    const here = world;
+    harness = await CaddyHarness.open({ httpPort: port, logger });
+    const here = harness;
     await here.waitUntil(
       () => here.ingress.state().message.startsWith("port"),
       () => here.ingress.state().message,
@@ -329,12 +329,12 @@ describe("a data directory with a long path", () => {
     const { adminSocket } = await ingressPaths(dataDir);
     expect(Buffer.byteLength(adminSocket)).toBeLessThan(104);
     expect((await ingressPaths(dataDir)).adminSocket).toBe(adminSocket);
-    world = await CaddyHarness.open({ dataDir });
-    await world.waitUntilReady();
-    world.apply("plain");
-    await world.waitForVerdict("plain");
-    await world.ingress.table.write("plain", { version: "v1", targets: [backend.target] });
-    expect((await world.get("plain.localhost")).body).toBe("one");
+    harness = await CaddyHarness.open({ dataDir });
+    await harness.waitUntilReady();
+    harness.apply("plain");
+    await harness.waitForVerdict("plain");
+    await harness.ingress.table.write("plain", { version: "v1", targets: [backend.target] });
+    expect((await harness.get("plain.localhost")).body).toBe("one");
     rmSync(dirname(adminSocket), { recursive: true });
   });
 });

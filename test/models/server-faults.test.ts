@@ -63,11 +63,11 @@ describe("a server that", () => {
     ["does not answer", { on: "cdn", type: "hang", times: 2 }],
     ["is overloaded", { on: "cdn", type: "status", status: 503, times: 5 }],
     [
-      "is overloaded where files are looked up",
+      "is overloaded when the file's URL is requested",
       { on: "resolve", type: "status", status: 502, times: 2 },
     ],
-    ["says shorter lengths", { on: "cdn", type: "wrong-length", byBytes: -1000, times: 2 }],
-    ["says longer lengths", { on: "cdn", type: "wrong-length", byBytes: 1000, times: 2 }],
+    ["sends a Content-Length that is too small", { on: "cdn", type: "wrong-length", byBytes: -1000, times: 2 }],
+    ["sends a Content-Length that is too large", { on: "cdn", type: "wrong-length", byBytes: 1000, times: 2 }],
     ["refuses a fresh signature", { on: "cdn", type: "expired", times: 1 }],
     ["sends a sign-in page for a while", { on: "cdn", type: "page", times: 2 }],
   ])("%s gets another request, and few bytes are sent twice", async (_, fault) => {

@@ -9,10 +9,10 @@ import { type Resource, SOURCE_REVISION_ANNOTATION } from "../../src/resources/r
 import type { Store } from "../../src/store/store.ts";
 import type { FakeEngine, FakeImage } from "./fake-engine.ts";
 
-/** How a build of one revision ends; default: with an image of that name. */
+/** The result of a build of one revision; default: an image of that name. */
 export interface FakeBuild {
   readonly afterMs?: number;
-  /** What the image does when it runs. */
+  /** The behaviour of the image's containers. */
   readonly image?: FakeImage;
   readonly failure?: {
     readonly reason: string;
@@ -22,8 +22,8 @@ export interface FakeBuild {
 }
 
 /**
- * Sources and builds as the App reconciler sees them, scripted: `head` is what every source stands
- * for now. Records of builds go to the store, as the real ones do.
+ * Scripted sources and builds for the App reconciler: `head` is the current revision of every source. Records of
+ * builds are written to the store, as by the real ones.
  */
 export class FakeAppBuilds implements AppBuilds {
   head: SourceState | string = "commit1";
@@ -40,7 +40,7 @@ export class FakeAppBuilds implements AppBuilds {
     this.#engine = engine;
   }
 
-  /** The same script for another process. */
+  /** Returns the same script for another process. */
   afterRestart(clock: Clock, store: Store): FakeAppBuilds {
     const next = new FakeAppBuilds(clock, this.#engine);
     next.store = store;

@@ -14,35 +14,38 @@ import type {
 } from "../../src/controller/runtime/port.ts";
 import { FakeImageBuilder } from "./fake-image-builder.ts";
 
-/** What containers of an image do once they are started. Everything left out: it runs for ever, and is healthy at once. */
+/** The behaviour of an image's containers. By default they run forever, and are healthy at once. */
 export interface FakeImage {
   readonly exposedPorts?: readonly number[];
-  /** Ports that accept connections once ready; without it, every port does. */
+  /** The ports that accept connections once ready; by default every port does. */
   readonly listensOn?: readonly number[];
-  /** From start until the ports accept connections; Infinity for never. */
+  /** The time from the start until the ports accept connections; Infinity for never. */
   readonly readyAfterMs?: number;
-  /** From start until GET answers 200 and commands end with 0; until then 503 and 1. Infinity for never. */
+  /**
+   * The time from the start until GET returns 200 and commands exit with 0; before that 503 and 1. Infinity for
+   * never.
+   */
   readonly healthyAfterMs?: number;
   readonly exits?: { readonly afterMs: number; readonly code: number; readonly oom?: boolean };
-  /** The engine refuses to start it and says this. */
+  /** The engine's message when it refuses the start. */
   readonly startError?: string;
-  /** Written at each start. */
+  /** Lines that are logged at each start. */
   readonly logs?: readonly (
     | string
     | { readonly stream: "stdout" | "stderr"; readonly message: string }
   )[];
-  /** Ends only by SIGKILL, so a stop takes the whole grace. */
+  /** Exits on SIGKILL only, so that a stop takes the whole grace period. */
   readonly ignoresTerm?: boolean;
   readonly exec?: (command: readonly string[]) => { exitCode: number; output: string };
-  /** False: only in the registry, to be pulled first. Default true. */
+  /** False: the image is only in the registry and must be pulled. Default true. */
   readonly held?: boolean;
-  /** The registry asks for these. */
+  /** The credentials that the registry requires. */
   readonly auth?: { readonly username: string; readonly password: string };
   readonly sizeBytes?: number;
   readonly pullMs?: number;
 }
 
-/** A container as the engine keeps it; tests read it, only the engine writes it. */
+/** A container of the engine; tests only read it. */
 export interface FakeContainer {
   readonly id: string;
   name: string;
@@ -62,7 +65,7 @@ export interface FakeContainer {
   unhealthy: boolean;
   readonly networks: Map<string, FakeEndpoint>;
   published: PublishSpec[];
-  /** On every network; another one after each start, as an engine gives them out. */
+  /** The address on every network; it changes with each start, as with a real engine. */
   address: string;
   readonly lines: LogLine[];
   cancelExit: () => void;
@@ -70,7 +73,7 @@ export interface FakeContainer {
 
 export interface FakeEndpoint {
   readonly aliases: readonly string[];
-  /** The very network it was started on: one of the same name that is made later is another one. */
+  /** The network at the last start: a later one of the same name is another network. */
   joined: Labels | undefined;
 }
 
@@ -79,12 +82,12 @@ interface HeldImage {
   readonly image: FakeImage;
 }
 
-/** Lines kept for each container, as a log driver with a size limit would. */
+/** The number of lines kept for each container, as by a log driver with a size limit. */
 const LINES_KEPT_MAX = 2_000;
 
 /**
- * A container engine in memory, on a Clock: the same calls at the same times give the same state,
- * ids and events. It outlives the runtimes that talk to it, as an engine outlives Berth.
+ * A container engine in memory with a Clock: the same calls at the same times have the same states, ids and events.
+ * It outlives its runtimes, as an engine outlives Berth.
  */
 export class FakeEngine {
   readonly clock: Clock;
@@ -103,7 +106,7 @@ export class FakeEngine {
   #isShuttingDown = false;
   /** The address of the machine for containers. */
   readonly hostAddress = "10.255.0.1";
-  /** Events fall on the floor while this is false; the stream stays up. */
+  /** False drops events; the stream stays open. */
   deliverEvents = true;
 
   constructor(clock: Clock, images: Readonly<Record<string, FakeImage>> = {}) {
@@ -120,18 +123,21 @@ export class FakeEngine {
     return this.#isShuttingDown;
   }
 
-  /** As when a service manager stops it: it ends its containers, and is gone with `setReachable(false)`. */
+  /**
+   * Simulates a stop by a service manager: the engine stops its containers, and is then gone with
+   * `setReachable(false)`.
+   */
   shutDown(): void {
     this.#isShuttingDown = true;
     for (const { id, state } of this.containers()) if (state === "running") this.kill(id, 143);
   }
 
-  /** Addresses are given out from the first one on again, as after a restart of the machine. */
+  /** Assigns addresses from the first one again, as after a restart of the machine. */
   reuseAddresses(): void {
     this.#addresses = 0;
   }
 
-  /** While unreachable every call is refused and event streams are cut. */
+  /** While the engine is unreachable every call fails and event streams are cut. */
   setReachable(reachable: boolean): void {
     if (reachable) this.#isShuttingDown = false;
     if (this.#reachable === reachable) return;
@@ -141,13 +147,13 @@ export class FakeEngine {
     );
   }
 
-  /** Cuts event streams once; they come back at once. What happened meanwhile is not repeated. */
+  /** Cuts event streams once; they reconnect at once. Events in between are lost. */
   cutEvents(message = "the stream ended"): void {
     this.#emit({ type: "disconnected", message });
     this.#emit({ type: "connected" });
   }
 
-  /** Puts a (new) image behind a reference, in the registry and, unless `held` is false, on the engine. */
+  /** Adds an image to the registry and, unless `held` is false, to the engine. */
   setImage(reference: string, image: FakeImage): void {
     this.registry.set(reference, image);
     if (image.held !== false) this.addLocalImage(reference);
@@ -158,7 +164,7 @@ export class FakeEngine {
     if (image) this.localImages.set(reference, { id: `sha256:${this.#nextId("image")}`, image });
   }
 
-  /** Every container, strangers' too, in order of creation. */
+  /** Returns all containers, including those of others, in order of creation. */
   containers(): readonly FakeContainer[] {
     return [...this.#containers.values()];
   }
@@ -276,12 +282,12 @@ export class FakeEngine {
     this.#wake();
   }
 
-  /** SIGTERM, then SIGKILL after the grace. Goes on by itself when the caller stops waiting. */
+  /** Sends SIGTERM, then SIGKILL after the grace period. Continues when the caller aborts. */
   async stop(id: string, graceMs: number, signal: AbortSignal): Promise<void> {
     const container = this.find(id);
     if (container?.state !== "running" && container?.state !== "paused") return;
     const startedMs = container.startedMs;
-    // A paused container is killed: it cannot hear anything else.
+    // A paused container is killed, because it cannot handle a signal.
     if (!container.image.ignoresTerm || container.state === "paused") {
       this.kill(id, 143);
       return;
@@ -303,7 +309,7 @@ export class FakeEngine {
       this.#end(container, exitCode, false);
   }
 
-  /** Kills and removes, as `docker rm -f` does. */
+  /** Kills and removes a container, like `docker rm -f`. */
   remove(idOrName: string): void {
     const container = this.container(idOrName);
     this.kill(container.id);
@@ -331,7 +337,7 @@ export class FakeEngine {
     }
   }
 
-  /** Networks that were removed since the container ran are exchanged for those of the same name. */
+  /** Replaces networks that were removed since the container ran by those of the same name. */
   rejoin(idOrName: string): void {
     for (const [name, endpoint] of this.find(idOrName)?.networks ?? [])
       endpoint.joined = this.networks.get(name) ?? endpoint.joined;
@@ -358,12 +364,12 @@ export class FakeEngine {
     this.#containerEvent(container, "update");
   }
 
-  /** From now on, until it is started again, every probe fails. */
+  /** Makes every probe fail until the next start. */
   makeUnhealthy(idOrName: string): void {
     this.container(idOrName).unhealthy = true;
   }
 
-  /** The engine goes down and comes back: everything that ran has ended, as with restart policy "no". */
+  /** Restarts the engine: all containers have exited, as with restart policy "no". */
   restart(): void {
     this.shutDown();
     this.setReachable(false);
@@ -375,7 +381,7 @@ export class FakeEngine {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Resolves at the next change of any container's state or log, or when the signal aborts. */
+  /** Resolves at the next change of a container's state or log, or when the signal aborts. */
   changed(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {

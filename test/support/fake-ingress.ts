@@ -9,8 +9,8 @@ import type {
 import type { Resource } from "../../src/resources/resource.ts";
 
 /**
- * Hooks around each change of the table. Throwing in `before` is a change that never happened;
- * throwing in `after` is one whose caller never heard of it. Awaiting something delays it.
+ * Hooks around each change of the table. Throwing in `before` simulates a change that never happened; throwing in
+ * `after` one whose caller never learnt of it. Awaiting delays it.
  */
 export interface FakeIngressFaults {
   before?(change: FakeIngressChange): void | Promise<void>;
@@ -29,21 +29,21 @@ export interface FakeIngressOptions {
   readonly clock: Clock;
   readonly mode?: Ingress["mode"];
   readonly reach?: Ingress["reachability"];
-  /** The table of an ingress that "died": it outlives Berth, as the real one on the disk does. */
+  /** The table of an ingress that "died": it outlives Berth, like the real one on the disk. */
   readonly routes?: Map<string, AppRoute>;
   readonly faults?: FakeIngressFaults;
   /** The verdict on Apps without `setVerdict`; default: every App is served over HTTP. */
   readonly verdict?: SiteVerdict;
 }
 
-/** The ingress port in memory. What a test sets with `state` and `setVerdict` is what Berth sees. */
+/** The ingress port in memory, with the states that a test sets with `state` and `setVerdict`. */
 export class FakeIngress implements Ingress {
   readonly mode: Ingress["mode"];
   readonly reachability: Ingress["reachability"];
   /** The route of each App; an App that is not in it has none. */
   readonly routes: Map<string, AppRoute>;
   faults: FakeIngressFaults;
-  /** The process that uses this ingress is gone: its changes never settle. The table lives on. */
+  /** True if the process of this ingress is dead: its changes never settle. The table survives. */
   dead = false;
   current: IngressState = { ready: true, version: "fake", message: "the fake ingress runs" };
   readonly table: AppRouteTable;
@@ -85,12 +85,12 @@ export class FakeIngress implements Ingress {
     return this.current;
   }
 
-  /** What a test has said holds for the App whatever its spec. */
+  /** A verdict that a test has set applies to the App with any spec. */
   verdict({ metadata: { name } }: Resource<"App">): SiteVerdict | undefined {
     return this.#verdicts.has(name) ? this.#verdicts.get(name) : this.#default;
   }
 
-  /** Undefined: not known yet. */
+  /** Undefined if it is not known yet. */
   setVerdict(app: string, verdict: SiteVerdict | undefined): void {
     this.#verdicts.set(app, verdict);
   }

@@ -156,18 +156,18 @@ export function createResolvedModel(source: string, repository: FakeRepository):
 }
 
 export class FakeSources implements ModelSources {
-  readonly #world: FakeModelEnvironment;
+  readonly #environment: FakeModelEnvironment;
 
-  constructor(world: FakeModelEnvironment) {
-    this.#world = world;
+  constructor(environment: FakeModelEnvironment) {
+    this.#environment = environment;
   }
 
   async resolve(request: SourceRequest, signal: AbortSignal): Promise<ResolvedModel> {
     signal.throwIfAborted();
-    this.#world.calls.push(`resolve ${request.source} ${request.token ?? ""}`.trim());
-    const failure = this.#world.resolveErrors.shift();
+    this.#environment.calls.push(`resolve ${request.source} ${request.token ?? ""}`.trim());
+    const failure = this.#environment.resolveErrors.shift();
     if (failure) throw failure;
-    const repository = this.#world.repositories.get(request.source);
+    const repository = this.#environment.repositories.get(request.source);
     if (!repository)
       throw new BerthError("hub_not_found", `the hub has no repository ${request.source}`);
     return createResolvedModel(request.source, repository);
@@ -179,22 +179,22 @@ export class FakeSources implements ModelSources {
 }
 
 export class FakeModelFiles implements ModelFiles {
-  readonly #world: FakeModelEnvironment;
+  readonly #environment: FakeModelEnvironment;
   readonly #clock: Clock;
 
-  constructor(world: FakeModelEnvironment, clock: Clock) {
-    this.#world = world;
+  constructor(environment: FakeModelEnvironment, clock: Clock) {
+    this.#environment = environment;
     this.#clock = clock;
   }
 
   async find(model: ResolvedModel): Promise<StoredModel | undefined> {
-    const there = this.#world.disk.get(model.key);
-    if (!there || there.done < there.total || this.#world.damaged.has(model.key)) return undefined;
+    const there = this.#environment.disk.get(model.key);
+    if (!there || there.done < there.total || this.#environment.damaged.has(model.key)) return undefined;
     return createStoredModel(model);
   }
 
   async storedBytes(model: ResolvedModel): Promise<number> {
-    return this.#world.disk.get(model.key)?.done ?? 0;
+    return this.#environment.disk.get(model.key)?.done ?? 0;
   }
 
   /** Downloads in ten steps, between which it can be cut off. */
@@ -203,14 +203,14 @@ export class FakeModelFiles implements ModelFiles {
     { onProgress }: { readonly onProgress: (progress: DownloadProgress) => void },
     signal: AbortSignal,
   ): Promise<StoredModel> {
-    const { disk, downloadErrors, calls, damaged } = this.#world;
+    const { disk, downloadErrors, calls, damaged } = this.#environment;
     const total = model.files.reduce((sum, { sizeBytes }) => sum + (sizeBytes ?? 0), 0);
     const there = disk.get(model.key) ?? { done: 0, total };
     calls.push(`download ${model.key} from ${there.done}`);
     if (damaged.delete(model.key)) there.done = 0;
     disk.set(model.key, there);
     while (there.done < total) {
-      await delay(this.#clock, this.#world.downloadMs / 10, signal);
+      await delay(this.#clock, this.#environment.downloadMs / 10, signal);
       const failure = downloadErrors.shift();
       if (failure) throw failure;
       there.done = Math.min(total, there.done + Math.ceil(total / 10));
@@ -220,23 +220,23 @@ export class FakeModelFiles implements ModelFiles {
   }
 
   async verify(model: ResolvedModel): Promise<StoredModel> {
-    this.#world.calls.push(`verify ${model.key}`);
-    if (this.#world.damaged.has(model.key))
+    this.#environment.calls.push(`verify ${model.key}`);
+    if (this.#environment.damaged.has(model.key))
       throw new BerthError("digest_mismatch", "the file is not what it should be");
     return createStoredModel(model);
   }
 
   async remove(key: string, keep: readonly string[]): Promise<void> {
     if (keep.includes(key)) return;
-    this.#world.calls.push(`remove ${key}`);
-    this.#world.disk.delete(key);
+    this.#environment.calls.push(`remove ${key}`);
+    this.#environment.disk.delete(key);
   }
 
   async collect(keep: readonly string[]): Promise<readonly CollectedFile[]> {
-    if (!this.#world.isShortOfDisk) return [];
+    if (!this.#environment.isShortOfDisk) return [];
     const isUnused = ([key, { done, total }]: [string, { done: number; total: number }]) =>
       done === total && !keep.includes(key);
-    for (const [key] of [...this.#world.disk].filter(isUnused)) this.#world.disk.delete(key);
+    for (const [key] of [...this.#environment.disk].filter(isUnused)) this.#environment.disk.delete(key);
     return [];
   }
 }
@@ -253,17 +253,17 @@ function createStoredModel(model: ResolvedModel): StoredModel {
 }
 
 export class FakeAssistant implements AssistantControl {
-  readonly #world: FakeModelEnvironment;
+  readonly #environment: FakeModelEnvironment;
   readonly #clock: Clock;
 
-  constructor(world: FakeModelEnvironment, clock: Clock) {
-    this.#world = world;
+  constructor(environment: FakeModelEnvironment, clock: Clock) {
+    this.#environment = environment;
     this.#clock = clock;
   }
 
   /** Reports the state of the process, even if it does not answer. */
   report(): AssistantReport {
-    const state = this.#world.daemonState;
+    const state = this.#environment.daemonState;
     return { state, url: "http://127.0.0.1:7777", pid: 1, starts: 1, message: null };
   }
 
@@ -274,14 +274,14 @@ export class FakeAssistant implements AssistantControl {
       pid: 1,
       engine: "fake",
       url: "http://127.0.0.1:7777",
-      memoryBytesMax: this.#world.memoryBytesMax,
-      models: [...this.#world.resident.values()],
+      memoryBytesMax: this.#environment.memoryBytesMax,
+      models: [...this.#environment.resident.values()],
     };
   }
 
   async inspect(file: { readonly path: string }): Promise<InspectedModel> {
     this.#assertReachable();
-    const least = this.#world.findMemoryBytes(file.path);
+    const least = this.#environment.findMemoryBytes(file.path);
     if (least === undefined) throw unusableModelError();
     return {
       architecture: "llama",
@@ -297,15 +297,15 @@ export class FakeAssistant implements AssistantControl {
   /** Continues in the assistant's process if the caller is aborted. */
   async load(request: LoadModelRequest, signal: AbortSignal): Promise<void> {
     this.#assertReachable();
-    this.#world.calls.push(`load ${request.id}`);
-    await raceWithAbort(this.#world.load(request), signal);
+    this.#environment.calls.push(`load ${request.id}`);
+    await raceWithAbort(this.#environment.load(request), signal);
   }
 
   async unload(id: string, signal: AbortSignal): Promise<void> {
     this.#assertReachable();
-    this.#world.calls.push(`unload ${id}`);
+    this.#environment.calls.push(`unload ${id}`);
     await delay(this.#clock, 100, signal);
-    this.#world.resident.delete(id);
+    this.#environment.resident.delete(id);
   }
 
   async setContainerListeners(): Promise<void> {
@@ -313,7 +313,7 @@ export class FakeAssistant implements AssistantControl {
   }
 
   #assertReachable(): void {
-    if (!this.#world.isReachable)
+    if (!this.#environment.isReachable)
       throw new BerthError("assistant_unreachable", "the assistant does not answer");
   }
 }

@@ -24,7 +24,7 @@ import type {
 import { type EngineEvent, FakeEngine, type FakeImage } from "./fake-engine.ts";
 import { probeFake } from "./fake-probe.ts";
 
-/** Thrown by a fault hook in place of an answer: the process that made the call is dead. */
+/** Thrown by a fault hook instead of a result: the process of the caller is dead. */
 export class KillSignal extends Error {
   override readonly name = "KillSignal";
 }
@@ -40,8 +40,8 @@ export interface FakeCall {
 }
 
 /**
- * Hooks around each call. Throwing in `beforeCall` is a call that never arrived; throwing in
- * `afterCall` is a lost reply: the effect has happened. Awaiting something delays the call.
+ * Hooks around each call. Throwing in `beforeCall` simulates a call that never arrived; throwing in `afterCall` a
+ * lost reply: the effect has happened. Awaiting delays the call.
  */
 export interface FakeFaults {
   beforeCall?(call: FakeCall): void | Promise<void>;
@@ -52,11 +52,11 @@ export interface FakeRuntimeOptions {
   readonly clock: Clock;
   readonly images?: Readonly<Record<string, FakeImage>>;
   readonly faults?: FakeFaults;
-  /** Time that the engine takes for a call; default 0, which waits on no timer at all. */
+  /** The time of a call; default 0, which uses no timer. */
   readonly latencyMs?: number | ((call: FakeCall) => number);
   /** Default: this machine. */
   readonly location?: EngineLocation;
-  /** An engine to talk to, such as the one that a runtime which "died" has left behind. */
+  /** An existing engine, such as that of a runtime that "died". */
   readonly engine?: FakeEngine;
 }
 
@@ -100,7 +100,7 @@ export class FakeRuntime implements ContainerRuntime {
     this.#latencyMs = typeof latency === "number" ? () => latency : latency;
   }
 
-  /** Calls made so far, refused ones included. */
+  /** The number of calls so far, including refused ones. */
   get calls(): { reads: number; writes: number; byName: ReadonlyMap<CallName, number> } {
     return { reads: this.#reads, writes: this.#writes, byName: this.#byName };
   }
@@ -112,14 +112,14 @@ export class FakeRuntime implements ContainerRuntime {
   }
 
   /**
-   * The process that uses this runtime is gone: its calls, waiting ones too, never settle, so that
-   * nothing it would have done next happens. Go on with `new FakeRuntime({ engine })`.
+   * Simulates a kill of the runtime's process: its calls never settle, so that nothing follows. Continue with `new
+   * FakeRuntime({ engine })`.
    */
   die(): void {
     this.#dead = true;
   }
 
-  // What a person does on the engine behind Berth's back.
+  // Changes by a user of the engine, without Berth.
   containers() {
     return this.engine.containers();
   }
@@ -135,7 +135,7 @@ export class FakeRuntime implements ContainerRuntime {
   destroy(id: string): void {
     this.engine.remove(id);
   }
-  /** A container that is not ours, of an image that is held (or made up on the spot). */
+  /** Adds a container that is not Berth's, of an existing image or a new one. */
   addStranger(
     name: string,
     options: { labels?: Labels; image?: string; running?: boolean } = {},
@@ -240,7 +240,7 @@ export class FakeRuntime implements ContainerRuntime {
     );
   }
 
-  /** In memory there is nothing to reach. */
+  /** A network in memory has no reachable addresses. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {
     return this.#call("networkSubnets", [name], signal, () => []);
   }
@@ -472,7 +472,7 @@ export class FakeRuntime implements ContainerRuntime {
     }
   }
 
-  /** A dead process sees nothing more: no answer, no error. */
+  /** The calls of a dead process never settle. */
   async #alive(): Promise<void> {
     if (this.#dead) await new Promise<never>(() => {});
   }
@@ -501,7 +501,7 @@ function hasLabels(there: Labels, wanted: Labels): boolean {
 
 function ensure(map: Map<string, Labels>, what: string, name: string, labels: Labels): void {
   const there = map.get(name);
-  // A copy: each that is made is another one, whatever its labels.
+  // A copy: each network has its own identity, whatever its labels.
   if (!there) map.set(name, { ...labels });
   else if (!hasLabels(there, labels))
     throw new BerthError(

@@ -7,7 +7,7 @@ import { MODEL_FINALIZER, type Resource } from "../../src/resources/resource.ts"
 import type { Store } from "../../src/store/store.ts";
 import { condition } from "./api-harness.ts";
 
-/** Makes a model as a person would, through the store. */
+/** Creates a Model through the store, as a user does. */
 export function putModel(
   store: Store,
   name: string,
@@ -33,7 +33,7 @@ export function requireModel(store: Store, name: string): Resource<"Model"> {
   return model;
 }
 
-/** Writes a status for the newest generation, as the reconciler would. */
+/** Writes a status for the newest generation, as the reconciler does. */
 export function setModelStatus(
   store: Store,
   name: string,
@@ -43,7 +43,7 @@ export function setModelStatus(
   store.setStatus("Model", name, uid, status(generation));
 }
 
-/** A file in the assistant's own folder, not in memory unless told otherwise. */
+/** Returns a file of the assistant's own folder; by default it is not in memory. */
 export function assistantModel(id: string, rest: Partial<AssistantModel> = {}): AssistantModel {
   return {
     id,
@@ -63,12 +63,12 @@ export function assistantModel(id: string, rest: Partial<AssistantModel> = {}): 
   };
 }
 
-/** Lets it go, as the reconciler does when nothing is left of it. */
+/** Completes a deletion, as the reconciler does. */
 export function finishModelDeletion(store: Store, name: string): void {
   store.removeFinalizer("Model", name, MODEL_FINALIZER);
 }
 
-/** On disk and not in memory, as the spec wants it, unless told otherwise. */
+/** Returns the status of a Model that is on the disk and should not be in memory, with changes. */
 export function modelStatus(generation: number, rest: Partial<ModelStatus> = {}): ModelStatus {
   return {
     phase: "ready",
@@ -98,7 +98,7 @@ export function modelStatus(generation: number, rest: Partial<ModelStatus> = {})
   };
 }
 
-/** In memory, and answers. */
+/** Returns the status of a Model that is in memory and answers. */
 export function runningStatus(generation: number): ModelStatus {
   return modelStatus(generation, {
     phase: "running",
@@ -116,7 +116,7 @@ export function runningStatus(generation: number): ModelStatus {
   });
 }
 
-/** Nothing of it is here yet; `reason` and `message` are Ready's, of a failure that nothing is tried after. */
+/** Returns the status of a stalled Model without files; `reason` and `message` are those of Ready. */
 export function failedStatus(generation: number, reason: string, message: string): ModelStatus {
   const said = { reason, message };
   return absentStatus(generation, "failed", [

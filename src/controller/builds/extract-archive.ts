@@ -88,7 +88,7 @@ async function* limitBytes(source: Readable, limits: ExtractLimits): AsyncGenera
       throw new TypeError("a byte stream returned a chunk of another type");
     bytes += chunk.length;
     if (bytes > bytesMax)
-      throw damagedArchiveError(`it holds more than ${formatBytes(limits.bytesMax)}`);
+      throw damagedArchiveError(`it contains more than ${formatBytes(limits.bytesMax)}`);
     yield chunk;
   }
 }

@@ -17,7 +17,7 @@ import {
 } from "./route-table-entry.ts";
 
 /**
- * How long a superseded entry is kept: Caddy may have listed the folder before, and takes microseconds, or much
+ * A superseded entry is kept for this time: Caddy may have listed the folder before, and takes microseconds, or much
  * longer on a loaded machine, until it reads the file.
  */
 const SUPERSEDED_KEPT_MS = 1_000;

@@ -25,7 +25,7 @@ export const PULL_LIMIT_MS = 6 * 3_600_000;
 export const STREAM_OPEN_LIMIT_MS = 30_000;
 /** Between two chunks of a log that is not followed. */
 export const LOG_IDLE_LIMIT_MS = 30_000;
-/** As long as the longest limit of a build's own, which ends the build earlier. */
+/** The longest possible limit of a build, which normally ends the build before this one. */
 export const BUILD_LIMIT_MS = 6 * 3_600_000;
 /** Between two chunks of the upload: an engine that reads nothing for this time is stuck. */
 export const BUILD_UPLOAD_IDLE_LIMIT_MS = 120_000;

@@ -18,7 +18,7 @@ interface ContainerEndpoints {
 }
 
 /**
- * How long an address is cached, so that probing hundreds of apps does not inspect hundreds of containers: at an
+ * An address is cached for this time, so that probing hundreds of apps does not inspect hundreds of containers: at an
  * interval of 10 s, inspections were most of Berth's idle work. Events and Berth's own calls invalidate it earlier,
  * since the address may be given to another container; if an event is lost, the resync of all containers once a
  * minute does.

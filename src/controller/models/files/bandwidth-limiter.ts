@@ -1,6 +1,6 @@
 import { type Clock, delay } from "../../../base/clock.ts";
 
-/** How far a download may exceed the limit after a pause. */
+/** A download may exceed the limit for this time after a pause. */
 const BURST_MS = 100;
 
 /** One bandwidth limit for all downloads together. Waiting downloads are served in the order of their calls. */

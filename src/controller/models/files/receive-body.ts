@@ -13,7 +13,7 @@ const WRITE_BYTES = 2 ** 20;
 /** A write happens at the latest after this time, so that a slow connection's bytes do not wait in memory. */
 const WRITE_AFTER_MS = 500;
 
-export interface ReceiveDependencies {
+interface ReceiveDependencies {
   readonly clock: Clock;
   readonly bandwidth: BandwidthLimiter;
   readonly limits: RetryLimits;

@@ -9,7 +9,7 @@ import { getSystemCode, sourceUnreachableError } from "./download-errors.ts";
  * - `no-ranges`: the server does not send parts correctly; one stream of the whole file may succeed;
  * - `changed`: the file at the source is another one; only a new download may succeed.
  */
-export type RetryableKind = "failed" | "overloaded" | "bad-range" | "no-ranges" | "changed";
+type RetryableKind = "failed" | "overloaded" | "bad-range" | "no-ranges" | "changed";
 
 /** A request failed, and another one may succeed. */
 export class RetryableError extends Error {

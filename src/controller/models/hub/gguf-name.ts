@@ -1,6 +1,6 @@
 /** The facts in the name of a GGUF file. A listing has no other facts, and no file is fetched for more. */
 export interface GgufName {
-  /** As in the repository, with its folders. */
+  /** The path in the repository. */
   readonly name: string;
   /** Equal for all parts of a split model, and different for all other files. */
   readonly group: string;

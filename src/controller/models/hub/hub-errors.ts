@@ -18,8 +18,8 @@ export function hubUnreachableError(url: URL, why: string, cause?: unknown): Ber
 }
 
 /** Converts 429, 5xx and unexpected statuses, after which another attempt may succeed. */
-export function retryLaterError(answer: RefusedResponse, nowMs: number): BerthError {
-  const { url, status, headers } = answer;
+export function retryLaterError(response: RefusedResponse, nowMs: number): BerthError {
+  const { url, status, headers } = response;
   const retryAfterMs = parseWaitMs(headers, nowMs);
   const details = retryAfterMs === undefined ? undefined : { retryAfterMs };
   if (status !== 429)

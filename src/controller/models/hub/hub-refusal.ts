@@ -15,28 +15,28 @@ export interface HubQuery {
  * Converts a response of a hub to an error. The X-Error-Code header is more specific than the status: a hub answers
  * 401 also for missing repositories, so that it does not reveal which private ones exist.
  */
-export function toHubError(answer: HttpResponse, query: HubQuery, nowMs: number): BerthError {
-  const { status, headers } = answer;
+export function toHubError(response: HttpResponse, query: HubQuery, nowMs: number): BerthError {
+  const { status, headers } = response;
   const code = getFirstValue(headers["x-error-code"]);
-  if (status === 429 || status >= 500 || status < 400) return retryLaterError(answer, nowMs);
-  if (code === "GatedRepo") return gatedError(answer, query);
+  if (status === 429 || status >= 500 || status < 400) return retryLaterError(response, nowMs);
+  if (code === "GatedRepo") return gatedError(response, query);
   if (code === "RevisionNotFound") return noRevisionError(query);
   if (code === "EntryNotFound" && query.file !== null) return noFileError(query);
-  const isElsewhere = answer.url.origin !== query.endpoint.origin;
+  const isElsewhere = response.url.origin !== query.endpoint.origin;
   if (isElsewhere && (status === 401 || status === 403))
     return new BerthError(
       "hub_denied",
-      `${query.endpoint.host} redirects to ${answer.url.host}, which requires a token; Berth sends none to another server`,
+      `${query.endpoint.host} redirects to ${response.url.host}, which requires a token; Berth sends none to another server`,
       { hint: "set HF_ENDPOINT to that server if it may receive the token" },
     );
   const message = getFirstValue(headers["x-error-message"]) ?? "";
   if (status === 401)
-    return answer.isAuthorised ? refusedTokenError(query) : hiddenOrAbsentError(query);
+    return response.isAuthorised ? refusedTokenError(query) : hiddenOrAbsentError(query);
   if (status === 403) return forbiddenError(query, message);
   if (status === 404 || status === 410)
     return code === undefined && query.file !== null
       ? noFileError(query)
-      : absentRepositoryError(query, answer.isAuthorised);
+      : absentRepositoryError(query, response.isAuthorised);
   return new BerthError(
     "hub_not_found",
     `${describeQuery(query)}: the hub refused the request with HTTP ${status}`,
@@ -44,9 +44,9 @@ export function toHubError(answer: HttpResponse, query: HubQuery, nowMs: number)
   );
 }
 
-function gatedError(answer: HttpResponse, query: HubQuery): BerthError {
+function gatedError(response: HttpResponse, query: HubQuery): BerthError {
   const page = `${query.endpoint.href.replace(/\/$/, "")}/${query.id}`;
-  if (!answer.isAuthorised)
+  if (!response.isAuthorised)
     return new BerthError(
       "hub_denied",
       `${describeQuery(query)} is gated: its files need a token`,
@@ -54,8 +54,8 @@ function gatedError(answer: HttpResponse, query: HubQuery): BerthError {
         hint: `accept its terms at ${page}, and set credential to a Secret with a token of that account, or set HF_TOKEN`,
       },
     );
-  if (answer.status === 401) return refusedTokenError(query);
-  const message = getFirstValue(answer.headers["x-error-message"]) ?? "";
+  if (response.status === 401) return refusedTokenError(query);
+  const message = getFirstValue(response.headers["x-error-message"]) ?? "";
   return /await|pending/i.test(message)
     ? new BerthError(
         "hub_denied",

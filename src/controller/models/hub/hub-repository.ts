@@ -87,7 +87,7 @@ async function fetchListing(
   const url = buildUrl(hub.endpoint, ["api", "models", ...id.split("/"), ...view]);
   // The listing has sizes and digests only with this parameter.
   url.searchParams.set("blobs", "true");
-  const answer = await sendHttpRequest(
+  const response = await sendHttpRequest(
     {
       method: "GET",
       url,
@@ -98,12 +98,12 @@ async function fetchListing(
     },
     signal,
   );
-  if (answer.status !== 200)
-    throw toHubError(answer, { endpoint: hub.endpoint, id, revision, file: null }, hub.now());
-  const listing = parseRepositoryListing(answer.body);
+  if (response.status !== 200)
+    throw toHubError(response, { endpoint: hub.endpoint, id, revision, file: null }, hub.now());
+  const listing = parseRepositoryListing(response.body);
   if (!listing)
     throw hubUnreachableError(
-      answer.url,
+      response.url,
       "the response is not a listing of a repository; is it a hub?",
     );
   return listing;
@@ -123,7 +123,7 @@ async function fetchFileFacts(
   token: string | undefined,
   signal: AbortSignal,
 ): Promise<FileFacts> {
-  const answer = await sendHttpRequest(
+  const response = await sendHttpRequest(
     {
       method: "HEAD",
       url,
@@ -134,10 +134,10 @@ async function fetchFileFacts(
     },
     signal,
   );
-  if (answer.status >= 400) throw toHubError(answer, query, hub.now());
-  const tag = getHeader(answer, "x-linked-etag") ?? getHeader(answer, "etag") ?? "";
+  if (response.status >= 400) throw toHubError(response, query, hub.now());
+  const tag = getHeader(response, "x-linked-etag") ?? getHeader(response, "etag") ?? "";
   const digest = /^(?:W\/)?"([0-9a-f]+)"$/.exec(tag)?.[1] ?? "";
-  const size = getHeader(answer, "x-linked-size") ?? getHeader(answer, "content-length");
+  const size = getHeader(response, "x-linked-size") ?? getHeader(response, "content-length");
   return {
     sizeBytes: size !== undefined && /^\d{1,15}$/.test(size) ? Number(size) : null,
     sha256: digest.length === 64 ? digest : null,

@@ -28,13 +28,13 @@ export async function resolveUrl(
   const files: ResolvedFile[] = [];
   const origin: unknown[] = [];
   for (const [index, url] of urls.entries()) {
-    const answer = await probeUrl(access, url, request.token, signal);
-    const facts = readUrlFacts(answer);
+    const response = await probeUrl(access, url, request.token, signal);
+    const facts = readUrlFacts(response);
     const sha256 = index === 0 ? (request.sha256 ?? null) : null;
     const name =
       urls.length > 1
         ? getLastPathSegment(url)
-        : chooseServedName(url, answer.url, facts.disposition);
+        : chooseServedName(url, response.url, facts.disposition);
     origin.push([url.href, facts.etag ?? facts.weakEtag, facts.lastModified, facts.sizeBytes]);
     const location = { type: "url", url: url.href } as const;
     files.push({
@@ -83,23 +83,23 @@ async function probeUrl(
   token: string | undefined,
   signal: AbortSignal,
 ): Promise<HttpResponse> {
-  const question = { url, token, limitMs, bodyBytesMax: undefined };
-  const head = await sendHttpRequest({ ...question, method: "HEAD" }, signal);
+  const probe = { url, token, limitMs, bodyBytesMax: undefined };
+  const head = await sendHttpRequest({ ...probe, method: "HEAD" }, signal);
   const isBusy = head.status === 429 || (head.status >= 500 && head.status !== 501);
   if (isBusy) throw retryLaterError(head, now());
-  const headSays = head.status === 200 && readUrlFacts(head).sizeBytes !== null;
-  const answer = headSays
+  const hasSize = head.status === 200 && readUrlFacts(head).sizeBytes !== null;
+  const response = hasSize
     ? head
     : await sendHttpRequest(
-        { ...question, method: "GET", headers: { range: "bytes=0-0" } },
+        { ...probe, method: "GET", headers: { range: "bytes=0-0" } },
         signal,
       );
-  if (answer.status !== 200 && answer.status !== 206) throw toUrlError(answer, url, now());
-  if (/^(text\/html|application\/xhtml)/i.test(answer.headers["content-type"] ?? ""))
+  if (response.status !== 200 && response.status !== 206) throw toUrlError(response, url, now());
+  if (/^(text\/html|application\/xhtml)/i.test(response.headers["content-type"] ?? ""))
     throw new BerthError("hub_not_found", `${formatUrl(url)} is a web page, not a GGUF file`, {
       hint: "set source to the URL of the file itself, which the page's download button has",
     });
-  return answer;
+  return response;
 }
 
 interface UrlFacts {
@@ -127,19 +127,19 @@ function readUrlFacts({ status, headers }: HttpResponse): UrlFacts {
   };
 }
 
-function toUrlError(answer: HttpResponse, url: URL, nowMs: number): BerthError {
-  const { status } = answer;
-  if (status === 429 || status >= 500 || status < 400) return retryLaterError(answer, nowMs);
+function toUrlError(response: HttpResponse, url: URL, nowMs: number): BerthError {
+  const { status } = response;
+  if (status === 429 || status >= 500 || status < 400) return retryLaterError(response, nowMs);
   if (status === 401 || status === 403) {
-    if (answer.url.origin !== url.origin)
+    if (response.url.origin !== url.origin)
       return new BerthError(
         "hub_denied",
-        `${formatUrl(url)} redirects to ${answer.url.host}, which denies access (HTTP ${status}); Berth sends no token to another server`,
+        `${formatUrl(url)} redirects to ${response.url.host}, which denies access (HTTP ${status}); Berth sends no token to another server`,
         {
           hint: "set source to the URL that it redirects to if that server may receive the token",
         },
       );
-    return answer.isAuthorised
+    return response.isAuthorised
       ? new BerthError("hub_denied", `${formatUrl(url)}: the server does not accept the token`, {
           hint: "check that the token of credential is valid and may read the file",
         })

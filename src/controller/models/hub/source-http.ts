@@ -26,7 +26,7 @@ export interface HttpRequest {
   /** The time limit of each request, from the connection to the last byte. */
   readonly limitMs: number;
   /** Returns true for a redirect that already has the wanted headers. */
-  readonly isSufficient?: (answer: HttpResponse) => boolean;
+  readonly isSufficient?: (response: HttpResponse) => boolean;
 }
 
 const REDIRECTS_MAX = 5;
@@ -42,23 +42,23 @@ export async function sendHttpRequest(
 ): Promise<HttpResponse> {
   let { url } = options;
   for (let redirects = 0; ; redirects += 1) {
-    const answer = await sendOnce(options, url, signal);
-    const { location } = answer.headers;
-    if (answer.status < 300 || answer.status >= 400 || location === undefined) return answer;
-    if (options.isSufficient?.(answer)) return answer;
+    const response = await sendOnce(options, url, signal);
+    const { location } = response.headers;
+    if (response.status < 300 || response.status >= 400 || location === undefined) return response;
+    if (options.isSufficient?.(response)) return response;
     if (redirects === REDIRECTS_MAX)
       throw hubUnreachableError(options.url, "it redirects too often");
     url = resolveRedirect(options.url, url, location);
   }
 }
 
-function resolveRedirect(asked: URL, from: URL, location: string): URL {
+function resolveRedirect(original: URL, from: URL, location: string): URL {
   const to = URL.parse(location, from.href) ?? undefined;
   if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
-    throw hubUnreachableError(asked, "it redirects to a URL that is not http");
+    throw hubUnreachableError(original, "it redirects to a URL that is not http");
   if (from.protocol === "https:" && to.protocol === "http:")
     throw hubUnreachableError(
-      asked,
+      original,
       "it redirects from https to http, which is not safe to follow",
     );
   to.username = "";

@@ -113,14 +113,14 @@ describe("what is unpacked", () => {
       { name: "b", type: "1", target: "a" },
       { name: "l", type: "2", target: "a" },
       { name: "a", content: "second" },
-      { name: "l", content: "no link any more" },
+      { name: "l", content: "is no longer a link" },
       { name: "d/", type: "5" },
       { name: "d/", type: "5", mode: 0o711 },
     ]);
     expect([await text("a"), await text("b"), await text("l")]).toEqual([
       "second",
       "first",
-      "no link any more",
+      "is no longer a link",
     ]);
     expect((await lstat(join(dir, "d"))).mode & 0o777).toBe(0o711);
   });
@@ -143,11 +143,11 @@ describe("what is refused, naming the entry, with nothing left", () => {
       '"/etc/passwd", which is an absolute path',
     ],
     [
-      "a parent path",
+      "a path through the parent folder",
       [{ name: "ok" }, { name: "a/../../evil" }],
       '"a/../../evil", whose path leaves the archive',
     ],
-    ["a path that is a parent", [{ name: "..", type: "5" }], '"..", whose path leaves the archive'],
+    ["the parent folder", [{ name: "..", type: "5" }], '"..", whose path leaves the archive'],
     [
       "the archive itself as a file",
       [{ name: "./", type: "2", target: "a" }],
@@ -164,7 +164,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
       '"a/l", a link that leads out',
     ],
     [
-      "a link that leads out by another",
+      "a link that leads out through another one",
       [
         { name: "d/e/up", type: "2", target: ".." },
         { name: "out", type: "2", target: "d/e/up/../../x" },
@@ -172,7 +172,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
       '"out", a link that leads out of it through other links',
     ],
     [
-      "a link out by one that comes later",
+      "a link that leads out through a later one",
       [
         { name: "out", type: "2", target: "a/b/../../x" },
         { name: "a/b", type: "2", target: ".." },
@@ -190,7 +190,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
       '"../x", whose path leaves the archive',
     ],
     [
-      "a hard link to what is not there",
+      "a hard link to a missing file",
       [{ name: "h", type: "1", target: "x" }],
       '"h", a hard link to something that is not a file',
     ],
@@ -365,7 +365,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
     const message = await extractArchive(file, dir, limits, signal).catch(
       (error: Error) => error.message,
     );
-    expect(message).toContain("it holds more than 1 MiB");
+    expect(message).toContain("it contains more than 1 MiB");
     expect(await readdir(home)).toEqual(["archive"]);
   });
 

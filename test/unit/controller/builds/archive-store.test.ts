@@ -84,7 +84,7 @@ test("does not remove an archive that was uploaded again since it was listed", a
 
 describe("leaves nothing behind", () => {
   test.each<[what: string, bytes: Buffer, message: string]>([
-    ["nothing at all", Buffer.alloc(0), "it is empty"],
+    ["an empty stream", Buffer.alloc(0), "it is empty"],
     ["a zip file", Buffer.from("504b030414000000".padEnd(2000, "0"), "hex"), "it is a zip file"],
     ["zstd", Buffer.from("28b52ffd".padEnd(2000, "0"), "hex"), "compressed with zstd"],
     ["text", Buffer.from("hello"), "it is another format"],

@@ -205,7 +205,7 @@ describe("an interval", () => {
       () => held.store.delete("App", "web", { actor: { name: "test" }, manager: "api" }),
     ],
     ["is suspended", () => apply("web", { ...git({ interval: "1m" }), suspend: true })],
-    ["follows nothing any more", () => apply("web", git())],
+    ["no longer follows its source", () => apply("web", git())],
   ])("ends when the app %s", async (_, act) => {
     await resolved("web", git({ interval: "1m" }));
     act();

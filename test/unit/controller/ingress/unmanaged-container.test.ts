@@ -4,10 +4,10 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 test("a container of Berth itself belongs to no App and is not removed", async () => {
   const signal = new AbortController().signal;
-  await using world = new ControlPlaneHarness({ images: { "caddy:2": {}, "web:1": {} } });
-  world.boot();
-  const { runtime } = world;
-  const labels = { [INSTANCE]: world.store.instanceId, [COMPONENT]: "ingress" };
+  await using harness = new ControlPlaneHarness({ images: { "caddy:2": {}, "web:1": {} } });
+  harness.boot();
+  const { runtime } = harness;
+  const labels = { [INSTANCE]: harness.store.instanceId, [COMPONENT]: "ingress" };
   await runtime.ensureNetwork("berth-net", labels, signal);
   const id = await runtime.createContainer(
     {
@@ -24,13 +24,13 @@ test("a container of Berth itself belongs to no App and is not removed", async (
     signal,
   );
   await runtime.startContainer(id, signal);
-  world.apply("web", { image: "web:1", port: 80 });
-  await world.waitUntilReady("web");
+  harness.apply("web", { image: "web:1", port: 80 });
+  await harness.waitUntilReady("web");
   // Time for several resyncs, a container's exit, and the deletion of the last App.
-  await world.clock.advance(200_000);
+  await harness.clock.advance(200_000);
   runtime.kill(id);
-  await world.clock.advance(200_000);
-  world.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
-  await world.clock.until(() => world.app("web") === undefined, 60_000, "web is gone");
-  expect(world.engine.find(id)?.labels).toEqual(labels);
+  await harness.clock.advance(200_000);
+  harness.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
+  await harness.clock.until(() => harness.app("web") === undefined, 60_000, "web is gone");
+  expect(harness.engine.find(id)?.labels).toEqual(labels);
 });

@@ -132,19 +132,19 @@ describe("decideMemory", () => {
   });
 
   test.each<[string, Partial<MemoryCandidate>, Partial<MemoryCandidate>]>([
-    ["the one that a person started", { startedAt: at(1) }, { residentBytes: 600 }],
+    ["the model that a user started", { startedAt: at(1) }, { residentBytes: 600 }],
     [
-      "the one that was started last",
+      "the model that was started last",
       { startedAt: at(2) },
       { startedAt: at(1), residentBytes: 600 },
     ],
-    ["the one that is there", { residentBytes: 600 }, { createdAt: at(0) }],
+    ["the loaded model", { residentBytes: 600 }, { createdAt: at(0) }],
     [
-      "the one that is there, of two started at once",
+      "the loaded one of two models started at the same time",
       { startedAt: at(1), residentBytes: 600 },
       { startedAt: at(1) },
     ],
-    ["the older one", { createdAt: at(0) }, { createdAt: at(1) }],
+    ["the older model", { createdAt: at(0) }, { createdAt: at(1) }],
   ])("prefers %s", (_, first, second) => {
     const both = [model("z", first), model("a", second)];
     for (const order of [both, both.toReversed()]) {

@@ -88,7 +88,7 @@ const stopped = { running: false };
 describe("the files", () => {
   test.each<[string, Partial<ObservedModel>, readonly (readonly string[])[]]>([
     [
-      "nothing known",
+      "of an unresolved source",
       { pin: null, stored: undefined, storedBytes: 0 },
       [
         ["resolveSource", "the source is not resolved"],
@@ -96,29 +96,29 @@ describe("the files", () => {
       ],
     ],
     [
-      "known of an older spec, whose files are there",
+      "of a source that was resolved for an older spec",
       { pin: { inputs: "before", model: pinned } },
       [
         ["resolveSource", "the source is not resolved"],
         ["downloadFiles", "they are not on the disk"],
       ],
     ],
-    ["there in part", { stored: undefined }, [["downloadFiles", "they are incomplete"]]],
+    ["that are incomplete", { stored: undefined }, [["downloadFiles", "they are incomplete"]]],
     [
-      "not there at all",
+      "that are missing",
       { stored: undefined, storedBytes: 0 },
       [["downloadFiles", "they are not on the disk"]],
     ],
     [
-      "to be looked at anew",
+      "to be resolved and verified again",
       { isPinStale: true, isVerifyDue: true },
       [
         ["resolveSource", "a user requested it"],
         ["verifyFiles", "a user requested it"],
       ],
     ],
-    ["to be compared", { isVerifyDue: true }, [["verifyFiles", "a user requested it"]]],
-    ["as they should be", {}, []],
+    ["to be verified", { isVerifyDue: true }, [["verifyFiles", "a user requested it"]]],
+    ["in the desired state", {}, []],
   ])("%s", (_, observed, steps) => {
     const files = { assistant: observeAssistant(undefined), ...observed };
     expect(plan(files, stopped)).toEqual({ steps, blockedBy: null });

@@ -41,14 +41,14 @@ describe("a URL", () => {
 
   it.each<[string, PlainFileOptions, { sizeBytes: number | null; etag: unknown }]>([
     ["no HEAD", { head: false }, { sizeBytes: bytes.length, etag: expect.any(String) }],
-    ["no length to HEAD", { length: false }, { sizeBytes: bytes.length, etag: expect.any(String) }],
+    ["no length for HEAD", { length: false }, { sizeBytes: bytes.length, etag: expect.any(String) }],
     [
       "no length at all",
       { length: false, ranges: false },
       { sizeBytes: null, etag: expect.any(String) },
     ],
-    ["no tag", { etag: false }, { sizeBytes: bytes.length, etag: null }],
-    ["a weak tag", { etag: "weak" }, { sizeBytes: bytes.length, etag: null }],
+    ["no entity tag", { etag: false }, { sizeBytes: bytes.length, etag: null }],
+    ["a weak entity tag", { etag: "weak" }, { sizeBytes: bytes.length, etag: null }],
   ])("of a server that sends %s", async (_, options, expected) => {
     const source = await hub.addFile("/m.gguf", bytes, options);
     const { files } = await sources.resolve({ source });
