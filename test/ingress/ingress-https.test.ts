@@ -160,7 +160,10 @@ describe("a public name", () => {
 
   it("has a note about its certificate only until there is one", async () => {
     await addApp("signed", { domain: "signed.example.org" });
-    const folder = join(harness.dataDir, "ingress/storage/certificates/authority/signed.example.org");
+    const folder = join(
+      harness.dataDir,
+      "ingress/storage/certificates/authority/signed.example.org",
+    );
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, "signed.example.org.crt"), "");
     harness.changed.length = 0;

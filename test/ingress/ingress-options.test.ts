@@ -47,7 +47,7 @@ describe("hosts", () => {
     const answer = await harness.get("nobody.localhost");
     expect(answer.status).toBe(404);
     expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
-    expect(answer.body).toContain("No app answers for this address");
+    expect(answer.body).toContain("There is no app at this address");
   });
 
   it("of a stopped App are answered with 503 and Retry-After", async () => {
@@ -245,7 +245,7 @@ describe("maintenance", () => {
     const host = await addApp("page", { maintenance: { html } });
     expect((await harness.get(host)).body).toBe(html);
     await addApp("plainly", { maintenance: true });
-    expect((await harness.get("plainly.localhost")).body).toContain("being worked on");
+    expect((await harness.get("plainly.localhost")).body).toContain("under maintenance");
   });
 });
 

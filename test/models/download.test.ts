@@ -46,9 +46,9 @@ describe("ModelDisk.download", () => {
     expect(harness.hub.bytesSent).toBeLessThan(23 * MIB);
     expect(harness.hub.leaks).toEqual([]);
     expect(harness.hub.at("hub").every(({ headers }) => headers.authorization)).toBe(true);
-    expect(harness.hub.requests.every(({ headers }) => headers["user-agent"] === "berth/1.2.3")).toBe(
-      true,
-    );
+    expect(
+      harness.hub.requests.every(({ headers }) => headers["user-agent"] === "berth/1.2.3"),
+    ).toBe(true);
     expect(watched.told.at(-1)).toMatchObject({
       doneBytes: 20 * MIB + 22,
       totalBytes: 20 * MIB + 22,

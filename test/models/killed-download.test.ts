@@ -110,7 +110,9 @@ describe("kill -9", () => {
     const ended = await run(args, undefined);
     expect([SEED, ended.split(" ")[0]]).toEqual([SEED, "done"]);
     expect((await readStored(ended.slice("done ".length))).equals(bytes)).toBe(true);
-    const asked = harness.hub.requests.slice(requestsBefore).filter(({ server }) => server === "cdn");
+    const asked = harness.hub.requests
+      .slice(requestsBefore)
+      .filter(({ server }) => server === "cdn");
     expect([SEED, asked.length > 0]).toEqual([SEED, true]);
     for (const { headers } of asked) {
       const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];

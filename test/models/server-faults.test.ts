@@ -66,8 +66,14 @@ describe("a server that", () => {
       "is overloaded when the file's URL is requested",
       { on: "resolve", type: "status", status: 502, times: 2 },
     ],
-    ["sends a Content-Length that is too small", { on: "cdn", type: "wrong-length", byBytes: -1000, times: 2 }],
-    ["sends a Content-Length that is too large", { on: "cdn", type: "wrong-length", byBytes: 1000, times: 2 }],
+    [
+      "sends a Content-Length that is too small",
+      { on: "cdn", type: "wrong-length", byBytes: -1000, times: 2 },
+    ],
+    [
+      "sends a Content-Length that is too large",
+      { on: "cdn", type: "wrong-length", byBytes: 1000, times: 2 },
+    ],
     ["refuses a fresh signature", { on: "cdn", type: "expired", times: 1 }],
     ["sends a sign-in page for a while", { on: "cdn", type: "page", times: 2 }],
   ])("%s gets another request, and few bytes are sent twice", async (_, fault) => {

@@ -108,7 +108,11 @@ describe("two models with the same content", () => {
       .download(without, recordProgress(), neverAborted)
       .catch((error: unknown) => error);
     await expect.poll(() => harness.hub.requests.length, { interval: 5 }).toBe(1);
-    const { path } = await disk.download(withToken, recordProgress(harness.hub.token), neverAborted);
+    const { path } = await disk.download(
+      withToken,
+      recordProgress(harness.hub.token),
+      neverAborted,
+    );
     expect((await readStored(path)).equals(bytes)).toBe(true);
     expect(await leading).toMatchObject({ code: "hub_denied" });
   });

@@ -189,7 +189,8 @@ export class FakeModelFiles implements ModelFiles {
 
   async find(model: ResolvedModel): Promise<StoredModel | undefined> {
     const there = this.#environment.disk.get(model.key);
-    if (!there || there.done < there.total || this.#environment.damaged.has(model.key)) return undefined;
+    if (!there || there.done < there.total || this.#environment.damaged.has(model.key))
+      return undefined;
     return createStoredModel(model);
   }
 
@@ -236,7 +237,8 @@ export class FakeModelFiles implements ModelFiles {
     if (!this.#environment.isShortOfDisk) return [];
     const isUnused = ([key, { done, total }]: [string, { done: number; total: number }]) =>
       done === total && !keep.includes(key);
-    for (const [key] of [...this.#environment.disk].filter(isUnused)) this.#environment.disk.delete(key);
+    for (const [key] of [...this.#environment.disk].filter(isUnused))
+      this.#environment.disk.delete(key);
     return [];
   }
 }

@@ -90,10 +90,7 @@ async function probeUrl(
   const hasSize = head.status === 200 && readUrlFacts(head).sizeBytes !== null;
   const response = hasSize
     ? head
-    : await sendHttpRequest(
-        { ...probe, method: "GET", headers: { range: "bytes=0-0" } },
-        signal,
-      );
+    : await sendHttpRequest({ ...probe, method: "GET", headers: { range: "bytes=0-0" } }, signal);
   if (response.status !== 200 && response.status !== 206) throw toUrlError(response, url, now());
   if (/^(text\/html|application\/xhtml)/i.test(response.headers["content-type"] ?? ""))
     throw new BerthError("hub_not_found", `${formatUrl(url)} is a web page, not a GGUF file`, {

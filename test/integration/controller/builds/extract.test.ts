@@ -289,11 +289,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
       [paxHeader({ path: "d/".repeat(200) }), { name: "ok", type: "5" }],
       "deeper than 128",
     ],
-    [
-      "a sparse file",
-      [paxHeader({ "GNU.sparse.major": "1" }), { name: "ok" }],
-      "sparse files",
-    ],
+    ["a sparse file", [paxHeader({ "GNU.sparse.major": "1" }), { name: "ok" }], "sparse files"],
     [
       "broken pax records",
       [{ name: "x", type: "x", content: "99 path=a\n" }, { name: "ok" }],

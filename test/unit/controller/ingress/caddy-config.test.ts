@@ -126,9 +126,7 @@ describe("names", () => {
     "x.home.arpa",
     "*.a.test",
     "a.internal",
-  ])("such as %s are internal", (name) =>
-    expect(isInternalName(name)).toBe(true),
-  );
+  ])("such as %s are internal", (name) => expect(isInternalName(name)).toBe(true));
 
   it.each([
     "example.org",

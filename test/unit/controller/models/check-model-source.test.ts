@@ -8,7 +8,11 @@ const check = (source: string) => harness.controlPlane.checkSource({ source }, n
 
 beforeEach(() => {
   harness = new ControlPlaneHarness();
-  harness.models.repositories.set("org/there", { commit: "c1".repeat(20), bytes: 1, memoryBytes: 1 });
+  harness.models.repositories.set("org/there", {
+    commit: "c1".repeat(20),
+    bytes: 1,
+    memoryBytes: 1,
+  });
   harness.boot();
   return () => harness[Symbol.asyncDispose]();
 });

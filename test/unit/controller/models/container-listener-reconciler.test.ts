@@ -22,7 +22,9 @@ class Site {
   reach: "address" | "published" = "address";
   readonly store = testStore.store;
 
-  listeners(options: Partial<ContainerListenerReconcilerOptions> = {}): ContainerListenerReconciler {
+  listeners(
+    options: Partial<ContainerListenerReconcilerOptions> = {},
+  ): ContainerListenerReconciler {
     return new ContainerListenerReconciler({
       store: this.store,
       runtime: {
@@ -171,7 +173,9 @@ describe("the container listener", () => {
     site.gateway = "172.17.0.1";
     site.put("web", { models: ["chat"] });
     await started();
-    expect(site.sent.at(-1)).toEqual([{ ...listener, address: "127.0.0.1", subnets: ["127.0.0.0/8"] }]);
+    expect(site.sent.at(-1)).toEqual([
+      { ...listener, address: "127.0.0.1", subnets: ["127.0.0.0/8"] },
+    ]);
   });
 
   it("is unavailable when the engine runs on another machine", async () => {

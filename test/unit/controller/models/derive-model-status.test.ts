@@ -150,14 +150,22 @@ describe("the phase", () => {
   test.each<[string, string, More]>([
     ["deleting", "a Model that is being deleted", { deleted: true, assistant: known(resident) }],
     ["ready", "a Model on the disk that should not run", {}],
-    ["stopping", "a model that is being unloaded", { assistant: known({ ...resident, state: "unloading" }) }],
+    [
+      "stopping",
+      "a model that is being unloaded",
+      { assistant: known({ ...resident, state: "unloading" }) },
+    ],
     [
       "stopping",
       "a model that is being unloaded for another one",
       { spec: wanted, assistant: known({ ...resident, state: "unloading" }) },
     ],
     ["stopping", "a loaded model that should not run", { assistant: known(resident) }],
-    ["ready", "a model that was loaded on demand", { assistant: known({ ...resident, pinned: false }) }],
+    [
+      "ready",
+      "a model that was loaded on demand",
+      { assistant: known({ ...resident, pinned: false }) },
+    ],
     [
       "starting",
       "a model that is being loaded",
@@ -169,7 +177,11 @@ describe("the phase", () => {
       { assistant: known({ ...resident, pinned: false, state: "loading" }) },
     ],
     ["starting", "a model to be loaded", { spec: wanted, plan: toLoad }],
-    ["starting", "a model whose load is running", { spec: wanted, job: { step: "load", state: running } }],
+    [
+      "starting",
+      "a model whose load is running",
+      { spec: wanted, job: { step: "load", state: running } },
+    ],
     ["starting", "a crashed model", { spec: wanted, assistant: known(failedModel) }],
     [
       "ready",

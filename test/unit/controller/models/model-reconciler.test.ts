@@ -201,7 +201,11 @@ describe("failures", () => {
     harness.applyModel("small", { source });
     await harness.waitForModelPhase("small", "failed");
     expect(count("download")).toBe(3);
-    harness.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
     await harness.waitForModelPhase("small", "ready");
   });
 
@@ -231,7 +235,11 @@ describe("failures", () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "failed");
     expect(count("load small")).toBe(5);
-    harness.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
     await harness.waitForModelPhase("small", "running");
   });
 
@@ -375,7 +383,11 @@ describe("a user's requests", () => {
   test("a repeated download resolves the source again, and verifies the files", async () => {
     harness.applyModel("small", { source });
     await harness.waitForModelPhase("small", "ready");
-    harness.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
     await harness.clock.until(() => count("verify") === 1, 60_000, "it is compared");
     await harness.waitForModelPhase("small", "ready");
     expect(count("resolve")).toBe(2);
@@ -386,7 +398,11 @@ describe("a user's requests", () => {
     harness.applyModel("small", { source });
     await harness.waitForModelPhase("small", "ready");
     harness.models.damaged.add(keyOf());
-    harness.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
     await harness.clock.until(() => count("download") === 2, 60_000, "it is fetched again");
     await harness.waitForModelPhase("small", "ready");
     expect(harness.models.damaged.size).toBe(0);
@@ -396,7 +412,11 @@ describe("a user's requests", () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     harness.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
-    harness.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
     await harness.clock.until(() => count("verify") === 1, 60_000, "it is compared");
     await harness.waitForModelPhase("small", "running");
     expect(events()).toContain("SourceUnreachable");

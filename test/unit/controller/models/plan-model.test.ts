@@ -183,7 +183,10 @@ describe("memory", () => {
   test("the memory use is inspected before the load", () => {
     const asked = ["inspectFile", "its memory use is not known"];
     const load = ["loadModel", "it is not in memory"];
-    expect(plan({ facts: null, assistant: observeAssistant(undefined) }).steps).toEqual([asked, load]);
+    expect(plan({ facts: null, assistant: observeAssistant(undefined) }).steps).toEqual([
+      asked,
+      load,
+    ]);
     expect(plan({ stored: undefined, assistant: observeAssistant(undefined) }).steps).toEqual([
       ["downloadFiles", "they are incomplete"],
       asked,
@@ -194,7 +197,10 @@ describe("memory", () => {
   test("a model that should not run is unloaded in any state; other pinned models are not", () => {
     const steps = [["unloadModel", "the spec sets running: false"]];
     for (const model of [resident, failed])
-      expect(plan({ assistant: observeAssistant(model) }, stopped)).toEqual({ steps, blockedBy: null });
+      expect(plan({ assistant: observeAssistant(model) }, stopped)).toEqual({
+        steps,
+        blockedBy: null,
+      });
     const theirs = { ...resident, pinned: false };
     expect(plan({ assistant: observeAssistant(theirs) }, stopped)).toEqual(nothing);
   });
@@ -206,7 +212,10 @@ describe("memory", () => {
     expect(plan({ assistant: observeAssistant(failed, refused) })).toEqual({ steps, blockedBy });
     const going = { ...resident, state: "unloading" } as const;
     expect(plan({ assistant: observeAssistant(going, refused) })).toEqual({ steps: [], blockedBy });
-    expect(plan({ assistant: observeAssistant(undefined, refused) })).toEqual({ steps: [], blockedBy });
+    expect(plan({ assistant: observeAssistant(undefined, refused) })).toEqual({
+      steps: [],
+      blockedBy,
+    });
     const coming = plan({ stored: undefined, assistant: observeAssistant(resident, refused) });
     expect(coming.steps.map(([type]) => type)).toEqual([
       "downloadFiles",
@@ -222,7 +231,9 @@ describe("memory", () => {
       steps: [],
       blockedBy: { reason: "WaitingForMemory", message: "waits until a, b is unloaded" },
     });
-    expect(plan({ stored: undefined, assistant: observeAssistant(undefined, waits) }).blockedBy).toBeNull();
+    expect(
+      plan({ stored: undefined, assistant: observeAssistant(undefined, waits) }).blockedBy,
+    ).toBeNull();
   });
 
   test("nothing is loaded or unloaded while the assistant is unreachable", () => {

@@ -145,7 +145,11 @@ describe("the credential", () => {
   });
 
   test("is needed to resolve the source", async () => {
-    harness.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
     harness.applyModel("other", { source: "org/large", credential: "hub" });
     await harness.clock.advance(60_000);
     expect(count("resolve")).toBe(1);

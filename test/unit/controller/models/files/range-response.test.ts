@@ -14,7 +14,13 @@ const part = { "content-range": "bytes 100-199/1000", "content-length": "100", e
 
 describe("classifyRangeResponse", () => {
   it.each<[string, number, Record<string, string>, ExpectedRange, object]>([
-    ["the requested part", 206, part, wanted, { type: "part", end: 200, sizeBytes: 1000, validator: '"a"' }],
+    [
+      "the requested part",
+      206,
+      part,
+      wanted,
+      { type: "part", end: 200, sizeBytes: 1000, validator: '"a"' },
+    ],
     [
       "less than the requested part",
       206,
@@ -45,7 +51,13 @@ describe("classifyRangeResponse", () => {
       { ...wanted, sizeBytes: null },
       { type: "bad-range" },
     ],
-    ["two different lengths", 206, { ...part, "content-length": "99" }, wanted, { type: "bad-range" }],
+    [
+      "two different lengths",
+      206,
+      { ...part, "content-length": "99" },
+      wanted,
+      { type: "bad-range" },
+    ],
     [
       "a part with the end before the start",
       206,
@@ -61,8 +73,20 @@ describe("classifyRangeResponse", () => {
       { type: "bad-range" },
     ],
     ["a part in response to a request of the whole file", 206, part, whole, { type: "bad-range" }],
-    ["a compressed part", 206, { ...part, "content-encoding": "gzip" }, wanted, { type: "bad-range" }],
-    ["another entity tag", 206, { ...part, etag: '"b"' }, wanted, { type: "changed", sizeBytes: 1000 }],
+    [
+      "a compressed part",
+      206,
+      { ...part, "content-encoding": "gzip" },
+      wanted,
+      { type: "bad-range" },
+    ],
+    [
+      "another entity tag",
+      206,
+      { ...part, etag: '"b"' },
+      wanted,
+      { type: "changed", sizeBytes: 1000 },
+    ],
     [
       "another size",
       206,
@@ -120,7 +144,13 @@ describe("classifyRangeResponse", () => {
       wanted,
       { type: "changed", sizeBytes: 90 },
     ],
-    ["a range that is not beyond the end of the file", 416, { "content-range": "bytes */1000" }, wanted, { type: "bad-range" }],
+    [
+      "a range that is not beyond the end of the file",
+      416,
+      { "content-range": "bytes */1000" },
+      wanted,
+      { type: "bad-range" },
+    ],
     ["unsatisfiable without a reason", 416, {}, wanted, { type: "status", status: 416 }],
     [
       "overloaded",
@@ -136,7 +166,13 @@ describe("classifyRangeResponse", () => {
       wanted,
       { status: 503, retryAfterMs: 20_000 },
     ],
-    ["overloaded with an invalid Retry-After", 503, { "retry-after": "soon" }, wanted, { retryAfterMs: undefined }],
+    [
+      "overloaded with an invalid Retry-After",
+      503,
+      { "retry-after": "soon" },
+      wanted,
+      { retryAfterMs: undefined },
+    ],
   ])("%s (%i)", (_, status, headers, expected, verdict) => {
     expect(classifyRangeResponse(status, headers, expected, 10_000)).toMatchObject(verdict);
   });

@@ -41,7 +41,11 @@ describe("a URL", () => {
 
   it.each<[string, PlainFileOptions, { sizeBytes: number | null; etag: unknown }]>([
     ["no HEAD", { head: false }, { sizeBytes: bytes.length, etag: expect.any(String) }],
-    ["no length for HEAD", { length: false }, { sizeBytes: bytes.length, etag: expect.any(String) }],
+    [
+      "no length for HEAD",
+      { length: false },
+      { sizeBytes: bytes.length, etag: expect.any(String) },
+    ],
     [
       "no length at all",
       { length: false, ranges: false },
