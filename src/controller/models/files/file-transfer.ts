@@ -5,7 +5,7 @@ import type { Semaphore } from "../../../base/mutex.ts";
 import type { ResolvedFile } from "../hub/port.ts";
 import type { BandwidthLimiter } from "./bandwidth-limiter.ts";
 import { DownloadBackoff, type RetryLimits } from "./download-backoff.ts";
-import { runConnections } from "./download-connections.ts";
+import { type ConnectionRun, runConnections } from "./download-connections.ts";
 import { sizeMismatchError, sourceUnreachableError, toDiskError } from "./download-errors.ts";
 import type { DownloadSource } from "./download-source.ts";
 import type { Digests } from "./file-digest.ts";
@@ -240,12 +240,9 @@ export class FileTransfer {
     const parts = new PartQueue(findMissingRanges(partial.written, this.#sizeBytes), partsMax);
     this.#parts = parts;
     this.#startHashing(partial, this.#sizeBytes);
-    await runConnections(
-      parts,
-      partsMax,
-      (index, ended, onPart) => this.#runConnection(partial, parts, index, ended, onPart),
-      signal,
-    );
+    const run: ConnectionRun = (index, ended, onPart) =>
+      this.#runConnection(partial, parts, index, ended, onPart);
+    await runConnections(parts, partsMax, run, signal);
   }
 
   /** Downloads parts until none is left, or until the server is overloaded by this many connections. */
@@ -292,9 +289,7 @@ export class FileTransfer {
     }
     if (!this.#hasDigest && validator === null) {
       response.destroy();
-      throw noRangesError(
-        "neither a digest nor a strong entity tag shows that parts belong together",
-      );
+      throw noRangesError("the parts have neither a digest nor a strong entity tag");
     }
     if (validator !== null && validator !== this.#validator) {
       this.#validator = validator;
@@ -316,10 +311,8 @@ export class FileTransfer {
       await this.#discard(partial);
       if (isSizeNew) await this.#options.checkSpace();
       if (sizeBytes !== null) this.#startHashing(partial, sizeBytes);
-      const part = new Part(
-        { start: 0, end: sizeBytes ?? Infinity },
-        this.#dependencies.clock.now(),
-      );
+      const range = { start: 0, end: sizeBytes ?? Infinity };
+      const part = new Part(range, this.#dependencies.clock.now());
       await this.#receive(partial, accepted, part, sizeBytes, guard, signal);
       this.#sizeBytes = part.written;
     } catch (error) {
